@@ -1,0 +1,129 @@
+"""Encoded trees to padded batches.
+
+The trees lie one after another in three arrays, and a batch is one gather from each: padding is the
+row behind the last tree. The order of an epoch is a dataset of indices, so nothing of this
+runs in Python once training starts, and the dataset can be sharded, saved and distributed.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.datasets.checking import check_tree
+from kerasrec.datasets.encoding import EncodedTree
+
+# Wide enough that a chunk of SST sorted by size leaves little padding, and narrow enough that the
+# trees of a batch differ from one epoch to the next.
+BATCHES_PER_CHUNK = 32
+
+
+def tree_batches(
+    encoded_trees: Sequence[EncodedTree],
+    batch_size: int,
+    shuffle: bool = False,
+    seed: int | None = None,
+    bucket_by_size: bool = True,
+    drop_remainder: bool = False,
+) -> tf.data.Dataset:
+    """Batches trees, padded to the largest of their batch.
+
+    Every tree comes exactly once an epoch. The dataset knows its number of batches.
+
+    Args:
+        encoded_trees: Trees as `encode_tree` gives them; or tuples `(tokens, children, labels)`
+            of one's own, all of the same arity.
+        batch_size: Trees a batch.
+        shuffle: Whether trees come in another order each epoch.
+        seed: Makes the shuffling the same in each run (together with TensorFlow's global seed,
+            where that is set).
+        bucket_by_size: Whether trees of alike size come together, which saves padding. With
+            `shuffle=False` the trees then come in order of size; pass `False` to keep the order
+            of `encoded_trees`, for instance for `predict`.
+        drop_remainder: Whether a last batch with fewer trees is left out.
+
+    Returns:
+        A `tf.data.Dataset` of `((tokens, children), labels)`: int32 `[batch, nodes]`, padded with
+        0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
+
+    Raises:
+        ValueError: If there are no trees, one is malformed (see `check_tree`), they differ in
+            arity, or no batch would come out.
+    """
+    if not len(encoded_trees):
+        raise ValueError("encoded_trees is empty; expected at least one tree.")
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; expected 1 or more.")
+    num_trees = len(encoded_trees)
+    num_batches = num_trees // batch_size if drop_remainder else -(-num_trees // batch_size)
+    if not num_batches:
+        raise ValueError(
+            f"drop_remainder=True leaves no batch of {num_trees} trees with "
+            f"batch_size={batch_size}. Pass a smaller batch_size or drop_remainder=False."
+        )
+    _check_trees(encoded_trees)
+    sizes = np.array([len(tree[0]) for tree in encoded_trees], np.int64)
+
+    order = tf.data.Dataset.range(num_trees)
+    if shuffle:
+        order = order.shuffle(num_trees, seed, reshuffle_each_iteration=True)
+    if bucket_by_size:
+        chunk_size = BATCHES_PER_CHUNK * batch_size if shuffle else num_trees
+        order = order.batch(chunk_size).map(_sort_by(sizes)).unbatch()
+    batches = order.batch(batch_size, drop_remainder=drop_remainder)
+    if shuffle and bucket_by_size:
+        batches = batches.shuffle(num_batches, seed, reshuffle_each_iteration=True)
+    batches = batches.map(_pad(encoded_trees, sizes), num_parallel_calls=tf.data.AUTOTUNE)
+    return batches.apply(tf.data.experimental.assert_cardinality(num_batches)).prefetch(
+        tf.data.AUTOTUNE
+    )
+
+
+def _check_trees(encoded_trees: Sequence[EncodedTree]) -> None:
+    arity = np.shape(encoded_trees[0][1])[-1]
+    for index, (tokens, children, labels) in enumerate(encoded_trees):
+        try:
+            check_tree(tokens, children, labels)
+        except ValueError as error:
+            raise ValueError(f"encoded_trees[{index}]: {error}") from error
+        if np.shape(children)[1] != arity:
+            raise ValueError(
+                f"encoded_trees[{index}] has arity {np.shape(children)[1]}, but "
+                f"encoded_trees[0] has arity {arity}. Fill up children with -1 to one arity."
+            )
+
+
+def _sort_by(sizes: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
+    with tf.device("CPU:0"):
+        all_sizes = tf.constant(sizes)
+
+    def sort(trees: tf.Tensor) -> tf.Tensor:
+        return tf.gather(trees, tf.argsort(tf.gather(all_sizes, trees), stable=True))
+
+    return sort
+
+
+def _pad(
+    encoded_trees: Sequence[EncodedTree], sizes: np.ndarray
+) -> Callable[[tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
+    arity = np.shape(encoded_trees[0][1])[1]
+    paddings = (np.zeros(1), np.full((1, arity), -1), np.full(1, -1))
+    with tf.device("CPU:0"):
+        all_tokens, all_children, all_labels = (
+            tf.constant(np.concatenate([*arrays, padding]), tf.int32)
+            for arrays, padding in zip(zip(*encoded_trees, strict=True), paddings, strict=True)
+        )
+        all_sizes = tf.constant(sizes)
+        starts = tf.constant(np.cumsum(sizes) - sizes)
+        padding_row = tf.constant(np.sum(sizes))
+
+    def pad(trees: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
+        batch_sizes = tf.gather(all_sizes, trees)[:, None]
+        nodes = tf.range(tf.reduce_max(batch_sizes))[None, :]
+        rows = tf.where(nodes < batch_sizes, tf.gather(starts, trees)[:, None] + nodes, padding_row)
+        return (
+            (tf.gather(all_tokens, rows), tf.gather(all_children, rows)),
+            tf.gather(all_labels, rows),
+        )
+
+    return pad

@@ -1,0 +1,125 @@
+"""Words and their integers."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from nltk import Tree
+
+from kerasrec.datasets.traversal import preorder
+
+PADDING = "<pad>"
+UNKNOWN = "<unk>"
+
+
+class Vocabulary:
+    """Maps words to int32 tokens: 0 is padding (inner tree nodes, too), 1 the unknown word.
+
+    Args:
+        words: The known words, which get the tokens 2, 3, ... in this order.
+        lowercase: Whether words are lowercased before they are looked up (and stored).
+
+    Attributes:
+        words: The list of all entries: `words[token]` is the token's word; the first two are
+            `"<pad>"` and `"<unk>"`.
+        lowercase: As passed.
+
+    Raises:
+        ValueError: If a word is empty, holds a line break, is `"<pad>"` or `"<unk>"`, or is there
+            twice (after lowercasing, where that is on).
+    """
+
+    def __init__(self, words: Iterable[str], lowercase: bool = True) -> None:
+        self.lowercase = lowercase
+        self.words = [PADDING, UNKNOWN]
+        self._tokens: dict[str, int] = {}
+        for word in words:
+            word = self._normal(word)
+            if not word or "\n" in word or word in (PADDING, UNKNOWN):
+                raise ValueError(
+                    f"A vocabulary cannot hold the word {word!r}: expected words that are not "
+                    f"empty, hold no line break, and differ from '{PADDING}' and '{UNKNOWN}', "
+                    "which it adds itself."
+                )
+            if word in self._tokens:
+                raise ValueError(
+                    f"The word {word!r} is there twice (lowercase={lowercase}). Pass each once."
+                )
+            self._tokens[word] = len(self.words)
+            self.words.append(word)
+
+    @classmethod
+    def from_trees(
+        cls, trees: Iterable[Tree], lowercase: bool = True, min_count: int = 1
+    ) -> "Vocabulary":
+        """Gathers the words of trees: the most frequent first, equals in alphabetical order.
+
+        Args:
+            trees: `nltk.Tree` objects with words as leaves.
+            lowercase: Whether words are lowercased.
+            min_count: Words seen less often are left out, and so become unknown.
+
+        Returns:
+            A `Vocabulary`.
+        """
+        counts = Counter(
+            child.lower() if lowercase else child
+            for tree in trees
+            for node, _, _ in preorder(tree)
+            for child in node
+            if isinstance(child, str)
+        )
+        for reserved in (PADDING, UNKNOWN):
+            counts.pop(reserved, None)
+        kept = [word for word, count in counts.items() if count >= min_count]
+        return cls(sorted(kept, key=lambda word: (-counts[word], word)), lowercase)
+
+    def encode(self, words: Iterable[str]) -> np.ndarray:
+        """Looks words up.
+
+        Args:
+            words: Any number of words.
+
+        Returns:
+            Their tokens, int32 `[words]`; 1 for words that are not in the vocabulary.
+        """
+        return np.array([self._tokens.get(self._normal(word), 1) for word in words], np.int32)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a UTF-8 text file: `lowercase=...` on the first line, then one entry a line."""
+        lines = [f"lowercase={self.lowercase}", *self.words]
+        Path(path).write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8"))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
+        """Reads the file that `save` wrote.
+
+        Args:
+            path: The file.
+
+        Returns:
+            A `Vocabulary` with the same words, tokens and lowercasing.
+
+        Raises:
+            ValueError: If the file does not start as a saved vocabulary does.
+        """
+        lines = Path(path).read_bytes().decode("utf-8").split("\n")
+        settings = {"lowercase=True": True, "lowercase=False": False}
+        if lines[0] not in settings or lines[1:3] != [PADDING, UNKNOWN]:
+            raise ValueError(
+                f"'{path}' is no saved vocabulary: expected the lines 'lowercase=True' (or "
+                f"False), '{PADDING}' and '{UNKNOWN}' at its start, and found {lines[:3]}. Write "
+                "it with Vocabulary.save."
+            )
+        return cls(lines[3:-1], settings[lines[0]])
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return self._normal(word) in self._tokens
+
+    def _normal(self, word: str) -> str:
+        return word.lower() if self.lowercase else word

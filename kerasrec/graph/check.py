@@ -1,0 +1,71 @@
+"""Invariants of graphs; every pass has its result checked before it hands it on."""
+
+from __future__ import annotations
+
+from kerasrec.errors import GraphError
+from kerasrec.graph.graph import FunctionGraphs, Node, TaggedGraph
+from kerasrec.graph.types import Kind
+
+
+def check_function_graphs(graphs: FunctionGraphs) -> None:
+    """Raises GraphError unless every function is well formed and every callee is there."""
+    for function in graphs:
+        seen: set[Node] = set()
+        for node in function.nodes:
+            for value in node.inputs:
+                if value.node not in seen:
+                    raise GraphError(f"{function.name}: {node.op} stands before its input.")
+            _check_node(function.name, node)
+            if node.op == "CALLSITE":
+                callee = graphs.functions.get(node.attributes["callee"])
+                if callee is None:
+                    raise GraphError(f"{function.name} calls an unknown function.")
+                _check_passed(function.name, node, [item.types[0] for item in callee.parameters])
+            seen.add(node)
+
+
+def check_tagged_graph(graph: TaggedGraph) -> None:
+    """Raises GraphError unless every edge ends in the graph and every call meets its function."""
+    nodes = set(graph.nodes)
+    for body in graph.bodies.values():
+        for node in body.all_nodes:
+            _check_node(body.name, node)
+    for node in nodes:
+        for value in node.inputs:
+            if value.node not in nodes:
+                raise GraphError(f"{node.op} reads {value.node.op}, which is not in the graph.")
+    for site in graph.call_sites.values():
+        body = graph.bodies[site.callee]
+        for call, parameter in zip(site.calls, body.parameters, strict=True):
+            if call.output() not in parameter.inputs:
+                raise GraphError(f"CALL_{site.label} does not reach its MERGE.")
+        for back, output in zip(site.returns, body.outputs, strict=True):
+            if back.inputs != [output.output()]:
+                raise GraphError(f"RETURN_{site.label} does not read an output of {body.name}.")
+            if not set(site.calls) & set(back.control):
+                raise GraphError(f"RETURN_{site.label} has no control edge from CALL.")
+
+
+def _check_node(name: str, node: Node) -> None:
+    place = f"{name}: {node.op}{f' at {node.source}' if node.source else ''}"
+    for value in node.inputs:
+        if not 0 <= value.index < len(value.node.types):
+            raise GraphError(f"{place} reads an output that {value.node.op} does not have.")
+    if node.op == "SWITCH":
+        value, predicate = node.inputs
+        if predicate.type.kind is not Kind.TOKEN or predicate.type.shape != ():
+            raise GraphError(f"{place}: predicate {predicate.type} is not one value a token.")
+        if any(item != value.type for item in node.types):
+            raise GraphError(f"{place} changes a type.")
+    if node.op == "MERGE" and not all(node.types[0].accepts(item.type) for item in node.inputs):
+        raise GraphError(f"{place} merges different types.")
+    if node.is_primitive and node.types and node.types[0].kind is not Kind.SHARED:
+        for value in node.inputs:
+            if not value.is_shared and value.region != node.region:
+                raise GraphError(f"{place} reads a value of another branch.")
+
+
+def _check_passed(name: str, node: Node, wanted: list) -> None:
+    for value, item in zip(node.inputs, wanted, strict=True):
+        if not item.accepts(value.type):
+            raise GraphError(f"{name} passes {value.type} for {item}.")

@@ -1,0 +1,290 @@
+"""The definitional interpreter: one token at a time, by the papers' firing rules.
+
+It defines what a tagged graph means. It is slow on purpose, and shares nothing with the engine but
+the graph: every engine is tested against it.
+
+The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, section 3.4):
+
+* A node fires when tokens of one tag are there for all its inputs. A dead token (the papers'
+  hiaton) among them makes all its outputs dead.
+* SWITCH passes its value to the branch chosen and a dead token to all others.
+* MERGE passes on the first token that is not dead, and a dead one if all are.
+* CALL_i puts its label i before the tag. A dead token does not enter the function: it goes along
+  the control edge to RETURN_i, which passes it on.
+* RETURN_i takes its label off the tag and drops tokens whose tag does not begin with it.
+* Arguments arrive one by one, so a call may be partial: outputs that need only some of the
+  arguments return before the others are there. Gradients are called this way.
+* SHARED values are there under every tag. ACCUMULATE and COLLECT sum over all tags.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.errors import GraphError
+from kerasrec.graph.fire import fire, read_shared
+from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.graph.printer import title
+from kerasrec.graph.tags import ROOT, Tag, enter, leave
+
+
+@dataclass(frozen=True)
+class _Dead:
+    def __repr__(self) -> str:
+        return "*"
+
+
+DEAD = _Dead()
+
+
+@dataclass
+class Interpretation:
+    """What a run gave.
+
+    Args:
+        outputs: one array for each flat output, `[tokens, ...]`.
+        gradients: one for each flat argument, None where it has none; empty without cotangents.
+        shared_gradients: by the node of the shared value, summed over all tokens.
+        tables: collected values by name.
+        fired: how often each node fired with live tokens, over all tags.
+        fired_under_tag: the most often that any node fired under one tag of one root token.
+        dead: how many dead tokens each node passed on.
+    """
+
+    outputs: list[np.ndarray]
+    gradients: list[np.ndarray | None] = field(default_factory=list)
+    shared_gradients: dict[Value, np.ndarray] = field(default_factory=dict)
+    tables: dict[str, np.ndarray] = field(default_factory=dict)
+    fired: Counter = field(default_factory=Counter)
+    fired_under_tag: int = 0
+    dead: Counter = field(default_factory=Counter)
+
+    def fired_by_title(self) -> dict[str, int]:
+        """Tokens fired, by what the node does: `{"CALL_0": 5, "Mul": 4, ...}`."""
+        counts: Counter = Counter()
+        for node, count in self.fired.items():
+            counts[title(node)] += count
+        return dict(counts)
+
+
+def interpret(
+    graph: TaggedGraph,
+    arguments: Sequence[np.ndarray],
+    cotangents: Sequence[np.ndarray | None] = (),
+    table_cotangents: dict[str, np.ndarray] | None = None,
+) -> Interpretation:
+    """Runs a tagged graph, or an extended one, a token at a time.
+
+    Args:
+        graph: tagged; extended where cotangents are given.
+        arguments: one array for each flat argument, `[tokens, ...]`.
+        cotangents: one for each flat output, `[tokens, ...]`; None for integer outputs. Without
+          them only the forward part of an extended graph runs: a partial call.
+        table_cotangents: cotangents of collected tables, by name.
+    """
+    run = _Run(graph, table_cotangents or {})
+    results = [
+        run.token(
+            [array[row : row + 1] for array in arguments],
+            [None if array is None else array[row : row + 1] for array in cotangents],
+        )
+        for row in range(len(arguments[0]))
+    ]
+    outputs = [np.concatenate(column) for column in zip(*(item[0] for item in results), strict=True)]
+    gradients = [
+        None if column[0] is None else np.concatenate(column)
+        for column in zip(*(item[1] for item in results), strict=True)
+    ]
+    return Interpretation(
+        outputs,
+        gradients,
+        run.shared_gradients,
+        run.tables,
+        run.fired,
+        run.most_fired_under_tag,
+        run.dead,
+    )
+
+
+class _Run:
+    def __init__(self, graph: TaggedGraph, table_cotangents: dict[str, np.ndarray]):
+        self.graph = graph
+        self.readers: dict[Value, list[tuple[Node, int]]] = defaultdict(list)
+        self.after: dict[Node, list[Node]] = defaultdict(list)
+        for node in graph.nodes:
+            for place, value in enumerate(node.inputs):
+                self.readers[value].append((node, place))
+            for before in node.control:
+                self.after[before].append(node)
+        self.functions = {node for body in graph.bodies.values() for node in body.entrances}
+        self.kernels: dict[Node, Callable] = {}
+        self.fired: Counter = Counter()
+        self.dead: Counter = Counter()
+        self.most_fired_under_tag = 0
+        self.shared_gradients: dict[Value, np.ndarray] = {}
+        self.tables: dict[str, np.ndarray] = {}
+        self.shared: dict[Value, Any] = {}
+        for node in graph.shared:
+            self._share(node, table_cotangents)
+
+    def _share(self, node: Node, table_cotangents: dict[str, np.ndarray]) -> None:
+        table = node.attributes.get("cotangent_of_table")
+        if table is not None:
+            tensors = [tf.constant(table_cotangents[table])] if table in table_cotangents else []
+        elif node.op == "SHARED":
+            tensors = [read_shared(node)]
+        else:
+            tensors = self._compute(node, [self.shared[value] for value in node.inputs])
+        self.shared.update(zip(node.outputs, tensors, strict=False))
+
+    def token(self, arguments: list, cotangents: list) -> tuple[list, list]:
+        """Sends one root token through the graph until nothing is ready."""
+        self.waiting: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
+        self.passed: set[tuple[Node, Tag]] = set()
+        self.queue: deque = deque()
+        self.fired_under_tag: Counter = Counter()
+        root = self.graph.root
+        self.found: dict[Node, Any] = {}
+        self.sinks = {*root.returns, *(node for node in root.gradient_returns if node)}
+        pairs = list(zip(root.calls, arguments, strict=True))
+        if cotangents:
+            pairs += zip(root.gradient_calls, cotangents, strict=True)
+        for call, value in pairs:
+            if call is not None:
+                self._send(call.inputs[0], ROOT, tf.constant(value))
+        while self.queue:
+            self._arrive(*self.queue.popleft())
+        self.most_fired_under_tag = max(
+            self.most_fired_under_tag, *self.fired_under_tag.values()
+        )
+        missing = [node for node in root.returns if node not in self.found]
+        if missing:
+            raise GraphError(f"{title(missing[0])} received no token.")
+        outputs = [self.found[node] for node in root.returns]
+        gradients = [self.found.get(node) for node in root.gradient_returns] if cotangents else []
+        return outputs, gradients
+
+    def _send(self, value: Value, tag: Tag, data: Any) -> None:
+        """Puts a token on all edges that leave an output."""
+        for node, place in self.readers[value]:
+            self.queue.append((node, place, tag, data))
+
+    def _arrive(self, node: Node, place: int, tag: Tag, data: Any) -> None:
+        if node.op == "RETURN":
+            self._return(node, tag, data)
+        elif node.op == "MERGE":
+            self._merge(node, place, tag, data)
+        else:
+            slots = self.waiting[(node, tag)]
+            slots[place] = data
+            inputs = [
+                self.shared[value] if value.is_shared else slots.get(index)
+                for index, value in enumerate(node.inputs)
+            ]
+            if all(item is not None for item in inputs):
+                del self.waiting[(node, tag)]
+                self._ready(node, tag, inputs)
+
+    def _ready(self, node: Node, tag: Tag, inputs: list) -> None:
+        """Fires a node other than MERGE and RETURN: all its inputs match."""
+        if node.op == "CALL":
+            self._call(node, tag, inputs[0])
+        elif any(item is DEAD for item in inputs):
+            self.dead[node] += 1
+            for value in node.outputs:
+                self._send(value, tag, DEAD)
+        else:
+            self._count(node, tag)
+            for value, data in zip(node.outputs, self._outputs(node, inputs), strict=True):
+                self._send(value, tag, data)
+
+    def _outputs(self, node: Node, inputs: list) -> list:
+        if node.op == "SWITCH":
+            data, predicate = inputs
+            chosen = _branch(predicate, len(node.types))
+            return [data if branch == chosen else DEAD for branch in range(len(node.types))]
+        if node.op == "BROADCAST":
+            return [inputs[0][tf.newaxis]]
+        if node.op == "IDENTITY":
+            return [inputs[0]]
+        if node.op == "ACCUMULATE":
+            self._accumulate(node.attributes["to"], inputs)
+            return []
+        if node.op == "COLLECT":
+            self._collect(node, inputs)
+            return []
+        return self._compute(node, inputs)
+
+    def _call(self, node: Node, tag: Tag, data: Any) -> None:
+        if data is DEAD:
+            self.dead[node] += 1
+            for back in self.after[node]:
+                if (back, tag) not in self.passed:
+                    self.passed.add((back, tag))
+                    self.dead[back] += 1
+                    self._send(back.output(), tag, DEAD)
+        else:
+            self._count(node, tag)
+            self._send(node.output(), enter(node.attributes["label"], tag), data)
+
+    def _return(self, node: Node, tag: Tag, data: Any) -> None:
+        caller = leave(node.attributes["label"], tag)
+        if caller is None:
+            return
+        self._count(node, caller)
+        if node in self.sinks:
+            self.found[node] = data.numpy()
+        else:
+            self._send(node.output(), caller, data)
+
+    def _merge(self, node: Node, place: int, tag: Tag, data: Any) -> None:
+        if node in self.functions:
+            self._count(node, tag)
+            self._send(node.output(), tag, data)
+            return
+        slots = self.waiting[(node, tag)]
+        slots[place] = data
+        if data is not DEAD:
+            self._count(node, tag)
+            self._send(node.output(), tag, data)
+        elif len(slots) == len(node.inputs) and all(item is DEAD for item in slots.values()):
+            self.dead[node] += 1
+            self._send(node.output(), tag, DEAD)
+        if len(slots) == len(node.inputs):
+            del self.waiting[(node, tag)]
+
+    def _count(self, node: Node, tag: Tag) -> None:
+        self.fired[node] += 1
+        self.fired_under_tag[(node, tag)] += 1
+
+    def _compute(self, node: Node, inputs: list) -> list:
+        if node not in self.kernels:
+            self.kernels[node] = tf.function(lambda *tensors: fire(node, tensors), autograph=False)
+        return list(self.kernels[node](*inputs))
+
+    def _accumulate(self, value: Value, inputs: list) -> None:
+        shape = self.shared[value].shape
+        total = self.shared_gradients.setdefault(value, np.zeros(shape, inputs[0].numpy().dtype))
+        if len(inputs) == 2:
+            np.add.at(total, inputs[1].numpy(), inputs[0].numpy())
+        else:
+            total += inputs[0].numpy().reshape(total.shape)
+
+    def _collect(self, node: Node, inputs: list) -> None:
+        size = int(self.shared[node.attributes["size"]])
+        data, index = inputs[0].numpy(), inputs[1].numpy()
+        empty = np.zeros((size, *data.shape[1:]), data.dtype)
+        np.add.at(self.tables.setdefault(node.attributes["name"], empty), index, data)
+
+
+def _branch(predicate: tf.Tensor, num_branches: int) -> int:
+    value = predicate.numpy()[0]
+    if predicate.dtype == tf.bool:
+        return 0 if value else 1
+    return int(value) if 0 <= value < num_branches else num_branches - 1

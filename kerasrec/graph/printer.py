@@ -1,0 +1,119 @@
+"""Prints graphs. The lines follow this grammar:
+
+    function  := NAME "(" [NAME ": " TYPE {", " ...}] ")" newline {"  " node}
+    node      := [%NAME {", " %NAME} ": " TYPE {", " TYPE} " = "] OP ["(" inputs ")"] [attributes]
+                 [control] "  # " FILE ":" LINE
+    inputs    := %NAME {", " %NAME}
+    control   := " after " OP_LABEL
+    TYPE      := f32[2,3] for a token; "shared " or "wave " stands before the other kinds
+
+Names are given while printing: %0, %1 and so on, in the order of the lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.graph.graph import Body, FunctionGraph, FunctionGraphs, Node, TaggedGraph, Value
+from kerasrec.graph.types import Kind
+
+_MAX_CONSTANT = 6
+
+
+def print_function_graphs(graphs: FunctionGraphs) -> str:
+    """Text of function graphs."""
+    names = _Names(node for function in graphs for node in function.nodes)
+    blocks = []
+    for function in graphs:
+        arguments = ", ".join(
+            f"{node.attributes['name']}: {node.types[0]}" for node in function.parameters
+        )
+        returns = ", ".join(str(value.type) for value in function.outputs)
+        lines = [f"function {function.name}({arguments}) -> {returns}{_at(function)}"]
+        lines += _lines(function.nodes, names)
+        lines.append(f"  return {names.all(function.outputs)}")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def print_tagged_graph(graph: TaggedGraph) -> str:
+    """Text of a tagged or an extended graph."""
+    root = graph.root
+    gradient_calls = [call for call in root.gradient_calls if call]
+    outside = [call.inputs[0].node for call in (*root.calls, *gradient_calls)]
+    outside += [*root.calls, *gradient_calls, *root.returns]
+    outside += [node for node in root.gradient_returns if node]
+    sections = [("shared", graph.shared)] if graph.shared else []
+    sections.append(("outside", outside))
+    for body in graph.bodies.values():
+        sections.append((f"body {body.name}{_at(body)}", body.nodes))
+        if body.gradient_nodes:
+            sections.append((f"gradient of {body.name}", body.gradient_nodes))
+    names = _Names(node for _, nodes in sections for node in nodes)
+    return "\n\n".join("\n".join([head, *_lines(nodes, names)]) for head, nodes in sections)
+
+
+class _Names:
+    """Names for values, in the order of the nodes that produce them."""
+
+    def __init__(self, nodes: Iterable[Node]):
+        values = (value for node in nodes for value in node.outputs)
+        self._names = {value: f"%{place}" for place, value in enumerate(values)}
+
+    def of(self, value: Value) -> str:
+        return self._names[value]
+
+    def all(self, values: Iterable[Value]) -> str:
+        return ", ".join(self.of(value) for value in values)
+
+
+def _lines(nodes: Iterable[Node], names: _Names) -> list[str]:
+    return [_line(node, names) for node in nodes]
+
+
+def _line(node: Node, names: _Names) -> str:
+    depth = len(node.region.path()) if node.region else 0
+    text = "  " * (depth + 1)
+    if node.outputs:
+        types = ", ".join(_type(value) for value in node.outputs)
+        text += f"{names.all(node.outputs)}: {types} = "
+    text += title(node)
+    inputs = names.all(node.inputs)
+    if inputs:
+        text += f"({inputs})"
+    if node.op == "ACCUMULATE":
+        text += f" into {names.of(node.attributes['to'])}"
+    if node.control:
+        text += f" after {title(node.control[0])}"
+    return text + (f"  # {node.source}" if node.source else "")
+
+
+def title(node: Node) -> str:
+    """What a node does, in short: `AddV2`, `CALL_0`, `Const 1`, `SHARED kernel`."""
+    if node.op in ("CALL", "RETURN"):
+        return f"{node.op}_{node.attributes['label']}"
+    if node.op == "CALLSITE":
+        return f"CALLSITE {node.attributes['callee']}"
+    if node.op == "Const":
+        return f"Const {_constant(node)}"
+    name = node.attributes.get("name")
+    return f"{node.op} {name}" if name else node.op
+
+
+def _constant(node: Node) -> str:
+    value = tf.make_ndarray(node.attributes["operation"].get_attr("value"))
+    if value.size > _MAX_CONSTANT:
+        return "..."
+    return np.array2string(value, separator=",").replace("\n", "")
+
+
+def _type(value: Value) -> str:
+    kind = value.type.kind
+    return str(value.type) if kind is Kind.TOKEN else f"{kind.value} {value.type}"
+
+
+def _at(part: FunctionGraph | Body) -> str:
+    return f"  # {part.source}" if part.source else ""

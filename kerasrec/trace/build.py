@@ -1,0 +1,240 @@
+"""From what a tracer recorded to a function graph.
+
+Ops become nodes in the order they were made. A conditional becomes a MERGE for each result, and
+every value that a branch reads from around it goes through a SWITCH (Kostopoulou et al.,
+section 2.2; Vasilakopoulos 2024, figure 4.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from kerasrec.errors import SignatureError, TraceError
+from kerasrec.graph.graph import FunctionGraph, Node, Region, Source, Traced, Value
+from kerasrec.graph.types import Kind
+from kerasrec.graph.writer import GraphWriter
+from kerasrec.trace.source import source_of
+from kerasrec.trace.tracer import (
+    CallRecord,
+    CollectRecord,
+    ConditionalRecord,
+    Tracer,
+    is_traced,
+)
+
+
+def build(
+    name: str,
+    tracer: Tracer,
+    outputs: list[tf.Tensor],
+    parameter_names: list[str],
+    source: Source | None,
+) -> FunctionGraph:
+    """The function graph of what `tracer` recorded.
+
+    Args:
+        name: of the function.
+        tracer: after its function has run.
+        outputs: tensors that the function returns.
+        parameter_names: for the flat arguments, in order.
+        source: where the user's function starts.
+    """
+    return _Builder(name, tracer, parameter_names, source).run(outputs)
+
+
+class _Builder:
+    def __init__(
+        self, name: str, tracer: Tracer, parameter_names: list[str], source: Source | None
+    ):
+        self.name = name
+        self.tracer = tracer
+        self.source = source
+        self.values: dict[str, Value] = {}
+        self.predicates: dict[int, Value] = {}
+        self.nodes: list[Node] = []
+        self.writer = GraphWriter(self.nodes)
+        self.parameters: list[Node] = []
+        self.collects: list[Node] = []
+        self.made_by: dict[str, Callable[[], None]] = {}
+        for tensor, label in zip(tracer.parameters, parameter_names, strict=True):
+            node = Node(
+                "PARAMETER", [], [tracer.type(tensor)], None, source, {"name": label}
+            )
+            self.parameters.append(self.writer.add(node))
+            self.values[tensor.name] = node.output()
+        for call in tracer.calls:
+            self.made_by[call.results[0].op.name] = lambda call=call: self._call(call)
+        for record in tracer.conditionals:
+            self.made_by[record.results[0].op.name] = lambda record=record: self._merge(record)
+        for collected in tracer.collects:
+            self.made_by[collected.anchor.name] = lambda item=collected: self._collect(item)
+        self.variables = {
+            id(variable.handle): variable for variable in tracer.graph.variables
+        }
+        self.captured = {inner.op.name: outer for outer, inner in tracer.graph.captures}
+
+    def run(self, outputs: list[tf.Tensor]) -> FunctionGraph:
+        operations = self.tracer.graph.get_operations()
+        names = [operation.name for operation in operations]
+        spans = sorted(
+            (
+                (branch.start, branch.stop, record, place)
+                for record in self.tracer.conditionals
+                for place, branch in enumerate(record.branches)
+            ),
+            key=lambda span: (span[0], -span[1]),
+        )
+        self._spans = spans
+        self._index = {name: place for place, name in enumerate(names)}
+        for operation in operations:
+            self._operation(operation)
+        values = [self._tokens(tensor, None) for tensor in outputs]
+        roots = self.parameters + self.collects
+        roots += [node for node in self.nodes if node.op == "CALLSITE"]
+        return FunctionGraph(
+            self.name,
+            self.parameters,
+            values,
+            _needed(self.nodes, values, roots),
+            self.collects,
+            Traced(self.tracer.concrete, self.values),
+            self.source,
+        )
+
+    def _value(self, tensor: tf.Tensor) -> Value:
+        return self.values[tensor.name]
+
+    def _region(self, operation: tf.Operation) -> Region | None:
+        """The innermost branch that was running when the op was made."""
+        place = self._index[operation.name]
+        region = None
+        for start, stop, record, branch in self._spans:
+            if start <= place < stop:
+                predicate = self._predicate(record, region)
+                region = Region(region, predicate, branch, len(record.branches))
+        return region
+
+    def _predicate(self, record: ConditionalRecord, region: Region | None) -> Value:
+        if id(record) not in self.predicates:
+            self.predicates[id(record)] = self._tokens(record.predicate, region)
+        return self.predicates[id(record)]
+
+    def _tokens(self, tensor: tf.Tensor, region: Region | None) -> Value:
+        pivot = self.parameters[0].output()
+        return self.writer.as_tokens(self._value(tensor), region, pivot)
+
+    def _operation(self, operation: tf.Operation) -> None:
+        if operation.name in self.made_by:
+            self.made_by[operation.name]()
+        elif operation.outputs and operation.outputs[0].name not in self.values:
+            if operation.type == "Placeholder":
+                self._shared(operation)
+            else:
+                self._primitive(operation)
+
+    def _shared(self, operation: tf.Operation) -> None:
+        outer = self.captured[operation.name]
+        if is_traced(outer):
+            raise TraceError(
+                f"{self.name} ({self.source}) closes over a tensor that another recursive "
+                f"function computes for each of its tokens ({outer.name}). Pass it as an argument: "
+                "only what is the same for all tokens may be closed over."
+            )
+        variable = self.variables.get(id(outer))
+        label = getattr(variable, "path", None) or getattr(variable, "name", None)
+        node = Node(
+            "SHARED",
+            [],
+            [self.tracer.type(operation.outputs[0])],
+            attributes={
+                "name": label or operation.name,
+                "tensor": outer,
+                "variable": variable,
+            },
+        )
+        self.values[operation.outputs[0].name] = self.writer.add(node).output()
+
+    def _primitive(self, operation: tf.Operation) -> None:
+        types = [self.tracer.type(output) for output in operation.outputs]
+        is_shared = types[0].kind is Kind.SHARED
+        region = None if is_shared else self._region(operation)
+        inputs = [self.writer.into(self._value(tensor), region) for tensor in operation.inputs]
+        node = Node(
+            operation.type,
+            inputs,
+            types,
+            region,
+            source_of(operation.traceback or ()) or self.source,
+            {"operation": operation},
+        )
+        self.writer.add(node)
+        for output, value in zip(operation.outputs, node.outputs, strict=True):
+            self.values[output.name] = value
+
+    def _call(self, record: CallRecord) -> None:
+        region = self._region(record.results[0].op)
+        inputs = [self._tokens(tensor, region) for tensor in record.arguments]
+        types = [self.tracer.type(tensor) for tensor in record.results]
+        node = Node(
+            "CALLSITE", inputs, types, region, record.source, {"callee": record.callee}
+        )
+        self.writer.add(node)
+        for tensor, value in zip(record.results, node.outputs, strict=True):
+            self.values[tensor.name] = value
+
+    def _merge(self, record: ConditionalRecord) -> None:
+        region = self._region(record.results[0].op)
+        predicate = self._predicate(record, region)
+        branches = [
+            Region(region, predicate, place, len(record.branches))
+            for place in range(len(record.branches))
+        ]
+        for place, result in enumerate(record.results):
+            inputs = [
+                self._tokens(branch.outputs[place], inside)
+                for branch, inside in zip(record.branches, branches, strict=True)
+            ]
+            node = Node(
+                "MERGE",
+                inputs,
+                [self.tracer.type(result)],
+                region,
+                record.source,
+                {"predicate": predicate},
+            )
+            self.values[result.name] = self.writer.add(node).output()
+
+    def _collect(self, record: CollectRecord) -> None:
+        region = self._region(record.anchor)
+        value, index = (self._tokens(item, region) for item in (record.value, record.index))
+        size = self._value(record.size)
+        if not size.is_shared:
+            raise SignatureError(
+                f"`size` of kerasrec.collect at {record.source.where} depends on the tokens; "
+                "a table has one size for the whole run."
+            )
+        node = Node(
+            "COLLECT",
+            [value, index],
+            [],
+            region,
+            record.source,
+            {"name": record.name, "size": size},
+        )
+        self.collects.append(self.writer.add(node))
+
+
+def _needed(nodes: list[Node], outputs: list[Value], roots: list[Node]) -> list[Node]:
+    """The nodes that outputs and roots depend on, in their order."""
+    needed: set[Node] = set()
+    waiting = [value.node for value in outputs] + list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node not in needed:
+            needed.add(node)
+            waiting += [value.node for value in node.inputs]
+            if node.op == "COLLECT":
+                waiting.append(node.attributes["size"].node)
+    return [node for node in nodes if node in needed]

@@ -1,0 +1,45 @@
+"""`collect`: values from inner calls, without threading them through returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.errors import TraceError
+from kerasrec.trace.source import current_source
+from kerasrec.trace.tracer import CollectRecord, active_tracer
+
+
+def collect(name: str, value: Any, index: Any, size: Any) -> None:
+    """Keeps a value of this call in a table of the whole run.
+
+    `function.with_tables(...)` then returns the tables beside the result; gradients flow through
+    them. Values collected at the same index are summed; rows that no call wrote are zero.
+
+    Args:
+        name: of the table.
+        value: `[tokens, ...]`, any float or int dtype.
+        index: int32 `[tokens]`, the row that each token writes.
+        size: int32 scalar that depends on no token: how many rows the table has.
+
+    Raises:
+        TraceError: outside a recursive function, or `index` is not one int32 a token.
+    """
+    tracer = active_tracer()
+    if tracer is None:
+        raise TraceError("kerasrec.collect was called outside a recursive function.")
+    source = current_source()
+    place = f" at {source.where}" if source else ""
+    rows = tracer.tensor(index, None, "`index` of kerasrec.collect")
+    found = tracer.token_type(rows, "`index` of kerasrec.collect")
+    if found.shape != () or found.dtype != tf.int32:
+        raise TraceError(
+            f"kerasrec.collect{place}: `index` must be one int32 a token; it is {found}."
+        )
+    values = tracer.tensor(value, None, "`value` of kerasrec.collect")
+    tracer.token_type(values, "`value` of kerasrec.collect")
+    count = tracer.tensor(size, None, "`size` of kerasrec.collect")
+    tracer.collects.append(
+        CollectRecord(name, values, rows, count, tf.no_op("collect"), source)
+    )

@@ -1,0 +1,190 @@
+"""`cond` and `switch`: conditionals whose choice is made for each token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.errors import SignatureError, TraceError
+from kerasrec.graph.types import Type
+from kerasrec.trace.source import current_source
+from kerasrec.trace.tracer import (
+    BranchRecord,
+    ConditionalRecord,
+    ReturnTypeUnknownError,
+    Tracer,
+    active_tracer,
+)
+
+
+def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
+    """Chooses between two branches, for each token by itself.
+
+    Each branch computes on the tokens that chose it and on no others: inside it, tensors of the
+    function around it have as many rows as tokens chose it. In the graph this is SWITCH and MERGE
+    (Kostopoulou et al., section 2.2).
+
+    Args:
+        pred: bool `[tokens]`, one value a token.
+        true_fn: called with no arguments; returns any nest of tensors.
+        false_fn: the same, of the same structure, dtypes and shapes.
+
+    Returns:
+        What the chosen branch returns, in the order of the tokens.
+
+    Raises:
+        TraceError: outside a recursive function, or `pred` is not one bool a token.
+        SignatureError: the branches return different structures, dtypes or shapes.
+    """
+    tracer = _tracer("kerasrec.cond")
+    predicate = _predicate(tracer, pred, "kerasrec.cond", "pred", tf.bool)
+    return _conditional(tracer, predicate, {"true_fn": true_fn, "false_fn": false_fn})
+
+
+def switch(index: Any, branches: Sequence[Callable[[], Any]]) -> Any:
+    """Chooses between many branches, for each token by itself.
+
+    Args:
+        index: int32 `[tokens]`, one value a token; an index out of range chooses the last branch,
+          as in `tf.switch_case`.
+        branches: callables as for `cond`, at least one.
+
+    Returns:
+        What the chosen branch returns, in the order of the tokens.
+
+    Raises:
+        TraceError: outside a recursive function, or `index` is not one int32 a token.
+        SignatureError: the branches return different structures, dtypes or shapes.
+    """
+    tracer = _tracer("kerasrec.switch")
+    if not branches:
+        raise TraceError("kerasrec.switch needs at least one branch; it got none.")
+    predicate = _predicate(tracer, index, "kerasrec.switch", "index", tf.int32)
+    named = {f"branches[{place}]": branch for place, branch in enumerate(branches)}
+    return _conditional(tracer, predicate, named)
+
+
+def _tracer(name: str) -> Tracer:
+    tracer = active_tracer()
+    if tracer is None:
+        raise TraceError(
+            f"{name} was called outside a recursive function. Use it in the body of a function "
+            "decorated with @kerasrec.recursive; elsewhere use Python's `if` or tf.cond."
+        )
+    return tracer
+
+
+def _predicate(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.DType) -> tf.Tensor:
+    where = current_source()
+    place = f" at {where.where}" if where else ""
+    if isinstance(value, bool | int):
+        raise TraceError(
+            f"{caller}{place}: `{name}` is the Python value {value!r}, the same for every token "
+            "and known before the graph is built. Use Python's own `if` there."
+        )
+    tensor = tracer.tensor(value, None, f"`{name}` of {caller}")
+    found = tracer.token_type(tensor, f"`{name}` of {caller}")
+    if found.shape != () or found.dtype != dtype:
+        raise TraceError(
+            f"{caller}{place}: `{name}` must be one {dtype.name} value a token, shape [tokens]; "
+            f"it is {found.dtype.name} of shape {_with_tokens(found)}. "
+            + (
+                "Reduce the other axes (tf.reduce_any, tf.reduce_all) or index them away."
+                if found.shape != ()
+                else f"Cast it to {dtype.name} or compare it with something."
+            )
+        )
+    return tensor
+
+
+def _conditional(
+    tracer: Tracer, predicate: tf.Tensor, branches: dict[str, Callable[[], Any]]
+) -> Any:
+    source = current_source()
+    place = f" at {source.where}" if source else ""
+    record = ConditionalRecord(predicate, [], [], source)
+    found: dict[str, tuple[Any, list[Type]]] = {}
+    unknown: ReturnTypeUnknownError | None = None
+    for name, branch in branches.items():
+        start = tracer.num_ops()
+        outputs = None
+        try:
+            result = branch()
+            what = f"what {name}{place} returns"
+            hints = next(iter(found.values()))[1] if found else []
+            outputs = _tensors(tracer, result, hints, what)
+            types = [tracer.token_type(tensor, what) for tensor in outputs]
+            found[name] = (tf.nest.map_structure(lambda _: 0, result), types)
+        except ReturnTypeUnknownError as error:
+            unknown = error
+            tracer.is_provisional = True
+        record.branches.append(BranchRecord(start, tracer.num_ops(), outputs))
+    if not found:
+        raise unknown or TraceError(f"The conditional{place} has no branches.")
+    structure, types = _common(found, place)
+    record.results = tracer.placeholders(types)
+    tracer.conditionals.append(record)
+    return tf.nest.pack_sequence_as(structure, record.results)
+
+
+def _tensors(tracer: Tracer, result: Any, hints: Sequence[Type], what: str) -> list[tf.Tensor]:
+    flat = tf.nest.flatten(result)
+    if not flat or any(item is None for item in flat):
+        raise SignatureError(
+            f"{what[0].upper()}{what[1:]} is {result!r}; a branch must return tensors. "
+            "Return a value from every branch."
+        )
+    matched = hints if len(hints) == len(flat) else [None] * len(flat)
+    return [tracer.tensor(item, hint, what) for item, hint in zip(flat, matched, strict=True)]
+
+
+def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, list[Type]]:
+    """The one structure and the types that all branches agree on."""
+    (first, (structure, types)), *rest = found.items()
+    for name, (other_structure, other_types) in rest:
+        try:
+            tf.nest.assert_same_structure(structure, other_structure)
+        except (TypeError, ValueError) as error:
+            raise SignatureError(
+                f"The branches of the conditional{place} return different structures:\n"
+                f"  {first} returns {_shown(structure, types)}\n"
+                f"  {name} returns {_shown(other_structure, other_types)}\n"
+                "Let all branches return the same nest."
+            ) from error
+        if not all(one.accepts(two) for one, two in zip(types, other_types, strict=True)):
+            raise SignatureError(
+                f"The branches of the conditional{place} return different types:\n"
+                f"  {first} returns {_shown(structure, types)}\n"
+                f"  {name} returns {_shown(other_structure, other_types)}\n"
+                f"{_mend(types, other_types)}"
+            )
+        types = [_general(one, two) for one, two in zip(types, other_types, strict=True)]
+    return structure, types
+
+
+def _mend(types: Sequence[Type], others: Sequence[Type]) -> str:
+    if any(one.dtype != two.dtype for one, two in zip(types, others, strict=True)):
+        return "Make the dtypes equal: write 1.0 and not 1 for a float, or use tf.cast."
+    return "Make the shapes equal; the token axis is not counted here."
+
+
+def _general(one: Type, two: Type) -> Type:
+    shape = tf.TensorShape(one.shape).most_specific_compatible_shape(tf.TensorShape(two.shape))
+    return Type(one.dtype, None if shape.rank is None else tuple(shape.as_list()))
+
+
+def _shown(structure: Any, types: Sequence[Type]) -> str:
+    return str(tf.nest.pack_sequence_as(structure, [_Shown(str(item)) for item in types]))
+
+
+class _Shown(str):
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _with_tokens(found: Type) -> str:
+    if found.shape is None:
+        return "unknown"
+    return "[" + ", ".join(["tokens", *("?" if dim is None else str(dim) for dim in found.shape)]) + "]"

@@ -1,0 +1,280 @@
+"""The stage `trace`: a Python function and a signature to the graphs of all it reaches.
+
+A function is run once to learn what it returns, leaving out branches that call something whose
+return type is not known yet, and once more when every type is known. So nobody has to declare
+types before use.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from kerasrec.errors import NoBaseCaseError, SignatureError, TraceError
+from kerasrec.graph.check import check_function_graphs
+from kerasrec.graph.graph import FunctionGraph, FunctionGraphs, Source
+from kerasrec.graph.types import Kind, Type
+from kerasrec.trace.build import build
+from kerasrec.trace.source import current_source
+from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, run_traced
+
+
+class Traceable(Protocol):
+    """What tracing needs to know of a decorated function."""
+
+    python_function: Callable
+    returns: Any
+
+    def bind(self, args: tuple, kwargs: dict) -> tuple:
+        """Arguments by position, defaults filled in."""
+        ...
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Structure and types of a function's arguments.
+
+    Args:
+        structure: the nest of arguments, its leaves 0.
+        types: one TOKEN type for each flat argument.
+        names: what to call each flat argument in a print or an error.
+    """
+
+    structure: Any
+    types: tuple[Type, ...]
+    names: tuple[str, ...]
+
+    def accepts(self, other: Signature) -> bool:
+        """Whether arguments of the other signature may be passed to this one."""
+        return len(self.types) == len(other.types) and all(
+            mine.accepts(theirs) for mine, theirs in zip(self.types, other.types, strict=True)
+        )
+
+    def __str__(self) -> str:
+        pairs = zip(self.names, self.types, strict=True)
+        return ", ".join(f"{name}: {item}" for name, item in pairs)
+
+
+def signature_of(function: Traceable, args: tuple, types: Sequence[Type]) -> Signature:
+    """The signature of flat argument types, named after the function's parameters."""
+    names = []
+    parameters = list(inspect.signature(function.python_function).parameters.values())
+    for place, arg in enumerate(args):
+        parameter = parameters[min(place, len(parameters) - 1)].name
+        size = len(tf.nest.flatten(arg))
+        names += [parameter] if size == 1 else [f"{parameter}_{item}" for item in range(size)]
+    structure = tf.nest.map_structure(lambda _: 0, args)
+    return Signature(structure, tuple(types), tuple(names))
+
+
+@dataclass
+class TracedProgram:
+    """Graphs of a program and the structure of what it returns."""
+
+    graphs: FunctionGraphs
+    returns: Any
+
+
+@dataclass
+class _State:
+    """What is known of one function under one signature."""
+
+    name: str
+    function: Traceable
+    signature: Signature
+    source: Source
+    return_structure: Any = None
+    return_types: list[Type] | None = None
+    is_running: bool = False
+    graph: FunctionGraph | None = None
+
+
+def trace(function: Traceable, signature: Signature) -> TracedProgram:
+    """Traces a function and all functions it calls.
+
+    Raises:
+        NoBaseCaseError: every path through a function calls it again.
+        SignatureError: arguments or returns do not fit together.
+        TraceError: the function does what a graph cannot do.
+    """
+    tracing = _Tracing()
+    state = tracing.state_of(function, signature)
+    try:
+        tracing.learn_return_type(state)
+    except ReturnTypeUnknownError as error:
+        raise _no_base_case(state, error) from None
+    tracing.build_all(state)
+    graphs = FunctionGraphs(
+        {item.name: item.graph for item in tracing.reached(state)}, state.name
+    )
+    check_function_graphs(graphs)
+    return TracedProgram(graphs, state.return_structure)
+
+
+class _Tracing:
+    def __init__(self) -> None:
+        self.states: list[_State] = []
+        self.callees: dict[str, list[str]] = {}
+
+    def state_of(self, function: Traceable, signature: Signature) -> _State:
+        """The state for a function under a signature; a new one where none fits."""
+        same = [state for state in self.states if state.function is function]
+        for state in same:
+            if state.signature.accepts(signature):
+                return state
+        running = [state for state in same if state.is_running]
+        if running:
+            raise _call_does_not_fit(running[-1], signature)
+        name = base = function.python_function.__name__.strip("<>")
+        taken = {state.name for state in self.states}
+        while name in taken:
+            name = f"{base}_{len([item for item in taken if item.startswith(base)])}"
+        code = function.python_function.__code__
+        state = _State(
+            name, function, signature, Source(code.co_filename, code.co_firstlineno)
+        )
+        if function.returns is not None:
+            specs = tf.nest.flatten(function.returns)
+            state.return_types = [Type(spec.dtype, tuple(spec.shape)) for spec in specs]
+            state.return_structure = tf.nest.map_structure(lambda _: 0, function.returns)
+        self.states.append(state)
+        return state
+
+    def learn_return_type(self, state: _State) -> None:
+        """Fills in what a function returns, by running it as far as types are known."""
+        if state.return_types is None:
+            if state.is_running:
+                raise ReturnTypeUnknownError(state.name)
+            self._run(state)
+
+    def build_all(self, first: _State) -> None:
+        """Traces everything reached, now that return types can be known."""
+        waiting = [first]
+        while waiting:
+            state = waiting.pop(0)
+            while state.graph is None:
+                self._run(state)
+            waiting += [
+                callee for callee in self._callees(state) if callee.graph is None
+            ]
+
+    def reached(self, first: _State) -> list[_State]:
+        """The states that the first one reaches, itself first."""
+        found = [first]
+        for state in found:
+            found += [callee for callee in self._callees(state) if callee not in found]
+        return found
+
+    def _callees(self, state: _State) -> list[_State]:
+        names = [site.attributes["callee"] for site in state.graph.call_sites]
+        by_name = {item.name: item for item in self.states}
+        return [by_name[name] for name in dict.fromkeys(names)]
+
+    def _run(self, state: _State) -> None:
+        """Runs a function; keeps its graph unless a branch had to be left out."""
+
+        def body(tracer: Tracer, *parameters):
+            args = tf.nest.pack_sequence_as(state.signature.structure, parameters)
+            result = state.function.python_function(*args)
+            flat = tf.nest.flatten(result)
+            what = f"What {state.name} ({state.source.where}) returns"
+            if not flat or any(item is None for item in flat):
+                raise SignatureError(
+                    f"{what} is {result!r}; a recursive function must return tensors. "
+                    "Does a `return` stand before kerasrec.cond?"
+                )
+            hints = state.return_types
+            if hints is None or len(hints) != len(flat):
+                hints = [None] * len(flat)
+            outputs = [
+                tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)
+            ]
+            types = [tracer.token_type(item, what) for item in outputs]
+            return tf.nest.map_structure(lambda _: 0, result), outputs, types
+
+        state.is_running = True
+        specs = [item.tensor_spec() for item in state.signature.types]
+        try:
+            tracer, (structure, outputs, types) = run_traced(body, specs, self._resolve_call)
+        except tf.errors.OperatorNotAllowedInGraphError as error:
+            raise TraceError(
+                f"{state.name} ({state.source.where}) uses a tensor where Python needs a value "
+                "(an `if`, `while`, `and` or `not` on it). The choice is made for each token when "
+                "the graph runs: use kerasrec.cond(pred, true_fn, false_fn) instead."
+            ) from error
+        finally:
+            state.is_running = False
+        self._check_returns(state, structure, types)
+        state.return_structure, state.return_types = structure, types
+        if not tracer.is_provisional:
+            names = list(state.signature.names)
+            state.graph = build(state.name, tracer, outputs, names, state.source)
+
+    def _check_returns(self, state: _State, structure: Any, types: list[Type]) -> None:
+        if state.return_types is None:
+            return
+        known = state.return_types
+        if len(known) != len(types) or not all(
+            one.accepts(two) for one, two in zip(known, types, strict=True)
+        ):
+            raise SignatureError(
+                f"{state.name} ({state.source.where}) returns "
+                f"({', '.join(map(str, types))}) in the end, but "
+                f"({', '.join(map(str, known))}) where it does not call itself, or where "
+                "`returns=` says so. Let all paths return the same types."
+            )
+
+    def _resolve_call(self, tracer: Tracer, function: Traceable, args: tuple):
+        """What a call means: its callee and argument tensors, what it returns."""
+        flat = tf.nest.flatten(args)
+        same = [state for state in self.states if state.function is function]
+        hints = same[-1].signature.types if same else ()
+        if len(hints) != len(flat):
+            hints = [None] * len(flat)
+        name = function.python_function.__name__
+        what = f"an argument of {name}"
+        tensors = [
+            tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)
+        ]
+        types = [tracer.token_type(tensor, what) for tensor in tensors]
+        state = self.state_of(function, signature_of(function, args, types))
+        self.learn_return_type(state)
+        for place, wanted in enumerate(state.signature.types):
+            if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
+                tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())
+        return state.name, tensors, state.return_structure, state.return_types
+
+
+def _no_base_case(state: _State, error: ReturnTypeUnknownError) -> NoBaseCaseError:
+    return NoBaseCaseError(
+        f"{state.name} ({state.source.where}) has no base case: every path through it calls "
+        f"{error.name}, which leads back to {error.name}, so it would never return. Add a branch "
+        "to kerasrec.cond that returns without a call."
+    )
+
+
+def _call_does_not_fit(state: _State, signature: Signature) -> SignatureError:
+    source = current_source()
+    lines = [
+        f"  {name} is {wanted}, the call passes {passed}"
+        for name, wanted, passed in zip(
+            state.signature.names, state.signature.types, signature.types, strict=False
+        )
+        if not wanted.accepts(passed)
+    ]
+    if len(signature.types) != len(state.signature.types):
+        lines.append(
+            f"  it has {len(state.signature.types)} flat arguments, the call passes "
+            f"{len(signature.types)}"
+        )
+    return SignatureError(
+        f"A call of {state.name}{f' at {source.where}' if source else ''} does not fit the "
+        f"arguments it was first called with, {state.name}({state.signature}):\n"
+        + "\n".join(lines)
+        + "\nOne graph serves every depth of the recursion, so dtypes and shapes stay the same: "
+        "use tf.cast (or write 1.0 and not 1), or pad to one shape."
+    )

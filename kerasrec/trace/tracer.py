@@ -1,0 +1,219 @@
+"""Runs one Python function once and records what it does.
+
+TensorFlow records the ops in a `FuncGraph`; the tracer records what TensorFlow has no op for:
+calls, conditionals and collected values. Each stands in the TensorFlow graph as placeholders for
+its results. A branch of a conditional is the range of ops that were made while it ran.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.errors import SignatureError, TraceError
+from kerasrec.graph.graph import Source
+from kerasrec.graph.types import Kind, Type
+from kerasrec.trace.source import current_source
+
+_active = threading.local()
+_traced_graphs: weakref.WeakSet = weakref.WeakSet()
+
+
+# Their leading axis has an open size that is not the number of tokens.
+_COUNTING_OPS = frozenset({"BroadcastGradientArgs", "Where", "Unique", "UniqueV2"})
+
+
+class ReturnTypeUnknownError(Exception):
+    """A call was met whose callee's return type is not known yet; its branch is tried later."""
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass
+class CallRecord:
+    """A call: `arguments` go to the function `callee`, `results` are placeholders."""
+
+    callee: str
+    arguments: list[tf.Tensor]
+    results: list[tf.Tensor]
+    source: Source | None
+
+
+@dataclass
+class BranchRecord:
+    """A branch: its ops have indices from `start` up to `stop`; None where it is still unknown."""
+
+    start: int
+    stop: int
+    outputs: list[tf.Tensor] | None
+
+
+@dataclass
+class ConditionalRecord:
+    """A conditional: `results` are placeholders for what the branches return."""
+
+    predicate: tf.Tensor
+    branches: list[BranchRecord]
+    results: list[tf.Tensor]
+    source: Source | None
+
+
+@dataclass
+class CollectRecord:
+    """A value to be kept in the table `name` at `index`; `anchor` is an op of the same branch."""
+
+    name: str
+    value: tf.Tensor
+    index: tf.Tensor
+    size: tf.Tensor
+    anchor: tf.Operation
+    source: Source | None
+
+
+class Tracer:
+    """What happens while one function is traced.
+
+    Args:
+        graph: the `FuncGraph` that TensorFlow records into.
+        parameters: the placeholders of the function's arguments.
+        resolve_call: called with (function, flat arguments, structure) at each call; returns the
+          callee's name, its argument tensors and the structure and types of what it returns.
+    """
+
+    def __init__(self, graph: tf.Graph, parameters: Sequence[tf.Tensor], resolve_call: Callable):
+        self.graph = graph
+        self.parameters = list(parameters)
+        self.calls: list[CallRecord] = []
+        self.conditionals: list[ConditionalRecord] = []
+        self.collects: list[CollectRecord] = []
+        self.is_provisional = False
+        self.concrete: Any = None
+        self._resolve_call = resolve_call
+        self._token_ops = {tensor.op.name for tensor in parameters}
+        self._kinds: dict[str, Kind] = {}
+        self._num_seen = 0
+
+    def num_ops(self) -> int:
+        """How many ops the graph has by now."""
+        return len(self.graph.get_operations())
+
+    def kind(self, tensor: tf.Tensor) -> Kind:
+        """Whether a tensor of the graph is one value a token, shared, or neither."""
+        operations = self.graph.get_operations()
+        for operation in operations[self._num_seen :]:
+            if operation.name in self._token_ops:
+                continue
+            depends = any(self._of(source) is not Kind.SHARED for source in operation.inputs)
+            for output in operation.outputs:
+                self._kinds[output.name] = kind_of_dependent(output) if depends else Kind.SHARED
+        self._num_seen = len(operations)
+        return self._of(tensor)
+
+    def _of(self, tensor: tf.Tensor) -> Kind:
+        if tensor.op.name in self._token_ops:
+            return Kind.TOKEN
+        return self._kinds[tensor.name]
+
+    def type(self, tensor: tf.Tensor) -> Type:
+        """Type of a tensor of the graph."""
+        return Type.of(tensor, self.kind(tensor))
+
+    def token_type(self, tensor: tf.Tensor, what: str) -> Type:
+        """Type of one token's value; a shared tensor counts as the same value for each token."""
+        found = self.type(tensor)
+        if found.kind is Kind.WAVE:
+            raise TraceError(
+                f"{what} is not one value a token: it was computed across tokens and has shape "
+                f"{tensor.shape}. A recursive function sees a leading token axis, as a Keras "
+                "layer sees a batch axis; reduce and reshape the other axes only."
+                + _at(current_source())
+            )
+        return Type(found.dtype, found.shape)
+
+    def tensor(self, value: Any, like: Type | None, what: str) -> tf.Tensor:
+        """A value of the user's as a tensor of the graph.
+
+        A Python number takes the dtype of `like` if that is of its own sort (int or float).
+        """
+        dtype = None
+        if like is not None and (
+            (isinstance(value, float) and like.dtype.is_floating)
+            or (isinstance(value, int) and not isinstance(value, bool) and like.dtype.is_integer)
+        ):
+            dtype = like.dtype
+        try:
+            tensor = tf.convert_to_tensor(value, dtype=dtype)
+        except (TypeError, ValueError) as error:
+            raise SignatureError(
+                f"{what} cannot be made a tensor: {value!r} ({error}).{_at(current_source())}"
+            ) from error
+        if getattr(tensor, "graph", None) is not self.graph:
+            tensor = tf.identity(tensor)
+        return tensor
+
+    def placeholders(self, types: Sequence[Type]) -> list[tf.Tensor]:
+        """Placeholders, one value a token, for what TensorFlow has no op for."""
+        results = [tf.compat.v1.placeholder(item.dtype, item.tensor_shape()) for item in types]
+        self._token_ops.update(tensor.op.name for tensor in results)
+        return results
+
+    def call(self, function: Any, arguments: tuple) -> Any:
+        """Records a call of another function, or of this one again."""
+        source = current_source()
+        callee, tensors, structure, types = self._resolve_call(self, function, arguments)
+        results = self.placeholders(types)
+        self.calls.append(CallRecord(callee, tensors, results, source))
+        return tf.nest.pack_sequence_as(structure, results)
+
+
+def kind_of_dependent(tensor: tf.Tensor) -> Kind:
+    """Kind of a tensor that depends on tokens: its leading axis is theirs if its size is open."""
+    shape = tensor.shape
+    is_token = shape.rank is None or (shape.rank >= 1 and shape[0] is None)
+    return Kind.TOKEN if is_token and tensor.op.type not in _COUNTING_OPS else Kind.WAVE
+
+
+def _at(source: Source | None) -> str:
+    return f" At {source.where}." if source else ""
+
+
+def is_traced(tensor: tf.Tensor) -> bool:
+    """Whether a tensor belongs to the graph of a recursive function."""
+    return getattr(tensor, "graph", None) in _traced_graphs
+
+
+def active_tracer() -> Tracer | None:
+    """The tracer of the function that is being traced, if its graph is being built now."""
+    stack = getattr(_active, "stack", [])
+    if stack and tf.compat.v1.get_default_graph() is stack[-1].graph:
+        return stack[-1]
+    return None
+
+
+def run_traced(
+    function: Callable, specs: Sequence[tf.TensorSpec], resolve_call: Callable
+) -> tuple[Tracer, Any]:
+    """Runs `function` on placeholders of the given specs; returns the tracer and its result."""
+    outcome: dict[str, Any] = {}
+
+    def body(*parameters):
+        tracer = Tracer(tf.compat.v1.get_default_graph(), parameters, resolve_call)
+        _traced_graphs.add(tracer.graph)
+        stack = _active.__dict__.setdefault("stack", [])
+        stack.append(tracer)
+        try:
+            outcome["result"] = function(tracer, *parameters)
+        finally:
+            stack.pop()
+        outcome["tracer"] = tracer
+
+    concrete = tf.function(body, autograph=False).get_concrete_function(*specs)
+    outcome["tracer"].concrete = concrete
+    return outcome["tracer"], outcome["result"]

@@ -1,0 +1,110 @@
+"""The loss of a tree whose nodes are labelled: Tai, Socher and Manning 2015, section 4.1."""
+
+import keras
+import tensorflow as tf
+
+from kerasrec.training.tree_labels import node_weights, tree_labels
+
+
+@keras.saving.register_keras_serializable(package="kerasrec")
+class TreeCrossentropy(keras.losses.Loss):
+    """Cross-entropy of every labelled tree node, from logits.
+
+    The loss of a tree is the sum over its labelled nodes,
+
+        loss(tree) = - sum over nodes j with a label:  log softmax(logits[j])[label[j]]
+
+    and the loss of a batch is the mean over its trees, which is the objective of
+    Tai et al. 2015, section 4.1 (without its L2 term: Keras adds regularizers by itself). A
+    long sentence so weighs more than a short one; `normalize="nodes"` divides by the number of
+    labelled nodes instead.
+
+    What counts is said by the labels alone. A Keras mask on the predictions changes nothing,
+    neither the terms nor the scale. The sum is made in float32 whatever the model computes in.
+
+    Args:
+        normalize: `"trees"` (default) divides the sum by the number of trees that have a label,
+            `"nodes"` by the number of labelled nodes.
+        reduction: `"sum_over_batch_size"` (default; `"mean"` is the same) as said above,
+            `"sum"` for the sum over all trees, or `None` for one value a tree, undivided for
+            `"trees"` and divided by the tree's own number of labelled nodes for `"nodes"`.
+        name: name of the loss.
+        dtype: as in every Keras loss; the computation is float32 and the result is cast to it.
+
+    Call arguments:
+        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none, as in padding.
+        y_pred: logits, float `[batch, nodes, classes]`.
+        sample_weight: optional weights of trees `[batch]` or of tree nodes `[batch, nodes]`. They
+            multiply the terms and leave the divisor as it is.
+
+    Returns:
+        The loss, a scalar, or `[batch]` with `reduction=None`. Under a `tf.distribute` strategy
+        the scalar is divided by the number of replicas, as in every Keras loss, since the
+        gradients of replicas are summed.
+
+    Raises:
+        ValueError: when the shapes do not fit.
+        tf.errors.InvalidArgumentError: for a label that is neither -1 nor a class.
+
+    Example:
+
+    >>> loss = kerasrec.training.TreeCrossentropy()
+    >>> labels = [[1, 0, -1]]  # a root, one child, padding
+    >>> logits = [[[0.0, 0.0], [0.0, 0.0], [9.0, 9.0]]]
+    >>> float(loss(labels, logits))  # 2 log 2
+    1.3862943649291992
+    """
+
+    def __init__(
+        self,
+        normalize="trees",
+        reduction="sum_over_batch_size",
+        name="tree_crossentropy",
+        dtype=None,
+    ):
+        if normalize not in ("trees", "nodes"):
+            raise ValueError(
+                'TreeCrossentropy expects normalize="trees" or normalize="nodes". '
+                f"Received: normalize={normalize!r}"
+            )
+        if reduction not in ("sum_over_batch_size", "mean", "sum", "none", None):
+            raise ValueError(
+                'TreeCrossentropy expects reduction="sum_over_batch_size" ("mean" is the same), '
+                f'"sum" or None. Received: reduction={reduction!r}'
+            )
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        self.normalize = normalize
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        # Keras' own __call__ casts labels to float and rescales by the mask of y_pred.
+        with tf.name_scope(self.name):
+            sums, nodes = self._sums(y_true, y_pred, sample_weight)
+            return tf.cast(self._reduce(sums, nodes), self.dtype)
+
+    def call(self, y_true, y_pred):
+        """Returns the sum over the labelled nodes of each tree, float32 `[batch]`."""
+        return self._sums(y_true, y_pred, None)[0]
+
+    def _sums(self, y_true, y_pred, sample_weight):
+        """Returns the trees' sums and their numbers of labelled nodes, both float32 `[batch]`."""
+        labels, logits, labelled = tree_labels(y_true, y_pred, asked_by="TreeCrossentropy")
+        terms = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=tf.where(labelled, labels, 0), logits=logits
+        )
+        sums = tf.reduce_sum(terms * node_weights(sample_weight, labelled), axis=1)
+        return sums, tf.reduce_sum(tf.cast(labelled, tf.float32), axis=1)
+
+    def _reduce(self, sums, nodes):
+        """Reduces the trees' sums `[batch]`, knowing their numbers of labelled nodes `[batch]`."""
+        if self.reduction in (None, "none"):
+            return sums if self.normalize == "trees" else tf.math.divide_no_nan(sums, nodes)
+        if self.reduction == "sum":
+            return tf.reduce_sum(sums)
+        # A tree without a label fills up a batch; it is not an example.
+        num_trees = tf.math.count_nonzero(nodes, dtype=tf.float32)
+        divisor = num_trees if self.normalize == "trees" else tf.reduce_sum(nodes)
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        return tf.math.divide_no_nan(tf.reduce_sum(sums), divisor * replicas)
+
+    def get_config(self):
+        return {**super().get_config(), "normalize": self.normalize}

@@ -1,0 +1,122 @@
+"""Accuracies on trees, as the Stanford Sentiment Treebank reports them.
+
+Socher et al. 2013 (section 5) report each accuracy for the roots (whole sentences) and for all
+tree nodes (phrases), once with all classes and once binary, without the neutral class.
+"""
+
+import keras
+import tensorflow as tf
+
+from kerasrec.training.tree_labels import node_weights, tree_labels
+
+
+class TreeAccuracy(keras.metrics.Mean):
+    """Base of the accuracies: the weighted share of tree nodes that are predicted right.
+
+    Args:
+        name: name of the metric.
+        dtype: dtype of the result.
+
+    Call arguments (of `update_state`):
+        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
+        y_pred: logits, float `[batch, nodes, classes]`.
+        sample_weight: optional weights of trees `[batch]` or of tree nodes `[batch, nodes]`.
+
+    Raises:
+        ValueError: when the shapes do not fit.
+        tf.errors.InvalidArgumentError: for a label that is neither -1 nor a class.
+    """
+
+    roots_only = False
+    binary = False
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        labels, logits, labelled = tree_labels(y_true, y_pred, asked_by=type(self).__name__)
+        if self.binary:
+            right, counted = _binary(labels, logits, labelled)
+        else:
+            right, counted = tf.equal(tf.argmax(logits, -1, tf.int32), labels), labelled
+        weights = node_weights(sample_weight, counted)
+        if self.roots_only:
+            right, weights = right[:, 0], weights[:, 0]
+        # Mean averages rows first, which would favour the nodes of batches of small trees.
+        super().update_state(tf.reshape(right, [-1]), tf.reshape(weights, [-1]))
+
+
+def _binary(labels, logits, labelled):
+    """Reads the lower half of the classes as negative, the upper as positive, drops the middle.
+
+    The predicted side is the one with the larger summed probability, so that a neutral
+    prediction still takes a side: for 5 classes p[3] + p[4] against p[0] + p[1].
+
+    Returns:
+        `(right, counted)`: bool `[batch, nodes]`, where the side is right and where there is one.
+    """
+    num_classes = logits.shape[-1]
+    if num_classes is None or num_classes < 2:
+        raise ValueError(
+            "A binary accuracy expects logits for a known number of classes, 2 or more. "
+            f"Received: y_pred of shape {logits.shape}."
+        )
+    half = num_classes // 2
+    probabilities = tf.nn.softmax(logits)
+    negative = tf.reduce_sum(probabilities[..., :half], axis=-1)
+    positive = tf.reduce_sum(probabilities[..., num_classes - half :], axis=-1)
+    is_positive = labels >= num_classes - half
+    right = tf.equal(positive > negative, is_positive)
+    return right, labelled & (is_positive | (labels < half))
+
+
+@keras.saving.register_keras_serializable(package="kerasrec")
+class RootAccuracy(TreeAccuracy):
+    """Share of trees whose root is given its label.
+
+    Arguments, shapes and errors are those of `TreeAccuracy`.
+    """
+
+    roots_only = True
+
+    def __init__(self, name="root_accuracy", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+
+
+@keras.saving.register_keras_serializable(package="kerasrec")
+class NodeAccuracy(TreeAccuracy):
+    """Share of labelled tree nodes, of all trees together, that are given their label.
+
+    Arguments, shapes and errors are those of `TreeAccuracy`.
+    """
+
+    def __init__(self, name="node_accuracy", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+
+
+@keras.saving.register_keras_serializable(package="kerasrec")
+class BinaryRootAccuracy(TreeAccuracy):
+    """Share of trees with a root that is not neutral for which the right side is predicted.
+
+    For five classes, trees with root label 2 are dropped, and the prediction is positive where
+    the probabilities p[3] + p[4] exceed p[0] + p[1].
+    Arguments, shapes and errors are those of `TreeAccuracy`.
+    """
+
+    roots_only = True
+    binary = True
+
+    def __init__(self, name="binary_root_accuracy", dtype=None):
+        super().__init__(name=name, dtype=dtype)
+
+
+@keras.saving.register_keras_serializable(package="kerasrec")
+class BinaryNodeAccuracy(TreeAccuracy):
+    """Share of labelled tree nodes that are not neutral for which the right side is predicted.
+
+    For five classes, nodes with label 2 are dropped, and the prediction is positive where the
+    probabilities p[3] + p[4] exceed p[0] + p[1].
+    Arguments, shapes and errors are those of `TreeAccuracy`.
+    """
+
+    binary = True
+
+    def __init__(self, name="binary_node_accuracy", dtype=None):
+        super().__init__(name=name, dtype=dtype)

@@ -1,0 +1,136 @@
+"""Nodes for ops of TensorFlow, made by letting TensorFlow build them.
+
+The derivative of an op is what TensorFlow's own gradient registry says: `tf.gradients` is asked
+for one op at a time, in the graph that TensorFlow traced, and the ops it adds become nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from kerasrec.graph.graph import Body, Node, Region, Source, Traced, Value
+from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.writer import GraphWriter
+from kerasrec.trace.tracer import kind_of_dependent
+from kerasrec.transform.simplify import simpler
+
+Sparse = tuple[Value, Value]
+
+
+class PrimitiveWriter:
+    """Adds nodes for TensorFlow ops to a body.
+
+    Args:
+        body: whose traced graph TensorFlow builds in.
+        writer: takes the nodes that depend on tokens.
+        shared: takes the nodes that do not.
+    """
+
+    def __init__(self, body: Body, writer: GraphWriter, shared: list[Node]):
+        self._traced: Traced = body.traced
+        self._graph: tf.Graph = body.traced.concrete.graph
+        self._writer = writer
+        self._shared = shared
+
+    def apply(
+        self,
+        function: Callable[..., tf.Tensor],
+        values: Sequence[Value],
+        region: Region | None,
+        source: Source | None,
+    ) -> Value:
+        """`function` of TensorFlow, applied to values of a region."""
+        with self._graph.as_default():
+            inputs = [self._placeholder(value) for value in values]
+            start = len(self._graph.get_operations())
+            result = function(*inputs)
+        self._convert(start, region, source)
+        return self._traced.values[result.name]
+
+    def gradients(
+        self,
+        node: Node,
+        cotangents: dict[int, Value],
+        wanted: Sequence[Value],
+    ) -> dict[Value, Value | Sparse]:
+        """Cotangents of the wanted inputs of an op, from the cotangents of its outputs.
+
+        Args:
+            node: a TensorFlow op.
+            cotangents: by output index.
+            wanted: inputs of the node.
+
+        Returns:
+            For each wanted input that the op is differentiable in: its cotangent, or (values,
+            indices) of one, when TensorFlow gives `tf.IndexedSlices` for a shared table.
+        """
+        operation = node.attributes["operation"]
+        tensors = {}
+        for tensor, value in zip(operation.inputs, node.inputs, strict=True):
+            if value in wanted:
+                tensors[tensor.ref()] = value
+        sources = [ref.deref() for ref in tensors]
+        with self._graph.as_default():
+            outputs = [operation.outputs[index] for index in cotangents]
+            grad_ys = [self._placeholder(value) for value in cotangents.values()]
+            start = len(self._graph.get_operations())
+            results = tf.gradients(outputs, sources, grad_ys, stop_gradients=sources)
+            results = [
+                _dense(result) if not value.is_shared else result
+                for result, value in zip(results, tensors.values(), strict=True)
+            ]
+        self._convert(start, node.region, node.source)
+        found: dict[Value, Value | Sparse] = {}
+        for result, value in zip(results, tensors.values(), strict=True):
+            if isinstance(result, tf.IndexedSlices):
+                names = (result.values.name, result.indices.name)
+                found[value] = (self._traced.values[names[0]], self._traced.values[names[1]])
+            elif result is not None:
+                found[value] = self._with_kind_of(self._traced.values[result.name], value)
+        return found
+
+    def _placeholder(self, value: Value) -> tf.Tensor:
+        tensor = tf.compat.v1.placeholder(value.type.dtype, value.type.tensor_shape())
+        self._traced.values[tensor.name] = value
+        return tensor
+
+    def _convert(self, start: int, region: Region | None, source: Source | None) -> None:
+        """Nodes for the ops that the traced graph has gained since it had `start`."""
+        for operation in self._graph.get_operations()[start:]:
+            if not operation.outputs or operation.outputs[0].name in self._traced.values:
+                continue
+            inputs = [
+                self._writer.into(self._traced.values[tensor.name], region)
+                for tensor in operation.inputs
+            ]
+            is_shared = all(value.is_shared for value in inputs)
+            types = [
+                Type.of(out, Kind.SHARED if is_shared else kind_of_dependent(out))
+                for out in operation.outputs
+            ]
+            attributes = {"operation": operation}
+            place = None if is_shared else region
+            node = Node(operation.type, inputs, types, place, source, attributes)
+            values = simpler(node)
+            if values is None:
+                values = node.outputs
+                (self._shared if is_shared else self._writer.nodes).append(node)
+            for output, value in zip(operation.outputs, values, strict=True):
+                self._traced.values[output.name] = value
+
+    def _with_kind_of(self, cotangent: Value, value: Value) -> Value:
+        """Says what TensorFlow's shapes may leave open: of what kind a cotangent is.
+
+        A cotangent of a SHARED value is a sum over the tokens at one place, so it is WAVE.
+        """
+        if not cotangent.is_shared and cotangent.node.is_primitive:
+            kind = Kind.WAVE if value.is_shared else value.type.kind
+            shape = value.type.shape
+            cotangent.node.types[cotangent.index] = Type(value.type.dtype, shape, kind)
+        return cotangent
+
+
+def _dense(result):
+    return tf.convert_to_tensor(result) if isinstance(result, tf.IndexedSlices) else result

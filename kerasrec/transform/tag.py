@@ -1,0 +1,141 @@
+"""The stage `tag`: function graphs to one static tagged graph.
+
+Kostopoulou et al., section 3: call site i becomes CALL_i for each argument and RETURN_i for each
+output, arguments of a function become MERGEs that gather all its call sites, and a control edge
+leads from CALL_i to RETURN_i. Call sites are numbered in the order in which they stand in the
+program, the call from outside last (as in Vasilakopoulos 2024, figure 4.6).
+"""
+
+from __future__ import annotations
+
+from kerasrec.graph.check import check_tagged_graph
+from kerasrec.graph.graph import (
+    Body,
+    CallSite,
+    FunctionGraph,
+    FunctionGraphs,
+    Node,
+    Region,
+    TaggedGraph,
+    Traced,
+    Value,
+)
+
+
+def tag(graphs: FunctionGraphs) -> TaggedGraph:
+    """One graph in which each function has one body, however often it is called."""
+    tagging = _Tagging()
+    for function in graphs:
+        tagging.place(function)
+    for function in graphs:
+        tagging.connect(function)
+    tagging.call_from_outside(graphs.entry)
+    graph = TaggedGraph(tagging.bodies, graphs.entry, tagging.call_sites, tagging.shared)
+    check_tagged_graph(graph)
+    return graph
+
+
+class _Tagging:
+    def __init__(self) -> None:
+        self.bodies: dict[str, Body] = {}
+        self.call_sites: dict[int, CallSite] = {}
+        self.shared: list[Node] = []
+        self._moved: dict[Value, Value] = {}
+        self._regions: dict[Region, Region] = {}
+
+    def place(self, function: FunctionGraph) -> None:
+        """Puts the body's entrance and exit into the graph."""
+        parameters = [
+            Node("MERGE", [], node.types, None, node.source, dict(node.attributes))
+            for node in function.parameters
+        ]
+        outputs = [
+            Node("IDENTITY", [], [value.type], None, function.source)
+            for value in function.outputs
+        ]
+        self.bodies[function.name] = Body(
+            function.name, parameters, outputs, list(parameters), [], Traced(function.traced.concrete, {}), function.source
+        )
+        for old, new in zip(function.parameters, parameters, strict=True):
+            self._moved[old.output()] = new.output()
+
+    def connect(self, function: FunctionGraph) -> None:
+        """Copies the body, each call replaced by CALL and RETURN nodes."""
+        body = self.bodies[function.name]
+        for node in function.nodes:
+            if node.op == "CALLSITE":
+                self._call(body, node)
+            elif node.op != "PARAMETER":
+                self._copy(body, node)
+        for node, value in zip(body.outputs, function.outputs, strict=True):
+            node.inputs.append(self._moved[value])
+        body.nodes += body.outputs
+        for name, value in function.traced.values.items():
+            if value in self._moved:
+                body.traced.values[name] = self._moved[value]
+
+    def call_from_outside(self, entry: str) -> None:
+        """Adds the last call site: ARGUMENTs of the whole program and its RETURNs."""
+        arguments = [
+            Node("ARGUMENT", [], node.types, None, node.source, dict(node.attributes)).output()
+            for node in self.bodies[entry].parameters
+        ]
+        self._site(None, entry, arguments, None, None)
+
+    def _copy(self, body: Body, node: Node) -> None:
+        copy = Node(
+            node.op,
+            [self._moved[value] for value in node.inputs],
+            node.types,
+            self._region(node.region),
+            node.source,
+            dict(node.attributes),
+        )
+        if "predicate" in copy.attributes:
+            copy.attributes["predicate"] = self._moved[copy.attributes["predicate"]]
+        if "size" in copy.attributes:
+            copy.attributes["size"] = self._moved[copy.attributes["size"]]
+        is_shared = bool(copy.types) and copy.output().is_shared
+        (self.shared if is_shared else body.nodes).append(copy)
+        if node.op == "COLLECT":
+            body.collects.append(copy)
+        for old, new in zip(node.outputs, copy.outputs, strict=True):
+            self._moved[old] = new
+
+    def _call(self, body: Body, node: Node) -> None:
+        arguments = [self._moved[value] for value in node.inputs]
+        site = self._site(
+            body.name, node.attributes["callee"], arguments, self._region(node.region), node.source
+        )
+        body.nodes += [*site.calls, *site.returns]
+        for old, new in zip(node.outputs, site.returns, strict=True):
+            self._moved[old] = new.output()
+
+    def _site(self, caller, callee, arguments, region, source) -> CallSite:
+        label = len(self.call_sites)
+        target = self.bodies[callee]
+        attributes = {"label": label, "callee": callee}
+        calls = tuple(
+            Node("CALL", [value], [value.type], region, source, attributes) for value in arguments
+        )
+        for call, parameter in zip(calls, target.parameters, strict=True):
+            parameter.inputs.append(call.output())
+        returns = tuple(
+            Node("RETURN", [out.output()], out.types, region, source, attributes, list(calls))
+            for out in target.outputs
+        )
+        site = CallSite(label, caller, callee, calls, returns)
+        self.call_sites[label] = site
+        return site
+
+    def _region(self, region: Region | None) -> Region | None:
+        if region is None:
+            return None
+        if region not in self._regions:
+            self._regions[region] = Region(
+                self._region(region.parent),
+                self._moved[region.predicate],
+                region.branch,
+                region.num_branches,
+            )
+        return self._regions[region]

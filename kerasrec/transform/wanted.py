@@ -1,0 +1,29 @@
+"""Which values need a cotangent."""
+
+from __future__ import annotations
+
+from kerasrec.graph.graph import Node, TaggedGraph, Value
+
+
+def wanted_values(graph: TaggedGraph) -> set[Value]:
+    """Values of a float or complex dtype that depend on an argument or on something shared.
+
+    Constants need none, nor does what is computed from integers alone.
+    """
+    wanted: set[Value] = set()
+    nodes = graph.nodes
+    size = -1
+    while size != len(wanted):
+        size = len(wanted)
+        for node in nodes:
+            if _is_source(node) or any(value in wanted for value in node.inputs):
+                wanted.update(
+                    value
+                    for value in node.outputs
+                    if value.type.is_differentiable or value.type.dtype.name == "resource"
+                )
+    return {value for value in wanted if value.type.is_differentiable}
+
+
+def _is_source(node: Node) -> bool:
+    return node.op in ("SHARED", "ARGUMENT")

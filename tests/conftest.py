@@ -1,0 +1,29 @@
+"""What every test needs: a silent TensorFlow on two logical CPU devices, and fixed seeds."""
+
+import os
+
+# Before TensorFlow is imported. Tests need no GPU and their tolerances are those of a CPU;
+# CUDA_VISIBLE_DEVICES=0 in the environment runs them on one all the same.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import pytest
+import tensorflow as tf
+
+# Two devices let MirroredStrategy be tested. They can only be had before TensorFlow first runs,
+# so for all tests; a loop of small ops was no slower on them.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+
+def pytest_report_header() -> str:
+    kinds = [device.device_type for device in tf.config.list_physical_devices()]
+    return f"tensorflow {tf.__version__}, keras {keras.__version__}, devices {', '.join(kinds)}"
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed() -> None:
+    keras.utils.set_random_seed(0)

@@ -1,0 +1,147 @@
+"""The shape of the repository: which way imports go, and what is shipped."""
+
+import ast
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "kerasrec"
+
+# A module imports from its own folder and from folders before it.
+ORDER = ["graph", "trace", "transform", "engine", "layers", "datasets", "training"]
+# datasets stands alone, so that its treebanks can be read without the compiler.
+STANDALONE = {"datasets"}
+# Folders that use kerasrec as a user does.
+OUTSIDE = ["models", "examples", "benchmarks", "data"]
+# The one module that may reach into TensorFlow or Keras where there is no public way.
+PRIVATE_ALLOWED = {"kerasrec/trace/private.py"}
+
+
+def imports(source: str, package: str) -> Iterator[tuple[int, str, str]]:
+    """Yields (line, module, name) for each import in `source`, a module of `package`.
+
+    `import a.b` has no name; `from a import b` has the name b.
+    """
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name, ""
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")
+            base = parents[: len(parents) - node.level + 1] if node.level else []
+            base += node.module.split(".") if node.module else []
+            for alias in node.names:
+                yield node.lineno, ".".join(base), alias.name
+
+
+def wrong_way(source: str, package: str) -> Iterator[tuple[int, str]]:
+    """Imports in a folder of kerasrec that go against `ORDER`."""
+    folder = package.split(".")[1]
+    allowed = {folder}
+    if folder not in STANDALONE:
+        allowed |= {"errors", *ORDER[: ORDER.index(folder)]}
+    for line, module, name in imports(source, package):
+        parts = [*module.split("."), name]
+        if parts[0] == "kerasrec" and parts[1] not in allowed:
+            yield line, f"{folder} must not import {'.'.join(filter(None, parts))}"
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
+
+
+def not_public(source: str, package: str) -> Iterator[tuple[int, str]]:
+    """Uses of kerasrec beyond `kerasrec.Name` and `kerasrec.folder.Name`."""
+    for line, module, name in imports(source, package):
+        parts = module.split(".")
+        if parts[0] == "kerasrec" and (
+            len(parts) > 2 or name == "*" or any(is_private(part) for part in [*parts, name])
+        ):
+            yield line, f"{module} {name}".rstrip() + " is not public"
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and is_private(node.attr):
+            attribute = ast.unparse(node)
+            if attribute.startswith("kerasrec."):
+                yield node.lineno, f"{attribute} is not public"
+
+
+def reaches_inside(source: str, package: str) -> Iterator[tuple[int, str]]:
+    """Imports of what TensorFlow and Keras keep to themselves."""
+    for line, module, name in imports(source, package):
+        if f"{module}.{name}.".startswith(("tensorflow.python.", "keras.src.")):
+            yield line, f"{module} {name}".rstrip() + " is private"
+
+
+def offences(rule, files: list[Path]) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{line}: {message}"
+        for path in files
+        for line, message in rule(
+            path.read_text(encoding="utf-8"), ".".join(path.relative_to(ROOT).parts[:-1])
+        )
+    ]
+
+
+def python_files(*folders: Path) -> list[Path]:
+    return sorted(path for folder in folders for path in folder.rglob("*.py"))
+
+
+def test_every_folder_has_its_place_in_the_order():
+    folders = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.glob("*/**/*.py")}
+    assert folders <= set(ORDER)
+
+
+def test_imports_go_one_way():
+    assert offences(wrong_way, python_files(*(PACKAGE / folder for folder in ORDER))) == []
+
+
+def test_models_examples_benchmarks_and_data_use_public_names():
+    assert offences(not_public, python_files(*(ROOT / folder for folder in OUTSIDE))) == []
+
+
+def test_tensorflow_and_keras_are_used_by_their_public_names():
+    files = python_files(PACKAGE, *(ROOT / folder for folder in OUTSIDE))
+    allowed = {ROOT / name for name in PRIVATE_ALLOWED}
+    assert offences(reaches_inside, [path for path in files if path not in allowed]) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "package", "good", "bad"),
+    [
+        (wrong_way, "kerasrec.trace", "from kerasrec.graph import Node", "import kerasrec.engine"),
+        (wrong_way, "kerasrec.trace", "from kerasrec import errors", "from kerasrec import cond"),
+        (wrong_way, "kerasrec.trace", "from ..graph import Node", "from .. import engine"),
+        (wrong_way, "kerasrec.trace", "from . import tracer", "import kerasrec"),
+        (wrong_way, "kerasrec.datasets", "import keras", "from kerasrec import errors"),
+        (not_public, "models", "import kerasrec", "import kerasrec.layers.tree_lstm"),
+        (not_public, "models", "from kerasrec import cond", "from kerasrec import _cond"),
+        (not_public, "models", "from kerasrec.layers import RNTN", "from kerasrec.layers import *"),
+        (not_public, "models", "kerasrec.cond()", "kerasrec.layers._cells.RNTN()"),
+        (reaches_inside, "models", "import keras", "from keras.src import ops"),
+        (reaches_inside, "models", "import keras.ops", "import keras.src"),
+        (reaches_inside, "models", "import tensorflow", "from tensorflow import python"),
+    ],
+)
+def test_rules_tell_good_from_bad(rule, package, good, bad):
+    assert list(rule(good, package)) == []
+    assert len(list(rule(bad, package))) == 1
+
+
+@pytest.mark.slow
+def test_wheel_holds_only_kerasrec(tmp_path):
+    pytest.importorskip("setuptools", minversion="77", reason="pyproject.toml asks for it")
+    # A copy, because setuptools writes beside what it builds.
+    skip = shutil.ignore_patterns(".*", "build", "dist", "runs", "*.egg-info", "__pycache__")
+    shutil.copytree(ROOT, tmp_path / "source", ignore=skip)
+    command = "-m pip wheel --quiet --no-deps --no-index --no-build-isolation -w . ./source"
+    subprocess.run([sys.executable, *command.split()], cwd=tmp_path, check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"kerasrec"}
+    assert "kerasrec/__init__.py" in names

@@ -1,0 +1,184 @@
+"""TreeCrossentropy against plain numpy, and its manners inside Keras."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.training import TreeCrossentropy
+
+# Three trees of 3, 1 and 5 labelled nodes; the last has an unlabelled node inside.
+LABELS = np.array(
+    [[4, 0, 2, -1, -1, -1], [1, -1, -1, -1, -1, -1], [3, 2, -1, 0, 4, 1]], dtype="int32"
+)
+LOGITS = np.random.default_rng(0).normal(size=(3, 6, 5)).astype("float32") * 3
+
+
+def numpy_sums(labels, logits, weights=None):
+    """Returns the loss of each tree, node by node."""
+    sums = []
+    for b, tree in enumerate(labels):
+        total = 0.0
+        for n, label in enumerate(tree):
+            if label >= 0:
+                row = logits[b, n].astype("float64")
+                weight = 1.0 if weights is None else weights[b, n]
+                total += weight * (np.log(np.exp(row).sum()) - row[label])
+        sums.append(total)
+    return np.array(sums)
+
+
+def logits_model(rows, masked=False, **kwargs):
+    """Returns a Keras model [batch, nodes, features] -> logits, which may carry a mask."""
+    inputs = keras.Input([None, 4])
+    x = keras.layers.Masking(0.0)(inputs) if masked else inputs
+    outputs = keras.layers.Dense(rows, kernel_initializer=keras.initializers.Ones(), **kwargs)(x)
+    return keras.Model(inputs, outputs)
+
+
+@pytest.mark.parametrize(
+    "options, divisor",
+    [
+        ({}, 3),
+        ({"normalize": "nodes"}, 9),
+        ({"reduction": "mean"}, 3),
+        ({"reduction": "sum"}, 1),
+        ({"normalize": "nodes", "reduction": "sum"}, 1),
+    ],
+)
+def test_equals_numpy(options, divisor):
+    expected = numpy_sums(LABELS, LOGITS).sum() / divisor
+    np.testing.assert_allclose(TreeCrossentropy(**options)(LABELS, LOGITS), expected, rtol=1e-5)
+
+
+def test_unreduced_is_one_value_a_tree():
+    sums = numpy_sums(LABELS, LOGITS)
+    loss = TreeCrossentropy(reduction=None)
+    np.testing.assert_allclose(loss(LABELS, LOGITS), sums, rtol=1e-5)
+    np.testing.assert_allclose(loss.call(LABELS, LOGITS), sums, rtol=1e-5)
+    per_node = TreeCrossentropy(normalize="nodes", reduction=None)(LABELS, LOGITS)
+    np.testing.assert_allclose(per_node, sums / [3, 1, 5], rtol=1e-5)
+
+
+def test_padding_and_unlabelled_trees_change_nothing():
+    labels = np.pad(LABELS, [(0, 2), (0, 3)], constant_values=-1)
+    logits = np.pad(LOGITS, [(0, 2), (0, 3), (0, 0)], constant_values=7.0)
+    for normalize in ("trees", "nodes"):
+        loss = TreeCrossentropy(normalize=normalize)
+        np.testing.assert_allclose(loss(labels, logits), loss(LABELS, LOGITS), rtol=1e-6)
+        assert float(loss(labels[3:], logits[3:])) == 0.0
+
+
+def test_sample_weights_of_trees_and_of_nodes():
+    trees = np.array([0.5, 2.0, 0.0], dtype="float32")
+    nodes = np.random.default_rng(1).uniform(size=LABELS.shape).astype("float32")
+    for given, weights in [
+        (trees, np.broadcast_to(trees[:, None], LABELS.shape)),
+        (trees[:, None], np.broadcast_to(trees[:, None], LABELS.shape)),
+        (nodes, nodes),
+    ]:
+        expected = numpy_sums(LABELS, LOGITS, weights).sum() / 3
+        value = TreeCrossentropy()(LABELS, LOGITS, sample_weight=given)
+        np.testing.assert_allclose(value, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("normalize", ["trees", "nodes"])
+def test_a_mask_changes_nothing(normalize):
+    x = np.random.default_rng(2).normal(size=(3, 6, 4)).astype("float32")
+    x[LABELS < 0] = 0.0  # what Masking masks
+    values = {}
+    for masked in (False, True):
+        model = logits_model(5, masked)
+        y_pred = model(x)
+        assert hasattr(y_pred, "_keras_mask") == masked
+        loss = TreeCrossentropy(normalize=normalize)
+        model.compile(keras.optimizers.SGD(0.1), loss=loss)
+        values[masked] = [float(loss(LABELS, y_pred)), model.evaluate(x, LABELS, verbose=0)]
+        model.fit(x, LABELS, verbose=0)
+        values[masked].append(model.layers[-1].kernel.numpy())
+    for plain, with_mask in zip(values[False], values[True], strict=True):
+        np.testing.assert_allclose(plain, with_mask, rtol=1e-6)
+
+
+def test_gradient_equals_numpy_and_is_zero_without_label():
+    logits = tf.Variable(LOGITS)
+    with tf.GradientTape() as tape:
+        value = TreeCrossentropy()(LABELS, logits)
+    expected = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)
+    expected -= np.eye(5)[np.maximum(LABELS, 0)]
+    expected *= (LABELS >= 0)[..., None] / 3
+    np.testing.assert_allclose(tape.gradient(value, logits), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_mixed_precision_sums_in_float32(policy):
+    half = "float16" if policy == "mixed_float16" else "bfloat16"
+    # 4000 nodes of loss log 5 = 1.6: float16 has steps of 4 at the sum, bfloat16 of 32.
+    labels = np.zeros([1, 4000], dtype="int32")
+    logits = tf.zeros([1, 4000, 5], dtype=half)
+    value = TreeCrossentropy()(labels, logits)
+    assert value.dtype == tf.float32
+    np.testing.assert_allclose(value, 4000 * np.log(5), rtol=1e-5)
+
+    model = logits_model(5, dtype=policy)
+    model.compile("sgd", loss=TreeCrossentropy())
+    x = np.ones([3, 6, 4], dtype="float32")
+    assert model(x).dtype == half
+    history = model.fit(x, LABELS, epochs=2, verbose=0).history["loss"]
+    assert history[1] < history[0]
+
+
+def test_under_two_replicas_equals_one():
+    """Keras divides by the number of replicas since their gradients are summed."""
+    cpus = tf.config.list_logical_devices("CPU")
+    if len(cpus) < 2:
+        pytest.skip("needs two logical CPUs")
+    strategy = tf.distribute.MirroredStrategy([cpu.name for cpu in cpus[:2]])
+    loss = TreeCrossentropy()
+    values = strategy.run(lambda: loss(LABELS, LOGITS))
+    total = strategy.reduce("SUM", values, axis=None)
+    np.testing.assert_allclose(total, loss(LABELS, LOGITS), rtol=1e-6)
+
+
+def test_configuration_round_trip():
+    loss = TreeCrossentropy(normalize="nodes", reduction="sum", name="nodes_loss")
+    again = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert isinstance(again, TreeCrossentropy)
+    assert again.get_config() == loss.get_config()
+    np.testing.assert_allclose(again(LABELS, LOGITS), loss(LABELS, LOGITS))
+
+
+def test_compiled_model_saves_and_reloads(tmp_path):
+    model = logits_model(5)
+    model.compile("sgd", loss=TreeCrossentropy(normalize="nodes"))
+    x = np.random.default_rng(3).normal(size=(3, 6, 4)).astype("float32")
+    model.fit(x, LABELS, verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert again.loss.normalize == "nodes"
+    np.testing.assert_allclose(
+        again.evaluate(x, LABELS, verbose=0), model.evaluate(x, LABELS, verbose=0), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("bad", [5, -2])
+@pytest.mark.parametrize("graph", [False, True])
+def test_label_out_of_range_is_named(bad, graph):
+    labels = LABELS.copy()
+    labels[1, 0] = bad
+    loss = TreeCrossentropy()
+    call = tf.function(lambda y, p: loss(y, p), jit_compile=False) if graph else loss
+    with pytest.raises(tf.errors.InvalidArgumentError, match="TreeCrossentropy expects") as error:
+        call(labels, LOGITS)
+    assert str(bad) in str(error.value)
+
+
+def test_wrong_shapes_are_named():
+    with pytest.raises(ValueError, match=r"return_sequences=True"):
+        TreeCrossentropy()(LABELS, LOGITS[:, 0])
+    with pytest.raises(ValueError, match=r"\(3, 4\).*\(3, 6, 5\)"):
+        TreeCrossentropy()(LABELS[:, :4], LOGITS)
+    with pytest.raises(ValueError, match="normalize='leaves'"):
+        TreeCrossentropy(normalize="leaves")
+    with pytest.raises(ValueError, match="reduction='median'"):
+        TreeCrossentropy(reduction="median")
