@@ -56,11 +56,12 @@ LEXICON: dict[str, dict[int, str]] = {
         -1: "drags bores stumbles",
         -2: "offends collapses appals",
     },
-    "noun": {
-        0: "film movie story script cast plot score dialogue comedy thriller drama ending "
-        "screenplay documentary photography pacing acting premise"
+    "work": {0: "film movie picture comedy thriller drama documentary remake"},
+    "part": {
+        0: "story script cast plot score dialogue ending screenplay photography pacing acting "
+        "premise"
     },
-    "work": {0: "film movie comedy thriller drama documentary sequel remake"},
+    "effort": {0: "effort affair piece venture"},
     "very": {0: "very truly extremely remarkably utterly"},
     "fairly": {0: "fairly somewhat mildly slightly"},
     "complete": {0: "complete total absolute"},
@@ -97,8 +98,8 @@ class Construction(NamedTuple):
 GRAMMAR: dict[str, list[Construction]] = {
     "sentence": [Construction(1, "(left $clause .)")],
     "clause": [
-        Construction(4, "(right $subject $predicate)"),
-        Construction(1, "(right it $predicate)"),
+        Construction(8, "(right $subject $predicate)"),
+        Construction(2, "(right it $predicate)"),
         Construction(3, "(right $clause (right , (right but $clause)))", differ),
         Construction(3, "(right (right although $clause) (right , $clause))", differ),
         Construction(3, "(left $clause (right , (right although $clause)))", differ),
@@ -120,11 +121,13 @@ GRAMMAR: dict[str, list[Construction]] = {
     ],
     "claim": [Construction(1, "(right that $clause)")],
     "subject": [
-        Construction(4, "(right the $noun)"),
-        Construction(2, "(right its $noun)"),
-        Construction(2, "(left (right the $noun) (right of (right this $description)))"),
-        Construction(1, "(left (right the sequel) (right to (right that $description)))"),
+        Construction(2, "(right the $work)"),
+        Construction(2, "(right the $part)"),
+        Construction(2, "(right its $part)"),
+        Construction(2, "(left (right the $part) (right of (right this $described)))"),
+        Construction(1, "(left (right the sequel) (right to (right that $described)))"),
     ],
+    "described": [Construction(1, "(both $adjective $work)")],
     "predicate": [
         Construction(5, "(right is $quality)"),
         Construction(2, "$verb"),
@@ -140,31 +143,34 @@ GRAMMAR: dict[str, list[Construction]] = {
         Construction(1, "(both $predicate (right and $predicate))"),
         Construction(2, "(right $predicate (right but $predicate))", differ),
         Construction(1, "(both (right is $quality) (negate without (right being $quality)))"),
-        Construction(2, "(left $predicate (right despite (right its (both $adjective $noun))))"),
+        Construction(2, "(left $predicate (right despite (right its (both $adjective $part))))"),
     ],
     "infinitive": [Construction(1, "(right to (right be $quality))")],
     "judgement": [
         Construction(2, "(right a $verdict)"),
         Construction(1, "(right a (intensify $complete $verdict))"),
         Construction(1, "(right a (soften $minor $verdict))"),
-        Construction(1, "(right a $description)"),
+        Construction(1, "(right a (both $adjective $effort))"),
     ],
-    "description": [Construction(1, "(both $adjective $work)")],
     "quality": [
-        Construction(5, "$adjective"),
-        Construction(2, "(intensify $very $adjective)"),
-        Construction(2, "(soften $fairly $adjective)"),
+        Construction(8, "$degree"),
         Construction(2, "(negate not $quality)"),
-        Construction(1, "(reverse (right anything but) $quality)"),
-        Construction(1, "(reverse (right far from) $quality)"),
+        Construction(1, "(reverse (right anything but) $degree)"),
+        Construction(1, "(reverse (right far from) $degree)"),
         Construction(1, "(both $quality (right and $quality))"),
         Construction(2, "(right $quality (right but $quality))", differ),
-        Construction(1, "(left $quality (right (right rather than) $quality))", differ),
-        Construction(1, "(both (negate neither $quality) (negate nor $quality))"),
+        Construction(1, "(left $quality (right (right rather than) $degree))", differ),
+        Construction(1, "(both (negate neither $degree) (negate nor $degree))"),
         Construction(
-            1,
-            "(escalate (right (right not only) $quality) (right (right but also) $quality))",
-            agree,
+            1, "(escalate (right (right not only) $degree) (right (right but also) $degree))", agree
         ),
     ],
+    "degree": [
+        Construction(3, "$adjective"),
+        Construction(1, "(intensify $very $adjective)"),
+        Construction(1, "(soften $fairly $adjective)"),
+    ],
 }
+
+# What the constructions above allow, but nobody says.
+UNSAID = ("although although", "not not", "not neither")

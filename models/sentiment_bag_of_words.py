@@ -5,7 +5,7 @@
 
 The embeddings of a sentence's words are averaged, and a hidden layer classifies the average; the
 epoch with the best dev accuracy counts. Order and structure are not seen. Trained on the labels of
-whole sentences (Socher et al. 2013 compare with such models in section 5.1).
+whole sentences (Socher et al. 2013, section 5, compare with such models).
 """
 
 import argparse

@@ -108,6 +108,7 @@ def train(model: keras.Model, treebank: Treebank, options: argparse.Namespace) -
         treebank.batches("train", options.batch, shuffle=True, seed=options.seed),
         validation_data=treebank.batches("dev", 100),
         epochs=options.epochs,
+        shuffle=False,  # the dataset does it
         callbacks=[best_epoch],
     )
     return history.history
@@ -123,8 +124,9 @@ def save_and_reload(model: keras.Model, file: Path, batch) -> float:
 def export_and_serve(model: keras.Model, directory: Path, batch) -> float:
     """Exports for serving, runs the SavedModel without Keras, and returns how far it is off."""
     model.export(directory, verbose=False)
-    served = tf.saved_model.load(directory).serve(list(batch))
-    return largest_difference(served.numpy(), model.predict_on_batch(batch))
+    exported = tf.saved_model.load(directory)
+    logits = exported.serve(list(batch)).numpy()
+    return largest_difference(logits, model.predict_on_batch(batch))
 
 
 def largest_difference(found: np.ndarray, expected: np.ndarray, allowed: float = 1e-6) -> float:
@@ -155,7 +157,7 @@ def tree_to_show(treebank: Treebank) -> int:
 
 
 def draw(model: keras.Model, treebank: Treebank, file: Path) -> None:
-    """Draws a test tree: filled with the predicted sentiment, edged with the true one."""
+    """Draws a test tree: a disc of the predicted sentiment in a ring of the true one."""
     shown = tree_to_show(treebank)
     words = treebank.test[shown].leaves()
     tokens, children, labels = treebank.encoded("test")[shown]
@@ -174,21 +176,16 @@ def draw(model: keras.Model, treebank: Treebank, file: Path) -> None:
     for node in np.flatnonzero(~is_leaf):
         for child in children[node]:
             axes.plot(x[[node, child]], y[[node, child]], color="#999999", zorder=1)
-    axes.scatter(
-        x,
-        y,
-        s=260,
-        linewidths=4,
-        c=[COLOURS[label] for label in predicted],
-        edgecolors=[COLOURS[label] for label in labels],
-        zorder=2,
-    )
+    rings = [[COLOURS[label] for label in labels], ["white"] * len(labels)]
+    fill = [COLOURS[label] for label in predicted]
+    for size, colours in zip((420, 250, 150), [*rings, fill], strict=True):
+        axes.scatter(x, y, s=size, c=colours, zorder=2)
     for place, word in enumerate(words):
         axes.text(place, -0.5, word, rotation=45, ha="right", va="top", rotation_mode="anchor")
     for colour, name in zip(COLOURS, CLASSES, strict=True):
         axes.scatter([], [], s=120, c=colour, label=name)
     axes.legend(
-        title="fill: predicted, edge: true",
+        title="disc: predicted, ring: true",
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
         ncols=3,
@@ -212,7 +209,7 @@ def parse_options(argv: list[str] | None) -> argparse.Namespace:
         help="directory with train.txt, dev.txt and test.txt, a bracketed tree a line",
     )
     parser.add_argument(
-        "--vectors", type=Path, help="pretrained word vectors, .npz or GloVe's .txt (default: none)"
+        "--vectors", type=Path, help="pretrained word vectors, .npz or GloVe's .txt"
     )
     parser.add_argument("--units", type=int, default=64, help="size of a tree node's state")
     parser.add_argument("--epochs", type=int, default=10, help="at most so many")
@@ -242,9 +239,7 @@ def main(argv: list[str] | None = None) -> dict:
     print(f"{len(treebank.train)} trees to train on, {len(treebank.vocabulary)} words")
 
     # 2. A Keras model, with a tree layer where a sequence model would have an LSTM.
-    model = build_model(
-        treebank.vocabulary, matrix, options.units, options.dropout, options.l2
-    )
+    model = build_model(treebank.vocabulary, matrix, options.units, options.dropout, options.l2)
     model.summary()
 
     # 3. What the layer is made of: its recursive function as one static tagged dataflow graph.

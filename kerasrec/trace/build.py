@@ -131,6 +131,8 @@ class _Builder:
         elif operation.outputs and operation.outputs[0].name not in self.values:
             if operation.type == "Placeholder":
                 self._shared(operation)
+            elif operation.type == "ResourceGather":
+                self._gather(operation)
             else:
                 self._primitive(operation)
 
@@ -172,6 +174,20 @@ class _Builder:
         self.writer.add(node)
         for output, value in zip(operation.outputs, node.outputs, strict=True):
             self.values[output.name] = value
+
+    def _gather(self, operation: tf.Operation) -> None:
+        """A gather straight from a variable reads it first, so that its gradient is a tensor's."""
+        handle, indices = operation.inputs
+        graph = self.tracer.graph
+        start = len(graph.get_operations())
+        with graph.as_default():
+            read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=operation.outputs[0].dtype)
+            read = tf.ensure_shape(read, self.variables[id(self.captured[handle.op.name])].shape)
+            gathered = tf.gather(read, indices, batch_dims=operation.get_attr("batch_dims"))
+        for added in graph.get_operations()[start:]:
+            self._index[added.name] = self._index[operation.name]
+            self._operation(added)
+        self.values[operation.outputs[0].name] = self.values[gathered.name]
 
     def _call(self, record: CallRecord) -> None:
         region = self._region(record.results[0].op)

@@ -189,6 +189,18 @@ def is_traced(tensor: tf.Tensor) -> bool:
     return getattr(tensor, "graph", None) in _traced_graphs
 
 
+def is_inside_traced_graph() -> bool:
+    """Whether the default graph is one that TensorFlow builds inside a traced function."""
+    graph = getattr(tf.compat.v1.get_default_graph(), "outer_graph", None)
+    while graph is not None:
+        if graph in _traced_graphs and any(
+            graph is tracer.graph for tracer in getattr(_active, "stack", [])
+        ):
+            return True
+        graph = getattr(graph, "outer_graph", None)
+    return False
+
+
 def active_tracer() -> Tracer | None:
     """The tracer of the function that is being traced, if its graph is being built now."""
     stack = getattr(_active, "stack", [])

@@ -1,0 +1,113 @@
+"""The stage `lower`: an extended graph to stock TensorFlow ops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from kerasrec.engine.levels import LevelRun
+from kerasrec.engine.limits import Limits
+from kerasrec.engine.plan import Plan, plan
+from kerasrec.engine.results import Outcome, Tensors
+from kerasrec.graph.fire import fire, read_shared
+from kerasrec.graph.graph import Node, TaggedGraph, Value
+
+
+class Program:
+    """An extended graph, ready to run.
+
+    Args:
+        graph: the extended graph.
+        limits: bounds on depth and width.
+    """
+
+    def __init__(self, graph: TaggedGraph, limits: Limits):
+        self.plan: Plan = plan(graph)
+        self.graph = graph
+        self.limits = limits
+
+    def run(self, arguments: Sequence[tf.Tensor]) -> Outcome:
+        """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
+
+        Call it while a graph is being built. Gradients come from the extended graph, through
+        `tf.custom_gradient`: to the arguments, and to every shared value that tokens read, from
+        where TensorFlow takes them to the variables and tensors that the functions close over.
+        """
+        shared = shared_tensors(self.graph)
+        wanted = self._wanted_shared()
+        names: list[str] = []
+
+        @tf.custom_gradient
+        def engine(*tensors: tf.Tensor):
+            given = list(tensors[: len(arguments)])
+            known = {**shared, **dict(zip(wanted, tensors[len(arguments) :], strict=True))}
+            run = LevelRun(self.plan, known, self.limits)
+            outcome = run.forward(given)
+            names.extend(outcome.tables)
+            outputs = (*outcome.outputs, *outcome.tables.values())
+
+            def gradient(*cotangents: tf.Tensor):
+                passed = list(cotangents[: len(outcome.outputs)])
+                tables = dict(zip(names, cotangents[len(outcome.outputs) :], strict=True))
+                found = run.backward(passed, with_table_cotangents(self.graph, known, tables))
+                return [*found.arguments, *(found.shared.get(value) for value in wanted)]
+
+            return outputs, gradient
+
+        results: Tensors = list(engine(*arguments, *(shared[value] for value in wanted)))
+        num_outputs = len(self.graph.root.returns)
+        return Outcome(
+            results[:num_outputs], dict(zip(names, results[num_outputs:], strict=True))
+        )
+
+    def _wanted_shared(self) -> list[Value]:
+        """Shared values that have a gradient."""
+        return list(
+            dict.fromkeys(
+                node.attributes["to"]
+                for body in self.graph.bodies.values()
+                for node in body.accumulates
+            )
+        )
+
+
+def lower(extended: TaggedGraph, limits: Limits) -> Program:
+    """A program of stock TensorFlow ops for an extended graph."""
+    return Program(extended, limits)
+
+
+def shared_tensors(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
+    """Tensors of the shared values that need no cotangent, computed once, before all tokens."""
+    return _compute_shared(graph.shared, {})
+
+
+def with_table_cotangents(
+    graph: TaggedGraph, shared: dict[Value, tf.Tensor], tables: dict[str, tf.Tensor]
+) -> dict[Value, tf.Tensor]:
+    """The shared values again, with those that depend on the cotangents of tables."""
+    known = dict(shared)
+    for node in graph.shared:
+        name = node.attributes.get("cotangent_of_table")
+        if name is not None:
+            known[node.output()] = tables[name]
+    return _compute_shared(graph.shared, known)
+
+
+def _compute_shared(
+    nodes: Sequence[Node], known: dict[Value, tf.Tensor]
+) -> dict[Value, tf.Tensor]:
+    found = dict(known)
+    for node in nodes:
+        if "cotangent_of_table" in node.attributes or node.output() in found:
+            continue
+        if node.op == "SHARED":
+            found[node.output()] = read_shared(node)
+        elif node.op == "ReadVariableOp" and node.inputs[0].node.op == "SHARED":
+            variable = node.inputs[0].node.attributes["variable"]
+            found[node.output()] = variable.read_value()
+        elif all(value in found for value in node.inputs):
+            found.update(
+                zip(node.outputs, fire(node, [found[item] for item in node.inputs]), strict=True)
+            )
+    return found

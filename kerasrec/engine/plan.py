@@ -1,0 +1,266 @@
+"""When each node of an extended graph runs.
+
+Calls of a body are ready in rounds: round j + 1 needs values that round j returned. Between the
+rounds lie stages. With `rounds` = K the stages of a body are
+
+    0 .. K          forward; stage j knows what rounds 1 .. j have returned
+    K + 1           gradient nodes that need no cotangent of the body's outputs
+    K + 2 .. 2K + 2 gradient; stage K + 2 + j knows what the gradients of rounds K .. K + 1 - j
+                    have returned
+
+A recursion over trees has one round: stage 0 goes down the tree, stage 1 up, stage 3 down again
+and stage 4 up. Only some nodes of a stage are needed by calls and returns; they run wave by wave,
+in a loop. Nothing waits for the others, so they run once for all waves together, in bulk, when the
+loop is done: the leaves of trees, the gradients of shared weights.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value
+from kerasrec.graph.printer import title
+from kerasrec.graph.types import Kind
+
+
+@dataclass(frozen=True, order=True)
+class Part:
+    """A place in the run: a stage, and whether it is the bulk of the stage or its loop."""
+
+    stage: int
+    is_bulk: bool
+
+    def __str__(self) -> str:
+        return f"stage {self.stage} {'bulk' if self.is_bulk else 'loop'}"
+
+
+@dataclass
+class Plan:
+    """When each node runs and which values are kept for later.
+
+    Args:
+        graph: the extended graph.
+        rounds: how many rounds of calls the body with most of them has, at least 1.
+        groups: for each body, its call sites by round.
+        parts: where each node runs. A placeless node (see `is_placeless`) has no part.
+        nodes: the nodes of each body and part, in order.
+        kept: values that other parts read, by the body and part that computes them.
+        kept_predicates: predicates of conditionals and their numbers of branches, likewise.
+    """
+
+    graph: TaggedGraph
+    rounds: int
+    groups: dict[str, dict[int, list[CallSite]]]
+    parts: dict[Node, Part]
+    nodes: dict[tuple[str, Part], list[Node]]
+    kept: dict[tuple[str, Part], list[Value]]
+    kept_predicates: dict[tuple[str, Part], list[tuple[Value, int]]]
+
+    @property
+    def first_gradient_stage(self) -> int:
+        """The stage that gradient nodes begin with."""
+        return self.rounds + 1
+
+    @property
+    def last_stage(self) -> int:
+        """The last stage of the gradient."""
+        return 2 * self.rounds + 2
+
+    def __str__(self) -> str:
+        lines = []
+        for (name, part), nodes in sorted(self.nodes.items(), key=lambda item: item[0]):
+            lines.append(f"{name}, {part}: {', '.join(title(node) for node in nodes)}")
+        return "\n".join(lines)
+
+
+def is_placeless(node: Node) -> bool:
+    """Whether a node runs wherever its value is read, from what it reads itself.
+
+    SWITCH and BROADCAST only choose and repeat; WAVE values, such as shapes, are different for
+    every set of tokens.
+    """
+    return node.op in ("SWITCH", "BROADCAST") or (
+        node.is_primitive and node.types[0].kind is Kind.WAVE
+    )
+
+
+def sources(node: Node) -> Iterator[Value]:
+    """The TOKEN values of its own body that a node reads, through placeless nodes.
+
+    Predicates are among them. Entrances of a body and RETURNs read what other bodies sent.
+    """
+    if node.op == "RETURN" or (node.op == "MERGE" and "predicate" not in node.attributes):
+        return
+    waiting = list(node.inputs)
+    if node.op == "MERGE" and "predicate" in node.attributes:
+        waiting.append(node.attributes["predicate"])
+    seen = set()
+    while waiting:
+        value = waiting.pop()
+        if value.is_shared or value in seen:
+            continue
+        seen.add(value)
+        if is_placeless(value.node):
+            waiting += needs_of_placeless(value.node)
+        else:
+            yield value
+
+
+def needs_of_placeless(node: Node) -> list[Value]:
+    """What a placeless node reads where it runs; a BROADCAST only counts tokens."""
+    if node.op == "BROADCAST":
+        region = node.region
+        return [node.inputs[0], *(item.predicate for item in region.path())] if region else []
+    if counts_tokens(node):
+        region = node.inputs[0].region
+        return [item.predicate for item in region.path()] if region else []
+    return list(node.inputs)
+
+
+def counts_tokens(node: Node) -> bool:
+    """Whether a node is the shape of tokens of a known shape: only their number is open."""
+    return (
+        node.op == "Shape"
+        and node.inputs[0].type.kind is Kind.TOKEN
+        and node.inputs[0].type.is_static
+    )
+
+
+def plan(graph: TaggedGraph) -> Plan:
+    """Plans an extended graph."""
+    depths = {name: _call_depths(body) for name, body in graph.bodies.items()}
+    is_linear = all(depth == 1 for found in depths.values() for depth in found.values())
+    groups = {name: _group(found, graph, is_linear) for name, found in depths.items()}
+    rounds = max(1, *(len(found) for found in groups.values()))
+    parts: dict[Node, Part] = {}
+    predicates: dict[tuple[str, Part], list[tuple[Value, int]]] = defaultdict(list)
+    for name, body in graph.bodies.items():
+        stages = _stages(body, groups[name], rounds)
+        loop = _loop_nodes(body, stages, rounds)
+        for node in body.all_nodes:
+            if not is_placeless(node):
+                parts[node] = _part(stages[node], node in loop, rounds)
+        for value, num_branches in _predicates(body).items():
+            predicates[(name, Part(stages[value.node], False))].append((value, num_branches))
+    nodes: dict[tuple[str, Part], list[Node]] = defaultdict(list)
+    for name, body in graph.bodies.items():
+        for node in body.all_nodes:
+            if node in parts:
+                nodes[(name, parts[node])].append(node)
+    kept = _kept(graph, parts)
+    return Plan(graph, rounds, groups, parts, dict(nodes), kept, dict(predicates))
+
+
+def _predicates(body: Body) -> dict[Value, int]:
+    """What the conditionals of a body choose by, with their numbers of branches."""
+    found = {node.inputs[1]: len(node.types) for node in body.nodes if node.op == "SWITCH"}
+    for node in body.nodes:
+        if "predicate" in node.attributes:
+            found[node.attributes["predicate"]] = len(node.inputs)
+    return found
+
+
+def _call_depths(body: Body) -> dict[int, int]:
+    """For each call site of a body, by label: the round in which it is ready."""
+    depth: dict[Node, int] = {}
+    found: dict[int, int] = {}
+    for node in body.nodes:
+        if node.op == "RETURN":
+            depth[node] = found[node.attributes["label"]]
+        elif node in body.parameters:
+            depth[node] = 0
+        else:
+            depth[node] = max((depth.get(value.node, 0) for value in node.inputs), default=0)
+        if node.op == "CALL":
+            label = node.attributes["label"]
+            found[label] = max(found.get(label, 0), depth[node] + 1)
+    return found
+
+
+def _group(
+    depths: dict[int, int], graph: TaggedGraph, is_linear: bool
+) -> dict[int, list[CallSite]]:
+    """Rounds of a body. Where one body has several, each round has one callee."""
+    sites = [graph.call_sites[label] for label in sorted(depths)]
+    if is_linear:
+        return {1: sites} if sites else {}
+    keys = sorted({(depths[site.label], site.callee) for site in sites})
+    return {
+        place: [site for site in sites if (depths[site.label], site.callee) == key]
+        for place, key in enumerate(keys, start=1)
+    }
+
+
+def _stages(body: Body, groups: dict[int, list[CallSite]], rounds: int) -> dict[Node, int]:
+    stages: dict[Node, int] = {}
+    for place, sites in groups.items():
+        for site in sites:
+            stages.update(dict.fromkeys(site.calls, place - 1))
+            stages.update(dict.fromkeys(site.returns, place))
+            stages.update(dict.fromkeys(filter(None, site.gradient_calls), 2 * rounds + 2 - place))
+            stages.update(
+                dict.fromkeys(filter(None, site.gradient_returns), 2 * rounds + 3 - place)
+            )
+    stages.update(dict.fromkeys(body.parameters, 0))
+    stages.update(dict.fromkeys(body.outputs, rounds))
+    stages.update(dict.fromkeys(filter(None, body.gradient_parameters), rounds + 2))
+    stages.update(dict.fromkeys(filter(None, body.gradient_outputs), 2 * rounds + 2))
+    gradient = set(body.gradient_nodes)
+    for node in body.all_nodes:
+        if node not in stages:
+            first = rounds + 1 if node in gradient else 0
+            stages[node] = max([first, *(stages.get(item.node, 0) for item in node.inputs)])
+    return stages
+
+
+def _loop_nodes(body: Body, stages: dict[Node, int], rounds: int) -> set[Node]:
+    """Nodes that calls and returns wait for, and the predicates of all conditionals."""
+    predicates = {value.node for value in _predicates(body)}
+    waiting = [
+        node
+        for node in body.all_nodes
+        if node.op in ("CALL", "RETURN", "IDENTITY")
+        or node in predicates
+        or (node.op == "MERGE" and "predicate" not in node.attributes)
+    ]
+    loop: set[Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node not in loop:
+            loop.add(node)
+            waiting += [
+                value.node
+                for value in sources(node)
+                if _is_same_loop(stages[value.node], stages[node], rounds)
+            ]
+    return loop
+
+
+def _is_same_loop(one: int, other: int, rounds: int) -> bool:
+    """Whether nodes of two stages run in one loop; a program of one round has a loop a stage."""
+    if rounds == 1:
+        return one == other
+    return (one <= rounds) == (other <= rounds) and one != rounds + 1
+
+
+def _part(stage: int, is_in_loop: bool, rounds: int) -> Part:
+    if stage == rounds + 1 or (not is_in_loop and rounds == 1):
+        return Part(stage, True)
+    if is_in_loop:
+        return Part(stage, False)
+    return Part(rounds if stage <= rounds else 2 * rounds + 2, True)
+
+
+def _kept(
+    graph: TaggedGraph, parts: dict[Node, Part]
+) -> dict[tuple[str, Part], list[Value]]:
+    """Values that are read in another part than the one that computes them."""
+    kept: dict[tuple[str, Part], dict[Value, None]] = defaultdict(dict)
+    for name, body in graph.bodies.items():
+        for node in body.all_nodes:
+            for value in sources(node) if node in parts else ():
+                if parts[value.node] != parts[node]:
+                    kept[(name, parts[value.node])][value] = None
+    return {key: list(values) for key, values in kept.items()}

@@ -1,0 +1,91 @@
+"""What a run returns, and how its parts are summed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import tensorflow as tf
+
+from kerasrec.engine.frame import Frame
+from kerasrec.graph.graph import Node, Value
+
+Tensors = list[tf.Tensor]
+
+
+@dataclass
+class Outcome:
+    """Flat outputs of the entry and tables by name, after a forward run."""
+
+    outputs: Tensors
+    tables: dict[str, tf.Tensor]
+
+
+@dataclass
+class Gradients:
+    """Gradients of flat arguments (None for those without) and of SHARED values."""
+
+    arguments: list[tf.Tensor | None]
+    shared: dict[Value, tf.Tensor | tf.IndexedSlices]
+
+
+@dataclass
+class Sums:
+    """What COLLECT and ACCUMULATE nodes have given, whatever the tags.
+
+    Args:
+        rows: (index, value) pairs by table name.
+        sizes: int32 scalars by table name.
+        parts: contributions by SHARED value.
+    """
+
+    rows: dict[str, list[tuple[tf.Tensor, tf.Tensor]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    sizes: dict[str, tf.Tensor] = field(default_factory=dict)
+    parts: dict[Value, list] = field(default_factory=lambda: defaultdict(list))
+
+    def take(self, node: Node, frame: Frame) -> None:
+        """Notes what one COLLECT or ACCUMULATE node gives for the tokens of a frame."""
+        tensors = [frame.get(value) for value in node.inputs]
+        if node.op == "COLLECT":
+            name = node.attributes["name"]
+            self.rows[name].append((tensors[1], tensors[0]))
+            self.sizes[name] = frame.get(node.attributes["size"])
+        elif len(tensors) == 2:
+            self.parts[node.attributes["to"]].append(tf.IndexedSlices(*tensors))
+        else:
+            self.parts[node.attributes["to"]].append(tensors[0])
+
+    def tables(self) -> dict[str, tf.Tensor]:
+        """The collected tables, rows summed where several tokens wrote one."""
+        return {name: self._table(name, rows) for name, rows in self.rows.items()}
+
+    def _table(self, name: str, rows: list[tuple[tf.Tensor, tf.Tensor]]) -> tf.Tensor:
+        index = tf.concat([index for index, _ in rows], 0)
+        values = tf.concat([value for _, value in rows], 0)
+        shape = tf.concat([[self.sizes[name]], tf.shape(values)[1:]], 0)
+        return tf.scatter_nd(index[:, tf.newaxis], values, shape)
+
+    def gradients(
+        self, shared: dict[Value, tf.Tensor]
+    ) -> dict[Value, tf.Tensor | tf.IndexedSlices]:
+        """The gradient of each SHARED value; sparse where all its parts are."""
+        return {value: _total(parts, shared[value]) for value, parts in self.parts.items()}
+
+
+def _total(parts: list, value: tf.Tensor) -> tf.Tensor | tf.IndexedSlices:
+    shape = tf.shape(value)
+    if all(isinstance(part, tf.IndexedSlices) for part in parts):
+        return tf.IndexedSlices(
+            tf.concat([part.values for part in parts], 0),
+            tf.concat([tf.cast(part.indices, tf.int32) for part in parts], 0),
+            shape,
+        )
+    dense = [
+        tf.math.unsorted_segment_sum(part.values, part.indices, shape[0])
+        if isinstance(part, tf.IndexedSlices)
+        else part
+        for part in parts
+    ]
+    return tf.reshape(tf.add_n(dense), shape) if len(dense) > 1 else tf.reshape(dense[0], shape)

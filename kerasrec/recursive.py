@@ -1,0 +1,258 @@
+"""`@kerasrec.recursive`: a Python function that calls itself, as one static graph.
+
+The way of a function through the compiler is `_compile`; kerasrec/README.md follows one.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.engine.limits import Limits
+from kerasrec.engine.lower import Program, lower
+from kerasrec.errors import SignatureError, TraceError
+from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
+from kerasrec.graph.types import Kind, Type
+from kerasrec.trace.program import Signature, signature_of, trace
+from kerasrec.trace.tracer import active_tracer, is_inside_traced_graph
+from kerasrec.transform.extend import extend
+from kerasrec.transform.tag import tag
+
+MAX_DEPTH = 1_000_000
+MAX_WIDTH = 1 << 25
+
+
+@dataclass
+class _Compiled:
+    """All stages of a function under one signature."""
+
+    graphs: FunctionGraphs
+    tagged: TaggedGraph
+    extended: TaggedGraph
+    program: Program
+    returns: Any
+    run: Callable
+
+
+class RecursiveFunction:
+    """What `@kerasrec.recursive` makes of a Python function.
+
+    Calling it from outside starts the recursion, for one token or many:
+
+    * Every argument and every value has a leading token axis, `[tokens, ...]`, as seen by the
+      Python function. Arguments from outside have it too; a Python number or a 0-d tensor is one
+      token, and is repeated where other arguments have more.
+    * If all arguments are 0-d, so is the answer.
+
+    It is compiled once for each signature (dtypes, shapes without the token axis, structure), and
+    differentiable in its arguments and in all tensors and variables it closes over.
+    """
+
+    def __init__(
+        self,
+        python_function: Callable,
+        returns: Any = None,
+        max_depth: int = MAX_DEPTH,
+        max_width: int = MAX_WIDTH,
+    ):
+        functools.update_wrapper(self, python_function)
+        self.python_function = python_function
+        self.returns = returns
+        self.max_depth = max_depth
+        self.max_width = max_width
+        self._compiled: dict[tuple, _Compiled] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function: from outside for all tokens, or inside another recursion."""
+        tracer = active_tracer()
+        if tracer is not None:
+            return tracer.call(self, self.bind(args, kwargs))
+        return self.with_tables(*args, **kwargs)[0]
+
+    def with_tables(self, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, tf.Tensor]]:
+        """Calls the function from outside and returns what `kerasrec.collect` kept beside it.
+
+        Returns:
+            The result, and a dict of tables `[size, ...]` by name.
+        """
+        tensors, is_scalar, signature = self._arguments(args, kwargs)
+        compiled = self._compile(signature)
+        outputs, tables = compiled.run(*tensors)
+        if is_scalar:
+            outputs = [tensor[0] for tensor in outputs]
+        return tf.nest.pack_sequence_as(compiled.returns, list(outputs)), tables
+
+    def function_graphs(self, *args: Any, **kwargs: Any) -> FunctionGraphs:
+        """The graph of each function, before tagging; prints, and has `.to_dot()`."""
+        return self._compile(self._arguments(args, kwargs)[2]).graphs
+
+    def tagged_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
+        """The static tagged graph of the program; prints, and has `.to_dot()`."""
+        return self._compile(self._arguments(args, kwargs)[2]).tagged
+
+    def extended_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
+        """The tagged graph with its gradient; prints, and has `.to_dot()`."""
+        return self._compile(self._arguments(args, kwargs)[2]).extended
+
+    def execution_plan(self, *args: Any, **kwargs: Any) -> str:
+        """When the engine runs each node: text, a line for each stage."""
+        return str(self._compile(self._arguments(args, kwargs)[2]).program.plan)
+
+    @property
+    def num_traces(self) -> int:
+        """How many engines have been traced so far; one for each signature."""
+        return sum(
+            compiled.run.experimental_get_tracing_count() for compiled in self._compiled.values()
+        )
+
+    def bind(self, args: tuple, kwargs: dict) -> tuple:
+        """Arguments by position, defaults filled in."""
+        try:
+            bound = inspect.signature(self.python_function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise SignatureError(f"A call of {self.__name__} does not fit: {error}.") from error
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise SignatureError(
+                f"{self.__name__} has keyword-only arguments ({', '.join(bound.kwargs)}); give a "
+                "recursive function ordinary ones."
+            )
+        if not tf.nest.flatten(bound.args):
+            raise SignatureError(
+                f"{self.__name__} was called without arguments. A recursive function needs at "
+                "least one: its tokens are the rows of its arguments."
+            )
+        return bound.args
+
+    def _compile(self, signature: Signature) -> _Compiled:
+        """The pipeline: each stage hands on a value that prints."""
+        key = (str(signature.structure), signature.types)
+        if key not in self._compiled:
+            program = trace(self, signature)
+            tagged = tag(program.graphs)
+            extended = extend(tagged)
+            lowered = lower(extended, Limits(self.__name__, self.max_depth, self.max_width))
+            self._compiled[key] = _Compiled(
+                program.graphs,
+                tagged,
+                extended,
+                lowered,
+                program.returns,
+                _runner(lowered, signature),
+            )
+        return self._compiled[key]
+
+    def _arguments(self, args: tuple, kwargs: dict) -> tuple[list[tf.Tensor], bool, Signature]:
+        """Flat tensors with a token axis, whether all came without one, and the signature."""
+        if is_inside_traced_graph():
+            raise TraceError(
+                f"{self.__name__} is called in the body of tf.cond, tf.while_loop, tf.map_fn or a "
+                "tf.function, inside a recursive function. Choose between branches with "
+                "kerasrec.cond or kerasrec.switch and call it there."
+            )
+        bound = tuple(_array_like(item) for item in self.bind(args, kwargs))
+        tensors = [self._tensor(item) for item in tf.nest.flatten(bound)]
+        for tensor in tensors:
+            if tensor.shape.rank is None:
+                raise SignatureError(
+                    f"An argument of {self.__name__} has an unknown rank; set its shape "
+                    "(tf.ensure_shape)."
+                )
+        is_scalar = all(tensor.shape.rank == 0 for tensor in tensors)
+        tensors = self._same_tokens(tensors)
+        types = [Type.of(tensor, Kind.TOKEN) for tensor in tensors]
+        return tensors, is_scalar, signature_of(self, bound, types)
+
+    def _tensor(self, value: Any) -> tf.Tensor:
+        try:
+            return tf.convert_to_tensor(value)
+        except (TypeError, ValueError) as error:
+            raise SignatureError(
+                f"{self.__name__} was given {value!r}, which cannot be made a tensor: {error}."
+            ) from error
+
+    def _same_tokens(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Gives every tensor the token axis that the longest of them has."""
+        with_axis = [tensor for tensor in tensors if tensor.shape.rank]
+        if not with_axis:
+            return [tensor[tf.newaxis] for tensor in tensors]
+        sizes = {tensor.shape[0] for tensor in with_axis} - {None}
+        if len(sizes) > 1:
+            shapes = ", ".join(str(tensor.shape) for tensor in tensors)
+            raise SignatureError(
+                f"Arguments of {self.__name__} have different numbers of tokens, shapes {shapes}. "
+                "The first axis of every argument is the token axis: it must be equal, or the "
+                "argument 0-d."
+            )
+        count = tf.shape(with_axis[0])[0]
+        return [
+            tensor if tensor.shape.rank else tf.fill([count], tensor) for tensor in tensors
+        ]
+
+
+def recursive(
+    function: Callable | None = None,
+    *,
+    returns: Any = None,
+    max_depth: int = MAX_DEPTH,
+    max_width: int = MAX_WIDTH,
+) -> Any:
+    """Makes a Python function that calls itself, or others that call it back, run in a graph.
+
+    The function is traced once into a static tagged dataflow graph (Kostopoulou et al.; its
+    gradient: Vasilakopoulos 2024) and run in batches of all tokens that are ready.
+
+    ```python
+    @kerasrec.recursive
+    def fib(n):
+        return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+    fib(10)             # 55
+    fib([6, 7, 8, 7])   # [8, 13, 21, 13]
+    ```
+
+    Args:
+        function: to decorate. It sees a leading token axis on every argument, chooses with
+          `kerasrec.cond` or `kerasrec.switch`, and may use any TensorFlow op or Keras layer that
+          treats its first axis as a batch axis.
+        returns: a nest of `tf.TensorSpec` without the token axis, if what the function returns
+          cannot be inferred from its branches without calls.
+        max_depth: how many calls may be nested before the run stops with an error.
+        max_width: how many tokens may be called at once before the run stops with an error.
+
+    Returns:
+        A `RecursiveFunction`, or a decorator if `function` is not given.
+    """
+    options = {"returns": returns, "max_depth": max_depth, "max_width": max_width}
+    if function is None:
+        return lambda decorated: RecursiveFunction(decorated, **options)
+    return RecursiveFunction(function, **options)
+
+
+def _array_like(value: Any) -> Any:
+    """A list of numbers is one tensor; other lists and tuples are nests of arguments."""
+    if isinstance(value, list) and all(
+        isinstance(item, int | float | np.generic) for item in tf.nest.flatten(value)
+    ):
+        return tf.convert_to_tensor(value)
+    return value
+
+
+def _runner(program: Program, signature: Signature) -> Callable:
+    specs: Sequence[tf.TensorSpec] = [
+        item.tensor_spec(f"{name}_{place}")
+        for place, (name, item) in enumerate(zip(signature.names, signature.types, strict=True))
+    ]
+
+    @tf.function(input_signature=specs, autograph=False)
+    def run(*arguments):
+        outcome = program.run(arguments)
+        return tuple(outcome.outputs), outcome.tables
+
+    return run

@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+from hypothesis import given, strategies
+from nltk import Tree
+
+from kerasrec.datasets import Vocabulary
+from tests.datasets.helpers import chain, words
+
+TREES = [Tree(2, [Tree(2, ["The"]), Tree(2, ["film"])]), Tree(3, ["the"]), Tree(3, ["<pad>"])]
+
+
+def test_most_frequent_words_first():
+    assert Vocabulary.from_trees(TREES).words == ["<pad>", "<unk>", "the", "film"]
+    assert Vocabulary.from_trees(TREES, min_count=2).words == ["<pad>", "<unk>", "the"]
+    assert Vocabulary.from_trees(TREES, lowercase=False).words[2:] == ["The", "film", "the"]
+
+
+def test_encodes_unknown_and_reserved_words_as_unknown():
+    tokens = Vocabulary(["film", "the"]).encode(["THE", "plot", "film", "<pad>"])
+    assert tokens.dtype == np.int32
+    assert tokens.tolist() == [3, 1, 2, 1]
+    assert Vocabulary(["film"], lowercase=False).encode(["Film"]).tolist() == [1]
+
+
+def test_deep_trees_are_no_problem():
+    assert Vocabulary.from_trees([chain(20_000)]).words[2:] == ["word", "end"]
+
+
+@given(strategies.lists(words, unique_by=str.lower), strategies.booleans())
+def test_saves_and_loads(tmp_path_factory, entries, lowercase):
+    path = tmp_path_factory.mktemp("vocabulary") / "words.txt"
+    entries = [word for word in entries if word not in ("<pad>", "<unk>")]
+    saved = Vocabulary(entries, lowercase)
+    saved.save(path)
+    loaded = Vocabulary.load(path)
+    assert (loaded.words, loaded.lowercase) == (saved.words, lowercase)
+    assert loaded.encode(entries).tolist() == list(range(2, len(entries) + 2))
+
+
+@pytest.mark.parametrize("word", ["", "two\nlines", "<unk>"])
+def test_rejects_words_it_could_not_keep(word):
+    with pytest.raises(ValueError, match="cannot hold the word"):
+        Vocabulary([word])
+
+
+def test_rejects_duplicates():
+    with pytest.raises(ValueError, match=r"'film' is there twice \(lowercase=True\)"):
+        Vocabulary(["film", "Film"])
+    assert len(Vocabulary(["film", "Film"], lowercase=False)) == 4
+
+
+def test_rejects_other_files(tmp_path):
+    (tmp_path / "words.txt").write_text("film\n")
+    with pytest.raises(ValueError, match="is no saved vocabulary"):
+        Vocabulary.load(tmp_path / "words.txt")
