@@ -135,13 +135,11 @@ def time_peers(peers, batches, mode, arguments):
 def summary(seconds):
     """Trees a second of each peer and ratios of times, medians over the repeats."""
     row = {f"{name} trees/s": 1 / statistics.median(times) for name, times in seconds.items()}
-    if "kerasrec" in seconds:
-        for name in ("dense limit", "iterative", "eager"):
-            ratios = [
-                ours / theirs
-                for ours, theirs in zip(seconds["kerasrec"], seconds[name], strict=True)
-            ]
-            row[f"kerasrec time / {name}"] = statistics.median(ratios)
+    for name in ("dense limit", "iterative", "eager"):
+        ratios = [
+            ours / theirs for ours, theirs in zip(seconds["kerasrec"], seconds[name], strict=True)
+        ]
+        row[f"kerasrec time / {name}"] = statistics.median(ratios)
     return row
 
 
@@ -154,13 +152,10 @@ def table(rows):
             f"{name}, trees/s": lambda row, name=name: f"{row[f'{name} trees/s']:,.0f}"
             for name in PEERS
         },
+        "time / dense limit": lambda row: f"{row['kerasrec time / dense limit']:.2f}",
+        "speed-up over iterative": lambda row: f"{1 / row['kerasrec time / iterative']:.1f}",
+        "speed-up over eager": lambda row: f"{1 / row['kerasrec time / eager']:.0f}",
     }
-    if "kerasrec" in PEERS:
-        columns |= {
-            "time / dense limit": lambda row: f"{row['kerasrec time / dense limit']:.2f}",
-            "speed-up over iterative": lambda row: f"{1 / row['kerasrec time / iterative']:.1f}",
-            "speed-up over eager": lambda row: f"{1 / row['kerasrec time / eager']:.0f}",
-        }
     lines = [list(columns), ["---"] + ["---:"] * (len(columns) - 1)]
     lines += [[str(cell(row)) for cell in columns.values()] for row in rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -15,9 +15,9 @@ import argparse
 from pathlib import Path
 
 import keras
-import matplotlib
 import numpy as np
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 from kerasrec.datasets import (
     Treebank,
@@ -36,15 +36,14 @@ from kerasrec.training import (
     TreeCrossentropy,
 )
 
-matplotlib.use("Agg")  # draws into files; needs no screen
-from matplotlib import pyplot  # noqa: E402
-
 REPOSITORY = Path(__file__).resolve().parents[1]
 CLASSES = ["very negative", "negative", "neutral", "positive", "very positive"]
 COLOURS = ["#b2182b", "#f4a582", "#d9d9d9", "#92c5de", "#2166ac"]
 
 
-def read_data(directory: Path, vectors_file: Path | None, seed: int):
+def read_data(
+    directory: Path, vectors_file: Path | None, seed: int
+) -> tuple[Treebank, np.ndarray | None]:
     """Reads the treebank, and a first embedding matrix where there are word vectors.
 
     Returns:
@@ -114,14 +113,14 @@ def train(model: keras.Model, treebank: Treebank, options: argparse.Namespace) -
     return history.history
 
 
-def save_and_reload(model: keras.Model, file: Path, batch) -> float:
+def save_and_reload(model: keras.Model, file: Path, batch: tuple) -> float:
     """Saves the model, loads it again, and returns how far its logits are from the first ones."""
     model.save(file)
     again = keras.models.load_model(file)
     return largest_difference(again.predict_on_batch(batch), model.predict_on_batch(batch))
 
 
-def export_and_serve(model: keras.Model, directory: Path, batch) -> float:
+def export_and_serve(model: keras.Model, directory: Path, batch: tuple) -> float:
     """Exports for serving, runs the SavedModel without Keras, and returns how far it is off."""
     model.export(directory, verbose=False)
     exported = tf.saved_model.load(directory)
@@ -172,7 +171,8 @@ def draw(model: keras.Model, treebank: Treebank, file: Path) -> None:
         x[node] = x[children[node]].mean()
         y[node] = y[children[node]].max() + 1
 
-    figure, axes = pyplot.subplots(figsize=(2 + 0.65 * len(words), 2.5 + 0.45 * y.max()))
+    figure = Figure(figsize=(2 + 0.65 * len(words), 2.5 + 0.45 * y.max()))
+    axes = figure.subplots()
     for node in np.flatnonzero(~is_leaf):
         for child in children[node]:
             axes.plot(x[[node, child]], y[[node, child]], color="#999999", zorder=1)
@@ -194,7 +194,6 @@ def draw(model: keras.Model, treebank: Treebank, file: Path) -> None:
     axes.set_ylim(-0.5, y.max() + 0.6)
     axes.axis("off")
     figure.savefig(file, dpi=120, bbox_inches="tight")
-    pyplot.close(figure)
 
 
 def parse_options(argv: list[str] | None) -> argparse.Namespace:

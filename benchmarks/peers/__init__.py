@@ -12,12 +12,11 @@ A peer is a class with
 from benchmarks.peers.dense_limit import DenseLimit
 from benchmarks.peers.eager import Eager
 from benchmarks.peers.iterative import Iterative
+from benchmarks.peers.tree_layer import TreeLayer
 
-PEERS = {"eager": Eager, "iterative": Iterative, "dense limit": DenseLimit}
-
-try:
-    from benchmarks.peers.tree_layer import TreeLayer
-
-    PEERS["kerasrec"] = TreeLayer
-except ImportError as error:
-    print(f"kerasrec is left out: {error}")
+PEERS = {
+    "eager": Eager,
+    "iterative": Iterative,
+    "dense limit": DenseLimit,
+    "kerasrec": TreeLayer,
+}

@@ -1,5 +1,7 @@
 """The loss of a tree whose nodes are labelled: Tai, Socher and Manning 2015, section 4.1."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -57,11 +59,11 @@ class TreeCrossentropy(keras.losses.Loss):
 
     def __init__(
         self,
-        normalize="trees",
-        reduction="sum_over_batch_size",
-        name="tree_crossentropy",
-        dtype=None,
-    ):
+        normalize: str = "trees",
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "tree_crossentropy",
+        dtype: str | None = None,
+    ) -> None:
         if normalize not in ("trees", "nodes"):
             raise ValueError(
                 'TreeCrossentropy expects normalize="trees" or normalize="nodes". '
@@ -75,17 +77,21 @@ class TreeCrossentropy(keras.losses.Loss):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
         self.normalize = normalize
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
+    def __call__(
+        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
+    ) -> tf.Tensor:
         # Keras' own __call__ casts labels to float and rescales by the mask of y_pred.
         with tf.name_scope(self.name):
             sums, nodes = self._sums(y_true, y_pred, sample_weight)
             return tf.cast(self._reduce(sums, nodes), self.dtype)
 
-    def call(self, y_true, y_pred):
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         """Returns the sum over the labelled nodes of each tree, float32 `[batch]`."""
         return self._sums(y_true, y_pred, None)[0]
 
-    def _sums(self, y_true, y_pred, sample_weight):
+    def _sums(
+        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the trees' sums and their numbers of labelled nodes, both float32 `[batch]`."""
         labels, logits, labelled = tree_labels(y_true, y_pred, asked_by="TreeCrossentropy")
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(
@@ -94,7 +100,7 @@ class TreeCrossentropy(keras.losses.Loss):
         sums = tf.reduce_sum(terms * node_weights(sample_weight, labelled), axis=1)
         return sums, tf.reduce_sum(tf.cast(labelled, tf.float32), axis=1)
 
-    def _reduce(self, sums, nodes):
+    def _reduce(self, sums: tf.Tensor, nodes: tf.Tensor) -> tf.Tensor:
         """Reduces the trees' sums `[batch]`, knowing their numbers of labelled nodes `[batch]`."""
         if self.reduction in (None, "none"):
             return sums if self.normalize == "trees" else tf.math.divide_no_nan(sums, nodes)
@@ -106,5 +112,5 @@ class TreeCrossentropy(keras.losses.Loss):
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         return tf.math.divide_no_nan(tf.reduce_sum(sums), divisor * replicas)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "normalize": self.normalize}

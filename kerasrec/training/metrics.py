@@ -30,7 +30,9 @@ class TreeAccuracy(keras.metrics.Mean):
     roots_only = False
     binary = False
 
-    def update_state(self, y_true, y_pred, sample_weight=None):
+    def update_state(
+        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
+    ) -> None:
         labels, logits, labelled = tree_labels(y_true, y_pred, asked_by=type(self).__name__)
         if self.binary:
             right, counted = _binary(labels, logits, labelled)
@@ -43,7 +45,9 @@ class TreeAccuracy(keras.metrics.Mean):
         super().update_state(tf.reshape(right, [-1]), tf.reshape(weights, [-1]))
 
 
-def _binary(labels, logits, labelled):
+def _binary(
+    labels: tf.Tensor, logits: tf.Tensor, labelled: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Reads the lower half of the classes as negative, the upper as positive, drops the middle.
 
     The predicted side is the one with the larger summed probability, so that a neutral
@@ -76,7 +80,7 @@ class RootAccuracy(TreeAccuracy):
 
     roots_only = True
 
-    def __init__(self, name="root_accuracy", dtype=None):
+    def __init__(self, name: str = "root_accuracy", dtype: str | None = None) -> None:
         super().__init__(name=name, dtype=dtype)
 
 
@@ -87,7 +91,7 @@ class NodeAccuracy(TreeAccuracy):
     Arguments, shapes and errors are those of `TreeAccuracy`.
     """
 
-    def __init__(self, name="node_accuracy", dtype=None):
+    def __init__(self, name: str = "node_accuracy", dtype: str | None = None) -> None:
         super().__init__(name=name, dtype=dtype)
 
 
@@ -103,7 +107,7 @@ class BinaryRootAccuracy(TreeAccuracy):
     roots_only = True
     binary = True
 
-    def __init__(self, name="binary_root_accuracy", dtype=None):
+    def __init__(self, name: str = "binary_root_accuracy", dtype: str | None = None) -> None:
         super().__init__(name=name, dtype=dtype)
 
 
@@ -118,5 +122,5 @@ class BinaryNodeAccuracy(TreeAccuracy):
 
     binary = True
 
-    def __init__(self, name="binary_node_accuracy", dtype=None):
+    def __init__(self, name: str = "binary_node_accuracy", dtype: str | None = None) -> None:
         super().__init__(name=name, dtype=dtype)

@@ -5,7 +5,9 @@ import tensorflow as tf
 NO_LABEL = -1
 
 
-def tree_labels(y_true, y_pred, asked_by):
+def tree_labels(
+    y_true: tf.Tensor, y_pred: tf.Tensor, asked_by: str
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns labels and logits that fit together, and says where a label is.
 
     Args:
@@ -60,7 +62,7 @@ def tree_labels(y_true, y_pred, asked_by):
     return labels, logits, tf.not_equal(labels, NO_LABEL)
 
 
-def node_weights(sample_weight, labelled):
+def node_weights(sample_weight: tf.Tensor | None, labelled: tf.Tensor) -> tf.Tensor:
     """Spreads sample weights over tree nodes.
 
     Args:

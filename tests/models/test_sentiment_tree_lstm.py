@@ -86,7 +86,7 @@ def test_vectors_give_a_vector_to_words_of_every_split(tmp_path):
 
 
 def test_a_difference_is_an_error():
-    with pytest.raises(RuntimeError, match="Logits differ by 1.0e-01"):
+    with pytest.raises(RuntimeError, match=r"Logits differ by 1\.0e-01"):
         RECIPE["largest_difference"](np.array([0.1]), np.array([0.0]))
     with pytest.raises(RuntimeError, match="Logits differ by nan"):
         RECIPE["largest_difference"](np.array([np.nan]), np.array([0.0]))

@@ -1,0 +1,15 @@
+"""Keras layers that read trees."""
+
+from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.recursive import Recursive
+from kerasrec.layers.tree_lstm import TreeLSTM, TreeLSTMCell
+from kerasrec.layers.tree_rnn import TreeRNN, TreeRNNCell
+
+__all__ = [
+    "Recursive",
+    "RecursiveCell",
+    "TreeLSTM",
+    "TreeLSTMCell",
+    "TreeRNN",
+    "TreeRNNCell",
+]

@@ -1,0 +1,136 @@
+"""The recursive function behind a tree layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.trees import node_tables
+from kerasrec.recursive import RecursiveFunction, recursive
+from kerasrec.trace.collect import collect
+from kerasrec.trace.conditional import switch
+
+
+class Recursion:
+    """Runs a cell over batches of trees; traced once for each way it is used, whatever the sizes.
+
+    Args:
+        cell: built before the first call.
+    """
+
+    def __init__(self, cell: RecursiveCell):
+        self._cell = cell
+        self._runs: dict[tuple, Callable] = {}
+        self._visits: dict[tuple, RecursiveFunction] = {}
+
+    def __call__(
+        self,
+        x: tf.Tensor,
+        children: tf.Tensor,
+        drop: tf.Tensor | None,
+        training: bool,
+        return_sequences: bool,
+    ) -> tuple[list[tf.Tensor], tf.Tensor | None, tf.Tensor]:
+        """States of the roots, first states of all nodes, and which nodes are no padding.
+
+        Args:
+            x: `[batch, nodes, features]`.
+            children: int32 `[batch, nodes, arity]`.
+            drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
+            training: as Keras has it.
+            return_sequences: whether the outputs of all nodes are wanted.
+        """
+        key = (x.dtype, x.shape[-1], drop is not None, training, return_sequences)
+        if key not in self._runs:
+            self._runs[key] = self._new_run(key)
+        given = (x, children) if drop is None else (x, children, drop)
+        return self._runs[key](*given)
+
+    @property
+    def num_traces(self) -> int:
+        """How many times it has been traced."""
+        return sum(run.experimental_get_tracing_count() for run in self._runs.values())
+
+    def function(self, dtype: str, return_sequences: bool) -> RecursiveFunction:
+        """The recursive function as inference uses it, traced now if it was not yet."""
+        features = self._cell.kernel.shape[0] if hasattr(self._cell, "kernel") else None
+        for key, visit in self._visits.items():
+            if key[4] == return_sequences:
+                return visit
+        key = (tf.as_dtype(dtype), features, False, False, return_sequences)
+        self._runs[key] = self._new_run(key)
+        self._runs[key].get_concrete_function()
+        return self._visits[key]
+
+    def _new_run(self, key: tuple) -> Callable:
+        dtype, features, has_drop, _, return_sequences = key
+        arity = self._cell.arity
+        specs = [
+            tf.TensorSpec([None, None, features], dtype, "x"),
+            tf.TensorSpec([None, None, arity], tf.int32, "children"),
+        ]
+        if has_drop:
+            specs.append(tf.TensorSpec([None, self._cell.state_sizes[0]], dtype, "drop"))
+
+        @tf.function(input_signature=specs, autograph=False)
+        def run(x, children, drop=None):
+            trees = node_tables(children)
+            size = tf.size(trees.kinds)
+            inputs = tf.reshape(x, [-1, features])
+            visit = visitor(self._cell, inputs, trees, drop, size if return_sequences else None)
+            self._visits[key] = visit
+            states, tables = visit.with_tables(trees.roots)
+            sequence = tables.get("output")
+            if sequence is not None:
+                shape = tf.concat([tf.shape(x)[:2], [self._cell.state_sizes[0]]], 0)
+                sequence = tf.reshape(sequence[:-1], shape)
+            return states, sequence, trees.is_node
+
+        return run
+
+
+def visitor(
+    cell: RecursiveCell,
+    inputs: tf.Tensor,
+    trees: Any,
+    drop: tf.Tensor | None,
+    table_size: tf.Tensor | None,
+) -> RecursiveFunction:
+    """The recursive function that computes a tree node from its children.
+
+    Args:
+        cell: what each node computes.
+        inputs: `[batch * nodes, features]`.
+        trees: `NodeTables`.
+        drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
+        table_size: rows of the table of all outputs; None if it is not wanted.
+    """
+
+    @recursive
+    def visit(node):
+        def leaf():
+            return cell.call_leaf(tf.gather(inputs, node))
+
+        def inner():
+            numbers = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
+            states = [visit(number) for number in numbers]
+            if drop is not None:
+                states = [
+                    [state[0] * tf.gather(drop, number), *state[1:]]
+                    for state, number in zip(states, numbers, strict=True)
+                ]
+            own = tf.gather(inputs, node) if cell.inner_inputs else None
+            return cell.call(own, states)
+
+        def missing():
+            return [tf.zeros([size], cell.compute_dtype) for size in cell.state_sizes]
+
+        states = switch(tf.gather(trees.kinds, node), [leaf, inner, missing])
+        if table_size is not None:
+            collect("output", states[0], node, table_size)
+        return states
+
+    return visit

@@ -1,0 +1,216 @@
+"""`Recursive(cell)`: applies a cell over trees, as `keras.layers.RNN(cell)` over sequences."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+
+from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
+from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.recursion import Recursion
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class Recursive(keras.layers.Layer):
+    """Applies a cell to every node of trees, children before parents.
+
+    `layer(x, children)`:
+
+    * `x`: float `[batch, nodes, features]`, inputs of the tree nodes.
+    * `children`: int32 `[batch, nodes, arity]`, the indices of each node's children in its tree, -1
+      for no child. Node 0 is the root; padding nodes come last, have no children and are nobody's
+      child. They are not computed, and masked in the output.
+    * `training`: whether dropout is on.
+
+    Returns the first state, `[batch, units]` of the roots or, with `return_sequences`,
+    `[batch, nodes, units]` of all nodes (zero for padding). With `return_state` a list: this, then each state of the
+    roots.
+
+    The layer is a recursive function under the hood; `tagged_graph()` shows the static graph it is
+    compiled to.
+
+    Args:
+        cell: a `RecursiveCell`.
+        return_sequences: whether to return the outputs of all tree nodes.
+        return_state: whether to return the root's states beside the output.
+        **kwargs: of `keras.layers.Layer`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: when called with `children` that are not trees; it names
+          the tree and the node.
+    """
+
+    def __init__(
+        self,
+        cell: RecursiveCell,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        if not isinstance(cell, RecursiveCell):
+            raise ValueError(
+                f"`cell` must be a kerasrec.layers.RecursiveCell, received {cell!r}."
+            )
+        self.cell = cell
+        self.return_sequences = return_sequences
+        self.return_state = return_state
+        self.supports_masking = True
+        self.supports_jit = False
+        self.seed_generator = keras.random.SeedGenerator(cell.seed)
+        self._recursion = Recursion(cell)
+
+    def build(self, x_shape: Any, children_shape: Any) -> None:
+        """Creates the cell's weights."""
+        if len(x_shape) != 3 or x_shape[-1] is None:
+            raise ValueError(
+                f"`x` of {self.name} must be [batch, nodes, features] with known features, "
+                f"received shape {tuple(x_shape)}."
+            )
+        if len(children_shape) != 3 or children_shape[-1] != self.cell.arity:
+            raise ValueError(
+                f"`children` of {self.name} must be [batch, nodes, arity] with arity "
+                f"{self.cell.arity} as the cell has it, received shape {tuple(children_shape)}."
+            )
+        if not self.cell.built:
+            self.cell.build((None, x_shape[-1]))
+            self.cell.built = True
+        self.built = True
+
+    def call(self, x: Any, children: Any, mask: Any = None, training: bool = False) -> Any:
+        """Runs the recursion; see the class."""
+        if not tf.as_dtype(children.dtype).is_integer:
+            raise ValueError(
+                f"`children` of {self.name} must be integers, received dtype {children.dtype}. "
+                "Give the Keras Input dtype='int32'."
+            )
+        training = bool(training)
+        drop = None
+        if training and self.cell.dropout:
+            x = keras.random.dropout(x, self.cell.dropout, seed=self.seed_generator)
+        if training and self.cell.recurrent_dropout:
+            ones = tf.ones(
+                [tf.size(x[..., 0]) + 1, self.cell.state_sizes[0]], self.compute_dtype
+            )
+            drop = keras.random.dropout(
+                ones, self.cell.recurrent_dropout, seed=self.seed_generator
+            )
+        states, sequence, is_node = self._recursion(
+            x, tf.cast(children, tf.int32), drop, training, self.return_sequences
+        )
+        outputs = states[0] if sequence is None else sequence
+        if sequence is not None:
+            outputs._keras_mask = is_node
+        return [outputs, *states] if self.return_state else outputs
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
+        """None: `call` masks padding itself, which `children` tells and inputs do not."""
+        return None
+
+    def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
+        """Shapes of what `call` returns."""
+        batch, nodes = x_shape[0], x_shape[1]
+        size = self.cell.state_sizes[0]
+        output = (batch, nodes, size) if self.return_sequences else (batch, size)
+        if not self.return_state:
+            return output
+        return [output, *((batch, units) for units in self.cell.state_sizes)]
+
+    def compute_output_spec(
+        self, x: Any, children: Any, mask: Any = None, training: bool = False
+    ) -> Any:
+        """Symbolic outputs, so that a functional model is built without compiling."""
+        shapes = self.compute_output_shape(x.shape, children.shape)
+        if self.return_state:
+            return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]
+        return keras.KerasTensor(shapes, self.compute_dtype)
+
+    def function_graphs(self) -> FunctionGraphs:
+        """The graph of the recursive function, before tagging; the layer must be built."""
+        return self._compiled().function_graphs(0)
+
+    def tagged_graph(self) -> TaggedGraph:
+        """The static tagged graph that the layer is compiled to; the layer must be built."""
+        return self._compiled().tagged_graph(0)
+
+    def extended_graph(self) -> TaggedGraph:
+        """The tagged graph with its gradient; the layer must be built."""
+        return self._compiled().extended_graph(0)
+
+    @property
+    def num_traces(self) -> int:
+        """How many times the recursion has been traced, over training and inference."""
+        return self._recursion.num_traces
+
+    def _compiled(self) -> Any:
+        if not self.built:
+            raise ValueError(
+                f"{self.name} has no graph before its weights exist. Call it, or build the model."
+            )
+        return self._recursion.function(self.compute_dtype, self.return_sequences)
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, as Keras saves them."""
+        return {
+            **super().get_config(),
+            "cell": keras.saving.serialize_keras_object(self.cell),
+            "return_sequences": self.return_sequences,
+            "return_state": self.return_state,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Recursive:
+        """A layer from what `get_config` gave."""
+        config = dict(config)
+        config["cell"] = keras.saving.deserialize_keras_object(config["cell"])
+        return cls(**config)
+
+
+class CellLayer(Recursive):
+    """A `Recursive` layer that makes its own cell.
+
+    Args:
+        units: of the cell.
+        return_sequences: whether to return the outputs of all tree nodes.
+        return_state: whether to return the root's states beside the output.
+        **kwargs: of the cell and of `keras.layers.Layer`.
+    """
+
+    cell_class: ClassVar[type[RecursiveCell]]
+
+    def __init__(
+        self,
+        units: int,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        **kwargs: Any,
+    ):
+        names = _option_names(self.cell_class)
+        options = {key: kwargs.pop(key) for key in list(kwargs) if key in names}
+        cell = self.cell_class(units, dtype=kwargs.get("dtype"), name="cell", **options)
+        super().__init__(cell, return_sequences, return_state, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, as Keras saves them."""
+        config = super().get_config()
+        del config["cell"]
+        names = _option_names(self.cell_class)
+        cell = self.cell.get_config()
+        return {**config, **{key: value for key, value in cell.items() if key in names}}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> CellLayer:
+        """A layer from what `get_config` gave."""
+        return cls(**config)
+
+
+def _option_names(cell_class: type[RecursiveCell]) -> set[str]:
+    """Names of a cell's own constructor arguments, its base classes' among them."""
+    names: set[str] = set()
+    for base in cell_class.__mro__:
+        if issubclass(base, RecursiveCell):
+            names |= set(inspect.signature(base.__init__).parameters)
+    return names - {"self", "kwargs"}

@@ -1,0 +1,145 @@
+"""Batches of trees as flat tables of tree nodes, and what is wrong with trees that are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+LEAF, INNER, MISSING = 0, 1, 2
+
+
+@dataclass
+class NodeTables:
+    """A batch of trees, its tree nodes numbered through.
+
+    Args:
+        children: int32 `[batch * nodes + 1, arity]`, numbers of children; the last number stands
+          for a missing child, and the last row is its own.
+        kinds: int32 `[batch * nodes + 1]`: LEAF, INNER, or MISSING for the last.
+        roots: int32 `[batch]`.
+        is_node: bool `[batch, nodes]`, False for padding.
+    """
+
+    children: tf.Tensor
+    kinds: tf.Tensor
+    roots: tf.Tensor
+    is_node: tf.Tensor
+
+
+def node_tables(children: tf.Tensor) -> NodeTables:
+    """Tables for `children`, int32 `[batch, nodes, arity]`, checked while the graph runs.
+
+    Raises:
+        tf.errors.InvalidArgumentError: a child index is out of range, a node has two parents,
+          node 0 is not the root, nodes form a cycle, or a tree has no nodes.
+    """
+    shape = tf.shape(children)
+    batch, nodes, arity = shape[0], shape[1], shape[2]
+    with tf.control_dependencies(_check_indices(children, nodes)):
+        children = tf.identity(children)
+    size = batch * nodes
+    roots = tf.range(batch) * nodes
+    has_child = children >= 0
+    numbers = tf.where(has_child, children + roots[:, tf.newaxis, tf.newaxis], size)
+    numbers = tf.reshape(numbers, [size, arity])
+    has_children = tf.reshape(tf.reduce_any(has_child, -1), [size])
+    num_parents = tf.math.bincount(tf.reshape(numbers, [-1]), minlength=size + 1, maxlength=size)
+    num_parents = num_parents[:size]
+    is_root = tf.tensor_scatter_nd_update(
+        tf.zeros([size], tf.bool), roots[:, tf.newaxis], tf.ones([batch], tf.bool)
+    )
+    checks = _check_parents(num_parents, is_root, has_children, nodes)
+    checks.append(_check_cycles(numbers, num_parents, roots, nodes))
+    with tf.control_dependencies(checks):
+        numbers = tf.concat([numbers, tf.fill([1, arity], size)], 0)
+    kinds = tf.concat([tf.where(has_children, INNER, LEAF), [MISSING]], 0)
+    is_node = tf.reshape((num_parents > 0) | is_root, [batch, nodes])
+    return NodeTables(numbers, kinds, roots, is_node)
+
+
+def _check_indices(children: tf.Tensor, nodes: tf.Tensor) -> list[tf.Operation]:
+    wrong = (children < -1) | (children >= nodes)
+    return [
+        tf.debugging.Assert(
+            nodes > 0, ["`children` has no tree nodes; every tree needs its root at node 0."]
+        ),
+        tf.debugging.Assert(
+            ~tf.reduce_any(wrong),
+            [
+                "`children` has an index out of range: it must be -1 (no child) or a node of the "
+                "same tree. [tree, node, child]:",
+                tf.where(wrong)[:1],
+                "index:",
+                tf.boolean_mask(children, wrong)[:1],
+                "nodes in a tree:",
+                nodes,
+            ],
+        ),
+    ]
+
+
+def _check_parents(
+    num_parents: tf.Tensor, is_root: tf.Tensor, has_children: tf.Tensor, nodes: tf.Tensor
+) -> list[tf.Operation]:
+    two = num_parents > 1
+    root_is_child = is_root & (num_parents > 0)
+    second_root = ~is_root & (num_parents == 0) & has_children
+    return [
+        tf.debugging.Assert(
+            ~tf.reduce_any(two),
+            [
+                "`children` is not a tree: a node has two parents. [tree, node]:",
+                _tree_and_node(two, nodes),
+            ],
+        ),
+        tf.debugging.Assert(
+            ~tf.reduce_any(root_is_child),
+            [
+                "`children` must have the root at node 0, but node 0 is a child. [tree, node]:",
+                _tree_and_node(root_is_child, nodes),
+                "Number the nodes so that the root comes first.",
+            ],
+        ),
+        tf.debugging.Assert(
+            ~tf.reduce_any(second_root),
+            [
+                "`children` must have the root at node 0, but another node has children and no "
+                "parent. [tree, node]:",
+                _tree_and_node(second_root, nodes),
+            ],
+        ),
+    ]
+
+
+def _check_cycles(
+    numbers: tf.Tensor, num_parents: tf.Tensor, roots: tf.Tensor, nodes: tf.Tensor
+) -> tf.Operation:
+    """Follows parents twice as far each time; whoever has a parent must end at the root."""
+    size, arity = tf.shape(numbers)[0], tf.shape(numbers)[1]
+    everyone = tf.range(size)
+    links = tf.reshape(numbers, [-1])
+    inside = links < size
+    parents = tf.tensor_scatter_nd_update(
+        everyone,
+        tf.boolean_mask(links, inside)[:, tf.newaxis],
+        tf.boolean_mask(tf.repeat(everyone, arity), inside),
+    )
+    _, ancestors = tf.while_loop(
+        lambda reach, _: reach < nodes,
+        lambda reach, found: (reach * 2, tf.gather(found, found)),
+        (tf.constant(1), parents),
+    )
+    lost = (num_parents > 0) & (ancestors != everyone // nodes * nodes)
+    return tf.debugging.Assert(
+        ~tf.reduce_any(lost),
+        [
+            "`children` is not a tree: nodes form a cycle. [tree, node]:",
+            _tree_and_node(lost, nodes),
+        ],
+    )
+
+
+def _tree_and_node(where: tf.Tensor, nodes: tf.Tensor) -> tf.Tensor:
+    number = tf.cast(tf.where(where)[:1, 0], tf.int32)
+    return tf.stack([number // nodes, number % nodes], -1)
