@@ -191,9 +191,7 @@ class RecursiveFunction:
                 "argument 0-d."
             )
         count = tf.shape(with_axis[0])[0]
-        return [
-            tensor if tensor.shape.rank else tf.fill([count], tensor) for tensor in tensors
-        ]
+        return [tensor if tensor.shape.rank else tf.fill([count], tensor) for tensor in tensors]
 
 
 def recursive(

@@ -22,7 +22,7 @@ class Limits:
     max_width: int
 
     def allow(self, depth: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-        """bool scalar: whether a wave of `width` tokens may run inside `depth` calls."""
+        """Bool scalar: whether a wave of `width` tokens may run inside `depth` calls."""
         return (depth < self.max_depth) & (width <= self.max_width)
 
     def check(self, depth: tf.Tensor, width: tf.Tensor) -> list[tf.Operation]:

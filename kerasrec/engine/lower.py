@@ -10,6 +10,7 @@ from kerasrec.engine.levels import LevelRun
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan, plan
 from kerasrec.engine.results import Outcome, Tensors
+from kerasrec.engine.stack import StackRun
 from kerasrec.graph.fire import fire, read_shared
 from kerasrec.graph.graph import Node, TaggedGraph, Value
 
@@ -26,6 +27,7 @@ class Program:
         self.plan: Plan = plan(graph)
         self.graph = graph
         self.limits = limits
+        self.engine = LevelRun if self.plan.is_linear else StackRun
 
     def run(self, arguments: Sequence[tf.Tensor]) -> Outcome:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
@@ -42,7 +44,7 @@ class Program:
         def engine(*tensors: tf.Tensor):
             given = list(tensors[: len(arguments)])
             known = {**shared, **dict(zip(wanted, tensors[len(arguments) :], strict=True))}
-            run = LevelRun(self.plan, known, self.limits)
+            run = self.engine(self.plan, known, self.limits)
             outcome = run.forward(given)
             names.extend(outcome.tables)
             outputs = (*outcome.outputs, *outcome.tables.values())
@@ -57,9 +59,7 @@ class Program:
 
         results: Tensors = list(engine(*arguments, *(shared[value] for value in wanted)))
         num_outputs = len(self.graph.root.returns)
-        return Outcome(
-            results[:num_outputs], dict(zip(names, results[num_outputs:], strict=True))
-        )
+        return Outcome(results[:num_outputs], dict(zip(names, results[num_outputs:], strict=True)))
 
     def _wanted_shared(self) -> list[Value]:
         """Shared values that have a gradient."""
@@ -94,9 +94,7 @@ def with_table_cotangents(
     return _compute_shared(graph.shared, known)
 
 
-def _compute_shared(
-    nodes: Sequence[Node], known: dict[Value, tf.Tensor]
-) -> dict[Value, tf.Tensor]:
+def _compute_shared(nodes: Sequence[Node], known: dict[Value, tf.Tensor]) -> dict[Value, tf.Tensor]:
     found = dict(known)
     for node in nodes:
         if "cotangent_of_table" in node.attributes or node.output() in found:

@@ -42,6 +42,7 @@ class Plan:
 
     Args:
         graph: the extended graph.
+        is_linear: whether every body has one round at most, so that waves lie in a line.
         rounds: how many rounds of calls the body with most of them has, at least 1.
         groups: for each body, its call sites by round.
         parts: where each node runs. A placeless node (see `is_placeless`) has no part.
@@ -51,6 +52,7 @@ class Plan:
     """
 
     graph: TaggedGraph
+    is_linear: bool
     rounds: int
     groups: dict[str, dict[int, list[CallSite]]]
     parts: dict[Node, Part]
@@ -138,10 +140,10 @@ def plan(graph: TaggedGraph) -> Plan:
     predicates: dict[tuple[str, Part], list[tuple[Value, int]]] = defaultdict(list)
     for name, body in graph.bodies.items():
         stages = _stages(body, groups[name], rounds)
-        loop = _loop_nodes(body, stages, rounds)
+        loop = _loop_nodes(body, stages, rounds, is_linear)
         for node in body.all_nodes:
             if not is_placeless(node):
-                parts[node] = _part(stages[node], node in loop, rounds)
+                parts[node] = _part(stages[node], node in loop, rounds, is_linear)
         for value, num_branches in _predicates(body).items():
             predicates[(name, Part(stages[value.node], False))].append((value, num_branches))
     nodes: dict[tuple[str, Part], list[Node]] = defaultdict(list)
@@ -150,7 +152,7 @@ def plan(graph: TaggedGraph) -> Plan:
             if node in parts:
                 nodes[(name, parts[node])].append(node)
     kept = _kept(graph, parts)
-    return Plan(graph, rounds, groups, parts, dict(nodes), kept, dict(predicates))
+    return Plan(graph, is_linear, rounds, groups, parts, dict(nodes), kept, dict(predicates))
 
 
 def _predicates(body: Body) -> dict[Value, int]:
@@ -215,7 +217,7 @@ def _stages(body: Body, groups: dict[int, list[CallSite]], rounds: int) -> dict[
     return stages
 
 
-def _loop_nodes(body: Body, stages: dict[Node, int], rounds: int) -> set[Node]:
+def _loop_nodes(body: Body, stages: dict[Node, int], rounds: int, is_linear: bool) -> set[Node]:
     """Nodes that calls and returns wait for, and the predicates of all conditionals."""
     predicates = {value.node for value in _predicates(body)}
     waiting = [
@@ -233,29 +235,27 @@ def _loop_nodes(body: Body, stages: dict[Node, int], rounds: int) -> set[Node]:
             waiting += [
                 value.node
                 for value in sources(node)
-                if _is_same_loop(stages[value.node], stages[node], rounds)
+                if _is_same_loop(stages[value.node], stages[node], rounds, is_linear)
             ]
     return loop
 
 
-def _is_same_loop(one: int, other: int, rounds: int) -> bool:
-    """Whether nodes of two stages run in one loop; a program of one round has a loop a stage."""
-    if rounds == 1:
+def _is_same_loop(one: int, other: int, rounds: int, is_linear: bool) -> bool:
+    """Whether nodes of two stages run in one loop; a linear program has a loop for each stage."""
+    if is_linear:
         return one == other
     return (one <= rounds) == (other <= rounds) and one != rounds + 1
 
 
-def _part(stage: int, is_in_loop: bool, rounds: int) -> Part:
-    if stage == rounds + 1 or (not is_in_loop and rounds == 1):
+def _part(stage: int, is_in_loop: bool, rounds: int, is_linear: bool) -> Part:
+    if stage == rounds + 1 or (not is_in_loop and is_linear):
         return Part(stage, True)
     if is_in_loop:
         return Part(stage, False)
     return Part(rounds if stage <= rounds else 2 * rounds + 2, True)
 
 
-def _kept(
-    graph: TaggedGraph, parts: dict[Node, Part]
-) -> dict[tuple[str, Part], list[Value]]:
+def _kept(graph: TaggedGraph, parts: dict[Node, Part]) -> dict[tuple[str, Part], list[Value]]:
     """Values that are read in another part than the one that computes them."""
     kept: dict[tuple[str, Part], dict[Value, None]] = defaultdict(dict)
     for name, body in graph.bodies.items():

@@ -20,9 +20,7 @@ def fire(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """
     operation: tf.Operation = node.attributes["operation"]
     attributes = {
-        name: value
-        for name, value in operation.node_def.attr.items()
-        if not name.startswith("_")
+        name: value for name, value in operation.node_def.attr.items() if not name.startswith("_")
     }
     made = tf.compat.v1.get_default_graph().create_op(
         operation.type, list(inputs), [item.dtype for item in operation.outputs], attrs=attributes

@@ -140,9 +140,7 @@ class Value:
     def region(self) -> Region | None:
         """The branch whose tokens it has one value for."""
         if self.node.op == "SWITCH":
-            return Region(
-                self.node.region, self.node.inputs[1], self.index, len(self.node.types)
-            )
+            return Region(self.node.region, self.node.inputs[1], self.index, len(self.node.types))
         return self.node.region
 
 

@@ -96,7 +96,9 @@ def interpret(
         )
         for row in range(len(arguments[0]))
     ]
-    outputs = [np.concatenate(column) for column in zip(*(item[0] for item in results), strict=True)]
+    outputs = [
+        np.concatenate(column) for column in zip(*(item[0] for item in results), strict=True)
+    ]
     gradients = [
         None if column[0] is None else np.concatenate(column)
         for column in zip(*(item[1] for item in results), strict=True)
@@ -160,9 +162,7 @@ class _Run:
                 self._send(call.inputs[0], ROOT, tf.constant(value))
         while self.queue:
             self._arrive(*self.queue.popleft())
-        self.most_fired_under_tag = max(
-            self.most_fired_under_tag, *self.fired_under_tag.values()
-        )
+        self.most_fired_under_tag = max(self.most_fired_under_tag, *self.fired_under_tag.values())
         missing = [node for node in root.returns if node not in self.found]
         if missing:
             raise GraphError(f"{title(missing[0])} received no token.")

@@ -52,9 +52,7 @@ class Recursive(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         if not isinstance(cell, RecursiveCell):
-            raise ValueError(
-                f"`cell` must be a kerasrec.layers.RecursiveCell, received {cell!r}."
-            )
+            raise ValueError(f"`cell` must be a kerasrec.layers.RecursiveCell, received {cell!r}.")
         self.cell = cell
         self.return_sequences = return_sequences
         self.return_state = return_state
@@ -92,12 +90,8 @@ class Recursive(keras.layers.Layer):
         if training and self.cell.dropout:
             x = keras.random.dropout(x, self.cell.dropout, seed=self.seed_generator)
         if training and self.cell.recurrent_dropout:
-            ones = tf.ones(
-                [tf.size(x[..., 0]) + 1, self.cell.state_sizes[0]], self.compute_dtype
-            )
-            drop = keras.random.dropout(
-                ones, self.cell.recurrent_dropout, seed=self.seed_generator
-            )
+            ones = tf.ones([tf.size(x[..., 0]) + 1, self.cell.state_sizes[0]], self.compute_dtype)
+            drop = keras.random.dropout(ones, self.cell.recurrent_dropout, seed=self.seed_generator)
         states, sequence, is_node = self._recursion(
             x, tf.cast(children, tf.int32), drop, training, self.return_sequences
         )

@@ -79,9 +79,7 @@ class TreeLSTMCell(KernelCell):
             total = total + self._for_each_child(self.bias)
         out_in, update, forget = tf.split(total, [2 * units, units, self.arity * units], -1)
         forget = tf.split(self.recurrent_activation(forget), self.arity, -1)
-        carry = [
-            gate * child[1] for gate, child in zip(forget, states, strict=True)
-        ]
+        carry = [gate * child[1] for gate, child in zip(forget, states, strict=True)]
         return self._new_state(out_in, update, carry)
 
     def call_leaf(self, inputs: Any) -> list[Any]:

@@ -40,7 +40,9 @@ class TreeRNNCell(KernelCell):
 
     def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> list[Any]:
         """An inner node; see `RecursiveCell.call`."""
-        total = ops.matmul(ops.concatenate([child[0] for child in states], -1), self.recurrent_kernel)
+        total = ops.matmul(
+            ops.concatenate([child[0] for child in states], -1), self.recurrent_kernel
+        )
         if inputs is not None:
             total = total + ops.matmul(inputs, self.kernel)
         return self._activated(total)

@@ -59,9 +59,7 @@ class _Builder:
         self.collects: list[Node] = []
         self.made_by: dict[str, Callable[[], None]] = {}
         for tensor, label in zip(tracer.parameters, parameter_names, strict=True):
-            node = Node(
-                "PARAMETER", [], [tracer.type(tensor)], None, source, {"name": label}
-            )
+            node = Node("PARAMETER", [], [tracer.type(tensor)], None, source, {"name": label})
             self.parameters.append(self.writer.add(node))
             self.values[tensor.name] = node.output()
         for call in tracer.calls:
@@ -70,9 +68,7 @@ class _Builder:
             self.made_by[record.results[0].op.name] = lambda record=record: self._merge(record)
         for collected in tracer.collects:
             self.made_by[collected.anchor.name] = lambda item=collected: self._collect(item)
-        self.variables = {
-            id(variable.handle): variable for variable in tracer.graph.variables
-        }
+        self.variables = {id(variable.handle): variable for variable in tracer.graph.variables}
         self.captured = {inner.op.name: outer for outer, inner in tracer.graph.captures}
 
     def run(self, outputs: list[tf.Tensor]) -> FunctionGraph:
@@ -193,9 +189,7 @@ class _Builder:
         region = self._region(record.results[0].op)
         inputs = [self._tokens(tensor, region) for tensor in record.arguments]
         types = [self.tracer.type(tensor) for tensor in record.results]
-        node = Node(
-            "CALLSITE", inputs, types, region, record.source, {"callee": record.callee}
-        )
+        node = Node("CALLSITE", inputs, types, region, record.source, {"callee": record.callee})
         self.writer.add(node)
         for tensor, value in zip(record.results, node.outputs, strict=True):
             self.values[tensor.name] = value

@@ -40,6 +40,4 @@ def collect(name: str, value: Any, index: Any, size: Any) -> None:
     values = tracer.tensor(value, None, "`value` of kerasrec.collect")
     tracer.token_type(values, "`value` of kerasrec.collect")
     count = tracer.tensor(size, None, "`size` of kerasrec.collect")
-    tracer.collects.append(
-        CollectRecord(name, values, rows, count, tf.no_op("collect"), source)
-    )
+    tracer.collects.append(CollectRecord(name, values, rows, count, tf.no_op("collect"), source))

@@ -187,4 +187,8 @@ class _Shown(str):
 def _with_tokens(found: Type) -> str:
     if found.shape is None:
         return "unknown"
-    return "[" + ", ".join(["tokens", *("?" if dim is None else str(dim) for dim in found.shape)]) + "]"
+    return (
+        "["
+        + ", ".join(["tokens", *("?" if dim is None else str(dim) for dim in found.shape)])
+        + "]"
+    )

@@ -108,9 +108,7 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
     except ReturnTypeUnknownError as error:
         raise _no_base_case(state, error) from None
     tracing.build_all(state)
-    graphs = FunctionGraphs(
-        {item.name: item.graph for item in tracing.reached(state)}, state.name
-    )
+    graphs = FunctionGraphs({item.name: item.graph for item in tracing.reached(state)}, state.name)
     check_function_graphs(graphs)
     return TracedProgram(graphs, state.return_structure)
 
@@ -134,9 +132,7 @@ class _Tracing:
         while name in taken:
             name = f"{base}_{len([item for item in taken if item.startswith(base)])}"
         code = function.python_function.__code__
-        state = _State(
-            name, function, signature, Source(code.co_filename, code.co_firstlineno)
-        )
+        state = _State(name, function, signature, Source(code.co_filename, code.co_firstlineno))
         if function.returns is not None:
             specs = tf.nest.flatten(function.returns)
             state.return_types = [Type(spec.dtype, tuple(spec.shape)) for spec in specs]
@@ -158,9 +154,7 @@ class _Tracing:
             state = waiting.pop(0)
             while state.graph is None:
                 self._run(state)
-            waiting += [
-                callee for callee in self._callees(state) if callee.graph is None
-            ]
+            waiting += [callee for callee in self._callees(state) if callee.graph is None]
 
     def reached(self, first: _State) -> list[_State]:
         """The states that the first one reaches, itself first."""
@@ -237,9 +231,7 @@ class _Tracing:
             hints = [None] * len(flat)
         name = function.python_function.__name__
         what = f"an argument of {name}"
-        tensors = [
-            tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)
-        ]
+        tensors = [tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)]
         types = [tracer.token_type(tensor, what) for tensor in tensors]
         state = self.state_of(function, signature_of(function, args, types))
         self.learn_return_type(state)

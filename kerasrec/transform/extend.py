@@ -136,8 +136,7 @@ class _BodyGradient:
         if value not in self.wanted or not any(totals):
             return
         inputs = [
-            total or self._zeros(output)
-            for total, output in zip(totals, node.outputs, strict=True)
+            total or self._zeros(output) for total, output in zip(totals, node.outputs, strict=True)
         ]
         merge = Node(
             "MERGE", inputs, [value.type], node.region, node.source, {"predicate": predicate}
@@ -184,9 +183,7 @@ class _BodyGradient:
                 calls.append(None)
                 continue
             value = total or self._zeros(node.output())
-            call = self.writer.add(
-                Node("CALL", [value], [value.type], region, source, attributes)
-            )
+            call = self.writer.add(Node("CALL", [value], [value.type], region, source, attributes))
             parameter.inputs.append(call.output())
             calls.append(call)
         control = [call for call in calls if call is not None]
@@ -270,9 +267,9 @@ def _call_gradient_from_outside(graph: TaggedGraph) -> None:
         calls.append(call)
     control = [call for call in calls if call is not None]
     returns = tuple(
-        None if out is None else Node(
-            "RETURN", [out.output()], out.types, None, None, attributes, control
-        )
+        None
+        if out is None
+        else Node("RETURN", [out.output()], out.types, None, None, attributes, control)
         for out in body.gradient_outputs
     )
     graph.call_sites[root.label] = replace(

@@ -50,11 +50,16 @@ class _Tagging:
             for node in function.parameters
         ]
         outputs = [
-            Node("IDENTITY", [], [value.type], None, function.source)
-            for value in function.outputs
+            Node("IDENTITY", [], [value.type], None, function.source) for value in function.outputs
         ]
         self.bodies[function.name] = Body(
-            function.name, parameters, outputs, list(parameters), [], Traced(function.traced.concrete, {}), function.source
+            function.name,
+            parameters,
+            outputs,
+            list(parameters),
+            [],
+            Traced(function.traced.concrete, {}),
+            function.source,
         )
         for old, new in zip(function.parameters, parameters, strict=True):
             self._moved[old.output()] = new.output()

@@ -1,0 +1,116 @@
+"""What waves pass to each other: tokens of several call sites follow each other in one wave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import tensorflow as tf
+
+from kerasrec.engine.frame import Frame
+from kerasrec.engine.results import Tensors
+from kerasrec.errors import GraphError
+from kerasrec.graph.graph import Body, CallSite, Node, Region
+
+Frames = dict[str, Frame]
+
+
+def present(nodes: Iterable[Node | None]) -> list[Node]:
+    """The nodes that are there."""
+    return [node for node in nodes if node is not None]
+
+
+def passed_arguments(body: Body, sites: Sequence[CallSite], frames: Frames) -> Tensors:
+    """Arguments of the wave that call sites make together, `[tokens, ...]` each.
+
+    Args:
+        body: that is called.
+        sites: that call it.
+        frames: of the callers, by name.
+    """
+    if not sites:
+        return empty(body.parameters)
+    return [
+        _joined([_of(site, frames).get(site.calls[place].inputs[0]) for site in sites])
+        for place in range(len(body.parameters))
+    ]
+
+
+def passed_cotangents(body: Body, sites: Sequence[CallSite], frames: Frames) -> Tensors:
+    """Cotangents of the outputs of that wave; zero where a call site has none."""
+    if not sites:
+        return empty(present(body.gradient_parameters))
+    return [
+        _joined([_cotangent(_of(site, frames), site, place) for site in sites])
+        for place, node in enumerate(body.gradient_parameters)
+        if node is not None
+    ]
+
+
+def hand_back(
+    sites: Sequence[CallSite],
+    frames: Frames,
+    tensors: Tensors,
+    nodes_of: Callable[[CallSite], Sequence[Node]],
+) -> None:
+    """Splits what a wave returns among the call sites that made it.
+
+    Args:
+        sites: the call sites.
+        frames: of the callers, by name.
+        tensors: what the wave returns.
+        nodes_of: the RETURN nodes of a call site, one for each tensor, or none at all.
+    """
+    if len(sites) == 1:
+        pieces = [[tensor] for tensor in tensors]
+    else:
+        sizes = [_of(site, frames).count(_region(site)) for site in sites]
+        pieces = [tf.split(tensor, sizes) for tensor in tensors] if sites else []
+    for place, site in enumerate(sites):
+        nodes = nodes_of(site)
+        if nodes:
+            _of(site, frames).set(nodes, [piece[place] for piece in pieces])
+
+
+def empty(nodes: Sequence[Node]) -> Tensors:
+    """No tokens, `[0, ...]`, for each node.
+
+    The number of tokens is hidden from TensorFlow's optimizer, which takes a static zero that
+    enters a loop for the number of tokens in all its iterations.
+    """
+    for node in nodes:
+        if not node.types[0].is_static:
+            raise GraphError(f"{node.op} of type {node.types[0]} has no static shape.")
+    return [
+        tf.compat.v1.placeholder_with_default(
+            tf.zeros([0, *node.types[0].shape], node.types[0].dtype),
+            node.types[0].tensor_shape(),
+        )
+        for node in nodes
+    ]
+
+
+def shapes(nodes: Sequence[Node]) -> list[tf.TensorShape]:
+    """Shapes with an open number of tokens, for each node."""
+    return [node.types[0].tensor_shape() for node in nodes]
+
+
+def _of(site: CallSite, frames: Frames) -> Frame:
+    if site.caller is None:
+        raise GraphError("The call from outside has no frame.")
+    return frames[site.caller]
+
+
+def _region(site: CallSite) -> Region | None:
+    return site.calls[0].region
+
+
+def _cotangent(frame: Frame, site: CallSite, place: int) -> tf.Tensor:
+    call = site.gradient_calls[place] if site.gradient_calls else None
+    if call is not None:
+        return frame.get(call.inputs[0])
+    found = site.returns[place].types[0]
+    return tf.zeros([frame.count(_region(site)), *found.shape], found.dtype)
+
+
+def _joined(tensors: Tensors) -> tf.Tensor:
+    return tensors[0] if len(tensors) == 1 else tf.concat(tensors, 0)

@@ -1,0 +1,362 @@
+"""Runs any program: a machine with a stack of waves that wait for a return.
+
+Where a body calls, and calls again with what was returned, its waves do not lie in a line but form
+a tree, and the machine walks it: a segment of a body runs on one wave; if it calls, the wave waits
+on a stack while the wave it called runs; when that returns, the next segment runs. One
+`tf.while_loop` holds it, with the segments as the branches of a `tf.switch_case`.
+
+The gradient is the same walk backwards. The machine has noted which segment it ran on which wave,
+and the gradient's segments follow the notes from the last to the first: so each finds what its
+callee's gradient handed up, and needs no stack.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from kerasrec.engine.calls import (
+    empty,
+    hand_back,
+    passed_arguments,
+    passed_cotangents,
+    present,
+    shapes,
+)
+from kerasrec.engine.frame import Frame
+from kerasrec.engine.limits import Limits
+from kerasrec.engine.plan import Part, Plan
+from kerasrec.engine.results import Gradients, Outcome, Sums, Tensors
+from kerasrec.engine.store import Slot, WaveStore, new_arrays
+from kerasrec.graph.graph import CallSite, Node, Value
+
+Registers = dict[str, Tensors]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Nodes of a body between two rounds of calls.
+
+    Args:
+        body: its name.
+        place: its place among the body's segments.
+        stages: forward stages it covers.
+        gradient_stages: stages of its gradient.
+        before: call sites whose returns it begins with; empty for the first.
+        after: call sites that call when it ends; empty for the last, which returns.
+    """
+
+    body: str
+    place: int
+    stages: tuple[int, ...]
+    gradient_stages: tuple[int, ...]
+    before: tuple[CallSite, ...]
+    after: tuple[CallSite, ...]
+
+
+def segments_of(plan: Plan) -> list[Segment]:
+    """All segments of a program, body by body."""
+    last = plan.last_stage
+    found = []
+    for name in plan.graph.bodies:
+        groups = plan.groups[name]
+        for place in range(len(groups) + 1):
+            is_end = place == len(groups)
+            stages = tuple(range(place, plan.rounds + 1)) if is_end else (place,)
+            found.append(
+                Segment(
+                    name,
+                    place,
+                    stages,
+                    tuple(sorted(last - stage for stage in stages)),
+                    tuple(groups.get(place, ())),
+                    tuple(groups.get(place + 1, ())),
+                )
+            )
+    return found
+
+
+class StackRun:
+    """One run of any program.
+
+    Args:
+        plan: of the program.
+        shared: tensors of SHARED values.
+        limits: bounds on depth and width.
+    """
+
+    def __init__(self, plan: Plan, shared: dict[Value, tf.Tensor], limits: Limits):
+        self.plan = plan
+        self.graph = plan.graph
+        self.bodies = plan.graph.bodies
+        self.names = list(self.bodies)
+        self.limits = limits
+        self.store = WaveStore(plan, shared)
+        self.segments = segments_of(plan)
+        self.first = {
+            item.body: place for place, item in enumerate(self.segments) if not item.place
+        }
+        self.trace: tf.TensorArray
+        self.num_steps: tf.Tensor
+        self.num_waves: tf.Tensor
+
+    def forward(self, arguments: Tensors) -> Outcome:
+        """Runs all forward stages."""
+        sums = Sums()
+        outputs = self._walk(arguments)
+        self.store.run_bulk(self.plan.rounds, sums)
+        return Outcome(outputs, sums.tables())
+
+    def backward(self, cotangents: Tensors, shared: dict[Value, tf.Tensor]) -> Gradients:
+        """Runs all gradient stages, after `forward`; arguments as in `LevelRun.backward`."""
+        self.store.shared = shared
+        sums = Sums()
+        self.store.run_bulk(self.plan.first_gradient_stage, sums)
+        arguments = self._walk_back(cotangents)
+        self.store.run_bulk(self.plan.last_stage, sums)
+        return Gradients(arguments, sums.gradients(shared))
+
+    def _walk(self, arguments: Tensors) -> Tensors:
+        """The machine. A step runs the segment `counter` on the wave `wave` of its body.
+
+        The stack holds (segment, wave) pairs that wait for a return; its lowest entry is the
+        outside, segment -1. Registers hold what a callee gets and what it returns; they are read
+        by the step after the one that wrote them.
+        """
+        slots = self._slots(range(self.plan.rounds + 1))
+        arrays = new_arrays(slots, 0, is_dynamic=True)
+        first_arguments = {name: empty(body.parameters) for name, body in self.bodies.items()}
+        first_arguments[self.graph.entry] = list(arguments)
+        state = {
+            "counter": tf.constant(self.first[self.graph.entry]),
+            "wave": tf.constant(0),
+            "depth": tf.constant(0),
+            "width": tf.shape(arguments[0])[0],
+            "num_waves": tf.one_hot(
+                self.names.index(self.graph.entry), len(self.names), dtype=tf.int32
+            ),
+            "step": tf.constant(0),
+            "arguments": first_arguments,
+            "returns": {name: empty(body.outputs) for name, body in self.bodies.items()},
+            "stack": tf.TensorArray(
+                tf.int32, 1, dynamic_size=True, element_shape=[2], clear_after_read=False
+            ).write(0, [-1, 0]),
+            "trace": tf.TensorArray(
+                tf.int32, 0, dynamic_size=True, element_shape=[2], clear_after_read=False
+            ),
+            "arrays": list(arrays.values()),
+        }
+        invariants = {
+            key: tf.TensorShape(None) if isinstance(item, tf.TensorArray) else item.shape
+            for key, item in state.items()
+            if key not in ("arguments", "returns", "arrays")
+        }
+        invariants["arguments"] = {
+            name: shapes(body.parameters) for name, body in self.bodies.items()
+        }
+        invariants["returns"] = {name: shapes(body.outputs) for name, body in self.bodies.items()}
+        invariants["arrays"] = [tf.TensorShape(None)] * len(slots)
+
+        def goes_on(state: dict) -> tf.Tensor:
+            return (state["counter"] >= 0) & self.limits.allow(state["depth"], state["width"])
+
+        def iterate(state: dict) -> tuple[dict]:
+            note = [state["counter"], state["wave"]]
+            state = {**state, "trace": state["trace"].write(state["step"], note)}
+            state["step"] += 1
+            branches = [
+                lambda segment=segment: self._step(segment, slots, state)
+                for segment in self.segments
+            ]
+            return (tf.switch_case(state["counter"], branches),)
+
+        (end,) = tf.while_loop(
+            goes_on, iterate, (state,), shape_invariants=(invariants,), parallel_iterations=1
+        )
+        waiting = tf.where(end["counter"] >= 0, end["width"], 0)
+        with tf.control_dependencies(self.limits.check(end["depth"], waiting)):
+            self.num_steps = tf.identity(end["step"])
+        self.trace = end["trace"]
+        self.num_waves = end["num_waves"]
+        self.store.keep(dict(zip(slots, end["arrays"], strict=True)))
+        return end["returns"][self.graph.entry]
+
+    def _step(self, segment: Segment, slots: Sequence[Slot], state: dict) -> dict:
+        """Runs a segment on one wave and says what is next."""
+        wave = state["wave"]
+        arrays = dict(zip(slots, state["arrays"], strict=True))
+        if segment.place == 0:
+            given = state["arguments"][segment.body]
+            num_tokens = tf.shape(given[0])[0]
+        else:
+            num_tokens = arrays[Slot("tokens", segment.body)].read(wave)[0]
+        before = self._without(segment.body, segment.stages, arrays)
+        frame = self.store.frame(segment.body, wave, num_tokens, before)
+        frames = {segment.body: frame}
+        if segment.place == 0:
+            frame.set(self.bodies[segment.body].parameters, given)
+        else:
+            returned = state["returns"][segment.before[0].callee]
+            hand_back(segment.before, frames, returned, lambda site: site.returns)
+        self._fire(segment.body, segment.stages, frame)
+        state = {**state, "arrays": self._write(segment.stages, segment.body, arrays, wave, frame)}
+        if segment.after:
+            return self._call(segment, frames, state)
+        outputs = [frame.get(node.output()) for node in self.bodies[segment.body].outputs]
+        waiting = state["stack"].read(state["depth"])
+        return {
+            **state,
+            "returns": {**state["returns"], segment.body: outputs},
+            "counter": waiting[0],
+            "wave": waiting[1],
+            "depth": state["depth"] - 1,
+            "width": tf.constant(0),
+        }
+
+    def _call(self, segment: Segment, frames: dict[str, Frame], state: dict) -> dict:
+        """Calls with a new wave; a wave without tokens returns at once."""
+        callee = segment.after[0].callee
+        body = self.bodies[callee]
+        arguments = passed_arguments(body, segment.after, frames)
+        width = tf.shape(arguments[0])[0]
+        is_call = width > 0
+        own = self.segments.index(segment)
+        place = self.names.index(callee)
+        depth = state["depth"] + tf.cast(is_call, tf.int32)
+        entry = tf.where(is_call, [own + 1, state["wave"]], state["stack"].read(state["depth"]))
+        return {
+            **state,
+            "stack": state["stack"].write(depth, entry),
+            "depth": depth,
+            "width": width,
+            "counter": tf.where(is_call, self.first[callee], own + 1),
+            "wave": tf.where(is_call, state["num_waves"][place], state["wave"]),
+            "num_waves": state["num_waves"]
+            + tf.one_hot(place, len(self.names), dtype=tf.int32) * tf.cast(is_call, tf.int32),
+            "arguments": {**state["arguments"], callee: arguments},
+            "returns": {**state["returns"], callee: empty(body.outputs)},
+        }
+
+    def _walk_back(self, cotangents: Tensors) -> list[tf.Tensor | None]:
+        """The machine's notes from the last to the first, the gradient of each."""
+        stages = range(self.plan.rounds + 2, self.plan.last_stage + 1)
+        slots = self._slots(stages)
+        sizes = {name: self.num_waves[place] for place, name in enumerate(self.names)}
+        arrays = {
+            slot: array
+            for name in self.names
+            for slot, array in new_arrays(
+                [slot for slot in slots if slot.body == name], sizes[name], is_dynamic=False
+            ).items()
+        }
+        slots = list(arrays)
+        entrances = {name: present(body.gradient_parameters) for name, body in self.bodies.items()}
+        exits = {name: present(body.gradient_outputs) for name, body in self.bodies.items()}
+        entry = self.bodies[self.graph.entry]
+        outputs = {name: empty(nodes) for name, nodes in entrances.items()}
+        outputs[self.graph.entry] = [
+            cotangent
+            for cotangent, node in zip(cotangents, entry.gradient_parameters, strict=True)
+            if node is not None
+        ]
+        state = {
+            "outputs": outputs,
+            "arguments": {name: empty(nodes) for name, nodes in exits.items()},
+            "arrays": list(arrays.values()),
+        }
+        invariants = {
+            "outputs": {name: shapes(nodes) for name, nodes in entrances.items()},
+            "arguments": {name: shapes(nodes) for name, nodes in exits.items()},
+            "arrays": [tf.TensorShape(None)] * len(slots),
+        }
+
+        def iterate(step: tf.Tensor, state: dict) -> tuple[tf.Tensor, dict]:
+            note = self.trace.read(step)
+            branches = [
+                lambda segment=segment: self._step_back(segment, slots, state, note[1])
+                for segment in self.segments
+            ]
+            return step - 1, tf.switch_case(note[0], branches)
+
+        _, end = tf.while_loop(
+            lambda step, _: step >= 0,
+            iterate,
+            (self.num_steps - 1, state),
+            shape_invariants=(tf.TensorShape([]), invariants),
+            parallel_iterations=1,
+        )
+        self.store.keep(dict(zip(slots, end["arrays"], strict=True)))
+        found = iter(end["arguments"][self.graph.entry])
+        return [None if node is None else next(found) for node in entry.gradient_outputs]
+
+    def _step_back(
+        self, segment: Segment, slots: Sequence[Slot], state: dict, wave: tf.Tensor
+    ) -> dict:
+        """The gradient of a segment on one wave."""
+        arrays = dict(zip(slots, state["arrays"], strict=True))
+        body = self.bodies[segment.body]
+        num_tokens = self.store.num_tokens(segment.body, wave)
+        before = self._without(segment.body, segment.gradient_stages, arrays)
+        frame = self.store.frame(segment.body, wave, num_tokens, before)
+        frames = {segment.body: frame}
+        if segment.after:
+            returned = state["arguments"][segment.after[0].callee]
+            hand_back(segment.after, frames, returned, lambda site: present(site.gradient_returns))
+        else:
+            frame.set(present(body.gradient_parameters), state["outputs"][segment.body])
+        self._fire(segment.body, segment.gradient_stages, frame)
+        state = {
+            **state,
+            "arrays": self._write(segment.gradient_stages, segment.body, arrays, wave, frame),
+        }
+        if segment.before:
+            callee = segment.before[0].callee
+            called = self.bodies[callee]
+            passed = passed_cotangents(called, segment.before, frames)
+            nothing = empty(present(called.gradient_outputs))
+            return {
+                **state,
+                "outputs": {**state["outputs"], callee: passed},
+                "arguments": {**state["arguments"], callee: nothing},
+            }
+        found = [frame.get(node.output()) for node in present(body.gradient_outputs)]
+        return {**state, "arguments": {**state["arguments"], segment.body: found}}
+
+    def _slots(self, stages: Sequence[int]) -> list[Slot]:
+        return [
+            slot
+            for name in self.names
+            for stage in stages
+            for slot in self.store.slots(name, Part(stage, is_bulk=False))
+        ]
+
+    def _without(
+        self, body: str, stages: Sequence[int], arrays: dict[Slot, tf.TensorArray]
+    ) -> dict[Slot, tf.TensorArray]:
+        """The arrays that other segments fill."""
+        own = {
+            slot for stage in stages for slot in self.store.slots(body, Part(stage, is_bulk=False))
+        }
+        return {slot: array for slot, array in arrays.items() if slot not in own}
+
+    def _fire(self, body: str, stages: Sequence[int], frame: Frame) -> None:
+        for stage in stages:
+            nodes: Sequence[Node] = self.plan.nodes.get((body, Part(stage, is_bulk=False)), ())
+            frame.run(nodes)
+
+    def _write(
+        self,
+        stages: Sequence[int],
+        body: str,
+        arrays: dict[Slot, tf.TensorArray],
+        wave: tf.Tensor,
+        frame: Frame,
+    ) -> list[tf.TensorArray]:
+        """The arrays, after what a segment keeps was written down."""
+        written = dict(arrays)
+        for stage in stages:
+            for slot in self.store.slots(body, Part(stage, is_bulk=False)):
+                written[slot] = arrays[slot].write(wave, slot.of(frame))
+        return list(written.values())
