@@ -5,8 +5,11 @@
 Each line of the table is a process of its own: it trains on one tiny batch, so that everything
 which does not depend on the trees is there, then on the measured one, and tells by how much its
 peak resident memory grew. Complete trees of one height show growth with width, chains growth with
-depth: memory bound to nodes leaves the last column as it is, memory bound to nodes times depth
-does not.
+depth: the last two columns stay where memory is bound to nodes, and grow down the chains where it
+is bound to nodes times depth.
+
+Building the training step has a peak of its own, which hides a little of the growth; the last
+column, between a line and the one above it, is free of that.
 """
 
 import argparse
@@ -15,15 +18,11 @@ import resource
 import subprocess
 import sys
 
-SHAPES = [
-    # (shape, height, batch)
-    ("complete", 8, 16),
-    ("complete", 8, 64),
-    ("complete", 8, 256),
-    ("chain", 128, 16),
-    ("chain", 512, 16),
-    ("chain", 2048, 16),
-]
+# Kind of tree, and (height, batch size) of each line.
+SHAPES = {
+    "complete": [(8, 32), (8, 128), (8, 512)],
+    "chain": [(256, 16), (1024, 16), (4096, 16)],
+}
 UNITS = 150
 NUM_FEATURES = 300
 
@@ -35,25 +34,43 @@ def main():
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        peer, shape, height, batch = arguments.measure
-        print(json.dumps(measure(peer, shape, int(height), int(batch))))
+        peer, kind, height, batch_size = arguments.measure
+        print(json.dumps(measure(peer, kind, int(height), int(batch_size))))
         return
 
     rows = []
-    print("| | trees | height | batch | nodes | MB | MB per 1,000 nodes |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
+    columns = ("", "trees", "height", "batch", "nodes", "MB", "MB / 1,000", "MB / 1,000 more")
+    print("| " + " | ".join(columns) + " |")
+    print("| --- | --- |" + " ---: |" * 6, flush=True)
     for peer in arguments.peers:
-        for shape, height, batch in SHAPES:
-            row = in_new_process(peer, shape, height, batch)
-            rows.append(row)
-            print(
-                f"| {peer} | {shape} | {height} | {batch} | {row['nodes']:,} | {row['MB']:,.0f} "
-                f"| {1000 * row['MB'] / row['nodes']:.1f} |",
-                flush=True,
-            )
+        for kind, sizes in SHAPES.items():
+            above = None
+            for height, batch_size in sizes:
+                row = in_new_process(peer, kind, height, batch_size)
+                print(line(row, above), flush=True)
+                rows.append(row)
+                above = row
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
+
+
+def line(row, above):
+    """A row of the Markdown table, given the row above it for the same kind of tree."""
+    more = ""
+    if above is not None:
+        more = f"{1000 * (row['MB'] - above['MB']) / (row['nodes'] - above['nodes']):.1f}"
+    cells = (
+        row["peer"],
+        row["trees"],
+        row["height"],
+        row["batch"],
+        f"{row['nodes']:,}",
+        f"{row['MB']:,.0f}",
+        f"{1000 * row['MB'] / row['nodes']:.1f}",
+        more,
+    )
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def in_new_process(*configuration):
@@ -63,7 +80,7 @@ def in_new_process(*configuration):
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def measure(peer_name, shape, height, batch_size):
+def measure(peer_name, kind, height, batch_size):
     """Growth of this process' peak memory by training steps on `batch_size` equal trees."""
     # Here, so that the process which only starts others stays small.
     from benchmarks.model import initial_values
@@ -73,12 +90,12 @@ def measure(peer_name, shape, height, batch_size):
     peer = PEERS[peer_name](initial_values(NUM_WORDS, NUM_FEATURES, UNITS))
     train_steps(peer, *make_batches([complete_tree(2)] * 2, 2))
     before = peak_memory()
-    tree = {"complete": complete_tree, "chain": chain}[shape](height)
+    tree = {"complete": complete_tree, "chain": chain}[kind](height)
     (batch,) = make_batches([tree] * batch_size, batch_size)
     train_steps(peer, batch)
     return {
         "peer": peer_name,
-        "trees": shape,
+        "trees": kind,
         "height": height,
         "batch": batch_size,
         "nodes": batch.num_nodes,

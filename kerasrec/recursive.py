@@ -37,7 +37,7 @@ class _Compiled:
     extended: TaggedGraph
     program: Program
     returns: Any
-    run: Callable
+    run: Any
 
 
 class RecursiveFunction:
@@ -63,6 +63,7 @@ class RecursiveFunction:
     ):
         functools.update_wrapper(self, python_function)
         self.python_function = python_function
+        self.name = python_function.__name__
         self.returns = returns
         self.max_depth = max_depth
         self.max_width = max_width
@@ -116,16 +117,16 @@ class RecursiveFunction:
         try:
             bound = inspect.signature(self.python_function).bind(*args, **kwargs)
         except TypeError as error:
-            raise SignatureError(f"A call of {self.__name__} does not fit: {error}.") from error
+            raise SignatureError(f"A call of {self.name} does not fit: {error}.") from error
         bound.apply_defaults()
         if bound.kwargs:
             raise SignatureError(
-                f"{self.__name__} has keyword-only arguments ({', '.join(bound.kwargs)}); give a "
+                f"{self.name} has keyword-only arguments ({', '.join(bound.kwargs)}); give a "
                 "recursive function ordinary ones."
             )
         if not tf.nest.flatten(bound.args):
             raise SignatureError(
-                f"{self.__name__} was called without arguments. A recursive function needs at "
+                f"{self.name} was called without arguments. A recursive function needs at "
                 "least one: its tokens are the rows of its arguments."
             )
         return bound.args
@@ -137,7 +138,7 @@ class RecursiveFunction:
             program = trace(self, signature)
             tagged = tag(program.graphs)
             extended = extend(tagged)
-            lowered = lower(extended, Limits(self.__name__, self.max_depth, self.max_width))
+            lowered = lower(extended, Limits(self.name, self.max_depth, self.max_width))
             self._compiled[key] = _Compiled(
                 program.graphs,
                 tagged,
@@ -152,7 +153,7 @@ class RecursiveFunction:
         """Flat tensors with a token axis, whether all came without one, and the signature."""
         if is_inside_traced_graph():
             raise TraceError(
-                f"{self.__name__} is called in the body of tf.cond, tf.while_loop, tf.map_fn or a "
+                f"{self.name} is called in the body of tf.cond, tf.while_loop, tf.map_fn or a "
                 "tf.function, inside a recursive function. Choose between branches with "
                 "kerasrec.cond or kerasrec.switch and call it there."
             )
@@ -161,7 +162,7 @@ class RecursiveFunction:
         for tensor in tensors:
             if tensor.shape.rank is None:
                 raise SignatureError(
-                    f"An argument of {self.__name__} has an unknown rank; set its shape "
+                    f"An argument of {self.name} has an unknown rank; set its shape "
                     "(tf.ensure_shape)."
                 )
         is_scalar = all(tensor.shape.rank == 0 for tensor in tensors)
@@ -174,7 +175,7 @@ class RecursiveFunction:
             return tf.convert_to_tensor(value)
         except (TypeError, ValueError) as error:
             raise SignatureError(
-                f"{self.__name__} was given {value!r}, which cannot be made a tensor: {error}."
+                f"{self.name} was given {value!r}, which cannot be made a tensor: {error}."
             ) from error
 
     def _same_tokens(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -186,7 +187,7 @@ class RecursiveFunction:
         if len(sizes) > 1:
             shapes = ", ".join(str(tensor.shape) for tensor in tensors)
             raise SignatureError(
-                f"Arguments of {self.__name__} have different numbers of tokens, shapes {shapes}. "
+                f"Arguments of {self.name} have different numbers of tokens, shapes {shapes}. "
                 "The first axis of every argument is the token axis: it must be equal, or the "
                 "argument 0-d."
             )
@@ -242,7 +243,7 @@ def _array_like(value: Any) -> Any:
     return value
 
 
-def _runner(program: Program, signature: Signature) -> Callable:
+def _runner(program: Program, signature: Signature) -> Any:
     specs: Sequence[tf.TensorSpec] = [
         item.tensor_spec(f"{name}_{place}")
         for place, (name, item) in enumerate(zip(signature.names, signature.types, strict=True))

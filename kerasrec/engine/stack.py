@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 
@@ -29,7 +30,7 @@ from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Gradients, Outcome, Sums, Tensors
-from kerasrec.engine.store import Slot, WaveStore, new_arrays
+from kerasrec.engine.store import Slot, TokensSlot, WaveStore, new_arrays
 from kerasrec.graph.graph import CallSite, Node, Value
 
 Registers = dict[str, Tensors]
@@ -148,11 +149,12 @@ class StackRun:
             ),
             "arrays": list(arrays.values()),
         }
-        invariants = {
+        invariants: dict[str, Any] = {
             key: tf.TensorShape(None) if isinstance(item, tf.TensorArray) else item.shape
             for key, item in state.items()
             if key not in ("arguments", "returns", "arrays")
         }
+        invariants |= {"arguments": {}, "returns": {}}
         invariants["arguments"] = {
             name: shapes(body.parameters) for name, body in self.bodies.items()
         }
@@ -191,7 +193,7 @@ class StackRun:
             given = state["arguments"][segment.body]
             num_tokens = tf.shape(given[0])[0]
         else:
-            num_tokens = arrays[Slot("tokens", segment.body)].read(wave)[0]
+            num_tokens = arrays[TokensSlot(segment.body)].read(wave)[0]
         before = self._without(segment.body, segment.stages, arrays)
         frame = self.store.frame(segment.body, wave, num_tokens, before)
         frames = {segment.body: frame}

@@ -20,42 +20,73 @@ from kerasrec.graph.graph import Value
 
 
 @dataclass(frozen=True)
-class Slot:
-    """What one TensorArray holds.
+class TokensSlot:
+    """A TensorArray of the number of tokens in each wave of a body, int32 `[1]`."""
 
-    Args:
-        what: "value" of the graph, "rows" of a branch, "sizes" of the branches of a conditional,
-          or "tokens", the number of tokens.
-        body: whose.
-        value: the value, or the predicate of the conditional; None for "tokens".
-        branch: for "rows".
-        num_branches: for "rows" and "sizes".
-    """
-
-    what: str
     body: str
-    value: Value | None = None
-    branch: int = 0
-    num_branches: int = 0
 
     def spec(self) -> tf.TensorSpec:
         """Spec of an element."""
-        if self.what == "value":
-            return self.value.type.tensor_spec()
-        if self.what == "rows":
-            return tf.TensorSpec([None], tf.int32)
-        return tf.TensorSpec([1 if self.what == "tokens" else self.num_branches], tf.int32)
+        return tf.TensorSpec([1], tf.int32)
 
     def of(self, frame: Frame) -> tf.Tensor:
         """The element for the wave of a frame."""
-        if self.what == "tokens":
-            return frame.count(None)[tf.newaxis]
-        if self.what == "value":
-            return frame.get(self.value)
-        rows = frame.rows(self.value, self.num_branches)
-        if self.what == "rows":
-            return rows[self.branch]
+        return frame.count(None)[tf.newaxis]
+
+
+@dataclass(frozen=True)
+class ValueSlot:
+    """A TensorArray of a value of the graph, `[tokens, ...]`."""
+
+    body: str
+    value: Value
+
+    def spec(self) -> tf.TensorSpec:
+        """Spec of an element."""
+        return self.value.type.tensor_spec()
+
+    def of(self, frame: Frame) -> tf.Tensor:
+        """The element for the wave of a frame."""
+        return frame.get(self.value)
+
+
+@dataclass(frozen=True)
+class SizesSlot:
+    """A TensorArray of the number of tokens in each branch of a conditional."""
+
+    body: str
+    predicate: Value
+    num_branches: int
+
+    def spec(self) -> tf.TensorSpec:
+        """Spec of an element."""
+        return tf.TensorSpec([self.num_branches], tf.int32)
+
+    def of(self, frame: Frame) -> tf.Tensor:
+        """The element for the wave of a frame."""
+        rows = frame.rows(self.predicate, self.num_branches)
         return tf.stack([tf.size(item) for item in rows])
+
+
+@dataclass(frozen=True)
+class RowsSlot:
+    """A TensorArray of where the tokens of a branch stand, int32 `[tokens]`."""
+
+    body: str
+    predicate: Value
+    branch: int
+    num_branches: int
+
+    def spec(self) -> tf.TensorSpec:
+        """Spec of an element."""
+        return tf.TensorSpec([None], tf.int32)
+
+    def of(self, frame: Frame) -> tf.Tensor:
+        """The element for the wave of a frame."""
+        return frame.rows(self.predicate, self.num_branches)[self.branch]
+
+
+Slot = TokensSlot | ValueSlot | SizesSlot | RowsSlot
 
 
 class WaveStore:
@@ -77,22 +108,22 @@ class WaveStore:
 
     def slots(self, body: str, part: Part) -> list[Slot]:
         """What the loop part of a body has to write down."""
-        slots = [Slot("tokens", body)] if part.stage == 0 else []
-        slots += [Slot("value", body, value) for value in self.plan.kept.get((body, part), ())]
+        slots: list[Slot] = [TokensSlot(body)] if part.stage == 0 else []
+        slots += [ValueSlot(body, value) for value in self.plan.kept.get((body, part), ())]
         for predicate, num in self.plan.kept_predicates.get((body, part), ()):
-            slots.append(Slot("sizes", body, predicate, num_branches=num))
-            slots += [Slot("rows", body, predicate, branch, num) for branch in range(num)]
+            slots.append(SizesSlot(body, predicate, num))
+            slots += [RowsSlot(body, predicate, branch, num) for branch in range(num)]
         return slots
 
     def keep(self, arrays: dict[Slot, tf.TensorArray]) -> None:
         """Takes over the TensorArrays that a loop has filled, in the order of `slots`."""
         for slot, array in arrays.items():
-            if slot.what == "value":
+            if isinstance(slot, ValueSlot):
                 self._waves[slot.value] = array
-            elif slot.what == "rows":
-                self._rows.setdefault(slot.value, []).append(array)
+            elif isinstance(slot, RowsSlot):
+                self._rows.setdefault(slot.predicate, []).append(array)
             else:
-                key = slot.body if slot.what == "tokens" else slot.value
+                key = slot.body if isinstance(slot, TokensSlot) else slot.predicate
                 self._sizes[key] = array.stack()
                 self._starts[key] = tf.cumsum(self._sizes[key], exclusive=True)
 
@@ -118,10 +149,11 @@ class WaveStore:
         waves = dict(self._waves)
         rows = dict(self._rows)
         for slot, array in (arrays or {}).items():
-            if slot.what == "value":
+            if isinstance(slot, ValueSlot):
                 waves[slot.value] = array
-            elif slot.what == "rows":
-                rows[slot.value] = [*rows.get(slot.value, [])[: slot.branch], array]
+            elif isinstance(slot, RowsSlot):
+                earlier = rows.get(slot.predicate, [])[: slot.branch]
+                rows[slot.predicate] = [*earlier, array]
 
         def fetch(value: Value) -> tf.Tensor:
             if value in waves:

@@ -1,0 +1,1 @@
+"""What a program is: types, nodes, tags, printer, checker and interpreter."""

@@ -1,8 +1,10 @@
-"""Prints graphs. The lines follow this grammar:
+"""Prints graphs.
+
+The lines follow this grammar:
 
     function  := NAME "(" [NAME ": " TYPE {", " ...}] ")" newline {"  " node}
-    node      := [%NAME {", " %NAME} ": " TYPE {", " TYPE} " = "] OP ["(" inputs ")"] [attributes]
-                 [control] "  # " FILE ":" LINE
+    node      := [%NAME {", " %NAME} ": " TYPE {", " TYPE} " = "] OP ["(" inputs ")"]
+                 [" into " %NAME] [control] ["  # " FILE ":" LINE]
     inputs    := %NAME {", " %NAME}
     control   := " after " OP_LABEL
     TYPE      := f32[2,3] for a token; "shared " or "wave " stands before the other kinds

@@ -144,7 +144,7 @@ class KernelCell(RecursiveCell):
         self.recurrent_constraint = keras.constraints.get(recurrent_constraint)
         self.bias_constraint = keras.constraints.get(bias_constraint)
 
-    def add_kernels(self, num_features: int, kernel: int, recurrent: int, bias: int) -> None:
+    def add_kernels(self, num_features: int | None, kernel: int, recurrent: int, bias: int) -> None:
         """Creates the weights.
 
         Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -23,7 +22,7 @@ class Recursion:
 
     def __init__(self, cell: RecursiveCell):
         self._cell = cell
-        self._runs: dict[tuple, Callable] = {}
+        self._runs: dict[tuple, Any] = {}
         self._visits: dict[tuple, RecursiveFunction] = {}
 
     def __call__(
@@ -65,7 +64,7 @@ class Recursion:
         self._runs[key].get_concrete_function()
         return self._visits[key]
 
-    def _new_run(self, key: tuple) -> Callable:
+    def _new_run(self, key: tuple) -> Any:
         dtype, features, has_drop, _, return_sequences = key
         arity = self._cell.arity
         specs = [

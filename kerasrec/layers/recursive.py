@@ -26,8 +26,8 @@ class Recursive(keras.layers.Layer):
     * `training`: whether dropout is on.
 
     Returns the first state, `[batch, units]` of the roots or, with `return_sequences`,
-    `[batch, nodes, units]` of all nodes (zero for padding). With `return_state` a list: this, then each state of the
-    roots.
+    `[batch, nodes, units]` of all nodes (zero for padding). With `return_state` a list: this, then
+    each state of the roots.
 
     The layer is a recursive function under the hood; `tagged_graph()` shows the static graph it is
     compiled to.

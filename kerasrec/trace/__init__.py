@@ -1,0 +1,1 @@
+"""From the user's Python functions to function graphs."""
