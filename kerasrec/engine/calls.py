@@ -82,7 +82,7 @@ def empty(nodes: Sequence[Node]) -> Tensors:
             raise GraphError(f"{node.op} of type {node.types[0]} has no static shape.")
     return [
         tf.compat.v1.placeholder_with_default(
-            tf.zeros([0, *node.types[0].shape], node.types[0].dtype),
+            tf.zeros([0, *(node.types[0].shape or ())], node.types[0].dtype),
             node.types[0].tensor_shape(),
         )
         for node in nodes
@@ -109,7 +109,7 @@ def _cotangent(frame: Frame, site: CallSite, place: int) -> tf.Tensor:
     if call is not None:
         return frame.get(call.inputs[0])
     found = site.returns[place].types[0]
-    return tf.zeros([frame.count(_region(site)), *found.shape], found.dtype)
+    return tf.zeros([frame.count(_region(site)), *(found.shape or ())], found.dtype)
 
 
 def _joined(tensors: Tensors) -> tf.Tensor:

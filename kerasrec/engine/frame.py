@@ -109,7 +109,7 @@ class Frame:
         if counts_tokens(node):
             dtype = node.types[0].dtype
             count = tf.cast(self.count(node.inputs[0].region), dtype)
-            static = node.inputs[0].type.shape
+            static = node.inputs[0].type.shape or ()
             return [tf.stack([count, *(tf.constant(dim, dtype) for dim in static)])]
         if not node.is_primitive:
             raise GraphError(f"{node.op} was not given a value before it was read.")

@@ -41,7 +41,7 @@ class Program:
         names: list[str] = []
 
         @tf.custom_gradient
-        def engine(*tensors: tf.Tensor):
+        def engine(*tensors: tf.Tensor) -> tuple:
             given = list(tensors[: len(arguments)])
             known = {**shared, **dict(zip(wanted, tensors[len(arguments) :], strict=True))}
             run = self.engine(self.plan, known, self.limits)
@@ -49,7 +49,7 @@ class Program:
             names.extend(outcome.tables)
             outputs = (*outcome.outputs, *outcome.tables.values())
 
-            def gradient(*cotangents: tf.Tensor):
+            def gradient(*cotangents: tf.Tensor) -> list:
                 passed = list(cotangents[: len(outcome.outputs)])
                 tables = dict(zip(names, cotangents[len(outcome.outputs) :], strict=True))
                 found = run.backward(passed, with_table_cotangents(self.graph, known, tables))

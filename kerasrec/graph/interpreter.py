@@ -154,7 +154,7 @@ class _Run:
         root = self.graph.root
         self.found: dict[Node, Any] = {}
         self.sinks = {*root.returns, *(node for node in root.gradient_returns if node)}
-        pairs = list(zip(root.calls, arguments, strict=True))
+        pairs: list[tuple[Node | None, Any]] = list(zip(root.calls, arguments, strict=True))
         if cotangents:
             pairs += zip(root.gradient_calls, cotangents, strict=True)
         for call, value in pairs:
@@ -167,7 +167,11 @@ class _Run:
         if missing:
             raise GraphError(f"{title(missing[0])} received no token.")
         outputs = [self.found[node] for node in root.returns]
-        gradients = [self.found.get(node) for node in root.gradient_returns] if cotangents else []
+        gradients = (
+            [self.found.get(node) if node else None for node in root.gradient_returns]
+            if cotangents
+            else []
+        )
         return outputs, gradients
 
     def _send(self, value: Value, tag: Tag, data: Any) -> None:

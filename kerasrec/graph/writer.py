@@ -12,7 +12,7 @@ class GraphWriter:
 
     def __init__(self, nodes: list[Node]):
         self.nodes = nodes
-        self._switched: dict[tuple[Value, Region], Value] = {}
+        self._switched: dict[tuple[Value, Region | None], Value] = {}
 
     def reuse(self, nodes: list[Node]) -> None:
         """Lets SWITCHes that stand in a graph already serve new readers."""

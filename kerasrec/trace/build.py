@@ -8,6 +8,7 @@ section 2.2; Vasilakopoulos 2024, figure 4.4).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import tensorflow as tf
 
@@ -63,11 +64,11 @@ class _Builder:
             self.parameters.append(self.writer.add(node))
             self.values[tensor.name] = node.output()
         for call in tracer.calls:
-            self.made_by[call.results[0].op.name] = lambda call=call: self._call(call)
+            self.made_by[call.results[0].op.name] = partial(self._call, call)
         for record in tracer.conditionals:
-            self.made_by[record.results[0].op.name] = lambda record=record: self._merge(record)
+            self.made_by[record.results[0].op.name] = partial(self._merge, record)
         for collected in tracer.collects:
-            self.made_by[collected.anchor.name] = lambda item=collected: self._collect(item)
+            self.made_by[collected.anchor.name] = partial(self._collect, collected)
         self.variables = {id(variable.handle): variable for variable in tracer.graph.variables}
         self.captured = {inner.op.name: outer for outer, inner in tracer.graph.captures}
 
@@ -222,7 +223,7 @@ class _Builder:
         size = self._value(record.size)
         if not size.is_shared:
             raise SignatureError(
-                f"`size` of kerasrec.collect at {record.source.where} depends on the tokens; "
+                f"`size` of kerasrec.collect at {record.source} depends on the tokens; "
                 "a table has one size for the whole run."
             )
         node = Node(

@@ -109,7 +109,7 @@ def _conditional(
     unknown: ReturnTypeUnknownError | None = None
     for name, branch in branches.items():
         start = tracer.num_ops()
-        outputs = None
+        outputs: list[tf.Tensor] = []
         try:
             result = branch()
             what = f"what {name}{place} returns"

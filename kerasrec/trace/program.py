@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import tensorflow as tf
 
-from kerasrec.errors import NoBaseCaseError, SignatureError, TraceError
+from kerasrec.errors import GraphError, NoBaseCaseError, SignatureError, TraceError
 from kerasrec.graph.check import check_function_graphs
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs, Source
 from kerasrec.graph.types import Kind, Type
@@ -92,6 +92,12 @@ class _State:
     is_running: bool = False
     graph: FunctionGraph | None = None
 
+    def built(self) -> FunctionGraph:
+        """Its graph, once everything is traced."""
+        if self.graph is None:
+            raise GraphError(f"{self.name} was not traced.")
+        return self.graph
+
 
 def trace(function: Traceable, signature: Signature) -> TracedProgram:
     """Traces a function and all functions it calls.
@@ -108,7 +114,9 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
     except ReturnTypeUnknownError as error:
         raise _no_base_case(state, error) from None
     tracing.build_all(state)
-    graphs = FunctionGraphs({item.name: item.graph for item in tracing.reached(state)}, state.name)
+    graphs = FunctionGraphs(
+        {item.name: item.built() for item in tracing.reached(state)}, state.name
+    )
     check_function_graphs(graphs)
     return TracedProgram(graphs, state.return_structure)
 
@@ -164,14 +172,14 @@ class _Tracing:
         return found
 
     def _callees(self, state: _State) -> list[_State]:
-        names = [site.attributes["callee"] for site in state.graph.call_sites]
+        names = [site.attributes["callee"] for site in state.built().call_sites]
         by_name = {item.name: item for item in self.states}
         return [by_name[name] for name in dict.fromkeys(names)]
 
     def _run(self, state: _State) -> None:
         """Runs a function; keeps its graph unless a branch had to be left out."""
 
-        def body(tracer: Tracer, *parameters):
+        def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[tf.Tensor], list[Type]]:
             args = tf.nest.pack_sequence_as(state.signature.structure, parameters)
             result = state.function.python_function(*args)
             flat = tf.nest.flatten(result)
@@ -181,9 +189,8 @@ class _Tracing:
                     f"{what} is {result!r}; a recursive function must return tensors. "
                     "Does a `return` stand before kerasrec.cond?"
                 )
-            hints = state.return_types
-            if hints is None or len(hints) != len(flat):
-                hints = [None] * len(flat)
+            known = state.return_types or []
+            hints = known if len(known) == len(flat) else [None] * len(flat)
             outputs = [
                 tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)
             ]
@@ -222,13 +229,14 @@ class _Tracing:
                 "`returns=` says so. Let all paths return the same types."
             )
 
-    def _resolve_call(self, tracer: Tracer, function: Traceable, args: tuple):
+    def _resolve_call(
+        self, tracer: Tracer, function: Traceable, args: tuple
+    ) -> tuple[str, list[tf.Tensor], Any, list[Type]]:
         """What a call means: its callee and argument tensors, what it returns."""
         flat = tf.nest.flatten(args)
         same = [state for state in self.states if state.function is function]
-        hints = same[-1].signature.types if same else ()
-        if len(hints) != len(flat):
-            hints = [None] * len(flat)
+        known = same[-1].signature.types if same else ()
+        hints = known if len(known) == len(flat) else [None] * len(flat)
         name = function.python_function.__name__
         what = f"an argument of {name}"
         tensors = [tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)]
@@ -238,7 +246,7 @@ class _Tracing:
         for place, wanted in enumerate(state.signature.types):
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
                 tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())
-        return state.name, tensors, state.return_structure, state.return_types
+        return state.name, tensors, state.return_structure, state.return_types or []
 
 
 def _no_base_case(state: _State, error: ReturnTypeUnknownError) -> NoBaseCaseError:

@@ -48,11 +48,11 @@ class CallRecord:
 
 @dataclass
 class BranchRecord:
-    """A branch: its ops have indices from `start` up to `stop`; None where it is still unknown."""
+    """A branch: its ops have indices from `start` up to `stop`; no outputs while unknown."""
 
     start: int
     stop: int
-    outputs: list[tf.Tensor] | None
+    outputs: list[tf.Tensor]
 
 
 @dataclass

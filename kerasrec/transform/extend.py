@@ -14,10 +14,10 @@ from dataclasses import replace
 import tensorflow as tf
 
 from kerasrec.graph.check import check_tagged_graph
-from kerasrec.graph.graph import Body, CallSite, Node, Region, Source, TaggedGraph, Value
+from kerasrec.graph.graph import Body, CallSite, Node, Region, TaggedGraph, Value
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
-from kerasrec.transform.primitives import PrimitiveWriter
+from kerasrec.transform.primitives import PrimitiveWriter, Sparse
 from kerasrec.transform.wanted import wanted_values
 
 
@@ -200,14 +200,14 @@ class _BodyGradient:
             site, gradient_calls=tuple(calls), gradient_returns=tuple(returns)
         )
 
-    def _add(self, value: Value, cotangent) -> None:
+    def _add(self, value: Value, cotangent: Value | Sparse) -> None:
         """Notes one contribution to the cotangent of `value`."""
         if value not in self.wanted:
             return
-        if not value.is_shared:
-            self.cotangents.setdefault(value, []).append(cotangent)
-            return
         inputs = list(cotangent) if isinstance(cotangent, tuple) else [cotangent]
+        if not value.is_shared:
+            self.cotangents.setdefault(value, []).extend(inputs)
+            return
         node = Node(
             "ACCUMULATE", inputs, [], inputs[0].region, inputs[0].node.source, {"to": value}
         )
@@ -217,20 +217,14 @@ class _BodyGradient:
     def _total(self, value: Value) -> Value | None:
         """The sum of what was noted for a value; None where there is nothing."""
         parts = self.cotangents.pop(value, [])
-        if len(parts) > 1:
-            total = self.primitives.apply(
-                lambda *tensors: tf.add_n(tensors), parts, value.region, value.node.source
-            )
-        else:
-            total = parts[0] if parts else None
-        return total
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        return self.primitives.apply(
+            lambda *tensors: tf.add_n(tensors), parts, value.region, value.node.source
+        )
 
     def _zeros(self, value: Value) -> Value:
-        return self.primitives.apply(tf.zeros_like, [value], value.region, _source(value))
-
-
-def _source(value: Value) -> Source | None:
-    return value.node.source
+        return self.primitives.apply(tf.zeros_like, [value], value.region, value.node.source)
 
 
 def _sum_of_tokens(tensor: tf.Tensor) -> tf.Tensor:

@@ -16,6 +16,7 @@ from kerasrec.graph.graph import (
     FunctionGraphs,
     Node,
     Region,
+    Source,
     TaggedGraph,
     Traced,
     Value,
@@ -116,7 +117,14 @@ class _Tagging:
         for old, new in zip(node.outputs, site.returns, strict=True):
             self._moved[old] = new.output()
 
-    def _site(self, caller, callee, arguments, region, source) -> CallSite:
+    def _site(
+        self,
+        caller: str | None,
+        callee: str,
+        arguments: list[Value],
+        region: Region | None,
+        source: Source | None,
+    ) -> CallSite:
         label = len(self.call_sites)
         target = self.bodies[callee]
         attributes = {"label": label, "callee": callee}
