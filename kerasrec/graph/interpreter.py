@@ -269,7 +269,9 @@ class _Run:
 
     def _compute(self, node: Node, inputs: list) -> list:
         if node not in self.kernels:
-            self.kernels[node] = tf.function(lambda *tensors: fire(node, tensors), autograph=False)
+            kernel = tf.function(lambda *tensors: fire(node, tensors), autograph=False)
+            specs = [value.type.tensor_spec() for value in node.inputs]
+            self.kernels[node] = kernel.get_concrete_function(*specs)
         return list(self.kernels[node](*inputs))
 
     def _accumulate(self, value: Value, inputs: list) -> None:

@@ -1,0 +1,736 @@
+"""The one list of recursive programs that every stage is tested with.
+
+Each program stands here twice: for kerasrec, and in plain Python, as a recursion over one token
+with Python's own `if`. The two share nothing but the variables and tensors they close over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import kerasrec
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program and what to run it on.
+
+    Args:
+        name: for the test's id.
+        function: for kerasrec.
+        plain: the same for one token: Python ints for integer scalars, otherwise tensors.
+        inputs: the arguments, `[tokens, ...]` each.
+        sources: variables and tensors it closes over that have a gradient.
+        has_gradient: whether there is anything to differentiate.
+        is_smooth: whether finite differences can be taken; its dtype is then float64.
+        plain_tables: for one token, the tables that it collects.
+        is_deep: too deep for one token at a time.
+    """
+
+    name: str
+    function: kerasrec.RecursiveFunction
+    plain: Callable
+    inputs: tuple
+    sources: tuple = ()
+    has_gradient: bool = False
+    is_smooth: bool = False
+    plain_tables: Callable[..., dict] | None = None
+    is_deep: bool = False
+
+    @property
+    def flat_inputs(self) -> list[np.ndarray]:
+        return tf.nest.flatten(self.inputs)
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.flat_inputs[0])
+
+
+PROGRAMS: list[Program] = []
+
+
+def add(function: kerasrec.RecursiveFunction, plain: Callable, *inputs: Any, **options: Any):
+    name = options.pop("name", function.__name__)
+    PROGRAMS.append(Program(name, function, plain, inputs, **options))
+
+
+def smooth(function: kerasrec.RecursiveFunction, plain: Callable, *inputs: Any, **options: Any):
+    add(function, plain, *inputs, has_gradient=True, is_smooth=True, **options)
+
+
+def i32(*values: Any) -> np.ndarray:
+    return np.array(values, np.int32)
+
+
+def f32(*values: Any) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def f64(*values: Any) -> np.ndarray:
+    return np.array(values, np.float64)
+
+
+def some(*shape: int, seed: int = 0, dtype: str = "float64") -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-0.8, 0.8, shape).astype(dtype)
+
+
+# Integers.
+
+
+@kerasrec.recursive
+def factorial(n):
+    return kerasrec.cond(n < 2, lambda: 1, lambda: n * factorial(n - 1))
+
+
+def plain_factorial(n):
+    return 1 if n < 2 else n * plain_factorial(n - 1)
+
+
+add(factorial, plain_factorial, i32(0, 1, 5, 7))
+
+
+@kerasrec.recursive
+def fib(n):
+    return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+
+def plain_fib(n):
+    return n if n < 2 else plain_fib(n - 1) + plain_fib(n - 2)
+
+
+add(fib, plain_fib, i32(5, 0, 7, 6))
+add(fib, plain_fib, i32(0, 1), name="fib_zero_calls")
+
+
+@kerasrec.recursive
+def is_even(n):
+    return kerasrec.cond(n == 0, lambda: True, lambda: is_odd(n - 1))
+
+
+@kerasrec.recursive
+def is_odd(n):
+    return kerasrec.cond(n == 0, lambda: False, lambda: is_even(n - 1))
+
+
+def plain_is_even(n):
+    return True if n == 0 else plain_is_odd(n - 1)
+
+
+def plain_is_odd(n):
+    return False if n == 0 else plain_is_even(n - 1)
+
+
+add(is_even, plain_is_even, i32(0, 1, 6, 9))
+
+
+@kerasrec.recursive
+def ackermann(m, n):
+    return kerasrec.cond(
+        m == 0,
+        lambda: n + 1,
+        lambda: kerasrec.cond(
+            n == 0,
+            lambda: ackermann(m - 1, 1),
+            lambda: ackermann(m - 1, ackermann(m, n - 1)),
+        ),
+    )
+
+
+def plain_ackermann(m, n):
+    if m == 0:
+        return n + 1
+    if n == 0:
+        return plain_ackermann(m - 1, 1)
+    return plain_ackermann(m - 1, plain_ackermann(m, n - 1))
+
+
+add(ackermann, plain_ackermann, i32(0, 1, 2, 2), i32(3, 2, 2, 1))
+
+
+@kerasrec.recursive
+def takeuchi(x, y, z):
+    return kerasrec.cond(
+        y < x,
+        lambda: takeuchi(
+            takeuchi(x - 1, y, z), takeuchi(y - 1, z, x), takeuchi(z - 1, x, y)
+        ),
+        lambda: z,
+    )
+
+
+def plain_takeuchi(x, y, z):
+    if y < x:
+        return plain_takeuchi(
+            plain_takeuchi(x - 1, y, z),
+            plain_takeuchi(y - 1, z, x),
+            plain_takeuchi(z - 1, x, y),
+        )
+    return z
+
+
+add(takeuchi, plain_takeuchi, i32(5, 1, 4), i32(3, 2, 2), i32(1, 3, 0))
+
+
+@kerasrec.recursive
+def mccarthy_91(n):
+    return kerasrec.cond(n > 100, lambda: n - 10, lambda: mccarthy_91(mccarthy_91(n + 11)))
+
+
+def plain_mccarthy_91(n):
+    return n - 10 if n > 100 else plain_mccarthy_91(plain_mccarthy_91(n + 11))
+
+
+add(mccarthy_91, plain_mccarthy_91, i32(95, 101, 111))
+
+
+@kerasrec.recursive
+def gcd(a, b):
+    return kerasrec.cond(b == 0, lambda: a, lambda: gcd(b, a % b))
+
+
+def plain_gcd(a, b):
+    return a if b == 0 else plain_gcd(b, a % b)
+
+
+add(gcd, plain_gcd, np.array([12, 7, 100]), np.array([18, 0, 75]))
+
+
+@kerasrec.recursive
+def fib_of_next(n):
+    return 2 * fib(n) + fib(n + 1)
+
+
+add(fib_of_next, lambda n: 2 * plain_fib(n) + plain_fib(n + 1), i32(3, 0, 5))
+
+
+@kerasrec.recursive
+def down(n):
+    return kerasrec.cond(n > 5, lambda: back(n - 3), lambda: back(n - 1) * 2)
+
+
+@kerasrec.recursive
+def back(n):
+    return kerasrec.cond(n <= 0, lambda: 1, lambda: down(n - 1) + n)
+
+
+def plain_down(n):
+    return plain_back(n - 3) if n > 5 else plain_back(n - 1) * 2
+
+
+def plain_back(n):
+    return 1 if n <= 0 else plain_down(n - 1) + n
+
+
+add(down, plain_down, i32(0, 3, 9), name="calls_in_both_branches")
+
+
+@kerasrec.recursive
+def stern(n):
+    """Two callees, one of which calls this one twice in each other's arguments."""
+    return kerasrec.cond(n < 2, lambda: n, lambda: hofstadter(n) - 1)
+
+
+@kerasrec.recursive
+def hofstadter(n):
+    return kerasrec.cond(n < 1, lambda: 1, lambda: n - stern(hofstadter(n - 1)))
+
+
+def plain_stern(n):
+    return n if n < 2 else plain_hofstadter(n) - 1
+
+
+def plain_hofstadter(n):
+    return 1 if n < 1 else n - plain_stern(plain_hofstadter(n - 1))
+
+
+add(stern, plain_stern, i32(1, 4, 6), name="mutual_in_arguments")
+
+# Floats.
+
+
+@kerasrec.recursive
+def power(x, n):
+    return kerasrec.cond(n < 1, lambda: 1.0, lambda: x * power(x, n - 1))
+
+
+def plain_power(x, n):
+    return 1.0 if n < 1 else x * plain_power(x, n - 1)
+
+
+smooth(power, plain_power, f64(2.0, 1.5, -3.0), i32(3, 0, 2))
+add(
+    power,
+    plain_power,
+    f32(2.0, 1.5, -3.0),
+    i32(3, 0, 2),
+    name="power_f32",
+    has_gradient=True,
+)
+
+
+@kerasrec.recursive
+def square(x):
+    return x * x
+
+
+smooth(square, lambda x: x * x, f64(0.5, -2.0), name="no_call_at_all")
+
+
+@kerasrec.recursive
+def first(x, n):
+    return kerasrec.cond(n == 0, lambda: x, lambda: second(tf.sin(x), n - 1))
+
+
+@kerasrec.recursive
+def second(x, n):
+    return kerasrec.cond(n == 0, lambda: x + 1.0, lambda: third(x * x, n - 1))
+
+
+@kerasrec.recursive
+def third(x, n):
+    return kerasrec.cond(n == 0, lambda: -x, lambda: 2.0 * first(x / 2.0, n - 1))
+
+
+def plain_first(x, n):
+    return x if n == 0 else plain_second(tf.sin(x), n - 1)
+
+
+def plain_second(x, n):
+    return x + 1.0 if n == 0 else plain_third(x * x, n - 1)
+
+
+def plain_third(x, n):
+    return -x if n == 0 else 2.0 * plain_first(x / 2.0, n - 1)
+
+
+smooth(first, plain_first, f64(0.3, 0.5, 0.7, 0.9), i32(0, 4, 2, 7), name="three_mutual")
+
+
+@kerasrec.recursive
+def fast_power(x, n):
+    return kerasrec.cond(
+        n == 0,
+        lambda: tf.ones_like(x),
+        lambda: kerasrec.cond(
+            n % 2 == 0,
+            lambda: tf.square(fast_power(x, n // 2)),
+            lambda: x * fast_power(x, n - 1),
+        ),
+    )
+
+
+def plain_fast_power(x, n):
+    if n == 0:
+        return tf.ones_like(x)
+    if n % 2 == 0:
+        return tf.square(plain_fast_power(x, n // 2))
+    return x * plain_fast_power(x, n - 1)
+
+
+smooth(fast_power, plain_fast_power, some(3, 2), i32(5, 0, 6), name="nested_cond")
+
+
+@kerasrec.recursive
+def either(x, n):
+    return kerasrec.cond(x > 0.0, lambda: lower(x, n), lambda: higher(x, n) * 1.5)
+
+
+@kerasrec.recursive
+def lower(x, n):
+    return kerasrec.cond(n == 0, lambda: x * x, lambda: either(x - 0.4, n - 1))
+
+
+@kerasrec.recursive
+def higher(x, n):
+    return kerasrec.cond(n == 0, lambda: tf.exp(x), lambda: either(x + 0.7, n - 1) + x)
+
+
+def plain_either(x, n):
+    return plain_lower(x, n) if x > 0.0 else plain_higher(x, n) * 1.5
+
+
+def plain_lower(x, n):
+    return x * x if n == 0 else plain_either(x - 0.4, n - 1)
+
+
+def plain_higher(x, n):
+    return tf.exp(x) if n == 0 else plain_either(x + 0.7, n - 1) + x
+
+
+smooth(either, plain_either, f64(0.5, -0.2, 0.1), i32(4, 3, 0), name="either_callee")
+
+
+@kerasrec.recursive
+def halve(x):
+    return kerasrec.cond(x < 1.0, lambda: x, lambda: halve(x / 2.0) + tf.sin(x))
+
+
+@kerasrec.recursive
+def left_user(x):
+    return halve(x) * x
+
+
+@kerasrec.recursive
+def right_user(x):
+    return halve(x + 1.0) - halve(2.0 * x)
+
+
+@kerasrec.recursive
+def both_users(x):
+    return left_user(x) + right_user(x)
+
+
+def plain_halve(x):
+    return x if x < 1.0 else plain_halve(x / 2.0) + tf.sin(x)
+
+
+def plain_both_users(x):
+    return plain_halve(x) * x + plain_halve(x + 1.0) - plain_halve(2.0 * x)
+
+
+smooth(both_users, plain_both_users, f64(0.3, 5.1, 2.2), name="used_by_two")
+
+
+@kerasrec.recursive
+def call_in_argument(x, n):
+    return kerasrec.cond(
+        n == 0,
+        lambda: tf.sin(x),
+        lambda: call_in_argument(call_in_argument(x, n - 1) * 0.9 + x, n - 1),
+    )
+
+
+def plain_call_in_argument(x, n):
+    if n == 0:
+        return tf.sin(x)
+    return plain_call_in_argument(plain_call_in_argument(x, n - 1) * 0.9 + x, n - 1)
+
+
+smooth(call_in_argument, plain_call_in_argument, f64(0.3, 0.8, -0.4), i32(2, 0, 3))
+
+
+@kerasrec.recursive
+def decides_as_it_runs(x, n):
+    """Whether it calls a second time depends on what the first call returned."""
+
+    def inner():
+        seen = decides_as_it_runs(tf.sin(x), n - 1)
+        return kerasrec.cond(
+            seen > 0.4,
+            lambda: decides_as_it_runs(seen * x, n - 2) + x,
+            lambda: seen * 2.0,
+        )
+
+    return kerasrec.cond(n <= 0, lambda: x, inner)
+
+
+def plain_decides_as_it_runs(x, n):
+    if n <= 0:
+        return x
+    seen = plain_decides_as_it_runs(tf.sin(x), n - 1)
+    return plain_decides_as_it_runs(seen * x, n - 2) + x if seen > 0.4 else seen * 2.0
+
+
+smooth(decides_as_it_runs, plain_decides_as_it_runs, f64(0.9, 0.2, 1.3), i32(3, 4, 2))
+
+
+@kerasrec.recursive
+def never_chosen(x, n):
+    return kerasrec.cond(
+        n < -1,
+        lambda: never_chosen(x * x, n - 1) + x,
+        lambda: kerasrec.cond(n == 0, lambda: x, lambda: never_chosen(tf.tanh(x), n - 1)),
+    )
+
+
+def plain_never_chosen(x, n):
+    return x if n == 0 else plain_never_chosen(tf.tanh(x), n - 1)
+
+
+smooth(never_chosen, plain_never_chosen, f64(0.9, 0.2), i32(3, 1), name="branch_without_tokens")
+
+
+@kerasrec.recursive
+def three_ways(x, n):
+    return kerasrec.switch(
+        n,
+        [
+            lambda: x,
+            lambda: tf.sin(three_ways(x, n - 1)),
+            lambda: x * three_ways(x + 0.1, tf.where(n > 0, n - 2, n + 7)),
+        ],
+    )
+
+
+def plain_three_ways(x, n):
+    if n == 0:
+        return x
+    if n == 1:
+        return tf.sin(plain_three_ways(x, 0))
+    return x * plain_three_ways(x + 0.1, n - 2 if n > 0 else n + 7)
+
+
+smooth(three_ways, plain_three_ways, f64(0.4, 0.5, 0.6, 0.7, 0.8), i32(0, 1, 2, 5, -3))
+
+
+@kerasrec.recursive
+def statistics(x, n):
+    def inner():
+        rest = statistics(tf.cos(x), n - 1)
+        low, high = rest["range"]
+        return {
+            "count": rest["count"] + 1,
+            "range": (tf.minimum(low, x), tf.maximum(high, x)),
+            "sum": rest["sum"] + x * rest["product"],
+            "product": rest["product"] * x,
+        }
+
+    return kerasrec.cond(
+        n == 0, lambda: {"count": 0, "range": (x, x), "sum": x, "product": x + 1.0}, inner
+    )
+
+
+def plain_statistics(x, n):
+    if n == 0:
+        return {"count": 0, "range": (x, x), "sum": x, "product": x + 1.0}
+    rest = plain_statistics(tf.cos(x), n - 1)
+    low, high = rest["range"]
+    return {
+        "count": rest["count"] + 1,
+        "range": (tf.minimum(low, x), tf.maximum(high, x)),
+        "sum": rest["sum"] + x * rest["product"],
+        "product": rest["product"] * x,
+    }
+
+
+smooth(statistics, plain_statistics, f64(0.4, 0.9, 1.3), i32(0, 3, 2), name="several_outputs")
+
+
+@kerasrec.recursive
+def nest(state, n):
+    left, right = state["pair"]
+    return kerasrec.cond(
+        n == 0,
+        lambda: left * state["scale"],
+        lambda: nest({"pair": (right, left + right), "scale": state["scale"] * 0.5}, n - 1),
+    )
+
+
+def plain_nest(state, n):
+    left, right = state["pair"]
+    if n == 0:
+        return left * state["scale"]
+    return plain_nest({"pair": (right, left + right), "scale": state["scale"] * 0.5}, n - 1)
+
+
+smooth(
+    nest,
+    plain_nest,
+    {"pair": (some(3, seed=1), some(3, seed=2)), "scale": some(3, seed=3)},
+    i32(4, 0, 2),
+    name="nested_arguments",
+)
+
+
+@kerasrec.recursive
+def ignores(x, y, n):
+    """`y` is handed on and never read; `x` is not differentiated below the root."""
+    return kerasrec.cond(
+        n == 0, lambda: tf.stop_gradient(x), lambda: x * ignores(x, y * 2.0, n - 1)
+    )
+
+
+def plain_ignores(x, y, n):
+    return tf.stop_gradient(x) if n == 0 else x * plain_ignores(x, y * 2.0, n - 1)
+
+
+add(ignores, plain_ignores, f64(0.4, 2.0), f64(1.0, 2.0), i32(2, 1), has_gradient=True)
+
+
+@kerasrec.recursive
+def matrices(x, n):
+    """Shapes with more axes, and one that is read from the tensor."""
+
+    def inner():
+        below = matrices(tf.matmul(x, x, transpose_b=True), n - 1)
+        return below + tf.reduce_mean(x, axis=-1, keepdims=True)
+
+    return kerasrec.cond(
+        n == 0,
+        lambda: tf.nn.softmax(x) + tf.zeros([tf.shape(x)[0], 2, 1], x.dtype),
+        inner,
+    )
+
+
+def plain_matrices(x, n):
+    if n == 0:
+        return tf.nn.softmax(x)
+    below = plain_matrices(x @ tf.transpose(x), n - 1)
+    return below + tf.reduce_mean(x, axis=-1, keepdims=True)
+
+
+smooth(matrices, plain_matrices, some(3, 2, 2), i32(0, 2, 1))
+
+
+@kerasrec.recursive
+def chain(x, n):
+    return kerasrec.cond(n == 0, lambda: x, lambda: 1.0 + 0.999 * chain(x, n - 1))
+
+
+def plain_chain(x, n):
+    for _ in range(n):
+        x = 1.0 + 0.999 * x
+    return x
+
+
+add(chain, plain_chain, f64(0.5, 3.0), i32(10_000, 17), has_gradient=True, is_deep=True)
+
+# Trees and what is closed over: nodes 0 and 7 are roots; -1 is no child.
+
+CHILDREN = i32([1, 2], [3, 4], [-1, -1], [-1, -1], [5, 6], [-1, -1], [-1, -1], [-1, -1])
+WORDS = i32(0, 0, 1, 2, 0, 3, 1, 2)
+NODE_VALUES = tf.constant(some(8, seed=4))
+
+
+@kerasrec.recursive
+def tree_sum(node):
+    left, right = tf.unstack(tf.gather(CHILDREN, node), axis=1)
+    return tf.gather(NODE_VALUES, node) + kerasrec.cond(
+        left < 0, lambda: 0.0, lambda: tree_sum(left) * tree_sum(right)
+    )
+
+
+def plain_tree_sum(node):
+    left, right = CHILDREN[node]
+    below = 0.0 if left < 0 else plain_tree_sum(left) * plain_tree_sum(right)
+    return NODE_VALUES[node] + below
+
+
+smooth(tree_sum, plain_tree_sum, i32(0, 7, 1), sources=(NODE_VALUES,))
+
+EMBEDDING = tf.Variable(some(4, 3, seed=5), name="embedding")
+KERNEL = tf.Variable(some(6, 3, seed=6), name="kernel")
+BIAS = tf.Variable(some(3, seed=7), name="bias")
+
+
+@kerasrec.recursive
+def tree_rnn(node):
+    left, right = tf.unstack(tf.gather(CHILDREN, node), axis=1)
+
+    def inner():
+        return tf.tanh(tf.concat([tree_rnn(left), tree_rnn(right)], 1) @ KERNEL + BIAS)
+
+    return kerasrec.cond(left < 0, lambda: tf.gather(EMBEDDING, tf.gather(WORDS, node)), inner)
+
+
+def plain_tree_rnn(node):
+    left, right = CHILDREN[node]
+    if left < 0:
+        return EMBEDDING[WORDS[node]]
+    below = tf.concat([plain_tree_rnn(left), plain_tree_rnn(right)], 0)
+    return tf.tanh(tf.linalg.matvec(KERNEL, below, transpose_a=True) + BIAS)
+
+
+smooth(tree_rnn, plain_tree_rnn, i32(0, 7, 4), sources=(EMBEDDING, KERNEL, BIAS))
+
+
+@kerasrec.recursive
+def labels_all(node):
+    """Keeps the state of every node in a table."""
+    left, right = tf.unstack(tf.gather(CHILDREN, node), axis=1)
+    state = kerasrec.cond(
+        left < 0,
+        lambda: tf.gather(EMBEDDING, tf.gather(WORDS, node)),
+        lambda: tf.sin(labels_all(left)) * labels_all(right),
+    )
+    kerasrec.collect("states", state, node, len(CHILDREN))
+    kerasrec.cond(left < 0, lambda: state[:, 0], lambda: _inner_too(state, node))
+    return state
+
+
+def _inner_too(state, node):
+    kerasrec.collect("inner", state[:, :2] * 2.0, node, len(CHILDREN))
+    return state[:, 0]
+
+
+def plain_labels_all(node):
+    left, right = CHILDREN[node]
+    if left < 0:
+        return EMBEDDING[WORDS[node]]
+    return tf.sin(plain_labels_all(left)) * plain_labels_all(right)
+
+
+def plain_labels_tables(node):
+    left, right = CHILDREN[node]
+    state = plain_labels_all(node)
+    row = tf.one_hot(node, len(CHILDREN), dtype=state.dtype)[:, tf.newaxis]
+    tables = {"states": row * state, "inner": row * (state[:2] * (0.0 if left < 0 else 2.0))}
+    for child in (left, right):
+        if child >= 0:
+            below = plain_labels_tables(child)
+            tables = {name: table + below[name] for name, table in tables.items()}
+    return tables
+
+
+smooth(
+    labels_all,
+    plain_labels_all,
+    i32(0, 7),
+    sources=(EMBEDDING,),
+    plain_tables=plain_labels_tables,
+    name="collect",
+)
+
+SCALE = tf.constant(0.7, tf.float64)
+OFFSETS = tf.constant([0.1, -0.2], tf.float64)
+
+
+@kerasrec.recursive
+def captures(x, n):
+    """Closes over tensors, one of them through an op that no token takes part in."""
+    return kerasrec.cond(
+        n == 0, lambda: OFFSETS, lambda: tf.exp(SCALE) * x + captures(tf.sin(x * SCALE), n - 1)
+    )
+
+
+def plain_captures(x, n):
+    if n == 0:
+        return OFFSETS
+    return tf.exp(SCALE) * x + plain_captures(tf.sin(x * SCALE), n - 1)
+
+
+smooth(captures, plain_captures, some(3, 2, seed=8), i32(0, 3, 1), sources=(SCALE, OFFSETS))
+
+DENSE = keras.layers.Dense(3, activation="tanh", name="inside")
+DENSE.build([None, 4])
+
+
+@kerasrec.recursive
+def dense_inside(x, n):
+    def inner():
+        return DENSE(tf.concat([dense_inside(x, n - 1), x[:, :1]], axis=1))
+
+    return kerasrec.cond(n == 0, lambda: x, inner)
+
+
+def plain_dense_inside(x, n):
+    if n == 0:
+        return x
+    below = tf.concat([plain_dense_inside(x, n - 1), x[:1]], axis=0)
+    return tf.tanh(tf.linalg.matvec(DENSE.kernel, below, transpose_a=True) + DENSE.bias)
+
+
+add(
+    dense_inside,
+    plain_dense_inside,
+    some(3, 3, seed=9, dtype="float32"),
+    i32(2, 0, 1),
+    sources=tuple(variable.value for variable in DENSE.weights),
+    has_gradient=True,
+)
