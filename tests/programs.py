@@ -256,7 +256,7 @@ add(stern, plain_stern, i32(1, 4, 6), name="mutual_in_arguments")
 
 @kerasrec.recursive
 def power(x, n):
-    return kerasrec.cond(n < 1, lambda: 1.0, lambda: x * power(x, n - 1))
+    return kerasrec.cond(n < 1, lambda: tf.ones_like(x), lambda: x * power(x, n - 1))
 
 
 def plain_power(x, n):
@@ -602,7 +602,7 @@ NODE_VALUES = tf.constant(some(8, seed=4))
 def tree_sum(node):
     left, right = tf.unstack(tf.gather(CHILDREN, node), axis=1)
     return tf.gather(NODE_VALUES, node) + kerasrec.cond(
-        left < 0, lambda: 0.0, lambda: tree_sum(left) * tree_sum(right)
+        left < 0, lambda: tf.zeros([], tf.float64), lambda: tree_sum(left) * tree_sum(right)
     )
 
 

@@ -42,6 +42,7 @@ class Frame:
         self._choices = choices
         self._values: dict[Value, tf.Tensor] = {}
         self._rows: dict[Value, list[tf.Tensor]] = {}
+        self._counts: dict[Region, tf.Tensor] = {}
 
     def set(self, nodes: Iterable[Node | None], tensors: Iterable[tf.Tensor]) -> None:
         """Says what came in from outside for nodes of one output."""
@@ -77,7 +78,10 @@ class Frame:
         """int32 scalar, how many tokens a region has."""
         if region is None:
             return self._num_tokens
-        return tf.shape(self.rows(region.predicate, region.num_branches)[region.branch])[0]
+        if region not in self._counts:
+            rows = self.rows(region.predicate, region.num_branches)[region.branch]
+            self._counts[region] = tf.size(rows)
+        return self._counts[region]
 
     def _choose(self, predicate: Value, num_branches: int) -> list[tf.Tensor]:
         chosen = self.get(predicate)
@@ -104,8 +108,8 @@ class Frame:
             return [self.get(node.inputs[0])]
         if node.op == "BROADCAST":
             value = self.get(node.inputs[0])
-            shape = tf.concat([[self.count(node.region)], tf.shape(value)], 0)
-            return [tf.broadcast_to(value, shape)]
+            dims = tf.unstack(tf.shape(value)) if None in value.shape else value.shape
+            return [tf.broadcast_to(value, tf.stack([self.count(node.region), *dims]))]
         if counts_tokens(node):
             dtype = node.types[0].dtype
             count = tf.cast(self.count(node.inputs[0].region), dtype)

@@ -89,6 +89,7 @@ class LevelRun:
             cotangents: for each flat output of the entry; anything for outputs without gradient.
             shared: tensors of SHARED values, the cotangents of tables among them.
         """
+        self.store = self.store.copy()
         self.store.shared = shared
         sums = Sums()
         self.store.run_bulk(2, sums)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -21,10 +22,11 @@ class Program:
     Args:
         graph: the extended graph.
         limits: bounds on depth and width.
+        is_linear: False runs a program of one round by the engine for all programs, too.
     """
 
-    def __init__(self, graph: TaggedGraph, limits: Limits):
-        self.plan: Plan = plan(graph)
+    def __init__(self, graph: TaggedGraph, limits: Limits, is_linear: bool | None = None):
+        self.plan: Plan = plan(graph, is_linear)
         self.graph = graph
         self.limits = limits
         self.engine = LevelRun if self.plan.is_linear else StackRun
@@ -35,6 +37,7 @@ class Program:
         Call it while a graph is being built. Gradients come from the extended graph, through
         `tf.custom_gradient`: to the arguments, and to every shared value that tokens read, from
         where TensorFlow takes them to the variables and tensors that the functions close over.
+        TensorFlow may ask for the gradient in several graphs; each walks back for itself.
         """
         shared = shared_tensors(self.graph)
         wanted = self._wanted_shared()
@@ -52,7 +55,9 @@ class Program:
             def gradient(*cotangents: tf.Tensor) -> list:
                 passed = list(cotangents[: len(outcome.outputs)])
                 tables = dict(zip(names, cotangents[len(outcome.outputs) :], strict=True))
-                found = run.backward(passed, with_table_cotangents(self.graph, known, tables))
+                found = copy.copy(run).backward(
+                    passed, with_table_cotangents(self.graph, known, tables)
+                )
                 return [*found.arguments, *(found.shared.get(value) for value in wanted)]
 
             return outputs, gradient

@@ -130,10 +130,16 @@ def counts_tokens(node: Node) -> bool:
     )
 
 
-def plan(graph: TaggedGraph) -> Plan:
-    """Plans an extended graph."""
+def plan(graph: TaggedGraph, is_linear: bool | None = None) -> Plan:
+    """Plans an extended graph.
+
+    Args:
+        graph: extended.
+        is_linear: False lets each round have one callee even where one round is enough.
+    """
     depths = {name: _call_depths(body) for name, body in graph.bodies.items()}
-    is_linear = all(depth == 1 for found in depths.values() for depth in found.values())
+    if is_linear is None:
+        is_linear = all(depth == 1 for found in depths.values() for depth in found.values())
     groups = {name: _group(found, graph, is_linear) for name, found in depths.items()}
     rounds = max(1, *(len(found) for found in groups.values()))
     parts: dict[Node, Part] = {}

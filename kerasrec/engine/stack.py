@@ -112,6 +112,7 @@ class StackRun:
 
     def backward(self, cotangents: Tensors, shared: dict[Value, tf.Tensor]) -> Gradients:
         """Runs all gradient stages, after `forward`; arguments as in `LevelRun.backward`."""
+        self.store = self.store.copy()
         self.store.shared = shared
         sums = Sums()
         self.store.run_bulk(self.plan.first_gradient_stage, sums)

@@ -3,7 +3,7 @@
 What a loop computes for a wave and another part reads is an element of a `tf.TensorArray`, under
 the number of the wave: within one body, the number stands for the tags of all tokens of the wave.
 So a residual is read where its tag says, and no large tensor is copied in a loop. What a bulk
-computes is one tensor of the tokens of all waves, in their order.
+computes is one tensor of the tokens of all waves, in their order, split for loops that read it.
 """
 
 from __future__ import annotations
@@ -103,8 +103,16 @@ class WaveStore:
         self._waves: dict[Value, tf.TensorArray] = {}
         self._rows: dict[Value, list[tf.TensorArray]] = {}
         self._sizes: dict[Value | str, tf.Tensor] = {}
-        self._starts: dict[Value | str, tf.Tensor] = {}
         self._all_tokens: dict[Value, tf.Tensor] = {}
+
+    def copy(self) -> WaveStore:
+        """A store that begins with what this one has; what it takes over later stays its own."""
+        other = WaveStore(self.plan, self.shared)
+        other._waves = dict(self._waves)
+        other._rows = {predicate: list(arrays) for predicate, arrays in self._rows.items()}
+        other._sizes = dict(self._sizes)
+        other._all_tokens = dict(self._all_tokens)
+        return other
 
     def slots(self, body: str, part: Part) -> list[Slot]:
         """What the loop part of a body has to write down."""
@@ -125,7 +133,6 @@ class WaveStore:
             else:
                 key = slot.body if isinstance(slot, TokensSlot) else slot.predicate
                 self._sizes[key] = array.stack()
-                self._starts[key] = tf.cumsum(self._sizes[key], exclusive=True)
 
     def num_tokens(self, body: str, wave: tf.Tensor) -> tf.Tensor:
         """How many tokens a wave of a body has."""
@@ -156,9 +163,7 @@ class WaveStore:
                 rows[slot.predicate] = [*earlier, array]
 
         def fetch(value: Value) -> tf.Tensor:
-            if value in waves:
-                return waves[value].read(wave)
-            return self._rows_of_wave(body, value, wave)
+            return waves[value].read(wave)
 
         def choices(predicate: Value) -> Tensors | None:
             found = rows.get(predicate)
@@ -183,16 +188,21 @@ class WaveStore:
             frame.run(nodes)
             for value in self.plan.kept.get((body, part), ()):
                 self._all_tokens[value] = frame.get(value)
+                self._waves[value] = self._split(body, value, frame.get(value))
             for node in nodes:
                 if node.op in ("COLLECT", "ACCUMULATE"):
                     sums.take(node, frame)
 
-    def _rows_of_wave(self, body: str, value: Value, wave: tf.Tensor) -> tf.Tensor:
-        """The rows that belong to a wave, of a value that a bulk computed for all of them."""
+    def _split(self, body: str, value: Value, tensor: tf.Tensor) -> tf.TensorArray:
+        """What a bulk computed for the tokens of all waves, wave by wave."""
         region = value.region
         key, branch = (body, 0) if region is None else (region.predicate, region.branch)
-        start = self._starts[key][wave, branch]
-        return self._all_tokens[value][start : start + self._sizes[key][wave, branch]]
+        sizes = self._sizes[key][:, branch]
+        spec = value.type.tensor_spec()
+        array = tf.TensorArray(
+            spec.dtype, size=tf.size(sizes), element_shape=spec.shape, clear_after_read=False
+        )
+        return array.split(tensor, sizes)
 
 
 def new_arrays(

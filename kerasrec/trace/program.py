@@ -113,10 +113,8 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
         tracing.learn_return_type(state)
     except ReturnTypeUnknownError as error:
         raise _no_base_case(state, error) from None
-    tracing.build_all(state)
-    graphs = FunctionGraphs(
-        {item.name: item.built() for item in tracing.reached(state)}, state.name
-    )
+    reached = tracing.build_all(state)
+    graphs = FunctionGraphs({item.name: item.built() for item in reached}, state.name)
     check_function_graphs(graphs)
     return TracedProgram(graphs, state.return_structure)
 
@@ -155,19 +153,12 @@ class _Tracing:
                 raise ReturnTypeUnknownError(state.name)
             self._run(state)
 
-    def build_all(self, first: _State) -> None:
-        """Traces everything reached, now that return types can be known."""
-        waiting = [first]
-        while waiting:
-            state = waiting.pop(0)
-            while state.graph is None:
-                self._run(state)
-            waiting += [callee for callee in self._callees(state) if callee.graph is None]
-
-    def reached(self, first: _State) -> list[_State]:
-        """The states that the first one reaches, itself first."""
+    def build_all(self, first: _State) -> list[_State]:
+        """Traces everything the first state reaches, now that types can be known; itself first."""
         found = [first]
         for state in found:
+            while state.graph is None:
+                self._run(state)
             found += [callee for callee in self._callees(state) if callee not in found]
         return found
 

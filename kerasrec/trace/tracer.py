@@ -140,14 +140,10 @@ class Tracer:
     def tensor(self, value: Any, like: Type | None, what: str) -> tf.Tensor:
         """A value of the user's as a tensor of the graph.
 
-        A Python number takes the dtype of `like` if that is of its own sort (int or float).
+        A Python number takes the dtype of `like` if that is of its own sort (int or float), or
+        else that of the function's arguments of its sort, if they have one.
         """
-        dtype = None
-        if like is not None and (
-            (isinstance(value, float) and like.dtype.is_floating)
-            or (isinstance(value, int) and not isinstance(value, bool) and like.dtype.is_integer)
-        ):
-            dtype = like.dtype
+        dtype = self._dtype_of_number(value, like)
         try:
             tensor = tf.convert_to_tensor(value, dtype=dtype)
         except (TypeError, ValueError) as error:
@@ -157,6 +153,14 @@ class Tracer:
         if getattr(tensor, "graph", None) is not self.graph:
             tensor = tf.identity(tensor)
         return tensor
+
+    def _dtype_of_number(self, value: Any, like: Type | None) -> tf.DType | None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        known = [like.dtype] if like is not None else [item.dtype for item in self.parameters]
+        is_float = isinstance(value, float)
+        same = {dtype for dtype in known if (dtype.is_floating if is_float else dtype.is_integer)}
+        return same.pop() if len(same) == 1 else None
 
     def placeholders(self, types: Sequence[Type]) -> list[tf.Tensor]:
         """Placeholders, one value a token, for what TensorFlow has no op for."""

@@ -1,0 +1,109 @@
+"""Tree networks as their papers write them: one tree node at a time, by Python recursion.
+
+The equations are written once, over a table of functions: `NUMPY` for values, `TENSORFLOW` for
+gradients. Nothing of kerasrec is used.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+
+@dataclass
+class Functions:
+    """What the equations need beside `+`, `*` and `@`."""
+
+    tanh: Callable
+    sigmoid: Callable
+    split: Callable
+
+
+NUMPY = Functions(np.tanh, lambda value: 1 / (1 + np.exp(-value)), np.split)
+TENSORFLOW = Functions(tf.tanh, tf.sigmoid, tf.split)
+
+
+def tree_rnn(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
+    """Socher et al. 2013, section 4.1: h = tanh([h_1, .., h_arity] U + x W + b)."""
+    kernel, recurrent_kernel, bias = weights
+    recurrent_kernels = [
+        recurrent_kernel[start : start + units]
+        for start in range(0, recurrent_kernel.shape[0], units)
+    ]
+
+    def node(x: Any, children: Sequence[Any]) -> list[Any]:
+        total = bias
+        if x is not None:
+            total = total + x @ kernel
+        for child, weight in zip(children, recurrent_kernels, strict=True):
+            if child is not None:
+                total = total + child[0] @ weight
+        return [functions.tanh(total)]
+
+    return node
+
+
+def tree_lstm(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
+    """Tai et al. 2015, section 3.2, equations 9 to 14, for every inner node and leaf.
+
+    Columns of the kernel and of the bias are i, o, u, f; those of the recurrent kernel i, o, u,
+    f_1, .., f_arity. A kernel without f is one that no inner node reads.
+    """
+    kernel, recurrent_kernel, bias = weights
+    arity = recurrent_kernel.shape[0] // units
+    recurrent_kernels = [
+        recurrent_kernel[start : start + units] for start in range(0, arity * units, units)
+    ]
+    bias = functions.split(bias, 4, 0)
+    kernel_gates = kernel.shape[1] // units
+
+    def node(x: Any, children: Sequence[Any]) -> list[Any]:
+        i, o, u, f = bias
+        forget = [f] * arity
+        if x is not None:
+            read = functions.split(x @ kernel, kernel_gates, -1)
+            i, o, u = i + read[0], o + read[1], u + read[2]
+            if kernel_gates == 4:
+                forget = [f + read[3]] * arity
+        for child, weight in zip(children, recurrent_kernels, strict=True):
+            if child is not None:
+                heard = functions.split(child[0] @ weight, 3 + arity, -1)
+                i, o, u = i + heard[0], o + heard[1], u + heard[2]
+                forget = [gate + part for gate, part in zip(forget, heard[3:], strict=True)]
+        memory = functions.sigmoid(i) * functions.tanh(u)
+        for child, gate in zip(children, forget, strict=True):
+            if child is not None:
+                memory = memory + functions.sigmoid(gate) * child[1]
+        return [functions.sigmoid(o) * functions.tanh(memory), memory]
+
+    return node
+
+
+def recursion(
+    node: Callable, x: Sequence[Any], children: np.ndarray, inner_inputs: bool, edge: Any = None
+) -> dict[int, list[Any]]:
+    """States of all nodes of one tree, by node, each computed after those of its children.
+
+    Args:
+        node: computes states from inputs (None if not read) and children's states (None if there
+            is no child).
+        x: rows `[1, features]`, by node.
+        children: int `[nodes, arity]` of this tree.
+        inner_inputs: whether inner nodes read inputs.
+        edge: if given, called with (child, its states); returns what its parent reads.
+    """
+    found: dict[int, list[Any]] = {}
+
+    def visit(number: int) -> list[Any]:
+        below = [None if child < 0 else visit(child) for child in children[number]]
+        if edge is not None:
+            pairs = zip(children[number], below, strict=True)
+            below = [None if states is None else edge(child, states) for child, states in pairs]
+        is_leaf = all(states is None for states in below)
+        found[number] = node(x[number] if is_leaf or inner_inputs else None, below)
+        return found[number]
+
+    visit(0)
+    return found

@@ -1,0 +1,215 @@
+"""What tree layers compute, against the papers' equations in numpy."""
+
+import keras
+import numpy as np
+import pytest
+
+from kerasrec.layers import TreeLSTM, TreeRNN
+from tests.layers.helpers import (
+    built,
+    each_inner_inputs,
+    each_layer,
+    expected,
+    features,
+    is_node,
+    random_children,
+    treebank_batch,
+)
+
+NUMPY = keras.ops.convert_to_numpy
+
+
+def assert_close(actual, wanted, tolerance=2e-6):
+    np.testing.assert_allclose(NUMPY(actual), wanted, atol=tolerance, rtol=tolerance)
+
+
+@each_layer
+@each_inner_inputs
+@pytest.mark.parametrize("arity", [1, 2, 3])
+def test_trees_with_missing_children(layer_class, inner_inputs, arity):
+    children = random_children(12, 9, arity, seed=arity)
+    x = features(children)
+    layer = built(layer_class, children, inner_inputs=inner_inputs, return_sequences=True)
+    assert_close(layer(x, children), expected(layer, x, children).sequence)
+
+
+@each_layer
+def test_what_is_returned(layer_class):
+    children = random_children(5, 7, 2)
+    x = features(children)
+    plain = built(layer_class, children)
+    wanted = expected(plain, x, children)
+    for return_sequences in (False, True):
+        output = wanted.sequence if return_sequences else wanted.root_states[0]
+        for return_state in (False, True):
+            layer = built(
+                layer_class, children, return_sequences=return_sequences, return_state=return_state
+            )
+            actual = layer(x, children)
+            if return_state:
+                assert isinstance(actual, list)
+                assert len(actual) == 1 + len(wanted.root_states)
+                for one, other in zip(actual[1:], wanted.root_states, strict=True):
+                    assert_close(one, other)
+                actual = actual[0]
+            assert_close(actual, output)
+
+
+@each_layer
+@pytest.mark.parametrize("arity", [1, 2])
+def test_chain_of_depth_200(layer_class, arity):
+    children = np.full((1, 201, arity), -1, np.int32)
+    children[0, :-1, -1] = np.arange(1, 201)
+    x = features(children)
+    layer = built(layer_class, children, inner_inputs=True, return_sequences=True)
+    assert_close(layer(x, children), expected(layer, x, children).sequence)
+
+
+@each_layer
+def test_how_trees_are_batched_does_not_matter(layer_class):
+    children = random_children(6, 9, 2, seed=3, sizes=[1, 9, 4, 2, 9, 1])
+    x = features(children)
+    layer = built(layer_class, children, return_sequences=True)
+    together = NUMPY(layer(x, children))
+    assert_close(together, expected(layer, x, children).sequence)
+    order = np.random.default_rng(0).permutation(6)
+    assert_close(layer(x[order], children[order]), together[order])
+    for row, size in enumerate(is_node(children).sum(axis=1)):
+        alone = layer(x[row : row + 1, :size], children[row : row + 1, :size])
+        assert_close(alone[0], together[row, :size])
+    padded = layer(
+        np.pad(x, ((0, 0), (0, 5), (0, 0))),
+        np.pad(children, ((0, 0), (0, 5), (0, 0)), constant_values=-1),
+    )
+    assert_close(padded[:, :9], together)
+    assert layer.num_traces == 1
+
+
+@each_layer
+@pytest.mark.parametrize("return_sequences", [False, True])
+def test_batch_without_trees(layer_class, return_sequences):
+    children = np.zeros((0, 5, 2), np.int32)
+    layer = built(layer_class, children, return_sequences=return_sequences)
+    output = layer(features(children), children)
+    assert output.shape == ((0, 5, 3) if return_sequences else (0, 3))
+
+
+@each_layer
+def test_padding_is_not_read(layer_class):
+    children = random_children(6, 9, 2, seed=3)
+    x = features(children)
+    padding = ~is_node(children)
+    assert padding.any()
+    layer = built(layer_class, children, inner_inputs=True, return_sequences=True)
+    wanted = expected(layer, x, children).sequence
+    for garbage in (np.nan, np.inf, 1e30):
+        x[padding] = garbage
+        output = NUMPY(layer(x, children))
+        assert_close(output, wanted)
+        assert (output[padding] == 0).all()
+
+
+@each_layer
+def test_inputs_of_inner_nodes_are_not_read(layer_class):
+    children = random_children(6, 9, 2, seed=4)
+    x = features(children)
+    layer = built(layer_class, children)
+    wanted = expected(layer, x, children).root_states[0]
+    x[(children >= 0).any(axis=-1)] = np.nan
+    assert_close(layer(x, children), wanted)
+
+
+@each_layer
+def test_children_of_other_integer_types(layer_class):
+    children = random_children(4, 5, 2)
+    layer = built(layer_class, children)
+    wanted = NUMPY(layer(features(children), children))
+    for dtype in ("int64", "int8"):
+        assert_close(layer(features(children), children.astype(dtype)), wanted)
+
+
+@each_layer
+def test_mask_of_output_is_what_is_no_padding(layer_class):
+    children = random_children(6, 9, 2, seed=3)
+    x = features(children)
+    layer = built(layer_class, children, return_sequences=True)
+    nodes = is_node(children)
+    output = layer(x, children)
+    assert (NUMPY(output._keras_mask) == nodes).all()
+    mean = keras.layers.GlobalAveragePooling1D()(output)
+    sums = expected(layer, x, children).sequence.sum(axis=1)
+    assert_close(mean, sums / nodes.sum(axis=1, keepdims=True))
+
+
+@each_layer
+def test_mask_reaches_the_loss_of_a_model(layer_class):
+    children = random_children(6, 9, 2, seed=3)
+    inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
+    layer = built(layer_class, children, return_sequences=True)
+    model = keras.Model(inputs, layer(*inputs))
+    model.compile(loss="mse")
+    x, nodes = features(children), is_node(children)
+    labels = np.random.default_rng(0).normal(size=(6, 9, 3))
+    errors = np.square(expected(layer, x, children).sequence - labels).mean(axis=-1)
+    loss = model.evaluate((x, children), labels, batch_size=6, verbose=0)
+    assert loss == pytest.approx(errors[nodes].mean(), rel=1e-5)
+
+
+@each_layer
+def test_embedding_with_a_mask_in_front(layer_class):
+    """Inner nodes have token 0, which Embedding masks; they must be computed all the same."""
+    tokens, children, _ = treebank_batch(5)
+    embedding = keras.layers.Embedding(300, 4, mask_zero=True)
+    inputs = keras.Input((None,), dtype="int32"), keras.Input((None, 2), dtype="int32")
+    layer = built(layer_class, children, return_sequences=True)
+    model = keras.Model(inputs, layer(embedding(inputs[0]), inputs[1]))
+    x = NUMPY(embedding(tokens))
+    wanted = expected(layer, x, children).sequence
+    assert_close(model.predict((tokens, children), verbose=0), wanted)
+    assert_close(layer(embedding(tokens), children), wanted)
+    assert (NUMPY(layer(embedding(tokens), children)._keras_mask) == is_node(children)).all()
+
+
+def test_first_values_of_weights():
+    children = random_children(1, 3, 2)
+    for unit_forget_bias, forget in ((True, 1.0), (False, 0.5)):
+        layer = TreeLSTM(2, unit_forget_bias=unit_forget_bias, bias_initializer="zeros")
+        if not unit_forget_bias:
+            layer = TreeLSTM(
+                2,
+                unit_forget_bias=False,
+                bias_initializer=keras.initializers.Constant(0.5),
+            )
+        layer.build((None, None, 4), children.shape)
+        bias = NUMPY(layer.weights[-1])
+        assert bias.tolist() == [forget * (not unit_forget_bias)] * 6 + [forget] * 2
+
+
+@each_layer
+def test_activations_and_no_bias(layer_class):
+    """Of a tree of two leaves, step by step."""
+    children = np.array([[[1, 2], [-1, -1], [-1, -1]]], np.int32)
+    x = features(children)
+    options = {"activation": "relu", "use_bias": False}
+    if layer_class is TreeLSTM:
+        options["recurrent_activation"] = "hard_sigmoid"
+    layer = built(layer_class, children, **options)
+    assert len(layer.weights) == 2
+    kernel, recurrent_kernel = (NUMPY(weight) for weight in layer.weights)
+
+    def relu(value):
+        return np.maximum(value, 0)
+
+    def gate(value):
+        return np.clip(value / 6 + 0.5, 0, 1)
+
+    leaves = x[0, 1:] @ kernel
+    if layer_class is TreeRNN:
+        wanted = relu(relu(leaves).ravel() @ recurrent_kernel)
+    else:
+        i, o, u = np.split(leaves, 3, axis=1)
+        c = gate(i) * relu(u)
+        h = gate(o) * relu(c)
+        i, o, u, f_1, f_2 = np.split(h.ravel() @ recurrent_kernel, 5)
+        wanted = gate(o) * relu(gate(i) * relu(u) + gate(f_1) * c[0] + gate(f_2) * c[1])
+    assert_close(layer(x, children)[0], wanted)
