@@ -20,7 +20,7 @@ BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<text>.*?)```
 def test_page(page, tmp_path, monkeypatch):
     path = ROOT / page
     content = path.read_text()
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(ROOT)
     namespace = {"__name__": "page"}
 
     def run(match):

@@ -106,7 +106,6 @@ def _conditional(
     place = f" at {source.where}" if source else ""
     record = ConditionalRecord(predicate, [], [], source)
     found: dict[str, tuple[Any, list[Type]]] = {}
-    unknown: ReturnTypeUnknownError | None = None
     for name, branch in branches.items():
         start = tracer.num_ops()
         outputs: list[tf.Tensor] = []
@@ -118,11 +117,10 @@ def _conditional(
             types = [tracer.token_type(tensor, what) for tensor in outputs]
             found[name] = (tf.nest.map_structure(lambda _: 0, result), types)
         except ReturnTypeUnknownError as error:
-            unknown = error
-            tracer.is_provisional = True
+            tracer.unknown = error
         record.branches.append(BranchRecord(start, tracer.num_ops(), outputs))
     if not found:
-        raise unknown or TraceError(f"The conditional{place} has no branches.")
+        raise tracer.unknown or TraceError(f"The conditional{place} has no branches.")
     structure, types = _common(found, place)
     record.results = tracer.placeholders(types)
     tracer.conditionals.append(record)

@@ -8,18 +8,19 @@ types before use.
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import tensorflow as tf
 
-from kerasrec.errors import GraphError, NoBaseCaseError, SignatureError, TraceError
+from kerasrec.errors import GraphError, KerasrecError, NoBaseCaseError, SignatureError, TraceError
 from kerasrec.graph.check import check_function_graphs
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs, Source
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.build import build
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import current_source, source_of
 from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, run_traced
 
 
@@ -112,7 +113,7 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
     try:
         tracing.learn_return_type(state)
     except ReturnTypeUnknownError as error:
-        raise _no_base_case(state, error) from None
+        raise tracing.no_base_case(error) from None
     reached = tracing.build_all(state)
     graphs = FunctionGraphs({item.name: item.built() for item in reached}, state.name)
     check_function_graphs(graphs)
@@ -158,17 +159,33 @@ class _Tracing:
         found = [first]
         for state in found:
             while state.graph is None:
-                self._run(state)
+                num_known = self._num_known()
+                unknown = self._run(state)
+                if unknown and num_known == self._num_known():
+                    raise self.no_base_case(unknown)
             found += [callee for callee in self._callees(state) if callee not in found]
         return found
+
+    def no_base_case(self, error: ReturnTypeUnknownError) -> NoBaseCaseError:
+        """The error for a function whose return type nothing tells."""
+        (state,) = [item for item in self.states if item.name == error.name]
+        return NoBaseCaseError(
+            f"{state.name} ({state.source.where}) has no base case: every path through it calls "
+            f"{state.name} again, by itself or by way of others, so it would never return. Add a "
+            "branch to kerasrec.cond that returns without a call."
+        )
+
+    def _num_known(self) -> int:
+        """How many return types are known."""
+        return sum(state.return_types is not None for state in self.states)
 
     def _callees(self, state: _State) -> list[_State]:
         names = [site.attributes["callee"] for site in state.built().call_sites]
         by_name = {item.name: item for item in self.states}
         return [by_name[name] for name in dict.fromkeys(names)]
 
-    def _run(self, state: _State) -> None:
-        """Runs a function; keeps its graph unless a branch had to be left out."""
+    def _run(self, state: _State) -> ReturnTypeUnknownError | None:
+        """Runs a function; keeps its graph, or says why a branch had to be left out."""
 
         def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[tf.Tensor], list[Type]]:
             args = tf.nest.pack_sequence_as(state.signature.structure, parameters)
@@ -198,13 +215,18 @@ class _Tracing:
                 "(an `if`, `while`, `and` or `not` on it). The choice is made for each token when "
                 "the graph runs: use kerasrec.cond(pred, true_fn, false_fn) instead."
             ) from error
+        except KerasrecError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise _user_error(state, error) from error
         finally:
             state.is_running = False
         self._check_returns(state, structure, types)
         state.return_structure, state.return_types = structure, types
-        if not tracer.is_provisional:
+        if tracer.unknown is None:
             names = list(state.signature.names)
             state.graph = build(state.name, tracer, outputs, names, state.source)
+        return tracer.unknown
 
     def _check_returns(self, state: _State, structure: Any, types: list[Type]) -> None:
         if state.return_types is None:
@@ -240,12 +262,15 @@ class _Tracing:
         return state.name, tensors, state.return_structure, state.return_types or []
 
 
-def _no_base_case(state: _State, error: ReturnTypeUnknownError) -> NoBaseCaseError:
-    return NoBaseCaseError(
-        f"{state.name} ({state.source.where}) has no base case: every path through it calls "
-        f"{error.name}, which leads back to {error.name}, so it would never return. Add a branch "
-        "to kerasrec.cond that returns without a call."
-    )
+def _user_error(state: _State, error: TypeError | ValueError) -> KerasrecError:
+    """An error that TensorFlow or Keras raised for a line of the function, with that line."""
+    source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
+    if isinstance(error, TypeError):
+        return SignatureError(
+            f"{state.name} cannot be traced; {source.where}: {error} If dtypes are mixed, use "
+            "tf.cast, and write 1.0 and not 1 for a float."
+        )
+    return TraceError(f"{state.name} cannot be traced; {source.where}: {error}")
 
 
 def _call_does_not_fit(state: _State, signature: Signature) -> SignatureError:

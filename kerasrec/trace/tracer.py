@@ -93,7 +93,7 @@ class Tracer:
         self.calls: list[CallRecord] = []
         self.conditionals: list[ConditionalRecord] = []
         self.collects: list[CollectRecord] = []
-        self.is_provisional = False
+        self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
         self._resolve_call = resolve_call
         self._token_ops = {tensor.op.name for tensor in parameters}

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.engine.lower import shared_tensors
+from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.interpreter import Interpretation, interpret
 from tests.programs import Program
 
@@ -162,18 +164,18 @@ def run_interpreter(program: Program) -> tuple[Run, Interpretation]:
         np.zeros_like(item) if gradient is None else gradient
         for gradient, item in zip(gradients, floats, strict=True)
     ]
-    gradients += [_of_source(graph, found, source) for source in program.sources]
+    gradients += _through_shared(graph, found, program.sources)
     return _run(found.outputs, found.tables, gradients), found
 
 
-def _of_source(graph, found: Interpretation, source) -> np.ndarray:
-    """The gradient of a variable or tensor, from those of the shared values it goes into."""
-    total = np.zeros(source.shape, tf.as_dtype(source.dtype).as_numpy_dtype)
-    for value, gradient in found.shared_gradients.items():
-        origin, *path = _path_to_origin(value)
-        if origin in (id(source), id(getattr(source, "handle", None))):
-            total += _through(path, gradient)
-    return total
+def _through_shared(graph: TaggedGraph, found: Interpretation, sources: tuple) -> list[np.ndarray]:
+    """Gradients of variables and tensors, from those of the shared values that tokens read."""
+    values = list(found.shared_gradients)
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        tensors = tf.function(lambda: [shared_tensors(graph)[value] for value in values])()
+    given = [tf.constant(found.shared_gradients[value]) for value in values]
+    return dense(tape.gradient(tensors, sources, given), sources)
 
 
 def _token(value):
