@@ -89,10 +89,23 @@ def build_model(
     return keras.Model([tokens, children], logits, name="sentiment_tree_lstm")
 
 
+def make_optimizer(name: str, learning_rate: float, embedding_rate: float):
+    """Makes one optimizer for the word vectors and one for all other weights."""
+
+    def make(rate: float) -> keras.optimizers.Optimizer:
+        return keras.optimizers.get({"class_name": name, "config": {"learning_rate": rate}})
+
+    # Good word vectors need to move less than weights that begin at random.
+    word_vectors = {"embedding/.*": make(learning_rate * embedding_rate)}
+    return keras.optimizers.MultiOptimizer(
+        keras.optimizers.OptimizerMap(make(learning_rate), word_vectors)
+    )
+
+
 def train(model: keras.Model, treebank: Treebank, options: argparse.Namespace) -> dict:
     """Trains with Keras' own `fit` and keeps the epoch that was best on dev."""
     model.compile(
-        optimizer=keras.optimizers.Adagrad(options.learning_rate),
+        optimizer=make_optimizer(options.optimizer, options.learning_rate, options.embedding_rate),
         loss=TreeCrossentropy(),
         metrics=[RootAccuracy(), NodeAccuracy(), BinaryRootAccuracy(), BinaryNodeAccuracy()],
     )
@@ -214,7 +227,11 @@ def parse_options(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=10, help="at most so many")
     parser.add_argument("--patience", type=int, default=3, help="epochs without a better root")
     parser.add_argument("--batch", type=int, default=25, help="trees a batch")
-    parser.add_argument("--learning-rate", type=float, default=0.05, help="of Adagrad")
+    parser.add_argument("--optimizer", default="adagrad", help="by Keras' name for it")
+    parser.add_argument("--learning-rate", type=float, default=0.05, help="of the optimizer")
+    parser.add_argument(
+        "--embedding-rate", type=float, default=1.0, help="for word vectors, as a share of that"
+    )
     parser.add_argument("--dropout", type=float, default=0.0, help="of word vectors and states")
     parser.add_argument("--l2", type=float, default=0.0, help="of the weights, not of embeddings")
     parser.add_argument("--seed", type=int, default=1, help="of weights, dropout and shuffling")

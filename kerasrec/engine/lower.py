@@ -102,7 +102,8 @@ def with_table_cotangents(
 def _compute_shared(nodes: Sequence[Node], known: dict[Value, tf.Tensor]) -> dict[Value, tf.Tensor]:
     found = dict(known)
     for node in nodes:
-        if "cotangent_of_table" in node.attributes or node.output() in found:
+        is_done = node.output() in found if node.outputs else bool(known)
+        if "cotangent_of_table" in node.attributes or is_done:
             continue
         if node.op == "SHARED":
             found[node.output()] = read_shared(node)

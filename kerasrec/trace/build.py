@@ -58,6 +58,7 @@ class _Builder:
         self.writer = GraphWriter(self.nodes)
         self.parameters: list[Node] = []
         self.collects: list[Node] = []
+        self.effects: list[Node] = []
         self.made_by: dict[str, Callable[[], None]] = {}
         for tensor, label in zip(tracer.parameters, parameter_names, strict=True):
             node = Node("PARAMETER", [], [tracer.type(tensor)], None, source, {"name": label})
@@ -88,7 +89,7 @@ class _Builder:
         for operation in operations:
             self._operation(operation)
         values = [self._tokens(tensor, None) for tensor in outputs]
-        roots = self.parameters + self.collects
+        roots = self.parameters + self.collects + self.effects
         roots += [node for node in self.nodes if node.op == "CALLSITE"]
         return FunctionGraph(
             self.name,
@@ -125,6 +126,8 @@ class _Builder:
     def _operation(self, operation: tf.Operation) -> None:
         if operation.name in self.made_by:
             self.made_by[operation.name]()
+        elif operation.type.startswith("Assign"):
+            self._assign(operation)
         elif operation.outputs and operation.outputs[0].name not in self.values:
             if operation.type == "Placeholder":
                 self._shared(operation)
@@ -171,6 +174,18 @@ class _Builder:
         self.writer.add(node)
         for output, value in zip(operation.outputs, node.outputs, strict=True):
             self.values[output.name] = value
+
+    def _assign(self, operation: tf.Operation) -> None:
+        """An assignment that no token has a part in, such as that of a seed's state, runs once."""
+        source = source_of(operation.traceback or ()) or self.source
+        inputs = [self._value(tensor) for tensor in operation.inputs]
+        if not all(value.is_shared for value in inputs):
+            raise TraceError(
+                f"{self.name} assigns to a variable what depends on its tokens, at {source}. Tokens "
+                "have no order in which they could do so; return the value or use kerasrec.collect."
+            )
+        node = Node(operation.type, inputs, [], None, source, {"operation": operation})
+        self.effects.append(self.writer.add(node))
 
     def _gather(self, operation: tf.Operation) -> None:
         """A gather straight from a variable reads it first, so that its gradient is a tensor's."""

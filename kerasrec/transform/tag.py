@@ -101,7 +101,8 @@ class _Tagging:
             copy.attributes["predicate"] = self._moved[copy.attributes["predicate"]]
         if "size" in copy.attributes:
             copy.attributes["size"] = self._moved[copy.attributes["size"]]
-        is_shared = bool(copy.types) and copy.output().is_shared
+        is_shared = copy.is_primitive and not copy.types  # An assignment; it runs once.
+        is_shared |= bool(copy.types) and copy.output().is_shared
         (self.shared if is_shared else body.nodes).append(copy)
         if node.op == "COLLECT":
             body.collects.append(copy)
