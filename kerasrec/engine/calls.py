@@ -72,20 +72,23 @@ def hand_back(
 
 
 def empty(nodes: Sequence[Node]) -> Tensors:
-    """No tokens, `[0, ...]`, for each node.
-
-    The number of tokens is hidden from TensorFlow's optimizer, which takes a static zero that
-    enters a loop for the number of tokens in all its iterations.
-    """
+    """No tokens, `[0, ...]`, for each node."""
     for node in nodes:
         if not node.types[0].is_static:
             raise GraphError(f"{node.op} of type {node.types[0]} has no static shape.")
+    zeros = [tf.zeros([0, *(node.types[0].shape or ())], node.types[0].dtype) for node in nodes]
+    return with_open_tokens(nodes, zeros)
+
+
+def with_open_tokens(nodes: Sequence[Node], tensors: Sequence[tf.Tensor]) -> Tensors:
+    """The tensors, with their number of tokens hidden from TensorFlow's optimizer.
+
+    It takes a static number of tokens that enters a loop for that of all iterations, and folds
+    sizes and ranges accordingly (seen with TensorFlow 2.21).
+    """
     return [
-        tf.compat.v1.placeholder_with_default(
-            tf.zeros([0, *(node.types[0].shape or ())], node.types[0].dtype),
-            node.types[0].tensor_shape(),
-        )
-        for node in nodes
+        tf.compat.v1.placeholder_with_default(tensor, node.types[0].tensor_shape())
+        for node, tensor in zip(nodes, tensors, strict=True)
     ]
 
 

@@ -20,6 +20,7 @@ from kerasrec.engine.calls import (
     passed_cotangents,
     present,
     shapes,
+    with_open_tokens,
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
@@ -208,7 +209,8 @@ class LevelRun:
         arrays = new_arrays(slots, 0 if is_first else self.num_waves, is_dynamic=is_first)
         first = {name: empty(nodes) for name, nodes in sweep.carried.items()}
         if given is not None:
-            first[self.graph.entry] = list(given)
+            nodes = sweep.carried[self.graph.entry]
+            first[self.graph.entry] = with_open_tokens(nodes, given)
 
         def iterate(wave: tf.Tensor, carry: Carry, listed: list[tf.TensorArray]) -> tuple:
             frames = {name: self._frame(sweep.stage, name, wave, carry) for name in self.bodies}

@@ -25,6 +25,7 @@ from kerasrec.engine.calls import (
     passed_cotangents,
     present,
     shapes,
+    with_open_tokens,
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
@@ -130,7 +131,8 @@ class StackRun:
         slots = self._slots(range(self.plan.rounds + 1))
         arrays = new_arrays(slots, 0, is_dynamic=True)
         first_arguments = {name: empty(body.parameters) for name, body in self.bodies.items()}
-        first_arguments[self.graph.entry] = list(arguments)
+        entry = self.bodies[self.graph.entry]
+        first_arguments[self.graph.entry] = with_open_tokens(entry.parameters, arguments)
         state = {
             "counter": tf.constant(self.first[self.graph.entry]),
             "wave": tf.constant(0),
@@ -259,11 +261,12 @@ class StackRun:
         exits = {name: present(body.gradient_outputs) for name, body in self.bodies.items()}
         entry = self.bodies[self.graph.entry]
         outputs = {name: empty(nodes) for name, nodes in entrances.items()}
-        outputs[self.graph.entry] = [
+        given = [
             cotangent
             for cotangent, node in zip(cotangents, entry.gradient_parameters, strict=True)
             if node is not None
         ]
+        outputs[self.graph.entry] = with_open_tokens(entrances[self.graph.entry], given)
         state = {
             "outputs": outputs,
             "arguments": {name: empty(nodes) for name, nodes in exits.items()},

@@ -77,7 +77,7 @@ class Recursion:
         @tf.function(input_signature=specs, autograph=False)
         def run(x, children, drop=None):
             trees = node_tables(children)
-            size = tf.size(trees.kinds)
+            size = tf.shape(x)[0] * tf.shape(x)[1]
             inputs = tf.reshape(x, [-1, features])
             visit = visitor(self._cell, inputs, trees, drop, size if return_sequences else None)
             self._visits[key] = visit
@@ -85,7 +85,7 @@ class Recursion:
             sequence = tables.get("output")
             if sequence is not None:
                 shape = tf.concat([tf.shape(x)[:2], [self._cell.state_sizes[0]]], 0)
-                sequence = tf.reshape(sequence[:-1], shape)
+                sequence = tf.reshape(sequence, shape)
             return states, sequence, trees.is_node
 
         return run
@@ -108,10 +108,15 @@ def visitor(
         table_size: rows of the table of all outputs; None if it is not wanted.
     """
 
+    def keep(node: tf.Tensor, states: list[tf.Tensor]) -> list[tf.Tensor]:
+        if table_size is not None:
+            collect("output", states[0], node, table_size)
+        return states
+
     @recursive
     def visit(node):
         def leaf():
-            return cell.call_leaf(tf.gather(inputs, node))
+            return keep(node, cell.call_leaf(tf.gather(inputs, node)))
 
         def inner():
             numbers = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
@@ -122,14 +127,11 @@ def visitor(
                     for state, number in zip(states, numbers, strict=True)
                 ]
             own = tf.gather(inputs, node) if cell.inner_inputs else None
-            return cell.call(own, states)
+            return keep(node, cell.call(own, states))
 
         def missing():
             return [tf.zeros([size], cell.compute_dtype) for size in cell.state_sizes]
 
-        states = switch(tf.gather(trees.kinds, node), [leaf, inner, missing])
-        if table_size is not None:
-            collect("output", states[0], node, table_size)
-        return states
+        return switch(tf.gather(trees.kinds, node), [leaf, inner, missing])
 
     return visit

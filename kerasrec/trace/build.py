@@ -129,12 +129,16 @@ class _Builder:
         elif operation.type.startswith("Assign"):
             self._assign(operation)
         elif operation.outputs and operation.outputs[0].name not in self.values:
-            if operation.type == "Placeholder":
+            if operation.type == "Placeholder" or self._is_inlined(operation):
                 self._shared(operation)
             elif operation.type == "ResourceGather":
                 self._gather(operation)
             else:
                 self._primitive(operation)
+
+    def _is_inlined(self, operation: tf.Operation) -> bool:
+        """Whether TensorFlow made a constant of a small tensor from outside; it has a gradient."""
+        return operation.name in self.captured and operation.outputs[0].dtype.is_floating
 
     def _shared(self, operation: tf.Operation) -> None:
         outer = self.captured[operation.name]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.engine.limits import Limits
+from kerasrec.engine.lower import Program as Lowered
 from kerasrec.engine.lower import shared_tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.interpreter import Interpretation, interpret
 from tests.programs import Program
+
+TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 
 
 @dataclass
@@ -21,151 +26,174 @@ class Run:
     Args:
         outputs: flat, `[tokens, ...]` each.
         tables: collected, by name.
-        gradients: of a fixed weighted sum of all outputs and tables, by `wanted`.
+        gradients: of the float arguments and of what the program closes over, in this order, for
+          the cotangents that `cotangents_of` gives; empty without gradient.
     """
 
     outputs: list[np.ndarray]
-    tables: dict[str, np.ndarray] = field(default_factory=dict)
-    gradients: list[np.ndarray] = field(default_factory=list)
+    tables: dict[str, np.ndarray]
+    gradients: list[np.ndarray]
+
+    def __post_init__(self) -> None:
+        self.outputs = [np.asarray(item) for item in self.outputs]
+        self.tables = {name: np.asarray(self.tables[name]) for name in sorted(self.tables)}
 
 
-def weights(place: int, tensor: tf.Tensor) -> np.ndarray:
-    """Cotangents, different for every output and every element of it."""
-    size = int(np.prod(tensor.shape))
-    return np.cos(np.arange(size) + place).reshape(tensor.shape).astype(tensor.dtype.name)
-
-
-def cotangents(outputs: Sequence[tf.Tensor], place: int = 0) -> list[np.ndarray | None]:
-    return [
-        weights(place + index, tf.convert_to_tensor(item)) if is_float(item) else None
-        for index, item in enumerate(outputs)
+def assert_same(run: Run, expected: Run, num_gradients: int | None = None) -> None:
+    """Values, tables and (the first of) the gradients of two runs are equal, up to rounding."""
+    assert list(run.tables) == list(expected.tables)
+    wanted = expected.gradients[:num_gradients]
+    pairs = [
+        *zip(run.outputs, expected.outputs, strict=True),
+        *zip(run.tables.values(), expected.tables.values(), strict=True),
+        *zip(run.gradients, wanted, strict=True),
     ]
+    for found, true in pairs:
+        tolerance = TOLERANCE.get(found.dtype.name, 0)
+        np.testing.assert_allclose(found, true, rtol=tolerance, atol=tolerance, strict=True)
 
 
-def loss(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The weighted sum; its gradient by each tensor is `weights`."""
-    floats = [(place, item) for place, item in enumerate(tensors) if is_float(item)]
-    return tf.add_n([tf.reduce_sum(item * weights(place, item)) for place, item in floats])
+@functools.cache
+def run_plain(program: Program) -> Run:
+    """One token at a time, in eager Python."""
+    inputs = [tf.constant(item) if is_float(item) else item for item in program.flat_inputs]
+    dtypes = [item.dtype for item in result_of(program)[0]]
+
+    def run():
+        tokens = [
+            tf.nest.pack_sequence_as(program.inputs, [_token(item[row]) for item in inputs])
+            for row in range(program.num_tokens)
+        ]
+        rows = [tf.nest.flatten(program.plain(*token)) for token in tokens]
+        outputs = [
+            tf.stack([tf.cast(item, dtype) for item in column])
+            for column, dtype in zip(zip(*rows, strict=True), dtypes, strict=True)
+        ]
+        if not program.plain_tables:
+            return outputs, {}
+        parts = [program.plain_tables(*token) for token in tokens]
+        return outputs, {name: tf.add_n([part[name] for part in parts]) for name in parts[0]}
+
+    return _with_gradients(program, inputs, run)
+
+
+def run_engine(program: Program) -> Run:
+    """All tokens at once, called eagerly, gradients from a tape."""
+    inputs = [tf.constant(item) for item in program.flat_inputs]
+    return _with_gradients(program, inputs, lambda: result_of(program, inputs))
+
+
+def run_on_stack(program: Program) -> Run:
+    """The same by the machine that runs every program, whether this one needs it or not."""
+    graph = program.function.extended_graph(*program.inputs)
+    lowered = Lowered(graph, Limits(program.name, 100_000, 100_000), is_linear=False)
+
+    @tf.function(autograph=False)
+    def run(*flat):
+        outcome = lowered.run(flat)
+        return tuple(outcome.outputs), outcome.tables
+
+    inputs = [tf.constant(item) for item in program.flat_inputs]
+    return _with_gradients(program, inputs, lambda: run(*inputs))
+
+
+def run_in_function(program: Program, num_tokens: int | None) -> Run:
+    """Inside a tf.function that knows so many tokens, with tf.gradients.
+
+    Tensors that the program closes over are left out: tf.gradients cannot be asked for them.
+    """
+    inputs = [tf.constant(item) for item in program.flat_inputs]
+    variables = [item for item in program.sources if isinstance(item, tf.Variable)]
+    given = cotangents_of(run_plain(program))
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([num_tokens, *item.shape[1:]], item.dtype) for item in inputs
+        ],
+        autograph=False,
+    )
+    def call(*flat):
+        outputs, tables = result_of(program, flat)
+        if not program.has_gradient:
+            return outputs, tables, []
+        wanted = [*filter(is_float, flat), *variables]
+        results = [item for item in [*outputs, *by_name(tables)] if is_float(item)]
+        gradients = tf.gradients(results, wanted, [item for item in given if item is not None])
+        return outputs, tables, _dense(gradients, wanted)
+
+    outputs, tables, gradients = call(*inputs)
+    return Run(outputs, tables, [item.numpy() for item in gradients])
+
+
+def run_interpreter(program: Program) -> tuple[Run, Interpretation]:
+    """One token at a time, by the papers' rules, on the extended graph."""
+    graph = program.function.extended_graph(*program.inputs)
+    if not program.has_gradient:
+        found = interpret(graph, program.flat_inputs)
+        return Run(found.outputs, found.tables, []), found
+    plain = run_plain(program)
+    given = cotangents_of(plain)
+    num_outputs = len(plain.outputs)
+    tables = dict(zip(plain.tables, given[num_outputs:], strict=True))
+    found = interpret(graph, program.flat_inputs, given[:num_outputs], tables)
+    gradients = [
+        np.zeros_like(item) if gradient is None else gradient
+        for gradient, item in zip(found.gradients, program.flat_inputs, strict=True)
+        if is_float(item)
+    ]
+    gradients += _through_shared(graph, found, program.sources)
+    return Run(found.outputs, found.tables, gradients), found
+
+
+def result_of(program: Program, inputs: Sequence | None = None) -> tuple[list, dict]:
+    """Flat outputs and tables of the engine."""
+    flat = program.flat_inputs if inputs is None else inputs
+    result, tables = program.function.with_tables(*tf.nest.pack_sequence_as(program.inputs, flat))
+    return tf.nest.flatten(result), tables
+
+
+def cotangents_of(run: Run) -> list[np.ndarray | None]:
+    """One for each output and table, all elements different; None for integers."""
+    return [
+        np.cos(np.arange(item.size) + place).reshape(item.shape).astype(item.dtype)
+        if is_float(item)
+        else None
+        for place, item in enumerate([*run.outputs, *run.tables.values()])
+    ]
 
 
 def is_float(value) -> bool:
     return tf.as_dtype(value.dtype).is_floating
 
 
-def float_inputs(program: Program, inputs: Sequence) -> list:
-    return [item for item in inputs if is_float(item)]
+def by_name(tables: dict) -> list:
+    return [tables[name] for name in sorted(tables)]
 
 
-def dense(gradients: Sequence, sources: Sequence) -> list[np.ndarray]:
-    """Gradients as arrays, zero where there is none."""
+def _with_gradients(
+    program: Program, inputs: Sequence, run: Callable[[], tuple[Sequence, dict]]
+) -> Run:
+    sources = [*filter(is_float, inputs), *program.sources]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        outputs, tables = run()
+    found = Run(outputs, tables, [])
+    if program.has_gradient:
+        results = [item for item in [*outputs, *by_name(tables)] if is_float(item)]
+        given = [tf.constant(item) for item in cotangents_of(found) if item is not None]
+        gradients = tape.gradient(results, sources, given)
+        found.gradients = [item.numpy() for item in _dense(gradients, sources)]
+    return found
+
+
+def _dense(gradients: Sequence, sources: Sequence) -> list[tf.Tensor]:
+    """Gradients as tensors, zero where there is none."""
     return [
-        np.zeros(source.shape, tf.as_dtype(source.dtype).as_numpy_dtype)
+        tf.zeros(tf.shape(source), source.dtype)
         if gradient is None
-        else tf.convert_to_tensor(gradient).numpy()
+        else tf.convert_to_tensor(gradient)
         for gradient, source in zip(gradients, sources, strict=True)
     ]
-
-
-def run_plain(program: Program) -> Run:
-    """One token at a time, in eager Python."""
-    inputs = [tf.constant(item) if is_float(item) else item for item in program.flat_inputs]
-    sources = [*float_inputs(program, inputs), *program.sources]
-    with tf.GradientTape() as tape:
-        tape.watch(sources)
-        tokens = [
-            tf.nest.pack_sequence_as(program.inputs, [_token(item[row]) for item in inputs])
-            for row in range(program.num_tokens)
-        ]
-        rows = [tf.nest.flatten(program.plain(*token)) for token in tokens]
-        outputs = [tf.stack(column) for column in zip(*rows, strict=True)]
-        tables = {}
-        if program.plain_tables:
-            parts = [program.plain_tables(*token) for token in tokens]
-            tables = {name: tf.add_n([part[name] for part in parts]) for name in parts[0]}
-        total = loss([*outputs, *_by_name(tables)]) if program.has_gradient else None
-    gradients = dense(tape.gradient(total, sources), sources) if program.has_gradient else []
-    return _run(outputs, tables, gradients)
-
-
-def run_engine(program: Program, function: Callable | None = None) -> Run:
-    """All tokens at once, called eagerly, gradients from a tape.
-
-    Args:
-        program: to run.
-        function: what to call in place of `program.function.with_tables`.
-    """
-    inputs = [tf.constant(item) for item in program.flat_inputs]
-    sources = [*float_inputs(program, inputs), *program.sources]
-    function = function or program.function.with_tables
-    with tf.GradientTape() as tape:
-        tape.watch(sources)
-        result, tables = function(*tf.nest.pack_sequence_as(program.inputs, inputs))
-        outputs = tf.nest.flatten(result)
-        total = loss([*outputs, *_by_name(tables)]) if program.has_gradient else None
-    gradients = dense(tape.gradient(total, sources), sources) if program.has_gradient else []
-    return _run(outputs, tables, gradients)
-
-
-def run_in_function(program: Program) -> Run:
-    """Inside a tf.function that knows no number of tokens, gradients from tf.gradients.
-
-    Tensors that the program closes over are left out: tf.gradients cannot be asked for them.
-    """
-    variables = [item for item in program.sources if isinstance(item, tf.Variable)]
-    inputs = [tf.constant(item) for item in program.flat_inputs]
-    num_tokens = program.num_tokens
-
-    @tf.function(
-        input_signature=[tf.TensorSpec([None, *item.shape[1:]], item.dtype) for item in inputs],
-        autograph=False,
-    )
-    def call(*flat):
-        result, tables = program.function.with_tables(
-            *tf.nest.pack_sequence_as(program.inputs, flat)
-        )
-        outputs = tf.nest.flatten(result)
-        if not program.has_gradient:
-            return outputs, tables, []
-        known = [tf.ensure_shape(item, [num_tokens, *item.shape[1:]]) for item in outputs]
-        sized = [tf.ensure_shape(item, [8, *item.shape[1:]]) for item in _by_name(tables)]
-        wanted = [*float_inputs(program, flat), *variables]
-        gradients = tf.gradients(loss([*known, *sized]), wanted)
-        found = [
-            tf.zeros_like(source) if gradient is None else tf.convert_to_tensor(gradient)
-            for gradient, source in zip(gradients, wanted, strict=True)
-        ]
-        return outputs, tables, found
-
-    outputs, tables, gradients = call(*inputs)
-    return _run(outputs, tables, [item.numpy() for item in gradients])
-
-
-def run_interpreter(program: Program) -> tuple[Run, Interpretation]:
-    """One token at a time, by the papers' rules, on the extended graph."""
-    graph = program.function.extended_graph(*program.inputs)
-    inputs = program.flat_inputs
-    if not program.has_gradient:
-        found = interpret(graph, inputs)
-        return _run(found.outputs, found.tables, []), found
-    plain = run_plain(program)
-    tables = dict(zip(sorted(plain.tables), _by_name(plain.tables), strict=True))
-    given = cotangents([*plain.outputs, *tables.values()])
-    found = interpret(
-        graph,
-        inputs,
-        given[: len(plain.outputs)],
-        dict(zip(tables, given[len(plain.outputs) :], strict=True)),
-    )
-    floats = float_inputs(program, inputs)
-    gradients = [
-        gradient for gradient, item in zip(found.gradients, inputs, strict=True) if is_float(item)
-    ]
-    gradients = [
-        np.zeros_like(item) if gradient is None else gradient
-        for gradient, item in zip(gradients, floats, strict=True)
-    ]
-    gradients += _through_shared(graph, found, program.sources)
-    return _run(found.outputs, found.tables, gradients), found
 
 
 def _through_shared(graph: TaggedGraph, found: Interpretation, sources: tuple) -> list[np.ndarray]:
@@ -175,21 +203,9 @@ def _through_shared(graph: TaggedGraph, found: Interpretation, sources: tuple) -
         tape.watch(sources)
         tensors = tf.function(lambda: [shared_tensors(graph)[value] for value in values])()
     given = [tf.constant(found.shared_gradients[value]) for value in values]
-    return dense(tape.gradient(tensors, sources, given), sources)
+    return [item.numpy() for item in _dense(tape.gradient(tensors, sources, given), sources)]
 
 
 def _token(value):
     """A token's value: Python's own for integer scalars, so that plain programs are quick."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _by_name(tables: dict) -> list:
-    return [tables[name] for name in sorted(tables)]
-
-
-def _run(outputs: Sequence, tables: dict, gradients: list) -> Run:
-    return Run(
-        [np.asarray(item) for item in outputs],
-        {name: np.asarray(table) for name, table in tables.items()},
-        gradients,
-    )

@@ -19,10 +19,11 @@ class Functions:
     tanh: Callable
     sigmoid: Callable
     split: Callable
+    concat: Callable
 
 
-NUMPY = Functions(np.tanh, lambda value: 1 / (1 + np.exp(-value)), np.split)
-TENSORFLOW = Functions(tf.tanh, tf.sigmoid, tf.split)
+NUMPY = Functions(np.tanh, lambda value: 1 / (1 + np.exp(-value)), np.split, np.concatenate)
+TENSORFLOW = Functions(tf.tanh, tf.sigmoid, tf.split, tf.concat)
 
 
 def tree_rnn(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
@@ -46,32 +47,29 @@ def tree_rnn(functions: Functions, units: int, weights: Sequence[Any]) -> Callab
 
 
 def tree_lstm(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
-    """Tai et al. 2015, section 3.2, equations 9 to 14, for every inner node and leaf.
+    """Tai et al. 2015, section 3.2, equations 9 to 14.
 
     Columns of the kernel and of the bias are i, o, u, f; those of the recurrent kernel i, o, u,
-    f_1, .., f_arity. A kernel without f is one that no inner node reads.
+    f_1, .., f_arity. A kernel without f is one that only leaves read.
     """
     kernel, recurrent_kernel, bias = weights
     arity = recurrent_kernel.shape[0] // units
     recurrent_kernels = [
         recurrent_kernel[start : start + units] for start in range(0, arity * units, units)
     ]
-    bias = functions.split(bias, 4, 0)
-    kernel_gates = kernel.shape[1] // units
+    # Once for each child, as the recurrent kernel has it.
+    forget = kernel[:, 3 * units :] if kernel.shape[1] > 3 * units else kernel[:, :units] * 0
+    kernel = functions.concat([kernel[:, : 3 * units]] + [forget] * arity, 1)
+    bias = functions.concat([bias[: 3 * units]] + [bias[3 * units :]] * arity, 0)
 
     def node(x: Any, children: Sequence[Any]) -> list[Any]:
-        i, o, u, f = bias
-        forget = [f] * arity
+        total = bias
         if x is not None:
-            read = functions.split(x @ kernel, kernel_gates, -1)
-            i, o, u = i + read[0], o + read[1], u + read[2]
-            if kernel_gates == 4:
-                forget = [f + read[3]] * arity
+            total = total + x @ kernel
         for child, weight in zip(children, recurrent_kernels, strict=True):
             if child is not None:
-                heard = functions.split(child[0] @ weight, 3 + arity, -1)
-                i, o, u = i + heard[0], o + heard[1], u + heard[2]
-                forget = [gate + part for gate, part in zip(forget, heard[3:], strict=True)]
+                total = total + child[0] @ weight
+        i, o, u, *forget = functions.split(total, 3 + arity, -1)
         memory = functions.sigmoid(i) * functions.tanh(u)
         for child, gate in zip(children, forget, strict=True):
             if child is not None:

@@ -1,0 +1,81 @@
+"""Every program gives, in every way it can be run, what plain Python gives."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.engine.helpers import (
+    assert_same,
+    by_name,
+    cotangents_of,
+    is_float,
+    result_of,
+    run_engine,
+    run_in_function,
+    run_on_stack,
+    run_plain,
+)
+from tests.programs import PROGRAMS
+
+each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+each_smooth_program = pytest.mark.parametrize(
+    "program", [item for item in PROGRAMS if item.is_smooth], ids=lambda program: program.name
+)
+
+
+@each_program
+def test_called_eagerly(program):
+    assert_same(run_engine(program), run_plain(program))
+
+
+@each_program
+def test_called_inside_a_tf_function(program):
+    found = run_in_function(program, program.num_tokens)
+    assert_same(found, run_plain(program), num_gradients=len(found.gradients))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [item for item in PROGRAMS if item.name in ("fib", "call_in_argument", "tree_rnn")],
+    ids=lambda program: program.name,
+)
+def test_called_inside_a_tf_function_for_any_number_of_tokens(program):
+    found = run_in_function(program, num_tokens=None)
+    assert_same(found, run_plain(program), num_gradients=len(found.gradients))
+
+
+@each_program
+def test_run_on_the_stack(program):
+    assert_same(run_on_stack(program), run_plain(program))
+
+
+@each_smooth_program
+def test_finite_differences(program):
+    """Along one direction of all arguments and variables at once."""
+    inputs = [tf.constant(item) for item in program.flat_inputs]
+    places = [place for place, item in enumerate(inputs) if is_float(item)]
+    run = run_engine(program)
+    given = [item for item in cotangents_of(run) if item is not None]
+    random = np.random.default_rng(0)
+    directions = [random.normal(size=item.shape) for item in run.gradients]
+    variables = []
+    for place, source in enumerate(program.sources, start=len(places)):
+        if isinstance(source, tf.Variable):
+            variables.append((source, directions[place]))
+        else:
+            directions[place] *= 0.0  # a tensor stays as it is
+
+    def loss(size: float) -> float:
+        moved = list(inputs)
+        for place, direction in zip(places, directions[: len(places)], strict=True):
+            moved[place] += size * direction
+        for variable, direction in variables:
+            variable.assign_add(size * direction)
+        outputs, tables = result_of(program, moved)
+        for variable, direction in variables:
+            variable.assign_sub(size * direction)
+        results = [item for item in [*outputs, *by_name(tables)] if is_float(item)]
+        return sum(np.sum(item * cotangent) for item, cotangent in zip(results, given, strict=True))
+
+    slope = sum(np.sum(pair[0] * pair[1]) for pair in zip(run.gradients, directions, strict=True))
+    np.testing.assert_allclose((loss(1e-6) - loss(-1e-6)) / 2e-6, slope, rtol=1e-6, atol=1e-9)
