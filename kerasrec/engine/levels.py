@@ -26,7 +26,7 @@ from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Gradients, Outcome, Sums, Tensors
-from kerasrec.engine.store import WaveStore, new_arrays
+from kerasrec.engine.store import WaveStore, new_arrays, scope_of
 from kerasrec.graph.graph import Node, Value
 
 Carry = dict[str, Tensors]
@@ -233,6 +233,7 @@ class LevelRun:
                 [tf.TensorShape(None)] * len(slots),
             ),
             parallel_iterations=1,
+            name=scope_of(part),
         )
         self.store.keep(dict(zip(slots, filled, strict=True)))
         return wave, carry

@@ -184,14 +184,15 @@ class WaveStore:
             nodes = self.plan.nodes.get((body, part), [])
             if not nodes:
                 continue
-            frame = Frame(tf.reduce_sum(self._sizes[body]), self.shared, fetch)
-            frame.run(nodes)
-            for value in self.plan.kept.get((body, part), ()):
-                self._all_tokens[value] = frame.get(value)
-                self._waves[value] = self._split(body, value, frame.get(value))
-            for node in nodes:
-                if node.op in ("COLLECT", "ACCUMULATE"):
-                    sums.take(node, frame)
+            with tf.name_scope(scope_of(part)):
+                frame = Frame(tf.reduce_sum(self._sizes[body]), self.shared, fetch)
+                frame.run(nodes)
+                for value in self.plan.kept.get((body, part), ()):
+                    self._all_tokens[value] = frame.get(value)
+                    self._waves[value] = self._split(body, value, frame.get(value))
+                for node in nodes:
+                    if node.op in ("COLLECT", "ACCUMULATE"):
+                        sums.take(node, frame)
 
     def _split(self, body: str, value: Value, tensor: tf.Tensor) -> tf.TensorArray:
         """What a bulk computed for the tokens of all waves, wave by wave."""
@@ -203,6 +204,11 @@ class WaveStore:
             spec.dtype, size=tf.size(sizes), element_shape=spec.shape, clear_after_read=False
         )
         return array.split(tensor, sizes)
+
+
+def scope_of(part: Part) -> str:
+    """The name scope of a part's ops, by which profiles show them."""
+    return str(part).replace(" ", "_")
 
 
 def new_arrays(

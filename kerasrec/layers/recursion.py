@@ -76,7 +76,8 @@ class Recursion:
 
         @tf.function(input_signature=specs, autograph=False)
         def run(x, children, drop=None):
-            trees = node_tables(children)
+            with tf.name_scope("check_trees"):
+                trees = node_tables(children)
             size = tf.shape(x)[0] * tf.shape(x)[1]
             inputs = tf.reshape(x, [-1, features])
             visit = visitor(self._cell, inputs, trees, drop, size if return_sequences else None)

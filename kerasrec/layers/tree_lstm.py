@@ -85,7 +85,8 @@ class TreeLSTMCell(KernelCell):
     def call_leaf(self, inputs: Any) -> list[Any]:
         """A leaf; see `RecursiveCell.call_leaf`."""
         units = self.units
-        total = ops.matmul(inputs, self.kernel[:, : 3 * units])
+        kernel = self.kernel[:, : 3 * units] if self.inner_inputs else self.kernel
+        total = ops.matmul(inputs, kernel)
         if self.bias is not None:
             total = total + self.bias[: 3 * units]
         out_in, update = tf.split(total, [2 * units, units], -1)

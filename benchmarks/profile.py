@@ -1,0 +1,97 @@
+"""Where a training step of the TreeLSTM goes: time by part of the engine, beside the dense limit.
+
+    python -m benchmarks.profile
+
+TensorFlow's profiler times the ops that it counts as expensive; the engine names them after the
+part of its plan that they belong to (kerasrec/engine/plan.py). What is left of the step is the
+executor's work on cheap ops.
+"""
+
+import argparse
+import collections
+import glob
+import re
+import tempfile
+import time
+
+import tensorflow as tf
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+from benchmarks.model import initial_values
+from benchmarks.peers import PEERS
+from benchmarks.trees import NUM_WORDS, make_batches, random_trees, read_trees
+from benchmarks.tree_lstm import NUM_FEATURES, NUM_TREES
+
+PARTS = {
+    "check_trees": "tree tables and their checks",
+    "stage_0_loop": "down: children of every wave",
+    "stage_0_bulk": "leaves, all at once",
+    "stage_1_loop": "up: inner nodes, wave by wave",
+    "stage_1_bulk": "outputs of all nodes",
+    "stage_2_bulk": "their cotangents",
+    "stage_3_loop": "down: cotangents of states",
+    "stage_3_bulk": "gradients of leaves and weights",
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--batch", type=int, default=25)
+    parser.add_argument("--units", type=int, default=150)
+    parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
+    arguments = parser.parse_args()
+    trees = read_trees(arguments.data, NUM_TREES) if arguments.data else random_trees(NUM_TREES)
+    num_words = max(NUM_WORDS, *(1 + int(tree.tokens.max()) for tree in trees))
+    values = initial_values(num_words, NUM_FEATURES, arguments.units)
+    batches = make_batches(trees, arguments.batch)
+    for name in ("kerasrec", "dense limit"):
+        report(name, PEERS[name](values), batches)
+
+
+def report(name, peer, batches):
+    """Prints milliseconds a batch by part and op."""
+    inputs = [peer.inputs(batch) for batch in batches]
+    for _ in range(2):
+        run(peer, inputs)
+    seconds = run(peer, inputs)
+    with tempfile.TemporaryDirectory() as folder:
+        tf.profiler.experimental.start(folder)
+        run(peer, inputs)
+        tf.profiler.experimental.stop()
+        times = collections.Counter()
+        for op, duration in ops(folder):
+            part = re.search("|".join(PARTS), op)
+            kind = op.rsplit(":", 1)[1]
+            product = "products" if "MatMul" in kind else "other ops"
+            times[(PARTS[part[0]] if part else "outside the tree layer", product)] += duration
+    print(f"\n{name}: {1e3 * seconds / len(inputs):.2f} ms a batch\n")
+    print("| part | ops | ms a batch |\n| --- | --- | ---: |")
+    for (part, product), duration in times.most_common():
+        print(f"| {part} | {product} | {duration / len(inputs):.2f} |")
+    rest = 1e3 * seconds - sum(times.values())
+    print(f"| executor and cheap ops | | {max(rest, 0) / len(inputs):.2f} |")
+
+
+def run(peer, inputs):
+    start = time.perf_counter()
+    for batch_inputs in inputs:
+        peer.train(*batch_inputs)
+    return time.perf_counter() - start
+
+
+def ops(folder):
+    """(name, milliseconds) of each op that the profiler has timed."""
+    (path,) = glob.glob(f"{folder}/plugins/profile/*/*.xplane.pb")
+    space = xplane_pb2.XSpace()
+    with open(path, "rb") as file:
+        space.ParseFromString(file.read())
+    for plane in space.planes:
+        for line in plane.lines:
+            for event in line.events:
+                name = plane.event_metadata[event.metadata_id].name
+                if re.search(r"/.*:\w+$", name):
+                    yield name, event.duration_ps / 1e9
+
+
+if __name__ == "__main__":
+    main()

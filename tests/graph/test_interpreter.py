@@ -1,0 +1,134 @@
+"""The interpreter gives every program its meaning, and fires what the papers say it fires."""
+
+import numpy as np
+import pytest
+
+from kerasrec.graph.interpreter import interpret
+from tests import programs
+from tests.engine.helpers import assert_same, cotangents_of, run_interpreter, run_plain
+from tests.programs import PROGRAMS
+
+SHALLOW = [item for item in PROGRAMS if not item.is_deep]
+BY_NAME = {item.name: item for item in PROGRAMS}
+
+each_program = pytest.mark.parametrize("program", SHALLOW, ids=lambda program: program.name)
+each_with_gradient = pytest.mark.parametrize(
+    "program",
+    [item for item in SHALLOW if item.has_gradient],
+    ids=lambda program: program.name,
+)
+
+
+def forward_counts(graph, interpretation):
+    """How often each forward node fired, in the order of the graph's bodies."""
+    return [interpretation.fired[node] for body in graph.bodies.values() for node in body.nodes]
+
+
+@each_program
+def test_values_of_the_tagged_graph(program):
+    found = interpret(program.function.tagged_graph(*program.inputs), program.flat_inputs)
+    expected = run_plain(program)
+    for output, true in zip(found.outputs, expected.outputs, strict=True):
+        np.testing.assert_allclose(output, true, rtol=1e-5, strict=True)
+    assert sorted(found.tables) == list(expected.tables)
+
+
+@each_with_gradient
+def test_gradient_of_the_extended_graph(program):
+    run, found = run_interpreter(program)
+    assert_same(run, run_plain(program))
+    assert found.fired_under_tag == 1
+
+
+@each_with_gradient
+def test_gradient_computes_nothing_twice(program):
+    """Forward nodes fire as often with the gradient as without."""
+    extended = program.function.extended_graph(*program.inputs)
+    partial = interpret(extended, program.flat_inputs)
+    _, full = run_interpreter(program)
+    assert forward_counts(extended, full) == forward_counts(extended, partial)
+
+
+@each_with_gradient
+def test_partial_call_gives_the_values(program):
+    """Without cotangents, the extended graph does what the tagged graph does, and no more."""
+    tagged = program.function.tagged_graph(*program.inputs)
+    extended = program.function.extended_graph(*program.inputs)
+    one = interpret(tagged, program.flat_inputs)
+    two = interpret(extended, program.flat_inputs)
+    for output, other in zip(one.outputs, two.outputs, strict=True):
+        np.testing.assert_array_equal(output, other)
+    assert forward_counts(tagged, one) == forward_counts(extended, two)
+    assert two.gradients == []
+    # Where an argument's gradient is zero in a branch, that needs no cotangent.
+    assert not any(np.any(item) for item in two.shared_gradients.values())
+
+
+@pytest.mark.parametrize("name", ["fib", "ackermann", "takeuchi", "mccarthy_91", "factorial"])
+def test_as_many_tokens_as_calls(name, monkeypatch):
+    """Each call sends one token through the body: counted in plain Python."""
+    program = BY_NAME[name]
+    calls = []
+    plain = program.plain
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return plain(*arguments)
+
+    monkeypatch.setattr(programs, plain.__name__, counted)
+    for token in zip(*program.inputs, strict=True):
+        counted(*token)
+
+    graph = program.function.tagged_graph(*program.inputs)
+    found = interpret(graph, program.flat_inputs)
+    (body,) = graph.bodies.values()
+    assert all(found.fired[node] == len(calls) for node in [*body.parameters, *body.outputs])
+    for place in range(len(body.parameters)):
+        entered = [found.fired[site.calls[place]] for site in graph.call_sites.values()]
+        assert sum(entered) == len(calls)
+    for site in graph.call_sites.values():
+        assert {found.fired[node] for node in (*site.calls, *site.returns)} == {
+            found.fired[site.calls[0]]
+        }
+    assert found.fired_under_tag == 1
+
+
+def test_tokens_by_what_they_do():
+    graph = programs.factorial.tagged_graph(0)
+    fired = interpret(graph, [np.array([4], np.int32)]).fired_by_title()
+    assert fired["CALL_0"] == fired["RETURN_0"] == fired["Mul"] == 3
+    assert fired["CALL_1"] == fired["RETURN_1"] == 1
+    assert fired["Less"] == 4
+
+
+def test_dead_tokens_go_round_a_call_and_not_into_it():
+    graph = programs.fib.tagged_graph(0)
+    found = interpret(graph, [np.array([1], np.int32)])
+    (body,) = graph.bodies.values()
+    for label in (0, 1):
+        site = graph.call_sites[label]
+        for node in (*site.calls, *site.returns):
+            assert (found.fired[node], found.dead[node]) == (0, 1)
+    assert (found.fired[body.parameters[0]], found.dead[body.parameters[0]]) == (1, 0)
+
+
+def test_dead_tokens_cross_a_conditional_inside_a_dead_branch():
+    graph = programs.ackermann.tagged_graph(0, 0)
+    found = interpret(graph, [np.array([0], np.int32), np.array([5], np.int32)])
+    assert found.outputs[0] == [6]
+    inner = [
+        node
+        for node in graph.bodies["ackermann"].nodes
+        if node.op == "MERGE" and node.region is not None
+    ]
+    assert [found.dead[node] for node in inner] == [1]
+    assert all(found.dead[site.calls[0]] == 1 for site in graph.call_sites.values() if site.caller)
+
+
+def test_an_argument_without_gradient_gets_none():
+    program = BY_NAME["power"]
+    given = cotangents_of(run_plain(program))
+    extended = program.function.extended_graph(*program.inputs)
+    found = interpret(extended, program.flat_inputs, given)
+    assert found.gradients[0].shape == (program.num_tokens,)
+    assert found.gradients[1] is None
