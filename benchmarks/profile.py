@@ -19,8 +19,8 @@ from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from benchmarks.model import initial_values
 from benchmarks.peers import PEERS
-from benchmarks.trees import NUM_WORDS, make_batches, random_trees, read_trees
 from benchmarks.tree_lstm import NUM_FEATURES, NUM_TREES
+from benchmarks.trees import NUM_WORDS, make_batches, random_trees, read_trees
 
 PARTS = {
     "check_trees": "tree tables and their checks",

@@ -260,7 +260,8 @@ def main(argv: list[str] | None = None) -> dict:
 
     # 3. What the layer is made of: its recursive function as one static tagged dataflow graph.
     # The graph is the same for every tree; trees differ in the tags of the tokens in it.
-    print(model.get_layer("tree_lstm").tagged_graph())
+    print("The layer's recursive function, compiled once for all trees:\n")
+    print(model.get_layer("tree_lstm").tagged_graph(), end="\n\n")
 
     # 4. Training and evaluation, by Keras.
     history = train(model, treebank, options)

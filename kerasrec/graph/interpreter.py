@@ -141,8 +141,10 @@ class _Run:
             tensors = [tf.constant(table_cotangents[table])] if table in table_cotangents else []
         elif node.op == "SHARED":
             tensors = [read_shared(node)]
-        else:
+        elif all(value in self.shared for value in node.inputs):
             tensors = self._compute(node, [self.shared[value] for value in node.inputs])
+        else:
+            tensors = []
         self.shared.update(zip(node.outputs, tensors, strict=False))
 
     def token(self, arguments: list, cotangents: list) -> tuple[list, list]:
@@ -188,7 +190,7 @@ class _Run:
             slots = self.waiting[(node, tag)]
             slots[place] = data
             inputs = [
-                self.shared[value] if value.is_shared else slots.get(index)
+                self.shared.get(value) if value.is_shared else slots.get(index)
                 for index, value in enumerate(node.inputs)
             ]
             if all(item is not None for item in inputs):

@@ -186,7 +186,8 @@ class _Builder:
         if not all(value.is_shared for value in inputs):
             raise TraceError(
                 f"{self.name} assigns to a variable what depends on its tokens, at {source}. "
-                "Tokens have no order in which they could do so; return the value or use kerasrec.collect."
+                "Tokens have no order in which they could do so; return the value or use "
+                "kerasrec.collect."
             )
         node = Node(operation.type, inputs, [], None, source, {"operation": operation})
         self.effects.append(self.writer.add(node))

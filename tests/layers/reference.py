@@ -29,6 +29,7 @@ TENSORFLOW = Functions(tf.tanh, tf.sigmoid, tf.split, tf.concat)
 def tree_rnn(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
     """Socher et al. 2013, section 4.1: h = tanh([h_1, .., h_arity] U + x W + b)."""
     kernel, recurrent_kernel, bias = weights
+    bias = bias[None]
     recurrent_kernels = [
         recurrent_kernel[start : start + units]
         for start in range(0, recurrent_kernel.shape[0], units)
@@ -60,7 +61,7 @@ def tree_lstm(functions: Functions, units: int, weights: Sequence[Any]) -> Calla
     # Once for each child, as the recurrent kernel has it.
     forget = kernel[:, 3 * units :] if kernel.shape[1] > 3 * units else kernel[:, :units] * 0
     kernel = functions.concat([kernel[:, : 3 * units]] + [forget] * arity, 1)
-    bias = functions.concat([bias[: 3 * units]] + [bias[3 * units :]] * arity, 0)
+    bias = functions.concat([bias[: 3 * units]] + [bias[3 * units :]] * arity, 0)[None]
 
     def node(x: Any, children: Sequence[Any]) -> list[Any]:
         total = bias

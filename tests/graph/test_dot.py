@@ -1,0 +1,64 @@
+"""DOT output is what Graphviz can read."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests import golden_programs
+from tests.programs import tree_rnn
+
+GRAPHS = {
+    "functions": lambda: golden_programs.main.function_graphs(4, 7),
+    "tagged": lambda: golden_programs.is_even.tagged_graph(3),
+    "extended": lambda: golden_programs.exp.extended_graph(2.0, 3),
+    "tree": lambda: tree_rnn.extended_graph(0),
+}
+
+each_graph = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
+
+QUOTED = r'"(?:[^"\\]|\\.)*"'
+NODE = re.compile(rf"(n\d+) \[label={QUOTED} shape=\w+[^\]]*\];")
+EDGE = re.compile(rf"(n\d+) -> (n\d+) \[(?:label={QUOTED}|style=dashed)\];")
+CLUSTER = re.compile(rf"subgraph {QUOTED} {{ label={QUOTED};")
+
+
+@each_graph
+def test_every_line_is_a_node_an_edge_or_a_cluster(graph):
+    head, *lines, tail = graph().to_dot().strip().splitlines()
+    assert (head, tail) == ("digraph program {", "}")
+    depth, declared, used = 0, [], set()
+    for line in map(str.strip, lines):
+        if CLUSTER.fullmatch(line):
+            depth += 1
+        elif line == "}":
+            depth -= 1
+        elif match := NODE.fullmatch(line):
+            declared.append(match[1])
+        else:
+            match = EDGE.fullmatch(line)
+            assert match, line
+            used |= {match[1], match[2]}
+        assert depth in (0, 1)
+    assert depth == 0
+    assert len(declared) == len(set(declared))
+    assert used <= set(declared)
+
+
+def test_as_many_edges_as_inputs_and_control_edges():
+    graph = golden_programs.exp.extended_graph(2.0, 3)
+    text = graph.to_dot()
+    assert text.count("style=dashed") == sum(len(node.control) for node in graph.nodes)
+    assert text.count(" -> ") == sum(len(node.inputs) + len(node.control) for node in graph.nodes)
+    assert text.count("lightgrey") == len(graph.bodies["exp"].gradient_nodes)
+
+
+@each_graph
+def test_graphviz_draws_it(graph):
+    if shutil.which("dot") is None:
+        pytest.skip("Graphviz is not there")
+    drawn = subprocess.run(
+        ["dot", "-Tsvg"], input=graph().to_dot(), capture_output=True, text=True, check=True
+    )
+    assert "<svg" in drawn.stdout
