@@ -24,8 +24,8 @@ from kerasrec.trace.tracer import active_tracer, is_inside_traced_graph
 from kerasrec.transform.extend import extend
 from kerasrec.transform.tag import tag
 
-MAX_DEPTH = 1_000_000
-MAX_WIDTH = 1 << 25
+MAX_DEPTH = 200_000
+MAX_WIDTH = 1 << 23
 
 
 @dataclass
