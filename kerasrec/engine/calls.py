@@ -19,6 +19,14 @@ def present(nodes: Iterable[Node | None]) -> list[Node]:
     return [node for node in nodes if node is not None]
 
 
+def tensors_of_present(
+    nodes: Sequence[Node | None], tensors: Sequence[tf.Tensor | None]
+) -> list[tf.Tensor]:
+    """The tensors whose node is there."""
+    pairs = zip(nodes, tensors, strict=True)
+    return [tensor for node, tensor in pairs if node is not None and tensor is not None]
+
+
 def passed_arguments(body: Body, sites: Sequence[CallSite], frames: Frames) -> Tensors:
     """Arguments of the wave that call sites make together, `[tokens, ...]` each.
 

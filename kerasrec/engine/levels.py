@@ -20,6 +20,7 @@ from kerasrec.engine.calls import (
     passed_cotangents,
     present,
     shapes,
+    tensors_of_present,
     with_open_tokens,
 )
 from kerasrec.engine.frame import Frame
@@ -151,11 +152,7 @@ class LevelRun:
             }
 
         entry = self.bodies[self.graph.entry]
-        given = [
-            cotangent
-            for cotangent, node in zip(cotangents, entry.gradient_parameters, strict=True)
-            if node is not None
-        ]
+        given = tensors_of_present(entry.gradient_parameters, cotangents)
         sweep = _Sweep(
             3, tf.constant(0), 1, lambda wave, _: wave < self.num_waves, carried, enter, leave
         )

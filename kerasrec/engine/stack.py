@@ -25,6 +25,7 @@ from kerasrec.engine.calls import (
     passed_cotangents,
     present,
     shapes,
+    tensors_of_present,
     with_open_tokens,
 )
 from kerasrec.engine.frame import Frame
@@ -261,11 +262,7 @@ class StackRun:
         exits = {name: present(body.gradient_outputs) for name, body in self.bodies.items()}
         entry = self.bodies[self.graph.entry]
         outputs = {name: empty(nodes) for name, nodes in entrances.items()}
-        given = [
-            cotangent
-            for cotangent, node in zip(cotangents, entry.gradient_parameters, strict=True)
-            if node is not None
-        ]
+        given = tensors_of_present(entry.gradient_parameters, cotangents)
         outputs[self.graph.entry] = with_open_tokens(entrances[self.graph.entry], given)
         state = {
             "outputs": outputs,

@@ -1,4 +1,4 @@
-"""Golden prints. After `KERASREC_UPDATE_GOLDEN=1 pytest tests` they are as printed; read the diff."""
+"""Golden prints. `KERASREC_UPDATE_GOLDEN=1 pytest tests` writes them anew; read the diff."""
 
 import os
 from pathlib import Path
