@@ -1,6 +1,6 @@
 """`@kerasrec.recursive`: a Python function that calls itself, as one static graph.
 
-The way of a function through the compiler is `_compile`; kerasrec/README.md follows one.
+The way of a function through the compiler is `_pipeline`; kerasrec/README.md follows one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from kerasrec.engine.lower import Program, lower
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.graph.types import Kind, Type
-from kerasrec.trace.program import Signature, signature_of, trace
+from kerasrec.trace.private import in_stateless_scope
+from kerasrec.trace.program import Signature, check_shapes, signature_of, trace
+from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import active_tracer, is_inside_traced_graph
 from kerasrec.transform.extend import extend
 from kerasrec.transform.tag import tag
@@ -69,6 +71,7 @@ class RecursiveFunction:
         self.max_width = max_width
         self._compiled: dict[tuple, _Compiled] = {}
 
+    @tf.autograph.experimental.do_not_convert
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function: from outside for all tokens, or inside another recursion."""
         tracer = active_tracer()
@@ -76,6 +79,7 @@ class RecursiveFunction:
             return tracer.call(self, self.bind(args, kwargs))
         return self.with_tables(*args, **kwargs)[0]
 
+    @tf.autograph.experimental.do_not_convert
     def with_tables(self, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, tf.Tensor]]:
         """Calls the function from outside and returns what `kerasrec.collect` kept beside it.
 
@@ -89,18 +93,22 @@ class RecursiveFunction:
             outputs = [tensor[0] for tensor in outputs]
         return tf.nest.pack_sequence_as(compiled.returns, list(outputs)), tables
 
+    @tf.autograph.experimental.do_not_convert
     def function_graphs(self, *args: Any, **kwargs: Any) -> FunctionGraphs:
         """The graph of each function, before tagging; prints, and has `.to_dot()`."""
         return self._compile(self._arguments(args, kwargs)[2]).graphs
 
+    @tf.autograph.experimental.do_not_convert
     def tagged_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
         """The static tagged graph of the program; prints, and has `.to_dot()`."""
         return self._compile(self._arguments(args, kwargs)[2]).tagged
 
+    @tf.autograph.experimental.do_not_convert
     def extended_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
         """The tagged graph with its gradient; prints, and has `.to_dot()`."""
         return self._compile(self._arguments(args, kwargs)[2]).extended
 
+    @tf.autograph.experimental.do_not_convert
     def execution_plan(self, *args: Any, **kwargs: Any) -> str:
         """When the engine runs each node: text, a line for each stage."""
         return str(self._compile(self._arguments(args, kwargs)[2]).program.plan)
@@ -117,7 +125,11 @@ class RecursiveFunction:
         try:
             bound = inspect.signature(self.python_function).bind(*args, **kwargs)
         except TypeError as error:
-            raise SignatureError(f"A call of {self.name} does not fit: {error}.") from error
+            source = current_source()
+            raise SignatureError(
+                f"A call of {self.name}{inspect.signature(self.python_function)} does not fit: "
+                f"{error}.{f' At {source.where}.' if source else ''}"
+            ) from error
         bound.apply_defaults()
         if bound.kwargs:
             raise SignatureError(
@@ -132,22 +144,23 @@ class RecursiveFunction:
         return bound.args
 
     def _compile(self, signature: Signature) -> _Compiled:
-        """The pipeline: each stage hands on a value that prints."""
+        """All stages for a signature, kept unless variables stand for other values just now."""
         key = (str(signature.structure), signature.types)
-        if key not in self._compiled:
-            program = trace(self, signature)
-            tagged = tag(program.graphs)
-            extended = extend(tagged)
-            lowered = lower(extended, Limits(self.name, self.max_depth, self.max_width))
-            self._compiled[key] = _Compiled(
-                program.graphs,
-                tagged,
-                extended,
-                lowered,
-                program.returns,
-                _runner(lowered, signature),
-            )
-        return self._compiled[key]
+        if key in self._compiled:
+            return self._compiled[key]
+        compiled = self._pipeline(signature)
+        if not in_stateless_scope():
+            self._compiled[key] = compiled
+        return compiled
+
+    def _pipeline(self, signature: Signature) -> _Compiled:
+        """The way of a function: each stage hands on a value that prints."""
+        traced = trace(self, signature)
+        tagged = tag(traced.graphs)
+        extended = extend(tagged)
+        program = lower(extended, Limits(self.name, self.max_depth, self.max_width))
+        run = _runner(program, signature)
+        return _Compiled(traced.graphs, tagged, extended, program, traced.returns, run)
 
     def _arguments(self, args: tuple, kwargs: dict) -> tuple[list[tf.Tensor], bool, Signature]:
         """Flat tensors with a token axis, whether all came without one, and the signature."""
@@ -168,7 +181,9 @@ class RecursiveFunction:
         is_scalar = all(tensor.shape.rank == 0 for tensor in tensors)
         tensors = self._same_tokens(tensors)
         types = [Type.of(tensor, Kind.TOKEN) for tensor in tensors]
-        return tensors, is_scalar, signature_of(self, bound, types)
+        signature = signature_of(self, bound, types)
+        check_shapes(self.name, signature.names, types)
+        return tensors, is_scalar, signature
 
     def _tensor(self, value: Any) -> tf.Tensor:
         try:
@@ -192,6 +207,13 @@ class RecursiveFunction:
                 "argument 0-d."
             )
         count = tf.shape(with_axis[0])[0]
+        for tensor in with_axis[1:] if not sizes or None in {t.shape[0] for t in with_axis} else ():
+            tf.debugging.assert_equal(
+                tf.shape(tensor)[0],
+                count,
+                f"Arguments of {self.name} have different numbers of tokens; the first axis of "
+                "every argument is the token axis.",
+            )
         return [tensor if tensor.shape.rank else tf.fill([count], tensor) for tensor in tensors]
 
 

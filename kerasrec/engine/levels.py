@@ -109,7 +109,7 @@ class LevelRun:
 
         def goes_on(wave: tf.Tensor, carry: Carry) -> tf.Tensor:
             waiting = width(carry)
-            return (wave == 0) | ((waiting > 0) & self.limits.allow(wave, waiting))
+            return ((wave == 0) | (waiting > 0)) & self.limits.allow(wave, waiting)
 
         def enter(frames: Frames, carry: Carry) -> None:
             for name, frame in frames.items():

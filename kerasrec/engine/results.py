@@ -51,7 +51,11 @@ class Sums:
         if node.op == "COLLECT":
             name = node.attributes["name"]
             self.rows[name].append((tensors[1], tensors[0]))
-            self.sizes[name] = frame.get(node.attributes["size"])
+            size = frame.get(node.attributes["size"])
+            if name in self.sizes:
+                message = f"kerasrec.collect is given two sizes for the table {name!r}."
+                tf.debugging.assert_equal(size, self.sizes[name], message)
+            self.sizes[name] = size
         elif len(tensors) == 2:
             self.parts[node.attributes["to"]].append(tf.IndexedSlices(*tensors))
         else:

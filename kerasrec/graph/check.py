@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import FunctionGraphs, Node, TaggedGraph
 from kerasrec.graph.types import Kind
@@ -34,16 +36,38 @@ def check_tagged_graph(graph: TaggedGraph) -> None:
         for value in node.inputs:
             if value.node not in nodes:
                 raise GraphError(f"{node.op} reads {value.node.op}, which is not in the graph.")
-    for site in graph.call_sites.values():
+    for label, site in graph.call_sites.items():
         body = graph.bodies[site.callee]
-        for call, parameter in zip(site.calls, body.parameters, strict=True):
-            if call.output() not in parameter.inputs:
-                raise GraphError(f"CALL_{site.label} does not reach its MERGE.")
-        for back, output in zip(site.returns, body.outputs, strict=True):
-            if back.inputs != [output.output()]:
-                raise GraphError(f"RETURN_{site.label} does not read an output of {body.name}.")
-            if not set(site.calls) & set(back.control):
-                raise GraphError(f"RETURN_{site.label} has no control edge from CALL.")
+        ends = (*site.calls, *site.returns, *site.gradient_calls, *site.gradient_returns)
+        labels = {node.attributes["label"] for node in ends if node is not None}
+        if labels != {label} or site.label != label:
+            raise GraphError(f"The call site {label} of {body.name} has nodes of another label.")
+        _check_call(label, site.calls, body.parameters, site.returns, body.outputs)
+        if site.gradient_calls:
+            _check_call(
+                label,
+                site.gradient_calls,
+                body.gradient_parameters,
+                site.gradient_returns,
+                body.gradient_outputs,
+            )
+
+
+def _check_call(
+    label: int,
+    calls: Sequence[Node | None],
+    parameters: Sequence[Node | None],
+    returns: Sequence[Node | None],
+    outputs: Sequence[Node | None],
+) -> None:
+    for call, parameter in zip(calls, parameters, strict=True):
+        if call and (parameter is None or call.output() not in parameter.inputs):
+            raise GraphError(f"CALL_{label} does not reach its MERGE.")
+    for back, output in zip(returns, outputs, strict=True):
+        if back and (output is None or back.inputs != [output.output()]):
+            raise GraphError(f"RETURN_{label} does not read an output of its function.")
+        if back and not set(calls) & set(back.control):
+            raise GraphError(f"RETURN_{label} has no control edge from CALL.")
 
 
 def _check_node(name: str, node: Node) -> None:

@@ -40,10 +40,12 @@ class GraphWriter:
         key = (value, region)
         if key not in self._switched:
             outer = self.into(value, region.parent)
-            if value.type.kind is Kind.WAVE:
-                self._switched[key] = self._again(outer, region)
+            if outer != value:
+                self._switched[key] = self.into(outer, region)
+            elif value.type.kind is Kind.WAVE:
+                self._switched[key] = self._again(value, region)
             else:
-                self._switched[key] = self._switch(outer, region)
+                self._switched[key] = self._switch(value, region)
         return self._switched[key]
 
     def _switch(self, value: Value, region: Region) -> Value:
@@ -81,7 +83,7 @@ class GraphWriter:
             [value, trigger],
             [Type(shared.dtype, shared.shape)],
             region,
-            value.node.source,
+            value.node.source or trigger.node.source,
         )
         return self.add(node).output()
 

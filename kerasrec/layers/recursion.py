@@ -11,6 +11,7 @@ from kerasrec.layers.trees import node_tables
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import switch
+from kerasrec.trace.private import in_stateless_scope
 
 
 class Recursion:
@@ -22,8 +23,7 @@ class Recursion:
 
     def __init__(self, cell: RecursiveCell):
         self._cell = cell
-        self._runs: dict[tuple, Any] = {}
-        self._visits: dict[tuple, RecursiveFunction] = {}
+        self._runs: dict[tuple, tuple[Any, list[RecursiveFunction]]] = {}
 
     def __call__(
         self,
@@ -43,30 +43,39 @@ class Recursion:
             return_sequences: whether the outputs of all nodes are wanted.
         """
         key = (x.dtype, x.shape[-1], drop is not None, training, return_sequences)
+        given = (x, children) if drop is None else (x, children, drop)
+        if in_stateless_scope():
+            return self._new_run(key)[0](*given)
         if key not in self._runs:
             self._runs[key] = self._new_run(key)
-        given = (x, children) if drop is None else (x, children, drop)
-        return self._runs[key](*given)
+        return self._runs[key][0](*given)
 
     @property
     def num_traces(self) -> int:
         """How many times it has been traced."""
-        return sum(run.experimental_get_tracing_count() for run in self._runs.values())
+        return sum(run.experimental_get_tracing_count() for run, _ in self._runs.values())
 
-    def function(self, dtype: str, return_sequences: bool) -> RecursiveFunction:
-        """The recursive function as inference uses it, traced now if it was not yet."""
-        features = self._cell.kernel.shape[0] if hasattr(self._cell, "kernel") else None
-        for key, visit in self._visits.items():
-            if key[4] == return_sequences:
-                return visit
+    def function(self, dtype: str, features: int, return_sequences: bool) -> RecursiveFunction:
+        """The recursive function as inference uses it, traced now if it was not yet.
+
+        Args:
+            dtype: of the inputs.
+            features: of the inputs.
+            return_sequences: whether the outputs of all nodes are wanted.
+        """
         key = (tf.as_dtype(dtype), features, False, False, return_sequences)
-        self._runs[key] = self._new_run(key)
-        self._runs[key].get_concrete_function()
-        return self._visits[key]
+        if key not in self._runs:
+            self._runs[key] = self._new_run(key)
+        run, visits = self._runs[key]
+        if not visits:
+            run.get_concrete_function()
+        return visits[0]
 
-    def _new_run(self, key: tuple) -> Any:
+    def _new_run(self, key: tuple) -> tuple[Any, list[RecursiveFunction]]:
+        """A `tf.function` for one use, and a list that gets its recursive function when traced."""
         dtype, features, has_drop, _, return_sequences = key
         arity = self._cell.arity
+        visits: list[RecursiveFunction] = []
         specs = [
             tf.TensorSpec([None, None, features], dtype, "x"),
             tf.TensorSpec([None, None, arity], tf.int32, "children"),
@@ -81,7 +90,7 @@ class Recursion:
             size = tf.shape(x)[0] * tf.shape(x)[1]
             inputs = tf.reshape(x, [-1, features])
             visit = visitor(self._cell, inputs, trees, drop, size if return_sequences else None)
-            self._visits[key] = visit
+            visits.append(visit)
             states, tables = visit.with_tables(trees.roots)
             sequence = tables.get("output")
             if sequence is not None:
@@ -89,7 +98,7 @@ class Recursion:
                 sequence = tf.reshape(sequence, shape)
             return states, sequence, trees.is_node
 
-        return run
+        return run, visits
 
 
 def visitor(

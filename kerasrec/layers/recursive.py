@@ -11,6 +11,7 @@ import tensorflow as tf
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.recursion import Recursion
+from kerasrec.trace.private import in_symbolic_scope
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -73,6 +74,7 @@ class Recursive(keras.layers.Layer):
                 f"`children` of {self.name} must be [batch, nodes, arity] with arity "
                 f"{self.cell.arity} as the cell has it, received shape {tuple(children_shape)}."
             )
+        self._num_features = x_shape[-1]
         if not self.cell.built:
             self.cell.build((None, x_shape[-1]))
             self.cell.built = True
@@ -85,6 +87,8 @@ class Recursive(keras.layers.Layer):
                 f"`children` of {self.name} must be integers, received dtype {children.dtype}. "
                 "Give the Keras Input dtype='int32'."
             )
+        if in_symbolic_scope():
+            return self._zeros(x)
         training = bool(training)
         drop = None
         if training and self.cell.dropout:
@@ -98,6 +102,15 @@ class Recursive(keras.layers.Layer):
         outputs = states[0] if sequence is None else sequence
         if sequence is not None:
             outputs._keras_mask = is_node
+        return [outputs, *states] if self.return_state else outputs
+
+    def _zeros(self, x: Any) -> Any:
+        """Outputs of the right shapes, for Keras to learn them without compiling."""
+        batch, nodes = tf.shape(x)[0], tf.shape(x)[1]
+        sizes = self.cell.state_sizes
+        dims = [batch, nodes, sizes[0]] if self.return_sequences else [batch, sizes[0]]
+        outputs = tf.zeros(dims, self.compute_dtype)
+        states = [tf.zeros([batch, units], self.compute_dtype) for units in sizes]
         return [outputs, *states] if self.return_state else outputs
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
@@ -144,7 +157,9 @@ class Recursive(keras.layers.Layer):
             raise ValueError(
                 f"{self.name} has no graph before its weights exist. Call it, or build the model."
             )
-        return self._recursion.function(self.compute_dtype, self.return_sequences)
+        return self._recursion.function(
+            self.compute_dtype, self._num_features, self.return_sequences
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments, as Keras saves them."""

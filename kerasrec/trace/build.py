@@ -162,7 +162,8 @@ class _Builder:
         )
         self.values[operation.outputs[0].name] = self.writer.add(node).output()
 
-    def _primitive(self, operation: tf.Operation) -> None:
+    def _primitive(self, operation: tf.Operation, user: tf.Operation | None = None) -> None:
+        """A node for an op that stands in the user's program, or in place of one that does."""
         types = [self.tracer.type(output) for output in operation.outputs]
         is_shared = types[0].kind is Kind.SHARED
         region = None if is_shared else self._region(operation)
@@ -172,7 +173,7 @@ class _Builder:
             inputs,
             types,
             region,
-            source_of(operation.traceback or ()) or self.source,
+            source_of((user or operation).traceback or ()) or self.source,
             {"operation": operation},
         )
         self.writer.add(node)
@@ -203,7 +204,7 @@ class _Builder:
             gathered = tf.gather(read, indices, batch_dims=operation.get_attr("batch_dims"))
         for added in graph.get_operations()[start:]:
             self._index[added.name] = self._index[operation.name]
-            self._operation(added)
+            self._primitive(added, operation)
         self.values[operation.outputs[0].name] = self.values[gathered.name]
 
     def _call(self, record: CallRecord) -> None:

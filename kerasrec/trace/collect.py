@@ -8,9 +8,10 @@ import tensorflow as tf
 
 from kerasrec.errors import TraceError
 from kerasrec.trace.source import current_source
-from kerasrec.trace.tracer import CollectRecord, active_tracer
+from kerasrec.trace.tracer import CollectRecord, tracer_for
 
 
+@tf.autograph.experimental.do_not_convert
 def collect(name: str, value: Any, index: Any, size: Any) -> None:
     """Keeps a value of this call in a table of the whole run.
 
@@ -26,9 +27,7 @@ def collect(name: str, value: Any, index: Any, size: Any) -> None:
     Raises:
         TraceError: outside a recursive function, or `index` is not one int32 a token.
     """
-    tracer = active_tracer()
-    if tracer is None:
-        raise TraceError("kerasrec.collect was called outside a recursive function.")
+    tracer = tracer_for("kerasrec.collect")
     source = current_source()
     place = f" at {source.where}" if source else ""
     rows = tracer.tensor(index, None, "`index` of kerasrec.collect")

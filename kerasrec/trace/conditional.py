@@ -15,10 +15,11 @@ from kerasrec.trace.tracer import (
     ConditionalRecord,
     ReturnTypeUnknownError,
     Tracer,
-    active_tracer,
+    tracer_for,
 )
 
 
+@tf.autograph.experimental.do_not_convert
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
     """Chooses between two branches, for each token by itself.
 
@@ -38,11 +39,12 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> 
         TraceError: outside a recursive function, or `pred` is not one bool a token.
         SignatureError: the branches return different structures, dtypes or shapes.
     """
-    tracer = _tracer("kerasrec.cond")
+    tracer = tracer_for("kerasrec.cond")
     predicate = _predicate(tracer, pred, "kerasrec.cond", "pred", tf.bool)
     return _conditional(tracer, predicate, {"true_fn": true_fn, "false_fn": false_fn})
 
 
+@tf.autograph.experimental.do_not_convert
 def switch(index: Any, branches: Sequence[Callable[[], Any]]) -> Any:
     """Chooses between many branches, for each token by itself.
 
@@ -58,22 +60,12 @@ def switch(index: Any, branches: Sequence[Callable[[], Any]]) -> Any:
         TraceError: outside a recursive function, or `index` is not one int32 a token.
         SignatureError: the branches return different structures, dtypes or shapes.
     """
-    tracer = _tracer("kerasrec.switch")
+    tracer = tracer_for("kerasrec.switch")
     if not branches:
         raise TraceError("kerasrec.switch needs at least one branch; it got none.")
     predicate = _predicate(tracer, index, "kerasrec.switch", "index", tf.int32)
     named = {f"branches[{place}]": branch for place, branch in enumerate(branches)}
     return _conditional(tracer, predicate, named)
-
-
-def _tracer(name: str) -> Tracer:
-    tracer = active_tracer()
-    if tracer is None:
-        raise TraceError(
-            f"{name} was called outside a recursive function. Use it in the body of a function "
-            "decorated with @kerasrec.recursive; elsewhere use Python's `if` or tf.cond."
-        )
-    return tracer
 
 
 def _predicate(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.DType) -> tf.Tensor:

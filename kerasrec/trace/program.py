@@ -72,6 +72,17 @@ def signature_of(function: Traceable, args: tuple, types: Sequence[Type]) -> Sig
     return Signature(structure, tuple(types), tuple(names))
 
 
+def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> None:
+    """Raises SignatureError for tokens of an open shape: rows of different calls stand together."""
+    for name, item in zip(names, types, strict=True):
+        if not item.is_static:
+            raise SignatureError(
+                f"{name} of {function} has an open shape, {item} a token. Only the token axis may "
+                "be open, because values of many calls share one tensor: set the shape with "
+                "tf.ensure_shape, or pad to one shape."
+            )
+
+
 @dataclass
 class TracedProgram:
     """Graphs of a program and the structure of what it returns."""
@@ -203,6 +214,7 @@ class _Tracing:
                 tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)
             ]
             types = [tracer.token_type(item, what) for item in outputs]
+            check_shapes(state.name, [f"Output {place}" for place in range(len(types))], types)
             return tf.nest.map_structure(lambda _: 0, result), outputs, types
 
         state.is_running = True
@@ -254,7 +266,9 @@ class _Tracing:
         what = f"an argument of {name}"
         tensors = [tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)]
         types = [tracer.token_type(tensor, what) for tensor in tensors]
-        state = self.state_of(function, signature_of(function, args, types))
+        signature = signature_of(function, args, types)
+        check_shapes(name, signature.names, types)
+        state = self.state_of(function, signature)
         self.learn_return_type(state)
         for place, wanted in enumerate(state.signature.types):
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
@@ -267,8 +281,8 @@ def _user_error(state: _State, error: TypeError | ValueError) -> KerasrecError:
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
     if isinstance(error, TypeError):
         return SignatureError(
-            f"{state.name} cannot be traced; {source.where}: {error} If dtypes are mixed, use "
-            "tf.cast, and write 1.0 and not 1 for a float."
+            f"{state.name} cannot be traced; {source.where}: {str(error).rstrip('.')}. If dtypes "
+            "are mixed, use tf.cast, and write 1.0 and not 1 for a float."
         )
     return TraceError(f"{state.name} cannot be traced; {source.where}: {error}")
 

@@ -18,14 +18,11 @@ import tensorflow as tf
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import Source
 from kerasrec.graph.types import Kind, Type
+from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.source import current_source
 
 _active = threading.local()
 _traced_graphs: weakref.WeakSet = weakref.WeakSet()
-
-
-# Their leading axis has an open size that is not the number of tokens.
-_COUNTING_OPS = frozenset({"BroadcastGradientArgs", "Where", "Unique", "UniqueV2"})
 
 
 class ReturnTypeUnknownError(Exception):
@@ -96,9 +93,8 @@ class Tracer:
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
         self._resolve_call = resolve_call
-        self._token_ops = {tensor.op.name for tensor in parameters}
-        self._kinds: dict[str, Kind] = {}
-        self._num_seen = 0
+        self._kinds = KindFinder(graph)
+        self._kinds.add_tokens(self.parameters)
 
     def num_ops(self) -> int:
         """How many ops the graph has by now."""
@@ -106,20 +102,7 @@ class Tracer:
 
     def kind(self, tensor: tf.Tensor) -> Kind:
         """Whether a tensor of the graph is one value a token, shared, or neither."""
-        operations = self.graph.get_operations()
-        for operation in operations[self._num_seen :]:
-            if operation.name in self._token_ops:
-                continue
-            depends = any(self._of(source) is not Kind.SHARED for source in operation.inputs)
-            for output in operation.outputs:
-                self._kinds[output.name] = kind_of_dependent(output) if depends else Kind.SHARED
-        self._num_seen = len(operations)
-        return self._of(tensor)
-
-    def _of(self, tensor: tf.Tensor) -> Kind:
-        if tensor.op.name in self._token_ops:
-            return Kind.TOKEN
-        return self._kinds[tensor.name]
+        return self._kinds.kind(tensor)
 
     def type(self, tensor: tf.Tensor) -> Type:
         """Type of a tensor of the graph."""
@@ -165,7 +148,7 @@ class Tracer:
     def placeholders(self, types: Sequence[Type]) -> list[tf.Tensor]:
         """Placeholders, one value a token, for what TensorFlow has no op for."""
         results = [tf.compat.v1.placeholder(item.dtype, item.tensor_shape()) for item in types]
-        self._token_ops.update(tensor.op.name for tensor in results)
+        self._kinds.add_tokens(results)
         return results
 
     def call(self, function: Any, arguments: tuple) -> Any:
@@ -175,13 +158,6 @@ class Tracer:
         results = self.placeholders(types)
         self.calls.append(CallRecord(callee, tensors, results, source))
         return tf.nest.pack_sequence_as(structure, results)
-
-
-def kind_of_dependent(tensor: tf.Tensor) -> Kind:
-    """Kind of a tensor that depends on tokens: its leading axis is theirs if its size is open."""
-    shape = tensor.shape
-    is_token = shape.rank is None or (shape.rank >= 1 and shape[0] is None)
-    return Kind.TOKEN if is_token and tensor.op.type not in _COUNTING_OPS else Kind.WAVE
 
 
 def _at(source: Source | None) -> str:
@@ -203,6 +179,23 @@ def is_inside_traced_graph() -> bool:
             return True
         graph = getattr(graph, "outer_graph", None)
     return False
+
+
+def tracer_for(name: str) -> Tracer:
+    """The active tracer, for something that only a recursive function may use."""
+    tracer = active_tracer()
+    if tracer is None and is_inside_traced_graph():
+        raise TraceError(
+            f"{name} was called in the body of tf.cond, tf.while_loop, tf.map_fn or a tf.function, "
+            "inside a recursive function. Call it in the body of the recursive function itself."
+            + _at(current_source())
+        )
+    if tracer is None:
+        raise TraceError(
+            f"{name} was called outside a recursive function. Use it in the body of a function "
+            "decorated with @kerasrec.recursive." + _at(current_source())
+        )
+    return tracer
 
 
 def active_tracer() -> Tracer | None:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from kerasrec.graph.graph import Body, Node, Region, Source, Traced, Value
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
-from kerasrec.trace.tracer import kind_of_dependent
+from kerasrec.trace.kinds import kind_of_dependent
 from kerasrec.transform.simplify import simpler
 
 Sparse = tuple[Value, Value]

@@ -8,6 +8,7 @@ program, the call from outside last (as in Vasilakopoulos 2024, figure 4.6).
 
 from __future__ import annotations
 
+from kerasrec.errors import SignatureError
 from kerasrec.graph.check import check_tagged_graph
 from kerasrec.graph.graph import (
     Body,
@@ -32,8 +33,23 @@ def tag(graphs: FunctionGraphs) -> TaggedGraph:
         tagging.connect(function)
     tagging.call_from_outside(graphs.entry)
     graph = TaggedGraph(tagging.bodies, graphs.entry, tagging.call_sites, tagging.shared)
+    _check_tables(graph)
     check_tagged_graph(graph)
     return graph
+
+
+def _check_tables(graph: TaggedGraph) -> None:
+    """All values collected under one name go into one table."""
+    first: dict[str, Node] = {}
+    for node in graph.collects:
+        name = node.attributes["name"]
+        other = first.setdefault(name, node)
+        types = (other.inputs[0].type, node.inputs[0].type)
+        if types[0] != types[1]:
+            raise SignatureError(
+                f"kerasrec.collect keeps two types in the table {name!r}: {types[0]} at "
+                f"{other.source}, {types[1]} at {node.source}. Give them tables of their own."
+            )
 
 
 class _Tagging:

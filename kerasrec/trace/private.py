@@ -1,0 +1,13 @@
+"""The one place that asks Keras what it tells nobody in public.
+
+Keras works out the shapes of subclassed models by calling them inside scopes in which variables
+stand for other values than their own: their initializers' output, or the caller's tensors. What is
+traced there must not be kept, and there is no public way to know that one is inside.
+"""
+
+from __future__ import annotations
+
+from keras.src.backend import in_stateless_scope
+from keras.src.backend.common.symbolic_scope import in_symbolic_scope
+
+__all__ = ["in_stateless_scope", "in_symbolic_scope"]

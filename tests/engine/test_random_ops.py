@@ -1,0 +1,52 @@
+"""Random ops fire once: the gradient reads what they gave, and every call draws anew."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec import cond, recursive
+
+
+@recursive
+def levels(x, n):
+    return cond(n < 1, lambda: x, lambda: tf.nn.dropout(levels(x, n - 1), 0.3))
+
+
+@recursive
+def stack(x, n):
+    return cond(n < 1, lambda: tf.nn.dropout(x, 0.3), lambda: stack(stack(x, n - 1), n - 1))
+
+
+each_engine = pytest.mark.parametrize("function", [levels, stack])
+
+
+@each_engine
+def test_gradient_has_the_mask_of_the_value(function):
+    x = tf.fill([100], 2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x, 2)
+    # y is linear in x, so its slope says which elements were kept.
+    np.testing.assert_allclose(tape.gradient(y, x) * x, y, rtol=1e-6)
+    kept = np.mean(y != 0.0)
+    num_draws = 2 if function is levels else 4
+    assert abs(kept - 0.7**num_draws) < 0.2
+
+
+@each_engine
+def test_each_run_draws_anew(function):
+    x = tf.ones([100])
+    assert np.any(function(x, 2) != function(x, 2))
+
+
+def test_each_call_draws_anew():
+    @recursive
+    def draws(x, n):
+        return cond(
+            n < 1,
+            lambda: x[:, tf.newaxis] * [0.0, 0.0],
+            lambda: tf.stack([tf.random.uniform(tf.shape(x)), draws(x, n - 1)[:, 0]], axis=1),
+        )
+
+    two = draws(tf.ones([50]), 2).numpy()
+    assert len(np.unique(two)) == 100

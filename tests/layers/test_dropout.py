@@ -1,0 +1,152 @@
+"""Dropout of inputs and of children's states."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.layers import TreeLSTM, TreeRNN
+from tests.layers import reference
+from tests.layers.helpers import (
+    EQUATIONS,
+    built,
+    each_layer,
+    features,
+    is_node,
+    random_children,
+)
+
+RATES = {"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 5}
+
+
+def trained(layer, x, children):
+    return keras.ops.convert_to_numpy(layer(x, children, training=True))
+
+
+def factors(children, **rates):
+    """What dropout multiplies inputs and first states with, read off linear layers.
+
+    Returns:
+        For inputs `[trees, nodes, 3]`; and for states on the way to the parent, the same.
+    """
+
+    def linear(x, bias, slot):
+        """h = x + bias at leaves, the one child in `slot` + x + bias elsewhere."""
+        layer = TreeRNN(3, arity=2, inner_inputs=True, activation="linear", **rates)
+        layer.return_sequences = True
+        layer.build((None, None, 3), children.shape)
+        recurrent_kernel = np.zeros((6, 3))
+        if slot is not None:
+            recurrent_kernel[3 * slot : 3 * slot + 3] = np.eye(3)
+        layer.set_weights([np.eye(3), recurrent_kernel, np.full(3, bias)])
+        return trained(layer, x, children)
+
+    inputs = linear(np.ones((*children.shape[:2], 3)), 0.0, None)
+    states = np.full_like(inputs, np.nan)
+    for slot in range(2):
+        found = linear(np.zeros((*children.shape[:2], 3)), 1.0, slot)
+        for tree, node in np.argwhere(children[:, :, slot] >= 0):
+            child = children[tree, node, slot]
+            states[tree, child] = (found[tree, node] - 1) / found[tree, child]
+    return inputs, states
+
+
+@each_layer
+def test_values_and_gradients_equal_eager_recursion_with_the_same_factors(layer_class):
+    children = random_children(6, 9, 2, seed=3)
+    x = features(children, 3)
+    by_input, by_state = factors(children, **RATES)
+    kept = {0.0, pytest.approx(1 / 0.7)}, {0.0, pytest.approx(1 / 0.6)}
+    assert all(factor in kept[0] for factor in np.unique(by_input[is_node(children)]))
+    assert 0 < np.mean(by_state == 0) < 1
+
+    layer = built(
+        layer_class, children, 3, inner_inputs=True, return_sequences=True, dtype="float32", **RATES
+    )
+    weights = tf.constant(np.random.default_rng(0).normal(size=x.shape), "float32")
+    sources = [tf.constant(x, "float32"), *(tf.constant(item) for item in layer.get_weights())]
+    with tf.GradientTape() as tape:
+        tape.watch(sources[0])
+        found = layer(sources[0], children, training=True)
+        loss = tf.reduce_sum(weights * found)
+    gradients = tape.gradient(loss, [sources[0], *layer.trainable_variables])
+
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        node = EQUATIONS[layer_class](reference.TENSORFLOW, 3, sources[1:])
+        loss = 0.0
+        for row, tree in enumerate(children):
+            inputs = tf.unstack((sources[0] * by_input)[row][:, None])
+
+            def dropped(child, states, row=row):
+                return [states[0] * by_state[row, child], *states[1:]]
+
+            for number, states in reference.recursion(node, inputs, tree, True, dropped).items():
+                np.testing.assert_allclose(found[row, number], states[0][0], atol=1e-5)
+                loss += tf.reduce_sum(weights[row, number] * states[0])
+    for one, two in zip(gradients, tape.gradient(loss, sources), strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(one), two, atol=2e-5)
+
+
+@each_layer
+@pytest.mark.parametrize("name", ["dropout", "recurrent_dropout"])
+def test_only_in_training_and_by_seed(layer_class, name):
+    children = random_children(6, 9, 2, seed=3)
+    x = features(children)
+    options = {name: 0.5, "seed": 5}
+    plain, layer, twin = (
+        built(layer_class, children, return_sequences=True, **more)
+        for more in ({}, options, options)
+    )
+    np.testing.assert_allclose(layer(x, children), plain(x, children), atol=1e-6)
+    first = trained(layer, x, children)
+    assert np.abs(first - plain(x, children)).max() > 0.1
+    second = trained(layer, x, children)
+    assert np.abs(first - second).max() > 0.1
+    np.testing.assert_allclose(trained(twin, x, children), first, atol=1e-6)
+    again = layer_class.from_config(layer.get_config())
+    again.build(x.shape, children.shape)
+    again.set_weights(layer.get_weights())
+    np.testing.assert_allclose(trained(again, x, children), first, atol=1e-6)
+    assert layer.num_traces == 2
+
+
+def test_share_and_scale():
+    """A number is kept with the chance it should be, and its expectation stays."""
+    children = random_children(64, 31, 2, sizes=[31] * 64)
+    for factor, rate in zip(factors(children, **RATES), (0.3, 0.4), strict=True):
+        factor = factor[~np.isnan(factor)]
+        assert factor.size > 5000
+        assert np.mean(factor == 0) == pytest.approx(rate, abs=0.025)
+        assert factor.mean() == pytest.approx(1, abs=0.04)
+        np.testing.assert_allclose(factor[factor != 0], 1 / (1 - rate), rtol=1e-4)
+
+
+@each_layer
+def test_fit_with_dropout(layer_class):
+    children = random_children(8, 5, 2)
+    x = features(children)
+    inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
+    layer = layer_class(8, dropout=0.2, recurrent_dropout=0.2, seed=1)
+    model = keras.Model(inputs, keras.layers.Dense(1)(layer(*inputs)))
+    model.compile(keras.optimizers.Adam(0.02), "mse")
+    labels = x.sum(axis=(1, 2))[:, None]
+    history = model.fit((x, children), labels, epochs=30, batch_size=8, verbose=0).history["loss"]
+    assert history[-1] < history[0]
+    once, twice = (model((x, children), training=True) for _ in range(2))
+    assert np.abs(once - twice).max() > 1e-4
+    predictions = model.predict((x, children), verbose=0)
+    np.testing.assert_allclose(predictions, model((x, children)), atol=1e-5)
+    assert layer.num_traces == 2
+
+
+def test_second_state_is_not_dropped():
+    """Of a chain of two, with all of h dropped, c still arrives."""
+    children = np.array([[[1, -1], [-1, -1]]], np.int32)
+    layer = built(TreeLSTM, children, recurrent_dropout=0.999999, return_state=True)
+    x = features(children)
+    _, _, dropped = layer(x, children, training=True)
+    kernel, recurrent_kernel, bias = layer.get_weights()
+    layer.set_weights([kernel, 0 * recurrent_kernel, bias])
+    _, _, without = layer(x, children)
+    np.testing.assert_allclose(dropped, without, atol=1e-6)

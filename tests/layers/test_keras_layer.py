@@ -1,0 +1,257 @@
+"""Manners of a Keras layer: configuration, weights, losses, symbolic building, tracing."""
+
+import io
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.layers import Recursive, TreeLSTM, TreeLSTMCell, TreeRNN, TreeRNNCell
+from tests.layers.helpers import built, each_layer, expected, features, random_children
+from tests.layers.own_cell import GatedCell
+
+OPTIONS = {
+    "arity": 3,
+    "inner_inputs": True,
+    "dropout": 0.1,
+    "recurrent_dropout": 0.2,
+    "seed": 7,
+    "activation": "relu",
+    "kernel_initializer": "he_normal",
+    "recurrent_initializer": keras.initializers.Orthogonal(seed=1),
+    "bias_initializer": keras.initializers.Constant(0.5),
+    "kernel_regularizer": keras.regularizers.L2(0.1),
+    "recurrent_regularizer": "l1",
+    "bias_regularizer": keras.regularizers.L1L2(0.1, 0.2),
+    "kernel_constraint": "max_norm",
+    "recurrent_constraint": keras.constraints.NonNeg(),
+    "bias_constraint": keras.constraints.MaxNorm(1.0),
+    "return_sequences": True,
+    "return_state": True,
+    "name": "trees",
+    "dtype": "mixed_bfloat16",
+    "trainable": False,
+}
+CELLS = {TreeRNN: TreeRNNCell, TreeLSTM: TreeLSTMCell}
+
+
+@each_layer
+def test_configuration_round_trip(layer_class):
+    options = dict(OPTIONS)
+    if layer_class is TreeLSTM:
+        options |= {"recurrent_activation": "hard_sigmoid", "unit_forget_bias": False}
+    layer = layer_class(5, **options)
+    config = layer.get_config()
+    for name in options:
+        assert name in config
+    for again in (
+        layer_class.from_config(config),
+        keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer)),
+    ):
+        assert type(again) is layer_class
+        assert again.get_config() == config
+        assert again.cell.kernel_regularizer.l2 == pytest.approx(0.1)
+        assert again.compute_dtype == again.cell.compute_dtype == "bfloat16"
+        assert again.variable_dtype == again.cell.variable_dtype == "float32"
+        assert not again.trainable
+
+
+@pytest.mark.parametrize("cell", [TreeRNNCell(5, arity=1), TreeLSTMCell(4), GatedCell(3, arity=3)])
+def test_configuration_of_a_given_cell(cell):
+    config = Recursive(cell, return_state=True).get_config()
+    again = Recursive.from_config(config)
+    assert type(again.cell) is type(cell)
+    assert again.cell.get_config() == cell.get_config()
+    assert again.get_config() == config
+
+
+@each_layer
+def test_weights(layer_class):
+    layer = built(layer_class, random_children(2, 3, 2), name="trees")
+    assert [weight.name for weight in layer.weights] == ["kernel", "recurrent_kernel", "bias"]
+    assert len({weight.path for weight in layer.weights}) == 3
+    assert all(weight.path.startswith("trees/") for weight in layer.weights)
+    assert len(layer.trainable_variables) == 3
+    layer.trainable = False
+    assert layer.trainable_variables == []
+
+
+@each_layer
+def test_losses_of_regularizers(layer_class):
+    children = random_children(2, 3, 2)
+    layer = built(
+        layer_class,
+        children,
+        kernel_regularizer=keras.regularizers.L2(0.1),
+        recurrent_regularizer=keras.regularizers.L1(0.2),
+        bias_regularizer=keras.regularizers.L2(0.3),
+    )
+    layer(features(children), children)
+    kernel, recurrent_kernel, bias = layer.get_weights()
+    wanted = [
+        0.1 * (kernel**2).sum(),
+        0.2 * np.abs(recurrent_kernel).sum(),
+        0.3 * (bias**2).sum(),
+    ]
+    np.testing.assert_allclose([float(loss) for loss in layer.losses], wanted, rtol=1e-5)
+
+
+def model_of(layer):
+    """A functional model of a layer alone, for inputs of 4 features and two children."""
+    inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
+    return keras.Model(inputs, layer(*inputs))
+
+
+@each_layer
+def test_constraints_and_regularizers_in_fit(layer_class):
+    children = random_children(8, 5, 2)
+    layer = layer_class(
+        3,
+        kernel_constraint=keras.constraints.NonNeg(),
+        recurrent_constraint=keras.constraints.MaxNorm(0.1),
+        bias_constraint=keras.constraints.UnitNorm(),
+        kernel_regularizer=keras.regularizers.L2(10.0),
+    )
+    model = model_of(layer)
+    model.compile("sgd", "mse")
+    penalty = float(model.losses[0])
+    history = model.fit(
+        (features(children), children), np.zeros((8, 3)), batch_size=8, verbose=0
+    ).history
+    assert history["loss"][0] > penalty > 0
+    kernel, recurrent_kernel, bias = layer.get_weights()
+    assert (kernel >= 0).all()
+    assert np.linalg.norm(recurrent_kernel, axis=0).max() < 0.1001
+    assert np.linalg.norm(bias) == pytest.approx(1, rel=1e-3)
+
+
+@each_layer
+@pytest.mark.parametrize("return_sequences", [False, True])
+@pytest.mark.parametrize("return_state", [False, True])
+def test_functional_model_is_built_without_an_engine(layer_class, return_sequences, return_state):
+    inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
+    layer = layer_class(
+        3, return_sequences=return_sequences, return_state=return_state, dtype="mixed_float16"
+    )
+    outputs = layer(*inputs)
+    assert layer.num_traces == 0
+    num_states = {TreeRNN: 1, TreeLSTM: 2}[layer_class]
+    first = (None, None, 3) if return_sequences else (None, 3)
+    shapes = [first, *[(None, 3)] * (num_states if return_state else 0)]
+    found = outputs if return_state else [outputs]
+    assert [tensor.shape for tensor in found] == shapes
+    assert all(tensor.dtype == "float16" for tensor in found)
+    computed = layer.compute_output_shape((5, 7, 4), (5, 7, 2))
+    assert (computed[0] if return_state else computed) == ((5, 7, 3) if return_sequences else (5, 3))
+    text = io.StringIO()
+    model = keras.Model(inputs, outputs)
+    model.summary(print_fn=lambda line: text.write(line))
+    assert layer.name[:8] in text.getvalue()
+    assert layer.num_traces == 0
+
+
+@each_layer
+def test_sizes_and_epochs_trace_nothing_new(layer_class):
+    layer = layer_class(3, return_sequences=True)
+    for num_trees, num_nodes in ((2, 3), (5, 7), (1, 1), (2, 3)):
+        children = random_children(num_trees, num_nodes, 2)
+        x = features(children)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(x, children))
+        tape.gradient(loss, layer.trainable_variables)
+        layer(tf.constant(x), tf.constant(children, tf.int64))
+        assert layer.num_traces == 1
+
+    model = model_of(layer)
+    model.compile("sgd", "mse")
+
+    def batches():
+        for num_nodes in (3, 5, 9):
+            children = random_children(4, num_nodes, 2)
+            yield (features(children), children), np.zeros((4, num_nodes, 3))
+
+    signature = (
+        (tf.TensorSpec((None, None, 4)), tf.TensorSpec((None, None, 2), tf.int32)),
+        tf.TensorSpec((None, None, 3)),
+    )
+    data = tf.data.Dataset.from_generator(batches, output_signature=signature)
+    model.fit(data, verbose=0)
+    traces = layer.num_traces
+    assert traces <= 2
+    model.fit(data, epochs=2, verbose=0)
+    assert layer.num_traces == traces
+    model.predict(data, verbose=0)
+    model.evaluate(data, verbose=0)
+    assert layer.num_traces <= 2
+
+
+@each_layer
+def test_graphs_can_be_printed(layer_class):
+    layer = layer_class(3)
+    with pytest.raises(ValueError, match="before its weights exist"):
+        layer.tagged_graph()
+    layer.build((None, None, 4), (None, None, 2))
+    assert "CALLSITE visit" in str(layer.function_graphs())
+    tagged = str(layer.tagged_graph())
+    assert "CALL_0" in tagged and "CALL_1" in tagged and "MERGE" in tagged
+    assert "gradient of visit" in str(layer.extended_graph())
+    assert "digraph" in layer.tagged_graph().to_dot()
+
+
+class Subclassed(keras.Model):
+    """Keras infers its shapes by calling it, with weights that are no variables yet."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.trees = layer
+
+    def call(self, inputs):
+        return self.trees(x=inputs["x"], children=inputs["children"])
+
+
+class SubclassedForTraining(Subclassed):
+    """The same, but Keras tells it whether it is being trained."""
+
+    def call(self, inputs, training=False):
+        return self.trees(inputs["x"], inputs["children"], training=training)
+
+
+@pytest.mark.parametrize("model_class", [Subclassed, SubclassedForTraining])
+@pytest.mark.parametrize("is_called_first", [False, True])
+def test_subclassed_model(model_class, is_called_first):
+    children = random_children(4, 5, 2)
+    inputs = {"x": features(children), "children": children}
+    model = model_class(TreeLSTM(3))
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    if is_called_first:
+        model(inputs)
+    before = model.predict(inputs, verbose=0)
+    model.fit(inputs, np.ones((4, 3)), verbose=0)
+    after = model.predict(inputs, verbose=0)
+    assert np.abs(after - before).max() > 1e-3
+    wanted = expected(model.trees, inputs["x"], children).root_states[0]
+    np.testing.assert_allclose(after, wanted, atol=1e-5)
+
+
+def test_stateless_call():
+    """With weights that are tensors, and not those of the layer."""
+    children = random_children(4, 5, 2)
+    x = features(children)
+    model = model_of(TreeLSTM(3))
+    wanted = model((x, children))
+    for scale in (2.0, 1.0):
+        weights = [scale * variable.value for variable in model.trainable_variables]
+        others = model.non_trainable_variables
+        found, _ = model.stateless_call(weights, others, (x, children))
+        assert np.allclose(found, wanted, atol=1e-6) == (scale == 1)
+
+
+@each_layer
+def test_clone_of_a_model(layer_class):
+    children = random_children(4, 5, 2)
+    model = model_of(layer_class(3))
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    x = features(children)
+    np.testing.assert_allclose(clone((x, children)), model((x, children)), atol=1e-6)

@@ -1,0 +1,84 @@
+"""Mixed precision: half-precision arithmetic on float32 weights."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.layers import Recursive
+from tests.layers.helpers import built, each_layer, features, random_children, treebank_batch
+from tests.layers.own_cell import GatedCell
+
+TOLERANCE = {"mixed_float16": 5e-3, "mixed_bfloat16": 5e-2}
+
+each_policy = pytest.mark.parametrize("policy", list(TOLERANCE))
+
+
+@pytest.fixture
+def global_policy(policy):
+    keras.config.set_dtype_policy(policy)
+    yield policy
+    keras.config.set_dtype_policy("float32")
+
+
+@each_layer
+@each_policy
+def test_values_and_gradients_are_close_to_those_in_float32(layer_class, policy):
+    children = random_children(8, 9, 2, seed=3)
+    x = tf.constant(features(children), "float32")
+    found = []
+    for dtype in ("float32", policy):
+        options = {"inner_inputs": True, "return_sequences": True, "return_state": True}
+        layer = built(layer_class, children, dtype=dtype, **options)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = layer(x, children)
+            loss = tf.reduce_mean(tf.cast(outputs[0], "float32") ** 2)
+        gradients = tape.gradient(loss, [x, *layer.trainable_variables])
+        assert all(output.dtype == layer.compute_dtype for output in outputs)
+        assert all(gradient.dtype == "float32" for gradient in gradients)
+        assert all(weight.dtype == "float32" for weight in layer.weights)
+        found.append([*outputs, *gradients])
+    for full, half in zip(*found, strict=True):
+        full, half = (np.array(tf.cast(item, "float32")) for item in (full, half))
+        assert np.abs(full - half).max() < TOLERANCE[policy] * max(1, np.abs(full).max())
+
+
+@each_layer
+@each_policy
+def test_fit_under_a_global_policy(layer_class, global_policy):
+    tokens, children, labels = treebank_batch(20)
+    inputs = keras.Input((None,), dtype="int32"), keras.Input((None, 2), dtype="int32")
+    layer = layer_class(8, return_sequences=True, dropout=0.1, recurrent_dropout=0.1)
+    hidden = layer(keras.layers.Embedding(500, 6)(inputs[0]), inputs[1])
+    assert hidden.dtype == layer.compute_dtype
+    assert layer.compute_dtype == layer.cell.compute_dtype == global_policy.removeprefix("mixed_")
+    model = keras.Model(inputs, keras.layers.Dense(5, dtype="float32")(hidden))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
+    model.compile(keras.optimizers.Adam(0.05), loss)
+    fitted = model.fit((tokens, children), labels, batch_size=5, epochs=4, verbose=0)
+    assert fitted.history["loss"][-1] < 0.8 * fitted.history["loss"][0]
+    assert all(weight.dtype == "float32" for weight in layer.weights)
+    assert "bf16" in str(layer.tagged_graph()) or "f16" in str(layer.tagged_graph())
+
+
+@each_policy
+def test_cell_with_layers_of_its_own(global_policy):
+    children = random_children(4, 5, 2)
+    layer = Recursive(GatedCell(3))
+    x = tf.constant(features(children), "float32")
+    with tf.GradientTape() as tape:
+        output = layer(x, children)
+        loss = tf.reduce_sum(tf.cast(output, "float32"))
+    assert output.dtype == layer.compute_dtype != "float32"
+    assert all(gradient.dtype == "float32" for gradient in tape.gradient(loss, layer.weights[:6]))
+
+
+@each_layer
+@each_policy
+def test_graph_before_the_first_call(layer_class, policy):
+    layer = layer_class(3, dtype=policy)
+    layer.build((None, None, 4), (None, None, 2))
+    assert "MatMul" in str(layer.tagged_graph())
+    children = random_children(4, 5, 2)
+    assert layer(features(children), children).dtype == layer.compute_dtype

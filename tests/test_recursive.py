@@ -1,0 +1,222 @@
+"""`@kerasrec.recursive` from a user's side."""
+
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from tests.engine.helpers import result_of, run_plain
+from tests.programs import PROGRAMS, fib, power, statistics
+
+BY_NAME = {item.name: item for item in PROGRAMS}
+# One for each engine.
+both_engines = pytest.mark.parametrize(
+    "program", [BY_NAME["power"], BY_NAME["call_in_argument"]], ids=["levels", "stack"]
+)
+
+
+def test_one_token():
+    assert fib(10).shape == ()
+    assert fib(10) == 55
+    assert fib(tf.constant(10)).dtype == tf.int32
+
+
+def test_many_tokens_in_one_run():
+    np.testing.assert_array_equal(fib([6, 7, 8, 7]), [8, 13, 21, 13])
+    np.testing.assert_array_equal(fib(np.array([6], np.int32)), [8])
+
+
+def test_no_token():
+    assert fib(np.zeros([0], np.int32)).shape == (0,)
+
+
+def test_numbers_are_repeated_beside_many_tokens():
+    np.testing.assert_allclose(power([2.0, 3.0], 2), [4.0, 9.0])
+    np.testing.assert_allclose(power(2.0, [1, 2, 3]), [2.0, 4.0, 8.0])
+
+
+def test_numbers_are_repeated_beside_tokens_whose_number_only_the_run_knows():
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)], autograph=False)
+    def call(x):
+        return power(x, 2)
+
+    np.testing.assert_allclose(call([2.0, 3.0, 4.0]), [4.0, 9.0, 16.0])
+
+
+def test_structure_of_what_it_returns():
+    one = statistics(0.5, 2)
+    assert sorted(one) == ["count", "product", "range", "sum"]
+    assert isinstance(one["range"], tuple)
+    assert one["count"] == 2
+    many = statistics([0.5, 0.6], [1, 2])
+    assert many["range"][0].shape == (2,)
+
+
+def test_lists_of_numbers_are_tensors_wherever_they_stand():
+    @kerasrec.recursive
+    def f(pair, n):
+        left, right = pair
+        return kerasrec.cond(n < 1, lambda: left, lambda: f((right, left + right), n - 1))
+
+    np.testing.assert_array_equal(f(([1, 2], [3, 4]), [1, 2]), [3, 6])
+    assert f((1, 3), 2) == 4
+
+
+def test_keywords_and_defaults():
+    @kerasrec.recursive
+    def f(x, n=3):
+        return kerasrec.cond(n < 1, lambda: x, lambda: f(n=n - 1, x=x + 1.0))
+
+    assert f(1.0) == f(1.0, 3) == f(n=3, x=1.0) == 4.0
+    assert f(1.0, n=1) == 2.0
+
+
+def test_options_stand_on_the_decorator():
+    @kerasrec.recursive(max_depth=5)
+    def f(n):
+        """Counts down."""
+        return kerasrec.cond(n < 1, lambda: n, lambda: f(n - 1))
+
+    assert (f.__name__, f.__doc__, f.max_depth) == ("f", "Counts down.", 5)
+    assert f(3) == 0
+    with pytest.raises(tf.errors.InvalidArgumentError, match="max_depth=5"):
+        f(6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64"])
+def test_dtypes_of_floats(dtype):
+    x = tf.cast([1.5, 2.0], dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = power(x, 3)
+    assert y.dtype == dtype
+    np.testing.assert_allclose(tf.cast(y, tf.float64), [3.375, 8.0])
+    np.testing.assert_allclose(tf.cast(tape.gradient(y, x), tf.float64), [6.75, 12.0])
+
+
+def test_variables_are_read_at_each_call():
+    weight = tf.Variable(2.0)
+
+    @kerasrec.recursive
+    def f(x, n):
+        return kerasrec.cond(n < 1, lambda: x, lambda: weight * f(x, n - 1))
+
+    assert f(1.0, 2) == 4.0
+    weight.assign(3.0)
+    assert f(1.0, 2) == 9.0
+
+
+def test_methods_can_be_recursive():
+    class Model(tf.Module):
+        def __init__(self):
+            self.weight = tf.Variable(3.0)
+            self.run = kerasrec.recursive(self._run)
+
+        def _run(self, x, n):
+            return kerasrec.cond(n < 1, lambda: x, lambda: self.weight * self.run(x, n - 1))
+
+    assert Model().run(1.0, 2) == 9.0
+
+
+def test_tables_come_beside_the_result():
+    @kerasrec.recursive
+    def f(n):
+        kerasrec.collect("twice", 2 * n, n, 5)
+        kerasrec.collect("half", tf.cast(n, tf.float32)[:, tf.newaxis] / 2.0, n, 5)
+        return kerasrec.cond(n < 1, lambda: n, lambda: f(n - 1))
+
+    result, tables = f.with_tables([2, 3])
+    np.testing.assert_array_equal(result, [0, 0])
+    assert sorted(tables) == ["half", "twice"]
+    # Both tokens go through 0, 1 and 2: rows of one index are summed, a row of none is zero.
+    np.testing.assert_array_equal(tables["twice"], [0, 4, 8, 6, 0])
+    np.testing.assert_allclose(tables["half"], [[0.0], [1.0], [2.0], [1.5], [0.0]])
+    assert power.with_tables(2.0, 1)[1] == {}
+
+
+def test_graphs_print():
+    assert "CALLSITE fib" in str(fib.function_graphs(3))
+    assert "CALL_0" in str(fib.tagged_graph(3))
+    assert "gradient of power" in str(power.extended_graph(2.0, 3))
+    assert fib.function_graphs([1, 2]).to_dot().startswith("digraph")
+
+
+def test_execution_plan_prints_each_stage():
+    plan = power.execution_plan(2.0, 3)
+    assert "power, stage 0 loop:" in plan
+    assert "CALL_0" in plan
+    assert max(map(len, plan.splitlines())) < 2000
+
+
+@both_engines
+def test_gradient_in_a_graph_of_tensorflow_1(program):
+    """In a Session, by tf.gradients: values, and two gradients of one function."""
+    expected = run_plain(program)
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        x = tf.compat.v1.placeholder(tf.float64, [None])
+        n = tf.compat.v1.placeholder(tf.int32, [None])
+        (y,), _ = result_of(program, [x, n])
+        grad_y = tf.constant(np.cos(np.arange(program.num_tokens)))
+        fetches = [y, *tf.gradients(y, x, grad_y), *tf.gradients(2.0 * y, x, grad_y)]
+        found = session.run(fetches, dict(zip([x, n], program.inputs, strict=True)))
+    np.testing.assert_allclose(found[0], expected.outputs[0], rtol=1e-10)
+    np.testing.assert_allclose(found[1], expected.gradients[0], rtol=1e-10)
+    np.testing.assert_allclose(found[2], 2 * expected.gradients[0], rtol=1e-10)
+
+
+@both_engines
+def test_second_derivative(program):
+    x, n = program.inputs
+    x = tf.constant(x)
+
+    def first(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = program.function(x, n)
+        return tape.gradient(y, x)
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        slope = first(x)
+    curvature = (first(x + 1e-5) - first(x - 1e-5)) / 2e-5
+    np.testing.assert_allclose(tape.gradient(slope, x), curvature, rtol=1e-6, atol=1e-6)
+
+
+@both_engines
+def test_inside_a_dataset(program):
+    def call(*token):
+        (value,), _ = result_of(program, [item[tf.newaxis] for item in token])
+        return value[0]
+
+    found = list(tf.data.Dataset.from_tensor_slices(program.inputs).map(call).as_numpy_iterator())
+    np.testing.assert_allclose(found, run_plain(program).outputs[0], rtol=1e-10)
+
+
+@both_engines
+def test_saved_and_loaded(program, tmp_path):
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float64)], autograph=False)
+        def __call__(self, x):
+            return program.function(x, 2)
+
+    options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(Model(), tmp_path, options=options)
+    x = tf.constant([0.5, 0.2, 0.3, 0.9], tf.float64)
+    found = tf.saved_model.load(tmp_path)(x)
+    np.testing.assert_allclose(found, program.function(x, 2), rtol=1e-12)
+
+
+def test_from_several_threads():
+    @kerasrec.recursive
+    def f(n):
+        return kerasrec.cond(n < 2, lambda: n, lambda: f(n - 1) + f(n - 2))
+
+    found = {}
+    threads = [threading.Thread(target=lambda n=n: found.update({n: int(f(n))})) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {0: 0, 1: 1, 2: 1, 3: 2, 4: 3, 5: 5, 6: 8, 7: 13}

@@ -1,0 +1,522 @@
+"""A user's mistake is answered in the user's words: what, where, and how to mend it."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec import cond, recursive, switch
+
+LINE = r"test_errors\.py:\d+"
+
+
+def answer(error, call, *parts):
+    """The message of the error that a call raises, in which all parts stand."""
+    with pytest.raises(error) as caught:
+        call()
+    text = str(caught.value)
+    for part in parts:
+        assert re.search(part, text), f"{part!r} is not in:\n{text}"
+    return text
+
+
+# What branches return.
+
+
+def test_branches_of_different_dtypes():
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: 1.0, lambda: n)
+
+    answer(
+        kerasrec.SignatureError,
+        lambda: f(3),
+        LINE,
+        r"true_fn returns f32\[\]",
+        r"false_fn returns i32\[\]",
+        "tf.cast",
+    )
+
+
+def test_branches_of_different_shapes():
+    @recursive
+    def f(x):
+        return cond(x[:, 0] < 1, lambda: x, lambda: x[:, :1])
+
+    answer(
+        kerasrec.SignatureError,
+        lambda: f(np.ones([2, 3], np.float32)),
+        LINE,
+        r"true_fn returns f32\[3\]",
+        r"false_fn returns f32\[1\]",
+        "shapes equal",
+    )
+
+
+def test_branches_of_different_structures():
+    @recursive
+    def f(n):
+        return switch(n, [lambda: (n, n), lambda: {"a": n}])
+
+    answer(
+        kerasrec.SignatureError,
+        lambda: f(3),
+        LINE,
+        r"branches\[0\] returns \(i32\[\], i32\[\]\)",
+        r"branches\[1\] returns \{'a': i32\[\]\}",
+        "same nest",
+    )
+
+
+def test_a_branch_that_returns_none():
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: n, lambda: None)
+
+    answer(kerasrec.SignatureError, lambda: f(3), "false_fn", LINE, "None", "Return a value")
+
+
+def test_a_function_that_returns_none():
+    @recursive
+    def f(n):
+        cond(n < 1, lambda: n, lambda: f(n - 1))
+
+    answer(kerasrec.SignatureError, lambda: f(3), "f ", LINE, "None", "`return`")
+
+
+def test_returns_other_than_declared():
+    @recursive(returns=tf.TensorSpec([], tf.float32))
+    def f(n):
+        return cond(n < 1, lambda: n, lambda: n + 1)
+
+    answer(kerasrec.SignatureError, lambda: f(3), "f ", LINE, r"i32\[\]", r"f32\[\]", "returns=")
+
+
+# Calls.
+
+
+def test_an_int_passed_for_a_float():
+    @recursive
+    def f(x, n):
+        return cond(n < 1, lambda: x, lambda: f(n, n - 1))
+
+    answer(
+        kerasrec.SignatureError,
+        lambda: f(3.0, 2),
+        "call of f",
+        LINE,
+        r"f\(x: f32\[\], n: i32\[\]\)",
+        r"x is f32\[\], the call passes i32\[\]",
+        "tf.cast",
+    )
+
+
+def test_a_shape_that_grows():
+    @recursive
+    def f(x):
+        return cond(x[:, 0] < 1, lambda: x[:, 0], lambda: f(tf.concat([x, x], 1)))
+
+    answer(
+        kerasrec.SignatureError,
+        lambda: f(np.ones([2, 3], np.float32)),
+        LINE,
+        r"x is f32\[3\], the call passes f32\[6\]",
+        "pad",
+    )
+
+
+def test_too_many_arguments_in_a_call():
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: n, lambda: f(n - 1, 2))
+
+    answer(kerasrec.SignatureError, lambda: f(3), "call of f", "too many", LINE)
+
+
+def test_too_few_arguments_from_outside():
+    @recursive
+    def f(n, m):
+        return n + m
+
+    answer(kerasrec.SignatureError, lambda: f(3), "call of f", "missing .*'m'")
+
+
+def test_no_arguments():
+    @recursive
+    def f():
+        return tf.constant([1])
+
+    answer(kerasrec.SignatureError, f, "f was called without arguments", "tokens")
+
+
+def test_keyword_only_arguments():
+    @recursive
+    def f(n, *, m=2):
+        return n + m
+
+    answer(kerasrec.SignatureError, lambda: f(3), "f has keyword-only arguments", "m")
+
+
+def test_an_argument_that_is_no_tensor():
+    @recursive
+    def f(n):
+        return n
+
+    answer(kerasrec.SignatureError, lambda: f(None), "f was given None")
+
+
+def test_different_numbers_of_tokens():
+    @recursive
+    def f(n, m):
+        return n + m
+
+    answer(
+        kerasrec.SignatureError, lambda: f([1, 2], [1, 2, 3]), "of f", r"\(2,\), \(3,\)", "equal"
+    )
+
+
+def test_different_numbers_of_tokens_that_only_the_run_knows():
+    @recursive
+    def f(n, m):
+        return n + m
+
+    spec = tf.TensorSpec([None], tf.int32)
+    call = tf.function(lambda n, m: f(n, m), input_signature=[spec, spec], autograph=False)
+    answer(tf.errors.InvalidArgumentError, lambda: call([1, 2], [1, 2, 3]), "of f", "token")
+
+
+def test_an_argument_with_another_open_dim():
+    @recursive
+    def f(x, n):
+        return cond(n < 1, lambda: x, lambda: f(x + 1.0, n - 1))
+
+    spec = tf.TensorSpec([None, None], tf.float32)
+    call = tf.function(lambda x: f(x, 2), input_signature=[spec], autograph=False)
+    answer(kerasrec.SignatureError, lambda: call(np.ones([2, 3], np.float32)), "f", "shape")
+
+
+# Predicates.
+
+
+@pytest.mark.parametrize(
+    ("pred", "parts"),
+    [
+        (lambda x: x < 1, [r"bool of shape \[tokens, 3\]", "tf.reduce_any", LINE]),
+        (lambda x: x[:, 0], [r"float32 of shape \[tokens\]", "compare it", LINE]),
+        (lambda x: True, ["Python value True", "Python's own `if`", LINE]),
+        (lambda x: tf.reduce_any(x > 1), ["computed across tokens", r"shape \(\)", LINE]),
+    ],
+    ids=["not one a token", "float", "Python bool", "across tokens"],
+)
+def test_predicate(pred, parts):
+    @recursive
+    def f(x):
+        return cond(pred(x), lambda: x, lambda: -x)
+
+    answer(
+        kerasrec.TraceError, lambda: f(np.ones([2, 3], np.float32)), "kerasrec.cond", "pred", *parts
+    )
+
+
+def test_index_of_switch_is_int32():
+    @recursive
+    def f(n):
+        return switch(n < 1, [lambda: n, lambda: -n])
+
+    answer(kerasrec.TraceError, lambda: f(1), "kerasrec.switch", "index", "bool", "int32", LINE)
+
+
+def test_switch_without_branches():
+    @recursive
+    def f(n):
+        return switch(n, [])
+
+    answer(kerasrec.TraceError, lambda: f(1), "kerasrec.switch", "at least one branch")
+
+
+# No base case, at trace time.
+
+
+def test_no_base_case():
+    @recursive
+    def f(n):
+        return f(n - 1) + 1
+
+    answer(kerasrec.NoBaseCaseError, lambda: f(3), "f ", LINE, "no base case", "Add a branch")
+
+
+def test_no_base_case_in_any_branch():
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: f(n + 1), lambda: f(n - 1))
+
+    answer(kerasrec.NoBaseCaseError, lambda: f(3), "f ", LINE, "no base case", "Add a branch")
+
+
+def test_no_base_case_in_mutual_recursion():
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: g(n), lambda: g(n - 1))
+
+    @recursive
+    def g(n):
+        return f(n - 1)
+
+    answer(kerasrec.NoBaseCaseError, lambda: f(3), LINE, "no base case", "Add a branch")
+
+
+def test_no_base_case_in_a_callee():
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: n, lambda: g(n - 1))
+
+    @recursive
+    def g(n):
+        return g(n - 1)
+
+    answer(kerasrec.NoBaseCaseError, lambda: f(3), "g ", LINE, "no base case", "Add a branch")
+
+
+# A base case that is never reached, at run time.
+
+
+@pytest.mark.parametrize("num_rounds", [1, 2])
+def test_too_deep(num_rounds):
+    @recursive(max_depth=50)
+    def runs_away(n):
+        def inner():
+            found = runs_away(n - 1)
+            return found if num_rounds == 1 else runs_away(found)
+
+        return cond(n == 0, lambda: n, inner)
+
+    assert runs_away(20 if num_rounds == 1 else 3) == 0
+    answer(
+        tf.errors.InvalidArgumentError,
+        lambda: runs_away(-1),
+        "runs_away",
+        "max_depth=50",
+        "base case",
+    )
+
+
+@pytest.mark.parametrize("num_rounds", [1, 2])
+def test_too_wide(num_rounds):
+    @recursive(max_width=50)
+    def runs_away(n):
+        def inner():
+            found = runs_away(n - 1) + runs_away(n - 1)
+            return found if num_rounds == 1 else runs_away(found)
+
+        return cond(n == 0, lambda: n, inner)
+
+    assert runs_away(3) == 0
+    answer(
+        tf.errors.InvalidArgumentError,
+        lambda: runs_away(-1),
+        "runs_away",
+        "max_width=50",
+        "base case",
+    )
+
+
+# The wrong place.
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("cond", lambda: cond(True, lambda: 1, lambda: 2)),
+        ("switch", lambda: switch(0, [lambda: 1])),
+        ("collect", lambda: kerasrec.collect("states", 1.0, 0, 1)),
+    ],
+    ids=["cond", "switch", "collect"],
+)
+def test_outside_a_recursive_function(name, call):
+    answer(kerasrec.TraceError, call, f"kerasrec.{name} was called outside a recursive function")
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        lambda f, n: tf.while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, f(x - 1)), (0, n))[1],
+        lambda f, n: tf.map_fn(lambda x: f(x - 1), n),
+        lambda f, n: tf.cond(tf.reduce_all(n < 1), lambda: n, lambda: f(n - 1)),
+        lambda f, n: tf.function(lambda x: f(x - 1), autograph=False)(n),
+    ],
+    ids=["while_loop", "map_fn", "cond", "function"],
+)
+def test_a_call_inside_control_flow_of_tensorflow(inside):
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: n, lambda: inside(f, n))
+
+    answer(kerasrec.TraceError, lambda: f(3), "f is called in the body", "kerasrec.cond")
+
+
+def test_a_conditional_inside_control_flow_of_tensorflow():
+    @recursive
+    def f(n):
+        return tf.map_fn(lambda x: cond(x < 1, lambda: x, lambda: -x), n)
+
+    answer(kerasrec.TraceError, lambda: f(3), "kerasrec.cond", "tf.map_fn", LINE)
+
+
+def test_python_if_on_a_tensor():
+    @recursive
+    def f(n):
+        if n < 1:
+            return n
+        return f(n - 1)
+
+    answer(kerasrec.TraceError, lambda: f(3), "f ", LINE, "`if`", r"kerasrec\.cond\(")
+
+
+def test_python_if_on_a_tensor_inside_a_branch():
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: n, lambda: f(n - 1) if n > 2 else n)
+
+    answer(kerasrec.TraceError, lambda: f(3), "f ", LINE, "`if`", r"kerasrec\.cond\(")
+
+
+@pytest.mark.parametrize("used", ["after", "in the other branch"])
+def test_a_tensor_of_one_branch_used_outside_it(used):
+    @recursive
+    def f(n):
+        kept = []
+
+        def first():
+            kept.append(n * 2)
+            return n
+
+        if used == "after":
+            return cond(n < 1, first, lambda: n) + kept[0]
+        return cond(n < 1, first, lambda: kept[0])
+
+    answer(
+        kerasrec.TraceError, lambda: f(3), LINE, "inside one branch", "Return it from the branch"
+    )
+
+
+@pytest.mark.parametrize(
+    "across", [tf.reduce_sum, tf.transpose, lambda x: tf.reduce_max(x, axis=0), tf.size]
+)
+def test_a_value_computed_across_tokens_returned(across):
+    @recursive
+    def f(x):
+        return across(x)
+
+    answer(
+        kerasrec.TraceError,
+        lambda: f(np.ones([2, 3], np.float32)),
+        "What f",
+        LINE,
+        "across tokens",
+        "token axis",
+    )
+
+
+def test_a_value_computed_across_tokens_passed_on():
+    @recursive
+    def f(x, n):
+        return cond(n < 1, lambda: x, lambda: f(tf.reduce_sum(x), n - 1))
+
+    answer(kerasrec.TraceError, lambda: f([1.0, 2.0], 1), "argument of f", LINE, "across tokens")
+
+
+def test_a_tensor_of_another_recursive_function():
+    @recursive
+    def f(n):
+        @recursive
+        def g(m):
+            return m + n
+
+        return cond(n < 1, lambda: n, lambda: g(n - 1))
+
+    answer(kerasrec.TraceError, lambda: f(3), "g ", LINE, "closes over", "Pass it as an argument")
+
+
+# Tables.
+
+
+def test_index_of_a_table_is_int32():
+    @recursive
+    def f(n):
+        kerasrec.collect("states", n, tf.cast(n, tf.float32), 3)
+        return n
+
+    answer(kerasrec.TraceError, lambda: f(1), "kerasrec.collect", "index", "int32", LINE)
+
+
+def test_size_of_a_table_depends_on_no_token():
+    @recursive
+    def f(n):
+        kerasrec.collect("states", n, n, n)
+        return n
+
+    answer(kerasrec.SignatureError, lambda: f(1), "kerasrec.collect", "size", LINE)
+
+
+@pytest.mark.parametrize("other", ["dtype", "size"])
+def test_two_tables_of_one_name(other):
+    @recursive
+    def f(n):
+        kerasrec.collect("states", n, n, 3)
+        if other == "dtype":
+            kerasrec.collect("states", tf.cast(n, tf.float32), n, 3)
+        else:
+            kerasrec.collect("states", n, n, 4)
+        return n
+
+    answer(kerasrec.SignatureError, lambda: f(1), "states", LINE)
+
+
+# Whatever else.
+
+
+def test_an_error_of_tensorflow_names_the_users_line():
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: n, lambda: tf.matmul(n, n))
+
+    answer(kerasrec.TraceError, lambda: f(3), "f ", LINE, "rank 2")
+
+
+def test_an_error_of_the_users_own_passes_through():
+    @recursive
+    def f(n):
+        raise KeyError("mine")
+
+    answer(KeyError, lambda: f(3), "mine")
+    answer(KeyError, lambda: f(3), "mine")
+
+
+def test_errors_keep_their_class_inside_an_autograph_function():
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: 1.0, lambda: n)
+
+    @tf.function
+    def call(n):
+        return f(n)
+
+    answer(kerasrec.SignatureError, lambda: call(tf.constant(3)), "true_fn returns", LINE)
+
+
+def test_a_function_can_be_used_after_an_error():
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: n, lambda: f(n - 1))
+
+    answer(kerasrec.SignatureError, lambda: f(tf.constant("a")))
+    np.testing.assert_array_equal(f([3, 0]), [0, 0])
+
+
+def test_all_errors_are_of_one_family():
+    for name in ("TraceError", "SignatureError", "NoBaseCaseError", "GraphError"):
+        assert issubclass(getattr(kerasrec, name), kerasrec.KerasrecError)
+    assert issubclass(kerasrec.SignatureError, TypeError)
+    assert issubclass(kerasrec.TraceError, ValueError)
