@@ -136,7 +136,12 @@ class RecursiveFunction:
                 f"{self.name} has keyword-only arguments ({', '.join(bound.kwargs)}); give a "
                 "recursive function ordinary ones."
             )
-        if not tf.nest.flatten(bound.args):
+        if bound.args and not tf.nest.flatten(bound.args):
+            raise SignatureError(
+                f"{self.name} was called with nothing but empty lists, which have no dtype. For no "
+                "tokens pass an empty array, such as np.zeros([0], np.int32)."
+            )
+        if not bound.args:
             raise SignatureError(
                 f"{self.name} was called without arguments. A recursive function needs at "
                 "least one: its tokens are the rows of its arguments."
@@ -146,7 +151,7 @@ class RecursiveFunction:
     def _compile(self, signature: Signature) -> _Compiled:
         """All stages for a signature, kept unless variables stand for other values just now."""
         key = (str(signature.structure), signature.types)
-        if key in self._compiled:
+        if key in self._compiled and _is_within_reach(self._compiled[key].tagged):
             return self._compiled[key]
         compiled = self._pipeline(signature)
         if not in_stateless_scope():
@@ -261,8 +266,27 @@ def _array_like(value: Any) -> Any:
     if isinstance(value, list) and all(
         isinstance(item, int | float | np.generic) for item in tf.nest.flatten(value)
     ):
-        return tf.convert_to_tensor(value)
+        return tf.convert_to_tensor(value) if value else value
+    if isinstance(value, dict):
+        return {key: _array_like(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_array_like(item) for item in value)
     return value
+
+
+def _is_within_reach(graph: TaggedGraph) -> bool:
+    """Whether what a program closes over can be read where TensorFlow builds now."""
+    reach = {None}
+    building = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    while building is not None:
+        reach.add(building)
+        building = getattr(building, "outer_graph", None)
+    tensors = [node.attributes.get("tensor") for node in graph.shared if node.op == "SHARED"]
+    return all(
+        tf.is_symbolic_tensor(tensor) is False or tensor.graph in reach
+        for tensor in tensors
+        if tensor is not None
+    )
 
 
 def _runner(program: Program, signature: Signature) -> Any:

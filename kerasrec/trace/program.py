@@ -279,12 +279,12 @@ class _Tracing:
 def _user_error(state: _State, error: TypeError | ValueError) -> KerasrecError:
     """An error that TensorFlow or Keras raised for a line of the function, with that line."""
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
-    if isinstance(error, TypeError):
-        return SignatureError(
-            f"{state.name} cannot be traced; {source.where}: {str(error).rstrip('.')}. If dtypes "
-            "are mixed, use tf.cast, and write 1.0 and not 1 for a float."
-        )
-    return TraceError(f"{state.name} cannot be traced; {source.where}: {error}")
+    message = f"{state.name} cannot be traced; {source.where}: {str(error).rstrip('.')}."
+    if not isinstance(error, TypeError):
+        return TraceError(message)
+    if "type" in str(error):
+        message += " If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float."
+    return SignatureError(message)
 
 
 def _call_does_not_fit(state: _State, signature: Signature) -> SignatureError:
