@@ -150,7 +150,9 @@ class RecursiveFunction:
 
     def _compile(self, signature: Signature) -> _Compiled:
         """All stages for a signature, kept unless variables stand for other values just now."""
-        key = (str(signature.structure), signature.types)
+        replica = tf.distribute.get_replica_context() if tf.distribute.has_strategy() else None
+        number = replica.replica_id_in_sync_group if replica else None
+        key = (str(signature.structure), signature.types, str(number))
         if key in self._compiled and _is_within_reach(self._compiled[key].tagged):
             return self._compiled[key]
         compiled = self._pipeline(signature)

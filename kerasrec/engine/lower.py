@@ -12,6 +12,7 @@ from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan, plan
 from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.engine.stack import StackRun
+from kerasrec.errors import TraceError
 from kerasrec.graph.fire import fire, read_shared
 from kerasrec.graph.graph import Node, TaggedGraph, Value
 
@@ -53,6 +54,10 @@ class Program:
             outputs = (*outcome.outputs, *outcome.tables.values())
 
             def gradient(*cotangents: tf.Tensor) -> list:
+                if self.graph.obstacles:
+                    raise TraceError(self.graph.obstacles[0])
+                if _is_exporting():
+                    return [None] * len(tensors)
                 passed = list(cotangents[: len(outcome.outputs)])
                 tables = dict(zip(names, cotangents[len(outcome.outputs) :], strict=True))
                 found = copy.copy(run).backward(
@@ -80,6 +85,17 @@ class Program:
 def lower(extended: TaggedGraph, limits: Limits) -> Program:
     """A program of stock TensorFlow ops for an extended graph."""
     return Program(extended, limits)
+
+
+def _is_exporting() -> bool:
+    """Whether TensorFlow asks for the gradient in order to save it beside an exported model.
+
+    It traces the registered function of a custom gradient by itself then, apart from the forward
+    run whose waves it would have to read, and could not save these. So an exported model serves;
+    it gives None for gradients.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    return getattr(graph, "name", None) == "internal_grad_fn"
 
 
 def shared_tensors(graph: TaggedGraph) -> dict[Value, tf.Tensor]:

@@ -68,7 +68,19 @@ class Sums:
     def _table(self, name: str, rows: list[tuple[tf.Tensor, tf.Tensor]]) -> tf.Tensor:
         index = tf.concat([index for index, _ in rows], 0)
         values = tf.concat([value for _, value in rows], 0)
-        shape = tf.concat([[self.sizes[name]], tf.shape(values)[1:]], 0)
+        size = self.sizes[name]
+        check = tf.debugging.Assert(
+            tf.reduce_all((index >= 0) & (index < size)),
+            [
+                f"kerasrec.collect: an index is outside the table {name!r}. Smallest and largest "
+                "index, and rows of the table:",
+                tf.reduce_min(index),
+                tf.reduce_max(index),
+                size,
+            ],
+        )
+        with tf.control_dependencies([check]):
+            shape = tf.concat([[size], tf.shape(values)[1:]], 0)
         return tf.scatter_nd(index[:, tf.newaxis], values, shape)
 
     def gradients(

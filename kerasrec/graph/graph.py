@@ -284,6 +284,8 @@ class TaggedGraph:
         entry: name of the function that the outside calls.
         call_sites: by label; the call from outside has the last label.
         shared: nodes with one value for all tokens, computed once, in order.
+        is_extended: whether it has its gradient.
+        obstacles: why it has no gradient after all, in words for the user; empty if it has.
     """
 
     bodies: dict[str, Body]
@@ -291,6 +293,7 @@ class TaggedGraph:
     call_sites: dict[int, CallSite]
     shared: list[Node]
     is_extended: bool = False
+    obstacles: list[str] = field(default_factory=list)
 
     @property
     def root(self) -> CallSite:

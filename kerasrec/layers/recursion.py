@@ -85,6 +85,11 @@ class Recursion:
 
         @tf.function(input_signature=specs, autograph=False)
         def run(x, children, drop=None):
+            tf.debugging.assert_equal(
+                tf.shape(x)[:2],
+                tf.shape(children)[:2],
+                "`x` and `children` must have the same numbers of trees and of nodes in a tree.",
+            )
             with tf.name_scope("check_trees"):
                 trees = node_tables(children)
             size = tf.shape(x)[0] * tf.shape(x)[1]
@@ -119,6 +124,7 @@ def visitor(
     """
 
     def keep(node: tf.Tensor, states: list[tf.Tensor]) -> list[tf.Tensor]:
+        _check_states(cell, states)
         if table_size is not None:
             collect("output", states[0], node, table_size)
         return states
@@ -145,3 +151,15 @@ def visitor(
         return switch(tf.gather(trees.kinds, node), [leaf, inner, missing])
 
     return visit
+
+
+def _check_states(cell: RecursiveCell, states: Any) -> None:
+    """Raises ValueError unless a cell has returned what its `state_size` promises."""
+    is_list = isinstance(states, list | tuple)
+    sizes = [getattr(state, "shape", [None])[-1] for state in states] if is_list else None
+    if sizes != cell.state_sizes:
+        found = f"a list of states with {sizes} units" if is_list else repr(states)
+        raise ValueError(
+            f"{type(cell).__name__} must return a list of states with {cell.state_sizes} units, as "
+            f"its `state_size` says, from `call` and `call_leaf`; it returned {found}."
+        )

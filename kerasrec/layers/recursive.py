@@ -62,6 +62,18 @@ class Recursive(keras.layers.Layer):
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
         self._recursion = Recursion(cell)
 
+    def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
+        """`layer(x, children)` or `layer([x, children])`."""
+        if children is None and isinstance(x, list | tuple) and len(x) == 2:
+            x, children = x
+        if children is None:
+            raise ValueError(
+                f"{self.name} needs two inputs, layer(x, children): features of the tree nodes, "
+                "[batch, nodes, features], and the indices of their children, [batch, nodes, "
+                "arity]. So it has no place in a keras.Sequential; use the functional API."
+            )
+        return super().__call__(x, children, **kwargs)
+
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the cell's weights."""
         if len(x_shape) != 3 or x_shape[-1] is None:
@@ -87,6 +99,7 @@ class Recursive(keras.layers.Layer):
                 f"`children` of {self.name} must be integers, received dtype {children.dtype}. "
                 "Give the Keras Input dtype='int32'."
             )
+        self._check_sizes(x.shape, children.shape)
         if in_symbolic_scope():
             return self._zeros(x)
         training = bool(training)
@@ -103,6 +116,15 @@ class Recursive(keras.layers.Layer):
         if sequence is not None:
             outputs._keras_mask = is_node
         return [outputs, *states] if self.return_state else outputs
+
+    def _check_sizes(self, x_shape: Any, children_shape: Any) -> None:
+        for mine, theirs in zip(x_shape[:2], children_shape[:2], strict=True):
+            if None not in (mine, theirs) and mine != theirs:
+                raise ValueError(
+                    f"`x` and `children` of {self.name} must have the same numbers of trees and of "
+                    f"nodes in a tree, received shapes {tuple(x_shape)} and "
+                    f"{tuple(children_shape)}."
+                )
 
     def _zeros(self, x: Any) -> Any:
         """Outputs of the right shapes, for Keras to learn them without compiling."""
@@ -130,6 +152,7 @@ class Recursive(keras.layers.Layer):
         self, x: Any, children: Any, mask: Any = None, training: bool = False
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
+        self._check_sizes(x.shape, children.shape)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.return_state:
             return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]

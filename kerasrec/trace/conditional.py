@@ -99,6 +99,11 @@ def _conditional(
     record = ConditionalRecord(predicate, [], [], source)
     found: dict[str, tuple[Any, list[Type]]] = {}
     for name, branch in branches.items():
+        if not callable(branch):
+            raise TraceError(
+                f"{name} of the conditional{place} is {branch!r}, not a function. Wrap what it "
+                "computes: `lambda: ...`, so that it runs on the tokens that chose it only."
+            )
         start = tracer.num_ops()
         outputs: list[tf.Tensor] = []
         try:

@@ -20,6 +20,20 @@ from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.primitives import PrimitiveWriter, Sparse
 from kerasrec.transform.wanted import wanted_values
 
+# TensorFlow's gradient of these changes the forward op itself, which is a node by then.
+_REWRITTEN_OPS = frozenset(
+    {
+        "While",
+        "StatelessWhile",
+        "If",
+        "StatelessIf",
+        "Case",
+        "StatelessCase",
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+    }
+)
+
 
 def extend(tagged: TaggedGraph) -> TaggedGraph:
     """The same graph with gradient nodes in every body; the tagged graph stays as it is."""
@@ -115,7 +129,14 @@ class _BodyGradient:
             if total is not None:
                 cotangents[value.index] = total
         inputs = [value for value in node.inputs if value in self.wanted]
-        if cotangents and inputs:
+        if cotangents and inputs and node.op in _REWRITTEN_OPS:
+            self.graph.obstacles.append(
+                f"{self.body.name} has no gradient: {node.op} at {node.source} stands in its body. "
+                "Gradients through tf.while_loop, tf.map_fn, tf.cond and tf.function inside a "
+                "recursive function are not supported; use kerasrec.cond, a recursive function, or "
+                "ops that work on all rows at once."
+            )
+        elif cotangents and inputs:
             found = self.primitives.gradients(node, cotangents, inputs)
             for value, cotangent in found.items():
                 self._add(value, cotangent)

@@ -119,7 +119,7 @@ def test_random_program(base, step):
 
 
 @pytest.mark.slow
-@settings(max_examples=300, **OPTIONS)
+@settings(max_examples=100, **OPTIONS)
 @given(base=BASES, step=STEPS)
 def test_random_program_in_every_way(base, step):
     program = program_of(base, step)

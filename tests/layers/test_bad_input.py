@@ -1,0 +1,158 @@
+"""What a user is told whose trees, inputs or arguments are wrong."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.layers import Recursive, TreeLSTMCell, TreeRNN, TreeRNNCell
+from tests.layers.helpers import built, each_layer, features, random_children
+
+# Wrong second trees of two, of four nodes each, and what the message says.
+TREES = {
+    "child out of range": (
+        [[1, 4], [-1, -1], [-1, -1], [-1, -1]],
+        r"index out of range.*\[\[1 0 1\]\].*index:.*\[4\].*nodes in a tree:.*4",
+    ),
+    "negative child": (
+        [[1, 2], [-1, -1], [-1, -2], [-1, -1]],
+        r"index out of range.*must be -1.*\[\[1 2 1\]\].*\[-2\]",
+    ),
+    "two parents": (
+        [[1, 2], [3, -1], [-1, 3], [-1, -1]],
+        r"not a tree: a node has two parents.*\[\[1 3\]\]",
+    ),
+    "two times the same child": (
+        [[1, 1], [-1, -1], [-1, -1], [-1, -1]],
+        r"two parents.*\[\[1 1\]\]",
+    ),
+    "cycle": (
+        [[1, -1], [-1, -1], [3, -1], [2, -1]],
+        r"nodes form a cycle.*\[\[1 [23]\]\]",
+    ),
+    "own child": (
+        [[1, -1], [-1, -1], [2, -1], [-1, -1]],
+        r"nodes form a cycle.*\[\[1 2\]\]",
+    ),
+    "root is not node 0": (
+        [[-1, -1], [0, 2], [-1, -1], [-1, -1]],
+        r"root at node 0, but node 0 is a child.*\[\[1 0\]\].*Number the nodes",
+    ),
+    "root in a cycle": (
+        [[1, -1], [0, -1], [-1, -1], [-1, -1]],
+        r"root at node 0, but node 0 is a child.*\[\[1 0\]\]",
+    ),
+    "two roots": (
+        [[1, -1], [-1, -1], [3, -1], [-1, -1]],
+        r"root at node 0, but another node has children and no parent.*\[\[1 2\]\]",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def layer():
+    return built(TreeRNN, np.zeros((1, 1, 2)))
+
+
+@pytest.mark.parametrize("name", list(TREES))
+def test_children_that_are_no_tree(layer, name):
+    tree, message = TREES[name]
+    children = np.array([[[1, 2], [-1, -1], [-1, -1], [-1, -1]], tree], np.int32)
+    # More than once, since checks run beside each other.
+    for _ in range(10):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)" + message):
+            layer(features(children), children)
+
+
+def test_trees_without_nodes(layer):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no tree nodes.*root at node 0"):
+        layer(np.zeros((3, 0, 4)), np.zeros((3, 0, 2), np.int32))
+
+
+def test_wrong_tree_in_fit():
+    children = np.array([[[1, 1], [-1, -1]]], np.int32)
+    inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
+    model = keras.Model(inputs, TreeRNN(3)(*inputs))
+    model.compile("sgd", "mse")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)two parents.*\[\[0 1\]\]"):
+        model.fit((features(children), children), np.zeros((1, 3)), verbose=0)
+
+
+@each_layer
+@pytest.mark.parametrize(
+    ("x", "children", "message"),
+    [
+        ((2, 5, 4), (2, 5, 3), r"`children` of trees .*arity 2.*received shape \(2, 5, 3\)"),
+        ((2, 5, 4), (2, 5), r"`children` of trees .*\[batch, nodes, arity\].*\(2, 5\)"),
+        ((5, 4), (2, 5, 2), r"`x` of trees must be \[batch, nodes, features\].*\(5, 4\)"),
+        ((2, 5, None), (2, 5, 2), r"`x` of trees .*known features.*\(2, 5, None\)"),
+    ],
+    ids=["arity", "rank of children", "rank of x", "features"],
+)
+def test_wrong_shapes(layer_class, x, children, message):
+    with pytest.raises(ValueError, match=message):
+        layer_class(3, name="trees")(keras.KerasTensor(x), keras.KerasTensor(children, "int32"))
+
+
+@pytest.mark.parametrize(
+    ("x", "children"),
+    [((2, 5, 4), (2, 6, 2)), ((2, 5, 4), (3, 5, 2)), ((2, 5, 3), (2, 5, 2))],
+    ids=["nodes", "trees", "features"],
+)
+def test_shapes_that_do_not_fit_each_other_or_the_weights(layer, x, children):
+    """Once the layer is built, too; the message has both shapes."""
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError)) as error:
+        layer(np.zeros(x), np.full(children, -1, np.int32))
+    error.match(f"(?s){x[2]}.*4" if x[2] != 4 else f"(?s){x[0]}, {x[1]}.*{children[0]}, {children[1]}")
+    error.match("features" if x[2] != 4 else "`children`")
+
+
+def test_arity_of_a_layer_that_is_built(layer):
+    with pytest.raises(ValueError, match=r"(?s)arity 2.*\(2, 5, 3\)"):
+        layer(np.zeros((2, 5, 4)), np.full((2, 5, 3), -1, np.int32))
+
+
+@pytest.mark.parametrize("is_symbolic", [False, True])
+def test_children_that_are_floats(is_symbolic):
+    if is_symbolic:
+        inputs = keras.Input((None, 4)), keras.Input((None, 2))
+    else:
+        children = random_children(2, 3, 2)
+        inputs = features(children), children.astype("float32")
+    with pytest.raises(ValueError, match=r"`children` of trees must be integers.*float32.*int32"):
+        TreeRNN(3, name="trees")(*inputs)
+
+
+@pytest.mark.parametrize("cell", [None, 3, keras.layers.LSTMCell(3), TreeRNNCell, TreeRNN(3)])
+def test_what_is_no_cell(cell):
+    with pytest.raises(ValueError, match=r"`cell` must be a kerasrec.layers.RecursiveCell, received"):
+        Recursive(cell)
+
+
+@each_layer
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"units": 0}, "`units` must be a positive integer, received 0"),
+        ({"units": -1}, "`units` must be a positive integer, received -1"),
+        ({"units": 2.5}, "`units` must be a positive integer, received 2.5"),
+        ({"units": "many"}, "`units` must be a positive integer, received 'many'"),
+        ({"units": None}, "`units` must be a positive integer, received None"),
+        ({"arity": 0}, "`arity` must be .*1.*received 0"),
+        ({"arity": 1.5}, "`arity` must be .*integer.*received 1.5"),
+        ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1, received 1.0"),
+        ({"dropout": -0.1}, "`dropout` must be at least 0 and below 1, received -0.1"),
+        ({"recurrent_dropout": 2}, "`recurrent_dropout` must be at least 0 and below 1, received 2"),
+        ({"activation": "tanhh"}, "tanhh"),
+        ({"unit": 3}, "unit"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments(layer_class, options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        layer_class(**{"units": 3, **options})
+
+
+def test_wrong_arguments_of_a_cell():
+    with pytest.raises(ValueError, match="`units` must be a positive integer"):
+        TreeLSTMCell(0)
