@@ -4,6 +4,9 @@
 class KerasrecError(Exception):
     """Base class of every error that kerasrec raises about a recursive function."""
 
+    # Autograph raises an error again as what it was only if it is made as Exception is.
+    __init__ = Exception.__init__
+
 
 class TraceError(KerasrecError, ValueError):
     """A recursive function cannot be turned into a graph as it is written."""

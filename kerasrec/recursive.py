@@ -297,9 +297,9 @@ def _runner(program: Program, signature: Signature) -> Any:
         for place, (name, item) in enumerate(zip(signature.names, signature.types, strict=True))
     ]
 
-    @tf.function(input_signature=specs, autograph=False)
     def run(*arguments):
         outcome = program.run(arguments)
         return tuple(outcome.outputs), outcome.tables
 
-    return run
+    # TensorFlow warns of many traces of one Python function; partials are counted apart.
+    return tf.function(functools.partial(run), input_signature=specs, autograph=False)

@@ -31,6 +31,7 @@ class Program:
         is_smooth: whether finite differences can be taken; its dtype is then float64.
         plain_tables: for one token, the tables that it collects.
         is_deep: too deep for one token at a time.
+        num_rounds: how often a body calls in a row, each time with what the last call returned.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Program:
     is_smooth: bool = False
     plain_tables: Callable[..., dict] | None = None
     is_deep: bool = False
+    num_rounds: int = 1
 
     @property
     def flat_inputs(self) -> list[np.ndarray]:
@@ -150,7 +152,7 @@ def plain_ackermann(m, n):
     return plain_ackermann(m - 1, plain_ackermann(m, n - 1))
 
 
-add(ackermann, plain_ackermann, i32(0, 1, 2, 2), i32(3, 2, 2, 1))
+add(ackermann, plain_ackermann, i32(0, 1, 2, 2), i32(3, 2, 2, 1), num_rounds=2)
 
 
 @kerasrec.recursive
@@ -172,7 +174,7 @@ def plain_takeuchi(x, y, z):
     return z
 
 
-add(takeuchi, plain_takeuchi, i32(5, 1, 4), i32(3, 2, 2), i32(1, 3, 0))
+add(takeuchi, plain_takeuchi, i32(5, 1, 4), i32(3, 2, 2), i32(1, 3, 0), num_rounds=2)
 
 
 @kerasrec.recursive
@@ -184,7 +186,7 @@ def plain_mccarthy_91(n):
     return n - 10 if n > 100 else plain_mccarthy_91(plain_mccarthy_91(n + 11))
 
 
-add(mccarthy_91, plain_mccarthy_91, i32(95, 101, 111))
+add(mccarthy_91, plain_mccarthy_91, i32(95, 101, 111), num_rounds=2)
 
 
 @kerasrec.recursive
@@ -247,7 +249,7 @@ def plain_hofstadter(n):
     return 1 if n < 1 else n - plain_stern(plain_hofstadter(n - 1))
 
 
-add(stern, plain_stern, i32(1, 4, 6), name="mutual_in_arguments")
+add(stern, plain_stern, i32(1, 4, 6), name="mutual_in_arguments", num_rounds=2)
 
 # Floats.
 
@@ -410,7 +412,7 @@ def plain_call_in_argument(x, n):
     return plain_call_in_argument(plain_call_in_argument(x, n - 1) * 0.9 + x, n - 1)
 
 
-smooth(call_in_argument, plain_call_in_argument, f64(0.3, 0.8, -0.4), i32(2, 0, 3))
+smooth(call_in_argument, plain_call_in_argument, f64(0.3, 0.8, -0.4), i32(2, 0, 3), num_rounds=2)
 
 
 @kerasrec.recursive
@@ -435,7 +437,7 @@ def plain_decides_as_it_runs(x, n):
     return plain_decides_as_it_runs(seen * x, n - 2) + x if seen > 0.4 else seen * 2.0
 
 
-smooth(decides_as_it_runs, plain_decides_as_it_runs, f64(0.9, 0.2, 1.3), i32(3, 4, 2))
+smooth(decides_as_it_runs, plain_decides_as_it_runs, f64(0.9, 0.2, 1.3), i32(3, 4, 2), num_rounds=2)
 
 
 @kerasrec.recursive

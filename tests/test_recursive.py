@@ -166,6 +166,7 @@ def test_gradient_in_a_graph_of_tensorflow_1(program):
     np.testing.assert_allclose(found[2], 2 * expected.gradients[0], rtol=1e-10)
 
 
+@pytest.mark.slow
 @both_engines
 def test_second_derivative(program):
     x, n = program.inputs

@@ -43,8 +43,8 @@ class RecursiveCell(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if arity < 1:
-            raise ValueError(f"`arity` must be at least 1, received {arity}.")
+        if not isinstance(arity, int) or arity < 1:
+            raise ValueError(f"`arity` must be a positive integer, received {arity!r}.")
         for name, rate in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
             if not 0 <= rate < 1:
                 raise ValueError(f"`{name}` must be at least 0 and below 1, received {rate}.")

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.trees import node_tables
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import switch
 from kerasrec.trace.private import in_stateless_scope
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The graphs of a layer's recursive function at each stage."""
+
+    function_graphs: FunctionGraphs
+    tagged_graph: TaggedGraph
+    extended_graph: TaggedGraph
 
 
 class Recursion:
@@ -23,7 +35,7 @@ class Recursion:
 
     def __init__(self, cell: RecursiveCell):
         self._cell = cell
-        self._runs: dict[tuple, tuple[Any, list[RecursiveFunction]]] = {}
+        self._runs: dict[tuple, tuple[Any, list[Stages]]] = {}
 
     def __call__(
         self,
@@ -55,27 +67,18 @@ class Recursion:
         """How many times it has been traced."""
         return sum(run.experimental_get_tracing_count() for run, _ in self._runs.values())
 
-    def function(self, dtype: str, features: int, return_sequences: bool) -> RecursiveFunction:
-        """The recursive function as inference uses it, traced now if it was not yet.
+    def stages(self, return_sequences: bool) -> Stages | None:
+        """What the recursive function is compiled to, or None where it was not traced yet."""
+        for key, (_, stages) in self._runs.items():
+            if stages and key[-1] == return_sequences:
+                return stages[0]
+        return None
 
-        Args:
-            dtype: of the inputs.
-            features: of the inputs.
-            return_sequences: whether the outputs of all nodes are wanted.
-        """
-        key = (tf.as_dtype(dtype), features, False, False, return_sequences)
-        if key not in self._runs:
-            self._runs[key] = self._new_run(key)
-        run, visits = self._runs[key]
-        if not visits:
-            run.get_concrete_function()
-        return visits[0]
-
-    def _new_run(self, key: tuple) -> tuple[Any, list[RecursiveFunction]]:
-        """A `tf.function` for one use, and a list that gets its recursive function when traced."""
+    def _new_run(self, key: tuple) -> tuple[Any, list[Stages]]:
+        """A `tf.function` for one use, and a list that gets its stages when it is traced."""
         dtype, features, has_drop, _, return_sequences = key
         arity = self._cell.arity
-        visits: list[RecursiveFunction] = []
+        stages: list[Stages] = []
         specs = [
             tf.TensorSpec([None, None, features], dtype, "x"),
             tf.TensorSpec([None, None, arity], tf.int32, "children"),
@@ -83,7 +86,6 @@ class Recursion:
         if has_drop:
             specs.append(tf.TensorSpec([None, self._cell.state_sizes[0]], dtype, "drop"))
 
-        @tf.function(input_signature=specs, autograph=False)
         def run(x, children, drop=None):
             tf.debugging.assert_equal(
                 tf.shape(x)[:2],
@@ -95,15 +97,24 @@ class Recursion:
             size = tf.shape(x)[0] * tf.shape(x)[1]
             inputs = tf.reshape(x, [-1, features])
             visit = visitor(self._cell, inputs, trees, drop, size if return_sequences else None)
-            visits.append(visit)
             states, tables = visit.with_tables(trees.roots)
+            given = (trees.roots,)
+            stages.append(
+                Stages(
+                    visit.function_graphs(*given),
+                    visit.tagged_graph(*given),
+                    visit.extended_graph(*given),
+                )
+            )
             sequence = tables.get("output")
             if sequence is not None:
                 shape = tf.concat([tf.shape(x)[:2], [self._cell.state_sizes[0]]], 0)
                 sequence = tf.reshape(sequence, shape)
             return states, sequence, trees.is_node
 
-        return run, visits
+        # TensorFlow warns of many traces of one Python function; partials are counted apart.
+        traced = tf.function(functools.partial(run), input_signature=specs, autograph=False)
+        return traced, stages
 
 
 def visitor(

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
-from kerasrec.layers.recursion import Recursion
+from kerasrec.layers.recursion import Recursion, Stages
 from kerasrec.trace.private import in_symbolic_scope
 
 
@@ -76,30 +76,18 @@ class Recursive(keras.layers.Layer):
 
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the cell's weights."""
-        if len(x_shape) != 3 or x_shape[-1] is None:
-            raise ValueError(
-                f"`x` of {self.name} must be [batch, nodes, features] with known features, "
-                f"received shape {tuple(x_shape)}."
-            )
-        if len(children_shape) != 3 or children_shape[-1] != self.cell.arity:
-            raise ValueError(
-                f"`children` of {self.name} must be [batch, nodes, arity] with arity "
-                f"{self.cell.arity} as the cell has it, received shape {tuple(children_shape)}."
-            )
+        self._check_inputs(x_shape, children_shape, "int32")
         self._num_features = x_shape[-1]
         if not self.cell.built:
-            self.cell.build((None, x_shape[-1]))
+            self.cell.build((None, self._num_features))
             self.cell.built = True
+        if type(self.cell).build is keras.layers.Layer.build:
+            self._build_sublayers()
         self.built = True
 
     def call(self, x: Any, children: Any, mask: Any = None, training: bool = False) -> Any:
         """Runs the recursion; see the class."""
-        if not tf.as_dtype(children.dtype).is_integer:
-            raise ValueError(
-                f"`children` of {self.name} must be integers, received dtype {children.dtype}. "
-                "Give the Keras Input dtype='int32'."
-            )
-        self._check_sizes(x.shape, children.shape)
+        self._check_inputs(x.shape, children.shape, children.dtype)
         if in_symbolic_scope():
             return self._zeros(x)
         training = bool(training)
@@ -117,14 +105,42 @@ class Recursive(keras.layers.Layer):
             outputs._keras_mask = is_node
         return [outputs, *states] if self.return_state else outputs
 
-    def _check_sizes(self, x_shape: Any, children_shape: Any) -> None:
+    def _check_inputs(self, x_shape: Any, children_shape: Any, dtype: Any) -> None:
+        """Raises ValueError for inputs that cannot be trees of this layer."""
+        shapes = f"received shapes {tuple(x_shape)} and {tuple(children_shape)}."
+        if len(x_shape) != 3 or x_shape[-1] is None:
+            raise ValueError(
+                f"`x` of {self.name} must be [batch, nodes, features] with known features, {shapes}"
+            )
+        if self.built and x_shape[-1] != self._num_features:
+            raise ValueError(
+                f"`x` of {self.name} must have {self._num_features} features, as the layer was "
+                f"built with, {shapes}"
+            )
+        if len(children_shape) != 3 or children_shape[-1] != self.cell.arity:
+            raise ValueError(
+                f"`children` of {self.name} must be [batch, nodes, arity] with arity "
+                f"{self.cell.arity} as the cell has it, {shapes}"
+            )
         for mine, theirs in zip(x_shape[:2], children_shape[:2], strict=True):
             if None not in (mine, theirs) and mine != theirs:
                 raise ValueError(
                     f"`x` and `children` of {self.name} must have the same numbers of trees and of "
-                    f"nodes in a tree, received shapes {tuple(x_shape)} and "
-                    f"{tuple(children_shape)}."
+                    f"nodes in a tree, {shapes}"
                 )
+        if not tf.as_dtype(dtype).is_integer:
+            raise ValueError(
+                f"`children` of {self.name} must be integers, received dtype {dtype}. Give the "
+                "Keras Input dtype='int32'."
+            )
+
+    def _build_sublayers(self) -> None:
+        """Runs the cell on one node of zeros, so that layers inside it create their weights."""
+        with tf.init_scope():
+            inputs = tf.zeros([1, self._num_features], self.compute_dtype)
+            states = [tf.zeros([1, size], self.compute_dtype) for size in self.cell.state_sizes]
+            self.cell.call_leaf(inputs)
+            self.cell.call(inputs if self.cell.inner_inputs else None, [states] * self.cell.arity)
 
     def _zeros(self, x: Any) -> Any:
         """Outputs of the right shapes, for Keras to learn them without compiling."""
@@ -152,7 +168,7 @@ class Recursive(keras.layers.Layer):
         self, x: Any, children: Any, mask: Any = None, training: bool = False
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
-        self._check_sizes(x.shape, children.shape)
+        self._check_inputs(x.shape, children.shape, children.dtype)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.return_state:
             return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]
@@ -160,29 +176,32 @@ class Recursive(keras.layers.Layer):
 
     def function_graphs(self) -> FunctionGraphs:
         """The graph of the recursive function, before tagging; the layer must be built."""
-        return self._compiled().function_graphs(0)
+        return self._stages().function_graphs
 
     def tagged_graph(self) -> TaggedGraph:
         """The static tagged graph that the layer is compiled to; the layer must be built."""
-        return self._compiled().tagged_graph(0)
+        return self._stages().tagged_graph
 
     def extended_graph(self) -> TaggedGraph:
         """The tagged graph with its gradient; the layer must be built."""
-        return self._compiled().extended_graph(0)
+        return self._stages().extended_graph
 
     @property
     def num_traces(self) -> int:
         """How many times the recursion has been traced, over training and inference."""
         return self._recursion.num_traces
 
-    def _compiled(self) -> Any:
+    def _stages(self) -> Stages:
         if not self.built:
             raise ValueError(
                 f"{self.name} has no graph before its weights exist. Call it, or build the model."
             )
-        return self._recursion.function(
-            self.compute_dtype, self._num_features, self.return_sequences
-        )
+        stages = self._recursion.stages(self.return_sequences)
+        if stages is None:
+            x = tf.zeros([1, 1, self._num_features], self.compute_dtype)
+            self(x, tf.fill([1, 1, self.cell.arity], -1))
+            return self._stages()
+        return stages
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments, as Keras saves them."""

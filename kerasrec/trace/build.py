@@ -97,7 +97,7 @@ class _Builder:
             values,
             _needed(self.nodes, values, roots),
             self.collects,
-            Traced(self.tracer.concrete, self.values),
+            Traced(self.tracer.concrete, self.tracer.kinds, self.values),
             self.source,
         )
 
@@ -131,7 +131,7 @@ class _Builder:
         elif operation.outputs and operation.outputs[0].name not in self.values:
             if operation.type == "Placeholder" or self._is_inlined(operation):
                 self._shared(operation)
-            elif operation.type == "ResourceGather":
+            elif operation.type in ("ResourceGather", "ResourceGatherNd"):
                 self._gather(operation)
             else:
                 self._primitive(operation)
@@ -201,7 +201,10 @@ class _Builder:
         with graph.as_default():
             read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=operation.outputs[0].dtype)
             read = tf.ensure_shape(read, self.variables[id(self.captured[handle.op.name])].shape)
-            gathered = tf.gather(read, indices, batch_dims=operation.get_attr("batch_dims"))
+            if operation.type == "ResourceGatherNd":
+                gathered = tf.gather_nd(read, indices)
+            else:
+                gathered = tf.gather(read, indices, batch_dims=operation.get_attr("batch_dims"))
         for added in graph.get_operations()[start:]:
             self._index[added.name] = self._index[operation.name]
             self._primitive(added, operation)

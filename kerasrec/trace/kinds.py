@@ -7,8 +7,10 @@ joined or reduced the axis, and that is looked up here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from fractions import Fraction
 
+import numpy as np
 import tensorflow as tf
 
 from kerasrec.graph.types import Kind
@@ -16,19 +18,16 @@ from kerasrec.graph.types import Kind
 # Their leading axis has an open size that depends on the values of tokens.
 _COUNTING_OPS = frozenset({"BroadcastGradientArgs", "Where", "Unique", "UniqueV2"})
 _REDUCTIONS = frozenset({"Sum", "Mean", "Prod", "Max", "Min", "Any", "All", "ArgMax", "ArgMin"})
+# They work along the last axis, which is that of tokens if there is no other.
+_LAST_AXIS_OPS = frozenset({"Softmax", "LogSoftmax", "TopKV2"})
+# They work along the axes that their second input names.
+_AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp"})
 # They put rows back where the tokens are.
 _SCATTERS = frozenset({"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch"})
 
 
-def kind_of_dependent(tensor: tf.Tensor) -> Kind:
-    """Kind of a tensor that depends on tokens: its leading axis is theirs if its size is open."""
-    shape = tensor.shape
-    is_token = shape.rank is None or (shape.rank >= 1 and shape[0] is None)
-    return Kind.TOKEN if is_token and tensor.op.type not in _COUNTING_OPS else Kind.WAVE
-
-
 class KindFinder:
-    """Kinds of the tensors of a graph that is being traced.
+    """Kinds of the tensors of a graph that TensorFlow has traced.
 
     Args:
         graph: it may grow between calls.
@@ -36,56 +35,82 @@ class KindFinder:
 
     def __init__(self, graph: tf.Graph):
         self._graph = graph
-        self._tokens: set[str] = set()
         self._kinds: dict[str, Kind] = {}
+        self._rows: dict[str, Fraction] = {}
         self._mixed: set[str] = set()
         self._num_seen = 0
 
-    def add_tokens(self, tensors: list[tf.Tensor]) -> None:
-        """Says that these placeholders are one value a token."""
-        self._tokens.update(tensor.op.name for tensor in tensors)
+    def add(self, placeholder: tf.Tensor, kind: Kind) -> None:
+        """Says of what kind a placeholder is."""
+        self._kinds[placeholder.name] = kind
 
     def kind(self, tensor: tf.Tensor) -> Kind:
         """The kind of a tensor of the graph."""
         operations = self._graph.get_operations()
         for operation in operations[self._num_seen :]:
-            if operation.name not in self._tokens:
+            if not operation.outputs or operation.outputs[0].name not in self._kinds:
                 self._see(operation)
         self._num_seen = len(operations)
-        return self._of(tensor)
-
-    def _of(self, tensor: tf.Tensor) -> Kind:
-        return Kind.TOKEN if tensor.op.name in self._tokens else self._kinds[tensor.name]
+        return self._kinds[tensor.name]
 
     def _see(self, operation: tf.Operation) -> None:
-        if all(self._of(source) is Kind.SHARED for source in operation.inputs):
+        kinds = [self._kinds[source.name] for source in operation.inputs]
+        if all(kind is Kind.SHARED for kind in kinds):
             self._kinds.update((output.name, Kind.SHARED) for output in operation.outputs)
             return
-        is_mixed = _mixes_tokens(operation, self._of) or (
+        is_mixed = _mixes_tokens(operation, kinds) or (
             any(source.name in self._mixed for source in operation.inputs)
             and operation.type not in _SCATTERS
         )
         for output in operation.outputs:
-            self._kinds[output.name] = Kind.WAVE if is_mixed else kind_of_dependent(output)
+            self._rows[output.name] = rows = self._rows_of(operation, output)
+            is_token = not is_mixed and rows == 1 and _has_open_rows(output)
+            self._kinds[output.name] = Kind.TOKEN if is_token else Kind.WAVE
             if is_mixed:
                 self._mixed.add(output.name)
 
+    def _rows_of(self, operation: tf.Operation, output: tf.Tensor) -> Fraction:
+        """How many rows of an output each token has, if its leading axis is open."""
+        rows = max(self._rows.get(item.name, Fraction(1)) for item in operation.inputs)
+        if operation.type == "Reshape":
+            before, after = (_size_of_row(item) for item in (operation.inputs[0], output))
+            if before and after:
+                return self._rows.get(operation.inputs[0].name, Fraction(1)) * before / after
+        return rows
 
-def _mixes_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]) -> bool:
+
+def _has_open_rows(tensor: tf.Tensor) -> bool:
+    shape = tensor.shape
+    return shape.rank is None or (shape.rank >= 1 and shape[0] is None)
+
+
+def _size_of_row(tensor: tf.Tensor) -> int | None:
+    """How many numbers a row has; None where that is open, or rows are not."""
+    if not _has_open_rows(tensor) or tensor.shape.rank is None:
+        return None
+    return tensor.shape[1:].num_elements()
+
+
+def _mixes_tokens(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
     """Whether an op cuts, joins, reorders or reduces the token axis."""
     if operation.type in _COUNTING_OPS:
         return True
-    if operation.type == "ConcatV2":
+    if operation.type == "ConcatV2" and Kind.TOKEN in kinds:
         return tf.get_static_value(operation.inputs[-1]) == 0
-    if kind(operation.inputs[0]) is not Kind.TOKEN:
+    if kinds[0] is not Kind.TOKEN:
         return False
     if operation.type in _REDUCTIONS:
-        return kind_of_dependent(operation.outputs[0]) is Kind.WAVE
+        return not _has_open_rows(operation.outputs[0])
     if operation.type == "GatherV2":
         axis = tf.get_static_value(operation.inputs[2])
         return axis == 0 and operation.get_attr("batch_dims") == 0
     if operation.type == "StridedSlice":
         return _cuts_first_axis(operation)
+    if operation.type in _LAST_AXIS_OPS:
+        return operation.inputs[0].shape.rank == 1
+    if operation.type in _AXIS_OPS:
+        axes = tf.get_static_value(operation.inputs[1])
+        return axes is not None and bool((np.asarray(axes) == 0).any())
     return False
 
 

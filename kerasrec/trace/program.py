@@ -183,8 +183,8 @@ class _Tracing:
         return NoBaseCaseError(
             f"{state.name} ({state.source.where}) has no base case: every path through it calls "
             f"{state.name} again, by itself or by way of others, so it would never return. Add a "
-            "branch to kerasrec.cond that returns without a call; calls belong inside the functions "
-            "that cond is given (`lambda: f(n - 1)`)."
+            "branch to kerasrec.cond that returns without a call; calls belong inside the "
+            "functions that cond is given (`lambda: f(n - 1)`)."
         )
 
     def _num_known(self) -> int:

@@ -129,17 +129,31 @@ class _BodyGradient:
             if total is not None:
                 cotangents[value.index] = total
         inputs = [value for value in node.inputs if value in self.wanted]
-        if cotangents and inputs and node.op in _REWRITTEN_OPS:
+        if self._is_obstacle(node, bool(cotangents), bool(inputs)):
             self.graph.obstacles.append(
                 f"{self.body.name} has no gradient: {node.op} at {node.source} stands in its body. "
-                "Gradients through tf.while_loop, tf.map_fn, tf.cond and tf.function inside a "
-                "recursive function are not supported; use kerasrec.cond, a recursive function, or "
-                "ops that work on all rows at once."
+                "Gradients through tf.while_loop, tf.map_fn, tf.cond, tf.function and ops on the "
+                "handle of a variable are not supported inside a recursive function; use "
+                "kerasrec.cond, a recursive function, or ops that work on all rows at once."
             )
         elif cotangents and inputs:
             found = self.primitives.gradients(node, cotangents, inputs)
             for value, cotangent in found.items():
                 self._add(value, cotangent)
+
+    def _is_obstacle(self, node: Node, has_cotangents: bool, has_wanted_inputs: bool) -> bool:
+        """Whether the gradient ends at an op though it should not.
+
+        Values of dtype variant, such as the lists of tf.map_fn, have no cotangents here; nor has a
+        variable that an op reads by its handle.
+        """
+        makes_list = any(item.dtype.name == "variant" for item in node.types)
+        reads_handle = node.op != "ReadVariableOp" and any(
+            value.node.attributes.get("variable") is not None for value in node.inputs
+        )
+        return (makes_list and has_wanted_inputs) or (
+            has_cotangents and (reads_handle or (has_wanted_inputs and node.op in _REWRITTEN_OPS))
+        )
 
     def _merge(self, node: Node) -> None:
         total = self._total(node.output())

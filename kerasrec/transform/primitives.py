@@ -13,7 +13,6 @@ import tensorflow as tf
 from kerasrec.graph.graph import Body, Node, Region, Source, Traced, Value
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
-from kerasrec.trace.kinds import kind_of_dependent
 from kerasrec.transform.simplify import simpler
 
 Sparse = tuple[Value, Value]
@@ -94,6 +93,7 @@ class PrimitiveWriter:
     def _placeholder(self, value: Value) -> tf.Tensor:
         tensor = tf.compat.v1.placeholder(value.type.dtype, value.type.tensor_shape())
         self._traced.values[tensor.name] = value
+        self._traced.kinds.add(tensor, value.type.kind)
         return tensor
 
     def _convert(self, start: int, region: Region | None, source: Source | None) -> None:
@@ -106,10 +106,7 @@ class PrimitiveWriter:
                 for tensor in operation.inputs
             ]
             is_shared = all(value.is_shared for value in inputs)
-            types = [
-                Type.of(out, Kind.SHARED if is_shared else kind_of_dependent(out))
-                for out in operation.outputs
-            ]
+            types = [Type.of(out, self._traced.kinds.kind(out)) for out in operation.outputs]
             attributes = {"operation": operation}
             place = None if is_shared else region
             node = Node(operation.type, inputs, types, place, source, attributes)

@@ -13,8 +13,8 @@ from kerasrec.graph.types import Kind
 
 def simpler(node: Node) -> list[Value] | None:
     """Values equal to the node's outputs that exist already, or None."""
-    if node.op == "Identity":
-        return [node.inputs[0]]
+    if node.op in ("Identity", "IdentityN"):
+        return list(node.inputs)
     if node.op == "Reshape" and _is_shape_of_same_type(node.inputs[1], node.inputs[0]):
         return [node.inputs[0]]
     if node.op == "Sum" and _are_no_axes(node.inputs[1]):

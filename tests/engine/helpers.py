@@ -201,7 +201,9 @@ def _through_shared(graph: TaggedGraph, found: Interpretation, sources: tuple) -
     values = list(found.shared_gradients)
     with tf.GradientTape() as tape:
         tape.watch(sources)
-        tensors = tf.function(lambda: [shared_tensors(graph)[value] for value in values])()
+        tensors = tf.function(
+            lambda: [shared_tensors(graph)[value] for value in values], autograph=False
+        )()
     given = [tf.constant(found.shared_gradients[value]) for value in values]
     return [item.numpy() for item in _dense(tape.gradient(tensors, sources, given), sources)]
 

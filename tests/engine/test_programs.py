@@ -44,8 +44,12 @@ def test_called_inside_a_tf_function_for_any_number_of_tokens(program):
     assert_same(found, run_plain(program), num_gradients=len(found.gradients))
 
 
-@each_program
-def test_run_on_the_stack(program):
+@pytest.mark.parametrize(
+    "program",
+    [item for item in PROGRAMS if item.num_rounds == 1],
+    ids=lambda program: program.name,
+)
+def test_run_on_the_stack_without_need(program):
     assert_same(run_on_stack(program), run_plain(program))
 
 

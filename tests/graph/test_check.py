@@ -117,7 +117,7 @@ def test_call_that_does_not_reach_its_function(tagged):
 def test_return_of_something_else(tagged):
     back = tagged.call_sites[0].returns[0]
     back.inputs[:] = [tagged.bodies["exp"].parameters[0].output()]
-    with pytest.raises(GraphError, match="RETURN_0 does not read an output of exp"):
+    with pytest.raises(GraphError, match="RETURN_0 does not read an output of its function"):
         check_tagged_graph(tagged)
 
 

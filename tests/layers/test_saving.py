@@ -39,17 +39,19 @@ for name in json.loads(sys.argv[2]):
 
 SERVE = """
 import json, sys
+# TensorFlow imports Keras by itself where it can.
+sys.modules["keras"] = sys.modules["kerasrec"] = None
 import numpy as np, tensorflow as tf
 
 directory = sys.argv[1]
 for name in json.loads(sys.argv[2]):
-    serve = tf.saved_model.load(directory + f"/{name}").serve
+    model = tf.saved_model.load(directory + f"/{name}")
     for size in ("inputs", "others"):
         inputs = np.load(directory + f"/{size}.npz")
-        outputs = serve(inputs["tokens"], inputs["children"])
+        outputs = model.serve((inputs["tokens"], inputs["children"]))
         outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
         np.savez(directory + f"/{name}.{size}.npz", *[output.numpy() for output in outputs])
-assert "keras" not in sys.modules and "kerasrec" not in sys.modules
+assert sys.modules["keras"] is None and sys.modules["kerasrec"] is None
 """
 
 

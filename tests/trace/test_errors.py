@@ -460,18 +460,24 @@ def test_size_of_a_table_depends_on_no_token():
     answer(kerasrec.SignatureError, lambda: f(1), "kerasrec.collect", "size", LINE)
 
 
-@pytest.mark.parametrize("other", ["dtype", "size"])
-def test_two_tables_of_one_name(other):
+def test_two_tables_of_one_name_and_other_dtypes():
     @recursive
     def f(n):
         kerasrec.collect("states", n, n, 3)
-        if other == "dtype":
-            kerasrec.collect("states", tf.cast(n, tf.float32), n, 3)
-        else:
-            kerasrec.collect("states", n, n, 4)
+        kerasrec.collect("states", tf.cast(n, tf.float32), n, 3)
         return n
 
     answer(kerasrec.SignatureError, lambda: f(1), "states", LINE)
+
+
+def test_two_tables_of_one_name_and_other_sizes():
+    @recursive
+    def f(n):
+        kerasrec.collect("states", n, n, 3)
+        kerasrec.collect("states", n, n, 4)
+        return n
+
+    answer(tf.errors.InvalidArgumentError, lambda: f(1), "two sizes for the table 'states'")
 
 
 # Whatever else.

@@ -1,0 +1,25 @@
+"""The gradient of a recursive function is a recursive function, in the same graph.
+
+In the extended graph, a call of `power` and the call of its gradient share one label: so the
+gradient reads under its tag what the forward call has left there, and computes nothing twice.
+"""
+
+import tensorflow as tf
+
+import kerasrec
+
+
+@kerasrec.recursive
+def power(x, n):
+    return kerasrec.cond(n < 1, lambda: tf.ones_like(x), lambda: x * power(x, n - 1))
+
+
+x = tf.constant([1.0, 2.0, 3.0])
+with tf.GradientTape() as tape:
+    tape.watch(x)
+    y = power(x, [4, 3, 2])
+
+print("x^n       =", y.numpy())
+print("n x^(n-1) =", tape.gradient(y, x).numpy())
+print("\nThe extended graph:\n")
+print(power.extended_graph(2.0, 3))

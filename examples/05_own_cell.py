@@ -1,0 +1,53 @@
+"""A cell of one's own in ten lines, trained on the embedded treebank.
+
+A cell says what a tree node makes of its children's states; `kerasrec.layers.Recursive` applies
+it over trees, as `keras.layers.RNN` applies a cell over sequences. Every node has a label here.
+"""
+
+from pathlib import Path
+
+import keras
+from keras import ops
+
+from kerasrec.datasets import load_treebank
+from kerasrec.layers import Recursive, RecursiveCell
+from kerasrec.training import NodeAccuracy, TreeCrossentropy
+
+
+@keras.saving.register_keras_serializable("examples")
+class HighwayCell(RecursiveCell):
+    """h = g * u + (1 - g) * (h_1 + h_2), with g = sigmoid(gate) and u = tanh(update)."""
+
+    state_size = 32
+
+    def build(self, input_shape):
+        self.leaf = keras.layers.Dense(self.state_size, "tanh")
+        self.gate = keras.layers.Dense(self.state_size, "sigmoid")
+        self.update = keras.layers.Dense(self.state_size, "tanh")
+        self.leaf.build(input_shape)
+        self.gate.build((None, 2 * self.state_size))
+        self.update.build((None, 2 * self.state_size))
+
+    def call_leaf(self, inputs):
+        return [self.leaf(inputs)]
+
+    def call(self, inputs, states):
+        (left,), (right,) = states
+        both = ops.concatenate([left, right], axis=-1)
+        gate = self.gate(both)
+        return [gate * self.update(both) + (1 - gate) * (left + right)]
+
+
+keras.utils.set_random_seed(0)
+treebank = load_treebank(Path(__file__).resolve().parents[1] / "data" / "treebank")
+tokens = keras.Input((None,), dtype="int32")
+children = keras.Input((None, 2), dtype="int32")
+x = keras.layers.Embedding(len(treebank.vocabulary), 32)(tokens)
+hidden = Recursive(HighwayCell(), return_sequences=True)(x, children)
+model = keras.Model((tokens, children), keras.layers.Dense(treebank.num_classes)(hidden))
+
+model.compile(keras.optimizers.Adam(0.01), TreeCrossentropy("nodes"), metrics=[NodeAccuracy()])
+before = model.evaluate(treebank.batches("dev", 100), verbose=0, return_dict=True)
+model.fit(treebank.batches("train", 25, shuffle=True).take(40), verbose=0)
+after = model.evaluate(treebank.batches("dev", 100), verbose=0, return_dict=True)
+print(f"accuracy on all nodes of dev: {before['node_accuracy']:.0%} -> {after['node_accuracy']:.0%}")

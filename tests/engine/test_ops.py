@@ -1,0 +1,152 @@
+"""Ops of TensorFlow and layers of Keras inside a body, once with one round and once with two.
+
+In plain Python, the same op runs on one token at a time, as a batch of one.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from tests.engine.helpers import assert_same, run_engine, run_interpreter, run_plain
+from tests.programs import Program, some
+
+W = tf.Variable(some(4, 4, seed=1), name="w")
+B = tf.Variable(some(4, seed=2), name="b")
+T = tf.Variable(some(5, 4, seed=3), name="table")
+
+
+def row(x):
+    """An int32 for each token."""
+    return tf.cast(tf.abs(x[:, 0]) * 10.0, tf.int32) % 5
+
+
+def zeros(x, size):
+    return tf.zeros(tf.concat([tf.shape(x)[:1], [size]], 0), x.dtype)
+
+
+# [tokens, 4] to [tokens, 4], float64.
+OPS = {
+    "matmul": lambda x: x @ W + B,
+    "einsum": lambda x: tf.einsum("ti,ij,tj->t", x, W, x)[:, tf.newaxis] * x,
+    "batched matmul": lambda x: tf.matmul(W, x[:, :, tf.newaxis])[:, :, 0],
+    "solve": lambda x: tf.linalg.solve(W + 4.0 * tf.linalg.diag(tf.exp(x)), x[..., tf.newaxis])[
+        ..., 0
+    ],
+    "reshape": lambda x: tf.reshape(tf.reshape(x, [-1, 2, 2])[:, ::-1], tf.shape(x)),
+    "flatten": lambda x: tf.reshape(tf.sin(tf.reshape(x, [-1])), [-1, 4]),
+    "zeros": lambda x: tf.concat([x[:, :2], zeros(x, 2)], 1),
+    "where": lambda x: tf.where(x > 0.0, B, 0.1 * x),
+    "softmax": lambda x: tf.nn.softmax(x @ tf.nn.softmax(W @ W) + tf.reduce_mean(T, 0)),
+    "cross entropy": lambda x: (
+        x + tf.nn.softmax_cross_entropy_with_logits(tf.nn.softmax(B) + 0.0 * x, x)[:, tf.newaxis]
+    ),
+    "gather": lambda x: x + tf.gather(T, row(x)),
+    "gather_nd": lambda x: x + tf.gather_nd(T, row(x)[:, tf.newaxis]),
+    "embedding_lookup": lambda x: x + tf.nn.embedding_lookup(2.0 * T, row(x)),
+    "gather from tokens": lambda x: tf.gather(x, tf.argsort(x, axis=1), batch_dims=1) * B,
+    "top_k": lambda x: tf.nn.top_k(x, 4).values * B,
+    "cumsum": lambda x: tf.cumsum(x, axis=1),
+    "custom gradient": tf.custom_gradient(lambda x: (2.0 * x, lambda cotangent: 3.0 * cotangent)),
+    "recomputed": lambda x: tf.recompute_grad(lambda y: tf.sin(y @ W))(x),
+}
+
+
+LAYERS = {
+    "Dense": lambda: keras.layers.Dense(4, dtype="float64"),
+    "LayerNormalization": lambda: keras.layers.LayerNormalization(dtype="float64"),
+    "Sequential": lambda: keras.Sequential(
+        [keras.layers.Dense(3, "tanh", dtype="float64"), keras.layers.Dense(4, dtype="float64")]
+    ),
+    "Embedding": lambda: keras.layers.Embedding(5, 4, dtype="float64"),
+    "GRUCell": lambda: keras.layers.GRUCell(4, dtype="float64"),
+    "MultiHeadAttention": lambda: keras.layers.MultiHeadAttention(2, 2, dtype="float64"),
+}
+
+each_number_of_rounds = pytest.mark.parametrize(
+    "num_rounds", [1, pytest.param(2, marks=pytest.mark.slow)]
+)
+
+
+def program_of(op, num_rounds, sources) -> Program:
+    @kerasrec.recursive
+    def once(x, n):
+        return kerasrec.cond(n < 1, lambda: x, lambda: op(once(0.9 * x, n - 1)) + x)
+
+    @kerasrec.recursive
+    def twice(x, n):
+        return kerasrec.cond(
+            n < 1, lambda: op(x), lambda: twice(0.3 * twice(0.9 * x, n - 1) + x, n - 1)
+        )
+
+    def one(x):
+        return op(x[tf.newaxis])[0]
+
+    def plain_once(x, n):
+        return x if n < 1 else one(plain_once(0.9 * x, n - 1)) + x
+
+    def plain_twice(x, n):
+        return one(x) if n < 1 else plain_twice(0.3 * plain_twice(0.9 * x, n - 1) + x, n - 1)
+
+    function, plain = (once, plain_once) if num_rounds == 1 else (twice, plain_twice)
+    inputs = (some(3, 4, seed=7), np.array([2, 0, 1], np.int32))
+    return Program("op", function, plain, inputs, sources, has_gradient=True)
+
+
+def check(program: Program) -> None:
+    expected = run_plain.__wrapped__(program)
+    assert_same(run_engine(program), expected)
+    assert_same(run_interpreter(program)[0], expected)
+
+
+@each_number_of_rounds
+@pytest.mark.parametrize("name", OPS)
+def test_op(name, num_rounds):
+    check(program_of(OPS[name], num_rounds, (W, B, T)))
+
+
+@each_number_of_rounds
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer(name, num_rounds):
+    layer = LAYERS[name]()
+
+    def op(x):
+        if name == "Embedding":
+            return x + layer(row(x))
+        if name == "GRUCell":
+            return layer(x, [tf.tanh(x)])[0]
+        if name == "MultiHeadAttention":
+            return layer(x[:, tf.newaxis], tf.stack([x, 2.0 * x], 1))[:, 0]
+        return layer(x)
+
+    op(tf.zeros([1, 4], tf.float64))
+    check(program_of(op, num_rounds, tuple(item.value for item in layer.trainable_weights)))
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x: tf.map_fn(lambda item: 2.0 * item, x),
+        lambda x: tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, tf.sin(y)), (0, x))[1],
+        lambda x: tf.cond(tf.shape(W)[0] > 3, lambda: x * 2.0, lambda: x),
+    ],
+    ids=["map_fn", "while_loop", "cond"],
+)
+def test_control_flow_of_tensorflow_has_values_or_says_that_it_has_no_gradient(op):
+    """Never a gradient that is silently wrong."""
+    program = program_of(op, 1, ())
+    x, n = map(tf.constant, program.inputs)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        try:
+            y = program.function(x, n)
+        except kerasrec.TraceError as error:
+            assert "no gradient" in str(error)
+            return
+    slope = tape.gradient(y, x)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        rows = [program.plain(x[place], int(n[place])) for place in range(3)]
+        expected = tf.stack(rows)
+    np.testing.assert_allclose(slope, tape.gradient(expected, x), rtol=1e-10)

@@ -1,0 +1,56 @@
+"""The plan finds which engine a program needs, and when its nodes run."""
+
+import pytest
+
+from kerasrec.engine.limits import Limits
+from kerasrec.engine.lower import lower
+from kerasrec.engine.plan import is_placeless, plan
+from tests import programs
+from tests.programs import PROGRAMS
+
+each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+
+
+def plan_of(program):
+    return plan(program.function.extended_graph(*program.inputs))
+
+
+@each_program
+def test_rounds(program):
+    found = plan_of(program)
+    assert found.is_linear == (program.num_rounds == 1)
+    if found.is_linear:
+        assert found.rounds == 1
+
+
+@each_program
+def test_every_node_has_one_part_or_none_if_it_is_placeless(program):
+    found = plan_of(program)
+    placed = [node for nodes in found.nodes.values() for node in nodes]
+    assert len(placed) == len(set(placed))
+    bodies = found.graph.bodies.values()
+    assert set(placed) == {
+        node for body in bodies for node in body.all_nodes if not is_placeless(node)
+    }
+
+
+@each_program
+def test_the_engine_is_the_one_that_the_rounds_need(program):
+    graph = program.function.extended_graph(*program.inputs)
+    lowered = lower(graph, Limits(program.name, 10, 10))
+    assert lowered.engine.__name__ == ("LevelRun" if program.num_rounds == 1 else "StackRun")
+
+
+def test_leaves_and_weight_gradients_leave_the_loop():
+    """The leaf of a tree and the gradient of a shared weight run in bulk, for all waves at once."""
+    found = plan(programs.tree_rnn.extended_graph(0))
+    bulk = [node for (_, part), nodes in found.nodes.items() if part.is_bulk for node in nodes]
+    gathers = [node for node in bulk if node.op in ("GatherV2", "ResourceGather")]
+    assert gathers
+    assert sum(node.op == "ACCUMULATE" for node in bulk) == 3
+    (product,) = [
+        node
+        for node in found.graph.bodies["tree_rnn"].nodes
+        if node.op in ("MatMul", "BatchMatMulV2")
+    ]
+    assert not found.parts[product].is_bulk
