@@ -150,12 +150,10 @@ class Traced:
 
     Args:
         concrete: the concrete function; it keeps the graph and the tensors it captured alive.
-        kinds: tells the kind of a tensor of that graph: `trace.kinds.KindFinder`.
         values: the value of each tensor of that graph, by the tensor's name.
     """
 
     concrete: Any
-    kinds: Any
     values: dict[str, Value]
 
 

@@ -97,7 +97,7 @@ class _Builder:
             values,
             _needed(self.nodes, values, roots),
             self.collects,
-            Traced(self.tracer.concrete, self.tracer.kinds, self.values),
+            Traced(self.tracer.concrete, self.values),
             self.source,
         )
 

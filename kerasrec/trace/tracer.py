@@ -93,9 +93,9 @@ class Tracer:
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
         self._resolve_call = resolve_call
-        self.kinds = KindFinder(graph)
+        self._kinds = KindFinder(graph)
         for parameter in self.parameters:
-            self.kinds.add(parameter, Kind.TOKEN)
+            self._kinds.add(parameter, Kind.TOKEN)
 
     def num_ops(self) -> int:
         """How many ops the graph has by now."""
@@ -103,7 +103,7 @@ class Tracer:
 
     def kind(self, tensor: tf.Tensor) -> Kind:
         """Whether a tensor of the graph is one value a token, shared, or neither."""
-        return self.kinds.kind(tensor)
+        return self._kinds.kind(tensor)
 
     def type(self, tensor: tf.Tensor) -> Type:
         """Type of a tensor of the graph."""
@@ -150,7 +150,7 @@ class Tracer:
         """Placeholders, one value a token, for what TensorFlow has no op for."""
         results = [tf.compat.v1.placeholder(item.dtype, item.tensor_shape()) for item in types]
         for result in results:
-            self.kinds.add(result, Kind.TOKEN)
+            self._kinds.add(result, Kind.TOKEN)
         return results
 
     def call(self, function: Any, arguments: tuple) -> Any:

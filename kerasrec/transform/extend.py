@@ -181,7 +181,9 @@ class _BodyGradient:
     def _broadcast(self, node: Node) -> None:
         total = self._total(node.output())
         if total is not None and node.inputs[0] in self.wanted:
-            summed = self.primitives.apply(_sum_of_tokens, [total], node.region, node.source)
+            summed = self.primitives.apply(
+                _sum_of_tokens, [total], node.region, node.source, Kind.WAVE
+            )
             self._add(node.inputs[0], summed)
 
     def _collect(self, node: Node) -> None:
@@ -255,7 +257,11 @@ class _BodyGradient:
         if len(parts) < 2:
             return parts[0] if parts else None
         return self.primitives.apply(
-            lambda *tensors: tf.add_n(tensors), parts, value.region, value.node.source
+            lambda *tensors: tf.add_n(tensors),
+            parts,
+            value.region,
+            value.node.source,
+            value.type.kind,
         )
 
     def _zeros(self, value: Value) -> Value:

@@ -39,14 +39,18 @@ class PrimitiveWriter:
         values: Sequence[Value],
         region: Region | None,
         source: Source | None,
+        kind: Kind = Kind.TOKEN,
     ) -> Value:
-        """`function` of TensorFlow, applied to values of a region."""
+        """`function` of TensorFlow, applied to values of a region; its result is of a kind."""
         with self._graph.as_default():
             inputs = [self._placeholder(value) for value in values]
             start = len(self._graph.get_operations())
             result = function(*inputs)
         self._convert(start, region, source)
-        return self._traced.values[result.name]
+        found = self._traced.values[result.name]
+        if found.node.is_primitive:
+            found.node.types[found.index] = Type.of(result, kind)
+        return found
 
     def gradients(
         self,
@@ -93,11 +97,14 @@ class PrimitiveWriter:
     def _placeholder(self, value: Value) -> tf.Tensor:
         tensor = tf.compat.v1.placeholder(value.type.dtype, value.type.tensor_shape())
         self._traced.values[tensor.name] = value
-        self._traced.kinds.add(tensor, value.type.kind)
         return tensor
 
     def _convert(self, start: int, region: Region | None, source: Source | None) -> None:
-        """Nodes for the ops that the traced graph has gained since it had `start`."""
+        """Nodes for the ops that the traced graph has gained since it had `start`.
+
+        They are of kind WAVE, good only where they are read, because a gradient may flatten and cut
+        tokens on its way; the kind of what comes out is known.
+        """
         for operation in self._graph.get_operations()[start:]:
             if not operation.outputs or operation.outputs[0].name in self._traced.values:
                 continue
@@ -106,7 +113,8 @@ class PrimitiveWriter:
                 for tensor in operation.inputs
             ]
             is_shared = all(value.is_shared for value in inputs)
-            types = [Type.of(out, self._traced.kinds.kind(out)) for out in operation.outputs]
+            kind = Kind.SHARED if is_shared else Kind.WAVE
+            types = [Type.of(out, kind) for out in operation.outputs]
             attributes = {"operation": operation}
             place = None if is_shared else region
             node = Node(operation.type, inputs, types, place, source, attributes)

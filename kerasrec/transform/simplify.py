@@ -31,10 +31,22 @@ def _are_no_axes(axes: Value) -> bool:
     if axes.node.op != "BroadcastGradientArgs":
         return False
     shapes = [value.node for value in axes.node.inputs]
-    return all(shape.op == "Shape" for shape in shapes) and _same(
-        shapes[0].inputs[0], shapes[1].inputs[0]
-    )
+    if not all(shape.op == "Shape" for shape in shapes):
+        return False
+    one, two = (shape.inputs[0] for shape in shapes)
+    return two.type.kind is Kind.TOKEN and _same(one, two)
 
 
 def _same(one: Value, two: Value) -> bool:
-    return one.type == two.type and one.type.is_static and one.type.kind is Kind.TOKEN
+    """Whether `one` is a TOKEN of known shape, and `two` differs from it in the rows at most."""
+    return (
+        one.type.kind is Kind.TOKEN
+        and one.type.is_static
+        and one.type.tensor_shape().as_list() == _dims(two)
+        and one.type.dtype == two.type.dtype
+    )
+
+
+def _dims(value: Value) -> list[int | None] | None:
+    shape = value.type.tensor_shape()
+    return None if shape.rank is None else shape.as_list()

@@ -75,7 +75,7 @@ class _Tagging:
             outputs,
             list(parameters),
             [],
-            Traced(function.traced.concrete, function.traced.kinds, {}),
+            Traced(function.traced.concrete, {}),
             function.source,
         )
         for old, new in zip(function.parameters, parameters, strict=True):

@@ -82,7 +82,7 @@ def test_wrong_tree_in_fit():
 @pytest.mark.parametrize(
     ("x", "children", "message"),
     [
-        ((2, 5, 4), (2, 5, 3), r"`children` of trees .*arity 2.*received shape \(2, 5, 3\)"),
+        ((2, 5, 4), (2, 5, 3), r"`children` of trees .*arity 2.*received.*\(2, 5, 3\)"),
         ((2, 5, 4), (2, 5), r"`children` of trees .*\[batch, nodes, arity\].*\(2, 5\)"),
         ((5, 4), (2, 5, 2), r"`x` of trees must be \[batch, nodes, features\].*\(5, 4\)"),
         ((2, 5, None), (2, 5, 2), r"`x` of trees .*known features.*\(2, 5, None\)"),
@@ -103,8 +103,9 @@ def test_shapes_that_do_not_fit_each_other_or_the_weights(layer, x, children):
     """Once the layer is built, too; the message has both shapes."""
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError)) as error:
         layer(np.zeros(x), np.full(children, -1, np.int32))
-    error.match(f"(?s){x[2]}.*4" if x[2] != 4 else f"(?s){x[0]}, {x[1]}.*{children[0]}, {children[1]}")
-    error.match("features" if x[2] != 4 else "`children`")
+    error.match(
+        r"must have 4 features.*\(2, 5, 3\)" if x[2] != 4 else "`x` and `children` must have"
+    )
 
 
 def test_arity_of_a_layer_that_is_built(layer):
@@ -125,7 +126,9 @@ def test_children_that_are_floats(is_symbolic):
 
 @pytest.mark.parametrize("cell", [None, 3, keras.layers.LSTMCell(3), TreeRNNCell, TreeRNN(3)])
 def test_what_is_no_cell(cell):
-    with pytest.raises(ValueError, match=r"`cell` must be a kerasrec.layers.RecursiveCell, received"):
+    with pytest.raises(
+        ValueError, match=r"`cell` must be a kerasrec.layers.RecursiveCell, received"
+    ):
         Recursive(cell)
 
 
@@ -138,11 +141,14 @@ def test_what_is_no_cell(cell):
         ({"units": 2.5}, "`units` must be a positive integer, received 2.5"),
         ({"units": "many"}, "`units` must be a positive integer, received 'many'"),
         ({"units": None}, "`units` must be a positive integer, received None"),
-        ({"arity": 0}, "`arity` must be .*1.*received 0"),
-        ({"arity": 1.5}, "`arity` must be .*integer.*received 1.5"),
+        ({"arity": 0}, "`arity` must be a positive integer, received 0"),
+        ({"arity": 1.5}, "`arity` must be a positive integer, received 1.5"),
         ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1, received 1.0"),
         ({"dropout": -0.1}, "`dropout` must be at least 0 and below 1, received -0.1"),
-        ({"recurrent_dropout": 2}, "`recurrent_dropout` must be at least 0 and below 1, received 2"),
+        (
+            {"recurrent_dropout": 2},
+            "`recurrent_dropout` must be at least 0 and below 1, received 2",
+        ),
         ({"activation": "tanhh"}, "tanhh"),
         ({"unit": 3}, "unit"),
     ],

@@ -16,7 +16,11 @@ from tests.layers.own_cell import GatedCell
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
     "TreeRNN": lambda: TreeRNN(
-        6, inner_inputs=True, return_sequences=True, kernel_regularizer="l2", bias_constraint="max_norm"
+        6,
+        inner_inputs=True,
+        return_sequences=True,
+        kernel_regularizer="l2",
+        bias_constraint="max_norm",
     ),
     "TreeLSTM": lambda: TreeLSTM(6, dropout=0.2, recurrent_dropout=0.1, return_state=True),
     "GatedCell": lambda: Recursive(GatedCell(6)),
@@ -85,9 +89,11 @@ def models(directory):
         outputs = layer()(keras.layers.Embedding(500, 5)(inputs[0]), inputs[1])
         model = keras.Model(inputs, outputs)
         model.compile(keras.optimizers.SGD(0.1), ["mse"] * len(model.outputs))
-        labels = [np.ones(output.shape) for output in model((tokens, children))] if isinstance(
-            outputs, list
-        ) else np.ones(model((tokens, children)).shape)
+        labels = (
+            [np.ones(output.shape) for output in model((tokens, children))]
+            if isinstance(outputs, list)
+            else np.ones(model((tokens, children)).shape)
+        )
         model.fit((tokens, children), labels, verbose=0)
         found[name] = model
     return found
