@@ -34,10 +34,9 @@ def node_tables(children: tf.Tensor) -> NodeTables:
         tf.errors.InvalidArgumentError: a child index is out of range, a node has two parents,
           node 0 is not the root, nodes form a cycle, or a tree has no nodes.
     """
-    shape = tf.shape(children)
-    batch, nodes, arity = shape[0], shape[1], shape[2]
-    with tf.control_dependencies(_check_indices(children, nodes)):
+    with tf.control_dependencies(_check_indices(children, tf.shape(children)[1])):
         children = tf.identity(children)
+    batch, nodes, arity = tf.unstack(tf.shape(children))
     size = batch * nodes
     roots = tf.range(batch) * nodes
     has_child = children >= 0

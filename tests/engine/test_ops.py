@@ -107,7 +107,13 @@ def test_op(name, num_rounds):
 
 
 @each_number_of_rounds
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "MultiHeadAttention" else name
+        for name in LAYERS
+    ],
+)
 def test_layer(name, num_rounds):
     layer = LAYERS[name]()
 

@@ -111,7 +111,7 @@ OPTIONS = {
 }
 
 
-@settings(max_examples=20, derandomize=True, phases=[Phase.generate, Phase.shrink], **OPTIONS)
+@settings(max_examples=15, derandomize=True, phases=[Phase.generate, Phase.shrink], **OPTIONS)
 @given(base=BASES, step=STEPS)
 def test_random_program(base, step):
     program = program_of(base, step)

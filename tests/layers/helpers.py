@@ -16,6 +16,10 @@ DEV = Path(__file__).resolve().parents[2] / "data" / "treebank" / "dev.txt"
 EQUATIONS = {TreeRNN: reference.tree_rnn, TreeLSTM: reference.tree_lstm}
 
 each_layer = pytest.mark.parametrize("layer_class", list(EQUATIONS))
+# For what Recursive does whatever the cell.
+any_layer = pytest.mark.parametrize(
+    "layer_class", [pytest.param(TreeRNN, marks=pytest.mark.slow), TreeLSTM]
+)
 each_inner_inputs = pytest.mark.parametrize("inner_inputs", [False, True])
 
 

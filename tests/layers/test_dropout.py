@@ -9,6 +9,7 @@ from kerasrec.layers import TreeLSTM, TreeRNN
 from tests.layers import reference
 from tests.layers.helpers import (
     EQUATIONS,
+    any_layer,
     built,
     each_layer,
     features,
@@ -87,7 +88,7 @@ def test_values_and_gradients_equal_eager_recursion_with_the_same_factors(layer_
         np.testing.assert_allclose(tf.convert_to_tensor(one), two, atol=2e-5)
 
 
-@each_layer
+@any_layer
 @pytest.mark.parametrize("name", ["dropout", "recurrent_dropout"])
 def test_only_in_training_and_by_seed(layer_class, name):
     children = random_children(6, 9, 2, seed=3)
@@ -121,7 +122,7 @@ def test_share_and_scale():
         np.testing.assert_allclose(factor[factor != 0], 1 / (1 - rate), rtol=1e-4)
 
 
-@each_layer
+@any_layer
 def test_fit_with_dropout(layer_class):
     children = random_children(8, 5, 2)
     x = features(children)

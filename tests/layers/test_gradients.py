@@ -10,6 +10,7 @@ import tensorflow as tf
 from tests.layers import reference
 from tests.layers.helpers import (
     EQUATIONS,
+    any_layer,
     built,
     each_inner_inputs,
     each_layer,
@@ -124,7 +125,7 @@ def test_gradients_equal_finite_differences(layer_class, inner_inputs):
             assert gradient[place] == pytest.approx(difference, rel=1e-6, abs=1e-8)
 
 
-@each_layer
+@any_layer
 def test_padding_has_no_part_in_gradients(layer_class):
     children = random_children(6, 9, 2, seed=3)
     padding = ~is_node(children)
@@ -145,7 +146,7 @@ def test_padding_has_no_part_in_gradients(layer_class):
             np.testing.assert_array_equal(one, two)
 
 
-@each_layer
+@any_layer
 def test_batch_without_trees_has_zero_gradients(layer_class):
     children = np.zeros((0, 5, 2), np.int32)
     layer = built(layer_class, children, return_sequences=True)
@@ -155,7 +156,7 @@ def test_batch_without_trees_has_zero_gradients(layer_class):
         assert not np.any(tf.convert_to_tensor(gradient))
 
 
-@each_layer
+@any_layer
 def test_tf_gradients_equal_those_of_the_tape(layer_class):
     _, children, _ = treebank_batch(3)
     layer = built(layer_class, children, return_sequences=True)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.layers import Recursive, TreeLSTM, TreeLSTMCell, TreeRNN, TreeRNNCell
-from tests.layers.helpers import built, each_layer, expected, features, random_children
+from tests.layers.helpers import any_layer, built, each_layer, expected, features, random_children
 from tests.layers.own_cell import GatedCell
 
 OPTIONS = {
@@ -66,7 +66,7 @@ def test_configuration_of_a_given_cell(cell):
     assert again.get_config() == config
 
 
-@each_layer
+@any_layer
 def test_weights(layer_class):
     layer = built(layer_class, random_children(2, 3, 2), name="trees")
     assert [weight.name for weight in layer.weights] == ["kernel", "recurrent_kernel", "bias"]
@@ -77,7 +77,7 @@ def test_weights(layer_class):
     assert layer.trainable_variables == []
 
 
-@each_layer
+@any_layer
 def test_losses_of_regularizers(layer_class):
     children = random_children(2, 3, 2)
     layer = built(
@@ -103,7 +103,7 @@ def model_of(layer):
     return keras.Model(inputs, layer(*inputs))
 
 
-@each_layer
+@any_layer
 def test_constraints_and_regularizers_in_fit(layer_class):
     children = random_children(8, 5, 2)
     layer = layer_class(
@@ -153,7 +153,7 @@ def test_functional_model_is_built_without_an_engine(layer_class, return_sequenc
     assert layer.num_traces == 0
 
 
-@each_layer
+@any_layer
 def test_sizes_and_epochs_trace_nothing_new(layer_class):
     layer = layer_class(3, return_sequences=True)
     for num_trees, num_nodes in ((2, 3), (5, 7), (1, 1), (2, 3)):
@@ -188,7 +188,7 @@ def test_sizes_and_epochs_trace_nothing_new(layer_class):
     assert layer.num_traces <= 2
 
 
-@each_layer
+@any_layer
 def test_graphs_can_be_printed(layer_class):
     layer = layer_class(3)
     with pytest.raises(ValueError, match="before its weights exist"):
@@ -219,8 +219,15 @@ class SubclassedForTraining(Subclassed):
         return self.trees(inputs["x"], inputs["children"], training=training)
 
 
-@pytest.mark.parametrize("model_class", [Subclassed, SubclassedForTraining])
-@pytest.mark.parametrize("is_called_first", [False, True])
+@pytest.mark.parametrize(
+    ("model_class", "is_called_first"),
+    [
+        (Subclassed, True),
+        (SubclassedForTraining, False),
+        pytest.param(Subclassed, False, marks=pytest.mark.slow),
+        pytest.param(SubclassedForTraining, True, marks=pytest.mark.slow),
+    ],
+)
 def test_subclassed_model(model_class, is_called_first):
     children = random_children(4, 5, 2)
     inputs = {"x": features(children), "children": children}
@@ -249,7 +256,8 @@ def test_stateless_call():
         assert np.allclose(found, wanted, atol=1e-6) == (scale == 1)
 
 
-@each_layer
+@pytest.mark.slow
+@any_layer
 def test_clone_of_a_model(layer_class):
     children = random_children(4, 5, 2)
     model = model_of(layer_class(3))

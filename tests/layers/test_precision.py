@@ -6,12 +6,14 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.layers import Recursive
-from tests.layers.helpers import built, each_layer, features, random_children, treebank_batch
+from tests.layers.helpers import any_layer, built, features, random_children, treebank_batch
 from tests.layers.own_cell import GatedCell
 
 TOLERANCE = {"mixed_float16": 5e-3, "mixed_bfloat16": 5e-2}
 
-each_policy = pytest.mark.parametrize("policy", list(TOLERANCE))
+each_policy = pytest.mark.parametrize(
+    "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
+)
 
 
 @pytest.fixture
@@ -21,8 +23,8 @@ def global_policy(policy):
     keras.config.set_dtype_policy("float32")
 
 
-@each_layer
-@each_policy
+@any_layer
+@pytest.mark.parametrize("policy", list(TOLERANCE))
 def test_values_and_gradients_are_close_to_those_in_float32(layer_class, policy):
     children = random_children(8, 9, 2, seed=3)
     x = tf.constant(features(children), "float32")
@@ -44,7 +46,7 @@ def test_values_and_gradients_are_close_to_those_in_float32(layer_class, policy)
         assert np.abs(full - half).max() < TOLERANCE[policy] * max(1, np.abs(full).max())
 
 
-@each_layer
+@any_layer
 @each_policy
 def test_fit_under_a_global_policy(layer_class, global_policy):
     tokens, children, labels = treebank_batch(20)
@@ -74,7 +76,7 @@ def test_cell_with_layers_of_its_own(global_policy):
     assert all(gradient.dtype == "float32" for gradient in tape.gradient(loss, layer.weights[:6]))
 
 
-@each_layer
+@any_layer
 @each_policy
 def test_graph_before_the_first_call(layer_class, policy):
     layer = layer_class(3, dtype=policy)

@@ -149,6 +149,7 @@ def test_exported_models_call_no_python(directory, models):
         assert not [op for op in ops if "Py" in op]
 
 
+@pytest.mark.slow
 def test_weights_file(directory, models):
     path = directory / "trees.weights.h5"
     models["TreeLSTM"].save_weights(path)

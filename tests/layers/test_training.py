@@ -2,9 +2,10 @@
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from tests.layers.helpers import each_layer, treebank_batch
+from tests.layers.helpers import any_layer, treebank_batch
 
 
 def sentiment_model(layer_class, **options):
@@ -18,7 +19,7 @@ def loss():
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
 
 
-@each_layer
+@any_layer
 def test_fit_with_automatic_compilation(layer_class):
     tokens, children, labels = treebank_batch(20)
     model = sentiment_model(layer_class, return_sequences=True)
@@ -28,7 +29,8 @@ def test_fit_with_automatic_compilation(layer_class):
     assert history["loss"][-1] < 0.8 * history["loss"][0]
 
 
-@each_layer
+@pytest.mark.slow
+@any_layer
 def test_user_loop_equals_fit(layer_class):
     tokens, children, labels = treebank_batch(12)
     data = tf.data.Dataset.from_tensor_slices(((tokens, children), labels[:, 0])).batch(5)
@@ -60,7 +62,7 @@ def test_user_loop_equals_fit(layer_class):
         np.testing.assert_allclose(one, two, atol=1e-5)
 
 
-@each_layer
+@any_layer
 def test_fit_on_two_devices_equals_fit_on_one(layer_class):
     """In the last batch one device has a tree, and the other none."""
     tokens, children, labels = treebank_batch(9)
@@ -94,7 +96,8 @@ def test_fit_on_two_devices_equals_fit_on_one(layer_class):
     )
 
 
-@each_layer
+@pytest.mark.slow
+@any_layer
 def test_run_eagerly(layer_class):
     tokens, children, labels = treebank_batch(4)
     model = sentiment_model(layer_class)

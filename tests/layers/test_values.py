@@ -6,6 +6,7 @@ import pytest
 
 from kerasrec.layers import TreeLSTM, TreeRNN
 from tests.layers.helpers import (
+    any_layer,
     built,
     each_inner_inputs,
     each_layer,
@@ -56,7 +57,7 @@ def test_what_is_returned(layer_class):
 
 
 @each_layer
-@pytest.mark.parametrize("arity", [1, 2])
+@pytest.mark.parametrize("arity", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_chain_of_depth_200(layer_class, arity):
     children = np.full((1, 201, arity), -1, np.int32)
     children[0, :-1, -1] = np.arange(1, 201)
@@ -65,7 +66,7 @@ def test_chain_of_depth_200(layer_class, arity):
     assert_close(layer(x, children), expected(layer, x, children).sequence)
 
 
-@each_layer
+@any_layer
 def test_how_trees_are_batched_does_not_matter(layer_class):
     children = random_children(6, 9, 2, seed=3, sizes=[1, 9, 4, 2, 9, 1])
     x = features(children)
@@ -85,7 +86,7 @@ def test_how_trees_are_batched_does_not_matter(layer_class):
     assert layer.num_traces == 1
 
 
-@each_layer
+@any_layer
 @pytest.mark.parametrize("return_sequences", [False, True])
 def test_batch_without_trees(layer_class, return_sequences):
     children = np.zeros((0, 5, 2), np.int32)
@@ -94,7 +95,7 @@ def test_batch_without_trees(layer_class, return_sequences):
     assert output.shape == ((0, 5, 3) if return_sequences else (0, 3))
 
 
-@each_layer
+@any_layer
 def test_padding_is_not_read(layer_class):
     children = random_children(6, 9, 2, seed=3)
     x = features(children)
@@ -109,7 +110,7 @@ def test_padding_is_not_read(layer_class):
         assert (output[padding] == 0).all()
 
 
-@each_layer
+@any_layer
 def test_inputs_of_inner_nodes_are_not_read(layer_class):
     children = random_children(6, 9, 2, seed=4)
     x = features(children)
@@ -119,7 +120,7 @@ def test_inputs_of_inner_nodes_are_not_read(layer_class):
     assert_close(layer(x, children), wanted)
 
 
-@each_layer
+@any_layer
 def test_children_of_other_integer_types(layer_class):
     children = random_children(4, 5, 2)
     layer = built(layer_class, children)
@@ -128,7 +129,7 @@ def test_children_of_other_integer_types(layer_class):
         assert_close(layer(features(children), children.astype(dtype)), wanted)
 
 
-@each_layer
+@any_layer
 def test_mask_of_output_is_what_is_no_padding(layer_class):
     children = random_children(6, 9, 2, seed=3)
     x = features(children)
@@ -141,7 +142,7 @@ def test_mask_of_output_is_what_is_no_padding(layer_class):
     assert_close(mean, sums / nodes.sum(axis=1, keepdims=True))
 
 
-@each_layer
+@any_layer
 def test_mask_reaches_the_loss_of_a_model(layer_class):
     children = random_children(6, 9, 2, seed=3)
     inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
@@ -155,7 +156,7 @@ def test_mask_reaches_the_loss_of_a_model(layer_class):
     assert loss == pytest.approx(errors[nodes].mean(), rel=1e-5)
 
 
-@each_layer
+@any_layer
 def test_embedding_with_a_mask_in_front(layer_class):
     """Inner nodes have token 0, which Embedding masks; they must be computed all the same."""
     tokens, children, _ = treebank_batch(5)
