@@ -123,6 +123,7 @@ def test_share_and_scale():
 
 
 @any_layer
+@pytest.mark.slow
 def test_fit_with_dropout(layer_class):
     children = random_children(8, 5, 2)
     x = features(children)
@@ -140,6 +141,7 @@ def test_fit_with_dropout(layer_class):
     assert layer.num_traces == 2
 
 
+@pytest.mark.slow
 def test_second_state_is_not_dropped():
     """Of a chain of two, with all of h dropped, c still arrives."""
     children = np.array([[[1, -1], [-1, -1]]], np.int32)

@@ -81,6 +81,7 @@ def test_graph_of_a_built_layer_that_was_never_called():
     assert "gradient of" in str(layer.extended_graph())
 
 
+@pytest.mark.slow
 def test_layer_with_a_given_cell_equals_the_ready_one():
     children = random_children(5, 7, 2)
     x = features(children)
@@ -92,6 +93,7 @@ def test_layer_with_a_given_cell_equals_the_ready_one():
     np.testing.assert_allclose(given(x, children), wanted, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_two_layers_may_share_a_cell():
     children = random_children(5, 7, 2)
     cell = TreeLSTMCell(3)

@@ -48,6 +48,7 @@ def test_values_and_gradients_are_close_to_those_in_float32(layer_class, policy)
 
 @any_layer
 @each_policy
+@pytest.mark.slow
 def test_fit_under_a_global_policy(layer_class, global_policy):
     tokens, children, labels = treebank_batch(20)
     inputs = keras.Input((None,), dtype="int32"), keras.Input((None, 2), dtype="int32")

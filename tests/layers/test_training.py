@@ -20,6 +20,7 @@ def loss():
 
 
 @any_layer
+@pytest.mark.slow
 def test_fit_with_automatic_compilation(layer_class):
     tokens, children, labels = treebank_batch(20)
     model = sentiment_model(layer_class, return_sequences=True)
