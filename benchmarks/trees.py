@@ -50,8 +50,8 @@ class Batch(NamedTuple):
 
 
 def make_batches(trees, batch_size):
-    """Batches in the order of the trees, without those left over at the end."""
-    batches = tree_batches(trees, batch_size, bucket_by_size=False, drop_remainder=True)
+    """Batches of trees of alike size, as training has them, without those left over."""
+    batches = tree_batches(trees, batch_size, drop_remainder=True)
     return [Batch(*inputs, labels) for inputs, labels in batches.as_numpy_iterator()]
 
 

@@ -35,8 +35,6 @@ from kerasrec.engine.results import Gradients, Outcome, Sums, Tensors
 from kerasrec.engine.store import Slot, TokensSlot, WaveStore, new_arrays
 from kerasrec.graph.graph import CallSite, Node, Value
 
-Registers = dict[str, Tensors]
-
 
 @dataclass(frozen=True)
 class Segment:

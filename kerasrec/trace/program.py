@@ -206,8 +206,8 @@ class _Tracing:
             what = f"What {state.name} ({state.source.where}) returns"
             if not flat or any(item is None for item in flat):
                 raise SignatureError(
-                    f"{what} is {result!r}; a recursive function must return tensors. "
-                    "Does a `return` stand before kerasrec.cond?"
+                    f"{what} is {result!r}; a recursive function must return tensors, "
+                    "with a `return` before kerasrec.cond and no None among them."
                 )
             known = state.return_types or []
             hints = known if len(known) == len(flat) else [None] * len(flat)
