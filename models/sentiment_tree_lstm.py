@@ -95,6 +95,10 @@ def make_optimizer(name: str, learning_rate: float, embedding_rate: float):
     def make(rate: float) -> keras.optimizers.Optimizer:
         return keras.optimizers.get({"class_name": name, "config": {"learning_rate": rate}})
 
+    if not hasattr(keras.optimizers, "MultiOptimizer"):  # Keras for Python 3.10 has none.
+        if embedding_rate != 1:
+            print("--embedding-rate needs a newer Keras; all weights get the same learning rate.")
+        return make(learning_rate)
     # Good word vectors need to move less than weights that begin at random.
     word_vectors = {"embedding/.*": make(learning_rate * embedding_rate)}
     return keras.optimizers.MultiOptimizer(
