@@ -205,8 +205,8 @@ class RecursiveFunction:
         with_axis = [tensor for tensor in tensors if tensor.shape.rank]
         if not with_axis:
             return [tensor[tf.newaxis] for tensor in tensors]
-        sizes = {tensor.shape[0] for tensor in with_axis} - {None}
-        if len(sizes) > 1:
+        sizes = {tensor.shape[0] for tensor in with_axis}
+        if len(sizes - {None}) > 1:
             shapes = ", ".join(str(tensor.shape) for tensor in tensors)
             raise SignatureError(
                 f"Arguments of {self.name} have different numbers of tokens, shapes {shapes}. "
@@ -214,7 +214,7 @@ class RecursiveFunction:
                 "argument 0-d."
             )
         count = tf.shape(with_axis[0])[0]
-        for tensor in with_axis[1:] if not sizes or None in {t.shape[0] for t in with_axis} else ():
+        for tensor in with_axis[1:] if None in sizes else ():
             tf.debugging.assert_equal(
                 tf.shape(tensor)[0],
                 count,
@@ -285,7 +285,7 @@ def _is_within_reach(graph: TaggedGraph) -> bool:
         building = getattr(building, "outer_graph", None)
     tensors = [node.attributes.get("tensor") for node in graph.shared if node.op == "SHARED"]
     return all(
-        tf.is_symbolic_tensor(tensor) is False or tensor.graph in reach
+        not tf.is_symbolic_tensor(tensor) or tensor.graph in reach
         for tensor in tensors
         if tensor is not None
     )
