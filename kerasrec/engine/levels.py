@@ -124,7 +124,9 @@ class LevelRun:
         carried = {name: body.parameters for name, body in self.bodies.items()}
         sweep = _Sweep(0, tf.constant(0), 1, goes_on, carried, enter, leave)
         wave, carry = self._run(sweep, arguments)
-        with tf.control_dependencies(self.limits.check(wave, width(carry))):
+        with tf.control_dependencies(
+            self.limits.check(self.graph, wave, width(carry), tf.zeros([0], tf.int32))
+        ):
             self.num_waves = tf.identity(wave)
 
     def _up(self) -> Tensors:

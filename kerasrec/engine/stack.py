@@ -180,7 +180,9 @@ class StackRun:
             goes_on, iterate, (state,), shape_invariants=(invariants,), parallel_iterations=1
         )
         waiting = tf.where(end["counter"] >= 0, end["width"], 0)
-        with tf.control_dependencies(self.limits.check(end["depth"], waiting)):
+        with tf.control_dependencies(
+            self.limits.check(self.graph, end["depth"], waiting, tf.zeros([0], tf.int32))
+        ):
             self.num_steps = tf.identity(end["step"])
         self.trace = end["trace"]
         self.num_waves = end["num_waves"]
