@@ -64,9 +64,12 @@ class RecursiveFunction:
         max_depth: int = MAX_DEPTH,
         max_width: int = MAX_WIDTH,
         engine: str = "auto",
+        parallel_tokens: int | None = None,
     ):
         if engine not in ENGINES:
             raise TraceError(f"engine is {engine!r}; it must be one of {', '.join(ENGINES)}.")
+        if parallel_tokens is not None and parallel_tokens < 1:
+            raise TraceError(f"parallel_tokens is {parallel_tokens}; at least 1 token must run.")
         functools.update_wrapper(self, python_function)
         self.python_function = python_function
         self.name = python_function.__name__
@@ -74,6 +77,7 @@ class RecursiveFunction:
         self.max_depth = max_depth
         self.max_width = max_width
         self.engine = engine
+        self.parallel_tokens = parallel_tokens
         self._compiled: dict[tuple, _Compiled] = {}
 
     @tf.autograph.experimental.do_not_convert
@@ -171,7 +175,7 @@ class RecursiveFunction:
         tagged = tag(traced.graphs)
         extended = extend(tagged)
         limits = Limits(self.name, self.max_depth, self.max_width)
-        program = lower(extended, limits, self.engine)
+        program = lower(extended, limits, self.engine, self.parallel_tokens)
         run = _runner(program, signature)
         return _Compiled(traced.graphs, tagged, extended, program, traced.returns, run)
 
@@ -237,6 +241,7 @@ def recursive(
     max_depth: int = MAX_DEPTH,
     max_width: int = MAX_WIDTH,
     engine: str = "auto",
+    parallel_tokens: int | None = None,
 ) -> Any:
     """Makes a Python function that calls itself, or others that call it back, run in a graph.
 
@@ -265,11 +270,21 @@ def recursive(
           for those of them in which calls wait for each other's results and nothing has a
           gradient, and "waves" for all others. Results are the same; `execution_plan` says which
           engine runs and why.
+        parallel_tokens: how many tokens may run at once; None for all that are ready. Memory of
+          the forward run then grows with the depth of the recursion times this bound, and not with
+          the number of calls. Results are the same. A gradient still reads values of all calls:
+          if it is asked for, the program runs again, unbounded, and keeps them.
 
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.
     """
-    options = {"returns": returns, "max_depth": max_depth, "max_width": max_width, "engine": engine}
+    options = {
+        "returns": returns,
+        "max_depth": max_depth,
+        "max_width": max_width,
+        "engine": engine,
+        "parallel_tokens": parallel_tokens,
+    }
     if function is None:
         return lambda decorated: RecursiveFunction(decorated, **options)
     return RecursiveFunction(function, **options)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kerasrec.engine.bounded import BoundedRun
 from kerasrec.engine.levels import LevelRun
 from kerasrec.engine.plan import Plan
 from kerasrec.engine.scalar import ScalarRun
@@ -35,38 +36,42 @@ class Choice:
         return f"engine: {self.name}, {self.reason}"
 
 
-def choose(plan: Plan, engine: str) -> Choice:
+def choose(plan: Plan, engine: str, parallel_tokens: int | None = None) -> Choice:
     """The engine for a program.
 
     Args:
         plan: of the program.
         engine: what the user asks for, one of `ENGINES`. "auto" takes "scalar" for programs of
           plain numbers without a gradient in which calls wait for each other.
+        parallel_tokens: how many tokens may run at once, if the user says so.
 
     Raises:
         TraceError: "scalar" is asked for and cannot run the program.
     """
-    waves = LevelRun if plan.is_linear else StackRun
-    scalar = Choice(
-        "scalar", partial(ScalarRun, waves=waves), "one token at a time, compiled by XLA"
-    )
-    if engine == "waves":
-        return Choice("waves", waves, "as the decorator says")
     found = obstacles(plan.graph)
-    if engine == "scalar":
-        if found:
-            raise TraceError(
-                f"engine='scalar' cannot run this program: {found[0]}. Use engine='waves' or "
-                "leave the choice to engine='auto'."
-            )
-        return scalar
-    if plan.is_linear:
-        return Choice("waves", waves, "because all calls at one depth can be made together")
-    if found:
-        return Choice("waves", waves, f"because {found[0]}")
-    if _has_gradient(plan.graph):
-        return Choice("waves", waves, "because the program has a gradient")
-    return scalar
+    if engine == "scalar" and found:
+        raise TraceError(
+            f"engine='scalar' cannot run this program: {found[0]}. Use engine='waves' or leave the "
+            "choice to engine='auto'."
+        )
+    waves: Any = LevelRun if plan.is_linear else StackRun
+    is_auto = engine == "auto"
+    if engine == "scalar" or (
+        is_auto and not (plan.is_linear or found or _has_gradient(plan.graph))
+    ):
+        return Choice(
+            "scalar", partial(ScalarRun, waves=waves), "one token at a time, compiled by XLA"
+        )
+    if parallel_tokens is not None:
+        bounded = partial(BoundedRun, waves=waves, parallel_tokens=parallel_tokens)
+        return Choice("waves", bounded, f"at most {parallel_tokens:,} tokens at once")
+    if not is_auto:
+        reason = "as the decorator says"
+    elif plan.is_linear:
+        reason = "because all calls at one depth can be made together"
+    else:
+        reason = f"because {found[0] if found else 'the program has a gradient'}"
+    return Choice("waves", waves, reason)
 
 
 def _has_gradient(graph: TaggedGraph) -> bool:

@@ -23,6 +23,7 @@ class Program:
         graph: the extended graph.
         limits: bounds on depth and width.
         engine: which engine is to run it, one of `choice.ENGINES`.
+        parallel_tokens: how many tokens may run at once; None for all.
         is_linear: False runs a program of one round by the engine for all programs, too.
     """
 
@@ -31,12 +32,13 @@ class Program:
         graph: TaggedGraph,
         limits: Limits,
         engine: str = "auto",
+        parallel_tokens: int | None = None,
         is_linear: bool | None = None,
     ):
         self.plan: Plan = plan(graph, is_linear)
         self.graph = graph
         self.limits = limits
-        self.choice = choose(self.plan, engine)
+        self.choice = choose(self.plan, engine, parallel_tokens)
 
     def __str__(self) -> str:
         return f"{self.choice}\n{self.plan}"
@@ -91,9 +93,14 @@ class Program:
         )
 
 
-def lower(extended: TaggedGraph, limits: Limits, engine: str = "auto") -> Program:
-    """A program of stock TensorFlow ops for an extended graph."""
-    return Program(extended, limits, engine)
+def lower(
+    extended: TaggedGraph,
+    limits: Limits,
+    engine: str = "auto",
+    parallel_tokens: int | None = None,
+) -> Program:
+    """A program of stock TensorFlow ops for an extended graph; arguments as for `Program`."""
+    return Program(extended, limits, engine, parallel_tokens)
 
 
 def _is_exporting() -> bool:

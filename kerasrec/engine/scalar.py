@@ -11,15 +11,16 @@ next one, which is compiled if it is ever reached.
 
 from __future__ import annotations
 
-import functools
 import os
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.engine.forward_only import ForwardOnly
 from kerasrec.engine.limits import NUM_LABELS, Limits
 from kerasrec.engine.plan import Plan
-from kerasrec.engine.results import Gradients, Outcome, Tensors
+from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.engine.scalar_machine import Machine
 from kerasrec.graph.graph import Value
 
@@ -27,27 +28,23 @@ _BLOCK = 128
 _STACK_SIZES = (1 << 12,)
 
 
-class ScalarRun:
+class ScalarRun(ForwardOnly):
     """One run of a program of plain numbers.
-
-    Its gradient is that of an engine of waves, which then runs the program again.
 
     Args:
         plan: of the program.
         shared: tensors of SHARED values.
         limits: bounds on depth and width.
-        waves: the class of the engine that has a gradient.
+        waves: the class of the engine for its gradient.
     """
 
     def __init__(self, plan: Plan, shared: dict[Value, tf.Tensor], limits: Limits, waves: Any):
+        super().__init__(partial(waves, plan, shared, limits))
         self.limits = limits
         self.machine = Machine(plan.graph, shared)
-        self.waves = functools.partial(waves, plan, shared, limits)
-        self.arguments: Tensors
 
-    def forward(self, arguments: Tensors) -> Outcome:
+    def run(self, arguments: Tensors) -> Outcome:
         """Runs all tokens, a block of them at a time."""
-        self.arguments = arguments
         num_tokens = tf.shape(arguments[0])[0]
         num_blocks = (num_tokens + _BLOCK - 1) // _BLOCK
         missing = num_blocks * _BLOCK - num_tokens
@@ -72,12 +69,6 @@ class ScalarRun:
                 parallel_iterations=os.cpu_count() or 1,
             )
             return Outcome([array.concat()[:num_tokens] for array in arrays], {})
-
-    def backward(self, cotangents: Tensors, shared: dict[Value, tf.Tensor]) -> Gradients:
-        """Runs the program again by waves, and back; arguments as in `LevelRun.backward`."""
-        waves = self.waves()
-        waves.forward(self.arguments)
-        return waves.backward(cotangents, shared)
 
     def _run_block(self, arguments: Tensors, num_tokens: tf.Tensor) -> Tensors:
         """Results `[_BLOCK]` of a block of tokens, of which so many are real."""
