@@ -200,7 +200,14 @@ class _BoundedMachine(StackRun):
             },
         }
 
+    def _waiting(self, end: dict, depth: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return end["resume"].read(depth), depth - 1
+
+    def _place_in_call(self, end: dict, body: str, wave: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
+        return tf.shape(end["returned"][body][0].read(wave))[0] + token
+
     def _ended(self, state: dict, slots: Sequence[Slot]) -> Tensors:
+        self.store.keep(dict(zip(slots, state["arrays"], strict=True)))
         frame = Frame(tf.constant(0), self.store.shared, self.store.shared.__getitem__)
         for name, body in self.bodies.items():
             collected = iter([array.concat() for array in state["collected"][name]])

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -30,6 +31,7 @@ from kerasrec.engine.calls import (
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
+from kerasrec.engine.path import caller_of, walk_up
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Gradients, Outcome, Sums, Tensors
 from kerasrec.engine.store import Slot, TokensSlot, WaveStore, new_arrays
@@ -145,8 +147,8 @@ class StackRun:
             parallel_iterations=1,
         )
         waiting = tf.where(end["counter"] >= 0, end["width"], 0)
-        tag = tf.zeros([0], tf.int32)
         outputs = self._ended(end, slots)
+        tag = tf.cond(waiting > 0, lambda: self._tag(end), lambda: tf.zeros([0], tf.int32))
         with tf.control_dependencies(self.limits.check(self.graph, end["depth"], waiting, tag)):
             return [tf.identity(output) for output in outputs]
 
@@ -197,6 +199,36 @@ class StackRun:
         self.num_waves = state["num_waves"]
         self.store.keep(dict(zip(slots, state["arrays"], strict=True)))
         return state["returns"][self.graph.entry]
+
+    def _tag(self, end: dict) -> tf.Tensor:
+        """The tag of a token that was not called, from the waves that wait for a return."""
+
+        def caller(depth: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple]:
+            back, wave = self._waiting(end, depth)
+
+            def of(segment: Segment) -> tuple:
+                num_tokens = self.store.num_tokens(segment.body, wave)
+                frame = self.store.frame(segment.body, wave, num_tokens)
+                place, token = caller_of(segment.before, {segment.body: frame}, *state)
+                labels = [site.label for site in segment.before]
+                return tf.gather(labels, place), self._place_in_call(end, segment.body, wave, token)
+
+            returning = [segment for segment in self.segments if segment.before]
+            places = [returning.index(item) if item.before else -1 for item in self.segments]
+            branches = [partial(of, segment) for segment in returning]
+            label, token = tf.switch_case(tf.gather(places, back), branches)
+            return label, (token,)
+
+        return walk_up(end["depth"], (tf.constant(0),), caller)
+
+    def _waiting(self, end: dict, depth: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The segment that goes on when the calls at a depth return, and its wave."""
+        entry = end["stack"].read(depth)
+        return entry[0], entry[1]
+
+    def _place_in_call(self, end: dict, body: str, wave: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
+        """Place of a wave's token among all that were called with it."""
+        return token
 
     def _step(self, segment: Segment, slots: Sequence[Slot], state: dict) -> dict:
         """Runs a segment on one wave and says what is next."""
