@@ -95,17 +95,17 @@ class RecursiveFunction:
 
     @tf.autograph.experimental.do_not_convert
     def function_graphs(self, *args: Any, **kwargs: Any) -> FunctionGraphs:
-        """The graph of each function, before tagging; prints, and has `.to_dot()`."""
+        """The graph of each function, before tagging; prints and draws itself."""
         return self._compile(self._arguments(args, kwargs)[2]).graphs
 
     @tf.autograph.experimental.do_not_convert
     def tagged_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
-        """The static tagged graph of the program; prints, and has `.to_dot()`."""
+        """The static tagged graph of the program; prints and draws itself."""
         return self._compile(self._arguments(args, kwargs)[2]).tagged
 
     @tf.autograph.experimental.do_not_convert
     def extended_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
-        """The tagged graph with its gradient; prints, and has `.to_dot()`."""
+        """The tagged graph with its gradient; prints and draws itself."""
         return self._compile(self._arguments(args, kwargs)[2]).extended
 
     @tf.autograph.experimental.do_not_convert

@@ -20,6 +20,7 @@ tagged dataflow, written in capitals (Kostopoulou et al., sections 2 and 3):
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -206,6 +207,19 @@ class FunctionGraphs:
 
         return function_graphs_to_dot(self)
 
+    def to_picture(self, path: str | os.PathLike) -> None:
+        """Draws the graphs into a file, a PNG, SVG or PDF by its suffix; needs Graphviz."""
+        from kerasrec.graph.picture import draw
+
+        draw(self.to_dot(), path)
+
+    def to_tensorboard(self, logdir: str | os.PathLike) -> None:
+        """Writes the graphs into an event file, for the Graphs page of TensorBoard."""
+        from kerasrec.graph.scopes import scopes_of_function_graphs
+        from kerasrec.graph.tensorboard import write_graph
+
+        write_graph(scopes_of_function_graphs(self), logdir)
+
 
 @dataclass(frozen=True)
 class CallSite:
@@ -326,6 +340,19 @@ class TaggedGraph:
         from kerasrec.graph.dot import tagged_graph_to_dot
 
         return tagged_graph_to_dot(self)
+
+    def to_picture(self, path: str | os.PathLike) -> None:
+        """Draws the graph into a file, a PNG, SVG or PDF by its suffix; needs Graphviz."""
+        from kerasrec.graph.picture import draw
+
+        draw(self.to_dot(), path)
+
+    def to_tensorboard(self, logdir: str | os.PathLike) -> None:
+        """Writes the graph into an event file, for the Graphs page of TensorBoard."""
+        from kerasrec.graph.scopes import scopes_of_tagged_graph
+        from kerasrec.graph.tensorboard import write_graph
+
+        write_graph(scopes_of_tagged_graph(self), logdir)
 
     def sites_to(self, callee: str, from_outside: bool = False) -> list[CallSite]:
         """Call sites of a function, inside the program, in the order of their labels."""
