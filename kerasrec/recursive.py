@@ -16,6 +16,8 @@ import tensorflow as tf
 
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.lower import Program, lower
+from kerasrec.engine.record import Recorder
+from kerasrec.engine.run_trace import RunTrace
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.graph.types import Kind, Type
@@ -40,6 +42,7 @@ class _Compiled:
     program: Program
     returns: Any
     run: Any
+    recorder: Recorder
 
 
 class RecursiveFunction:
@@ -113,6 +116,20 @@ class RecursiveFunction:
         """When the engine runs each node: text, a line for each stage."""
         return str(self._compile(self._arguments(args, kwargs)[2]).program.plan)
 
+    @tf.autograph.experimental.do_not_convert
+    def run_trace(self, *args: Any, **kwargs: Any) -> RunTrace:
+        """Runs the function on these arguments, forward, and returns what happened on the way.
+
+        Prints as a table: which nodes fired with how many tokens, wave by wave.
+        """
+        if not tf.executing_eagerly():
+            raise TraceError(
+                f"{self.name}.run_trace(...) is called while a graph is being built, where nothing "
+                "runs yet. Call it outside of tf.function and of recursive functions."
+            )
+        tensors, _, signature = self._arguments(args, kwargs)
+        return self._compile(signature).recorder.record(tensors)
+
     @property
     def num_traces(self) -> int:
         """How many engines have been traced so far; one for each signature."""
@@ -166,8 +183,10 @@ class RecursiveFunction:
         tagged = tag(traced.graphs)
         extended = extend(tagged)
         program = lower(extended, Limits(self.name, self.max_depth, self.max_width))
-        run = _runner(program, signature)
-        return _Compiled(traced.graphs, tagged, extended, program, traced.returns, run)
+        specs = _specs(signature)
+        run = _runner(program, specs)
+        recorder = Recorder(program, specs)
+        return _Compiled(traced.graphs, tagged, extended, program, traced.returns, run, recorder)
 
     def _arguments(self, args: tuple, kwargs: dict) -> tuple[list[tf.Tensor], bool, Signature]:
         """Flat tensors with a token axis, whether all came without one, and the signature."""
@@ -291,12 +310,15 @@ def _is_within_reach(graph: TaggedGraph) -> bool:
     )
 
 
-def _runner(program: Program, signature: Signature) -> Any:
-    specs: Sequence[tf.TensorSpec] = [
+def _specs(signature: Signature) -> list[tf.TensorSpec]:
+    """Specs of the flat arguments, token axis included."""
+    return [
         item.tensor_spec(f"{name}_{place}")
         for place, (name, item) in enumerate(zip(signature.names, signature.types, strict=True))
     ]
 
+
+def _runner(program: Program, specs: Sequence[tf.TensorSpec]) -> Any:
     def run(*arguments):
         outcome = program.run(arguments)
         return tuple(outcome.outputs), outcome.tables

@@ -120,6 +120,10 @@ class StackRun:
         self.store.run_bulk(self.plan.last_stage, sums)
         return Gradients(arguments, sums.gradients(shared))
 
+    def notes(self) -> tf.Tensor:
+        """What `forward` ran, in order: int32 `[steps, 3]`, each (segment, wave, depth)."""
+        return self.trace.stack()
+
     def _walk(self, arguments: Tensors) -> Tensors:
         """The machine. A step runs the segment `counter` on the wave `wave` of its body.
 
@@ -147,7 +151,7 @@ class StackRun:
                 tf.int32, 1, dynamic_size=True, element_shape=[2], clear_after_read=False
             ).write(0, [-1, 0]),
             "trace": tf.TensorArray(
-                tf.int32, 0, dynamic_size=True, element_shape=[2], clear_after_read=False
+                tf.int32, 0, dynamic_size=True, element_shape=[3], clear_after_read=False
             ),
             "arrays": list(arrays.values()),
         }
@@ -167,7 +171,7 @@ class StackRun:
             return (state["counter"] >= 0) & self.limits.allow(state["depth"], state["width"])
 
         def iterate(state: dict) -> tuple[dict]:
-            note = [state["counter"], state["wave"]]
+            note = [state["counter"], state["wave"], state["depth"]]
             state = {**state, "trace": state["trace"].write(state["step"], note)}
             state["step"] += 1
             branches = [
