@@ -1,7 +1,8 @@
 """What a recursion does: the graph it becomes, and what happens when it runs.
 
 `run_trace` shows a run wave by wave: how many tokens went through the graph at once, and which
-nodes fired. Graphs open in TensorBoard; Graphviz and Matplotlib draw them, where they are installed.
+nodes fired. Graphs open in TensorBoard. Graphviz draws them and Matplotlib draws runs, where these
+are installed.
 """
 
 import tempfile
