@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import tensorflow as tf
 
@@ -25,6 +26,7 @@ from kerasrec.engine.calls import (
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
+from kerasrec.engine.path import caller_of, walk_up
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Gradients, Outcome, Sums, Tensors
 from kerasrec.engine.store import WaveStore, new_arrays, scope_of
@@ -131,8 +133,35 @@ class LevelRun:
         carried = {name: body.parameters for name, body in self.bodies.items()}
         sweep = _Sweep(0, tf.constant(0), 1, goes_on, carried, enter, leave)
         wave, carry = self._run(sweep, arguments)
-        with tf.control_dependencies(self.limits.check(wave, width(carry))):
+        waiting = width(carry)
+        tag = tf.cond(waiting > 0, lambda: self._tag(wave, carry), lambda: tf.zeros([0], tf.int32))
+        with tf.control_dependencies(self.limits.check(self.graph, wave, waiting, tag)):
             self.num_waves = tf.identity(wave)
+
+    def _tag(self, wave: tf.Tensor, carry: Carry) -> tf.Tensor:
+        """The tag of a token that was not called, from the waves that were."""
+        names = list(self.bodies)
+        called = [name for name in names if self.sites[name]]
+        widths = tf.stack([tf.shape(carry[name][0])[0] for name in called])
+
+        def caller(depth: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple]:
+            body, token = state
+
+            def of(name: str) -> tuple:
+                sites = self.sites[name]
+                frames = {other: self._frame(1, other, depth - 1, carry) for other in names}
+                place, token_of_caller = caller_of(sites, frames, token)
+                labels = [site.label for site in sites]
+                callers = [
+                    called.index(site.caller) if site.caller in called else 0 for site in sites
+                ]
+                return tf.gather(labels, place), tf.gather(callers, place), token_of_caller
+
+            label, *of_caller = tf.switch_case(body, [partial(of, name) for name in called])
+            return label, tuple(of_caller)
+
+        first = tf.cast(tf.argmax(widths > 0), tf.int32)
+        return walk_up(wave, (first, tf.constant(0)), caller)
 
     def _up(self) -> Tensors:
         """Stage 1: each wave returns to the one before; the first returns to the outside."""

@@ -34,13 +34,19 @@ class Recorder:
         self._keys: list[Value | str] = []
         self._run = tf.function(self._forward, input_signature=specs, autograph=False)
 
+    @property
+    def usual_way(self) -> str:
+        """How ordinary calls run, if it is not by waves without a bound; otherwise empty."""
+        choice = self.program.choice
+        return "" if choice.run in (LevelRun, StackRun) else str(choice)
+
     def record(self, arguments: Sequence[tf.Tensor]) -> RunTrace:
         """Runs the program forward on flat arguments, `[tokens, ...]` each."""
         notes, sizes = self._run(*arguments)
         found = {
             key: tensor.numpy().tolist() for key, tensor in zip(self._keys, sizes, strict=True)
         }
-        return _run_trace(self.program.plan, notes.numpy().tolist(), found)
+        return _run_trace(self.program.plan, notes.numpy().tolist(), found, self.usual_way)
 
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         plan = self.program.plan
@@ -52,20 +58,22 @@ class Recorder:
         return run.notes(), list(sizes.values())
 
 
-def _run_trace(plan: Plan, notes: list[list[int]], sizes: Sizes) -> RunTrace:
+def _run_trace(plan: Plan, notes: list[list[int]], sizes: Sizes, usual_way: str) -> RunTrace:
     """The trace of a run.
 
     Args:
         plan: of the program.
         notes: of the engine, in order: what ran, on which wave, how deep.
         sizes: of the waves, see `WaveStore.sizes`.
+        usual_way: of ordinary calls, see `RunTrace`.
     """
     tokens = _Tokens(plan, sizes)
     calls = {name: tokens.count(name, None) for name in plan.graph.bodies}
     fired: dict[str, int] = {}
     for name, body in plan.graph.bodies.items():
         fired |= tokens.fired(name, body.nodes)
-    return RunTrace(plan.graph.entry, list(_steps(plan, notes, tokens)), calls, fired)
+    steps = list(_steps(plan, notes, tokens))
+    return RunTrace(plan.graph.entry, steps, calls, fired, usual_way)
 
 
 def _steps(plan: Plan, notes: list[list[int]], tokens: _Tokens) -> Iterator[RunStep]:

@@ -48,12 +48,14 @@ class RunTrace:
         steps: in the order in which they happened.
         calls: by function, how many tokens entered it in the whole run: its number of calls.
         fired: by node, how many tokens it fired in the whole run; all forward nodes.
+        usual_way: how ordinary calls of the function run, if it is not by waves as here.
     """
 
     name: str
     steps: list[RunStep]
     calls: dict[str, int]
     fired: dict[str, int]
+    usual_way: str = ""
 
     @property
     def waves(self) -> list[RunStep]:
@@ -111,6 +113,8 @@ class RunTrace:
         if len(self.calls) > 1:
             each = ", ".join(f"{name} {count:,}" for name, count in self.calls.items())
             lines.append(f"calls by function: {each}")
+        if self.usual_way:
+            lines.append(f"this run went by waves; ordinary ones do not ({self.usual_way})")
         return "\n".join(lines)
 
     def __str__(self) -> str:

@@ -170,6 +170,13 @@ def test_summary_of_several_functions_counts_each():
     assert "calls by function: is_even 3, is_odd 2" in programs.is_even.run_trace(4).summary()
 
 
+def test_a_program_that_runs_on_another_engine_is_traced_by_waves():
+    trace = programs.ackermann.run_trace([2, 2], [3, 3])
+    assert (trace.num_calls, trace.max_parallelism) == (88, 2)
+    assert "this run went by waves; ordinary ones do not (engine: scalar" in trace.summary()
+    assert "ordinary" not in programs.fib.run_trace(3).summary()
+
+
 def test_plain_data():
     found = json.loads(json.dumps(fib().run_trace(4).to_dict()))
     assert found["name"] == "fib"
