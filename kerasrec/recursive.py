@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.engine.choice import ENGINES
-from kerasrec.engine.limits import Limits
+from kerasrec.engine.limits import Limits, memory_of_machine
 from kerasrec.engine.lower import Program, lower
 from kerasrec.engine.record import Recorder
 from kerasrec.engine.run_trace import RunTrace
@@ -66,6 +66,7 @@ class RecursiveFunction:
         returns: Any = None,
         max_depth: int = MAX_DEPTH,
         max_width: int = MAX_WIDTH,
+        max_memory: int | None = None,
         engine: str = "auto",
         parallel_tokens: int | None = None,
     ):
@@ -79,6 +80,7 @@ class RecursiveFunction:
         self.returns = returns
         self.max_depth = max_depth
         self.max_width = max_width
+        self.max_memory = memory_of_machine() if max_memory is None else max_memory
         self.engine = engine
         self.parallel_tokens = parallel_tokens
         self._compiled: dict[tuple, _Compiled] = {}
@@ -192,7 +194,7 @@ class RecursiveFunction:
         traced = trace(self, signature)
         tagged = tag(traced.graphs)
         extended = extend(tagged)
-        limits = Limits(self.name, self.max_depth, self.max_width)
+        limits = Limits(self.name, self.max_depth, self.max_width, self.max_memory)
         program = lower(extended, limits, self.engine, self.parallel_tokens)
         specs = _specs(signature)
         run = _runner(program, specs)
@@ -260,6 +262,7 @@ def recursive(
     returns: Any = None,
     max_depth: int = MAX_DEPTH,
     max_width: int = MAX_WIDTH,
+    max_memory: int | None = None,
     engine: str = "auto",
     parallel_tokens: int | None = None,
 ) -> Any:
@@ -285,6 +288,8 @@ def recursive(
           cannot be inferred from its branches without calls.
         max_depth: how many calls may be nested before the run stops with an error.
         max_width: how many tokens may be called at once before the run stops with an error.
+        max_memory: how many bytes of values a run may keep, for later parts of it and for its
+          gradient, before it stops with an error; by default as many as the machine has.
         engine: "waves" batches all tokens that are ready; "scalar" runs one after the other in a
           loop that XLA compiles, and takes programs of plain numbers only. "auto" takes "scalar"
           for those of them in which calls wait for each other's results and nothing has a
@@ -302,6 +307,7 @@ def recursive(
         "returns": returns,
         "max_depth": max_depth,
         "max_width": max_width,
+        "max_memory": max_memory,
         "engine": engine,
         "parallel_tokens": parallel_tokens,
     }

@@ -100,7 +100,7 @@ class _BoundedMachine(StackRun):
     def _first_state(self, arguments: Tensors) -> dict:
         """All tokens of the entry wait for their turn; the outside waits for them."""
         registers = super()._first_state(arguments)
-        kept = ("wave", "depth", "width", "arguments", "returns")
+        kept = ("wave", "depth", "width", "memory", "arguments", "returns")
         state = {
             **{name: registers[name] for name in kept},
             "counter": tf.constant(-1),

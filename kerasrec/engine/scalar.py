@@ -91,7 +91,9 @@ class ScalarRun(ForwardOnly):
         """The results, or an error if the run failed or was stopped."""
         waiting = tf.reverse(state["counters"][: state["depth"], 0][-NUM_LABELS:], [0])
         tag = tf.gather(self.machine.layout.labels, waiting)
-        checks = self.limits.check(self.machine.graph, state["depth"], tf.where(is_done, 0, 1), tag)
+        waits = tf.where(is_done, 0, 1)
+        nothing = tf.constant(0, tf.int64)
+        checks = self.limits.check(self.machine.graph, state["depth"], waits, nothing, tag)
         messages = tf.constant(["", *self.machine.messages])
         checks.append(
             tf.debugging.Assert(

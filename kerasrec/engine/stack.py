@@ -133,7 +133,9 @@ class StackRun:
         state["arrays"] = list(new_arrays(slots, 0, is_dynamic=True).values())
 
         def goes_on(state: dict) -> tf.Tensor:
-            return (state["counter"] >= 0) & self.limits.allow(state["depth"], state["width"])
+            return (state["counter"] >= 0) & self.limits.allow(
+                state["depth"], state["width"], state["memory"]
+            )
 
         def iterate(state: dict) -> tuple[dict]:
             state = self._noted(state)
@@ -153,7 +155,8 @@ class StackRun:
         waiting = tf.where(end["counter"] >= 0, end["width"], 0)
         outputs = self._ended(end, slots)
         tag = tf.cond(waiting > 0, lambda: self._tag(end), lambda: tf.zeros([0], tf.int32))
-        with tf.control_dependencies(self.limits.check(self.graph, end["depth"], waiting, tag)):
+        checks = self.limits.check(self.graph, end["depth"], waiting, end["memory"], tag)
+        with tf.control_dependencies(checks):
             return [tf.identity(output) for output in outputs]
 
     def _first_state(self, arguments: Tensors) -> dict:
@@ -171,6 +174,7 @@ class StackRun:
             "wave": tf.constant(0),
             "depth": tf.constant(0),
             "width": tf.shape(arguments[0])[0],
+            "memory": self.plan.bytes_kept(entry, tf.shape(arguments[0])[0]),
             "num_waves": tf.one_hot(self.names.index(entry), len(self.names), dtype=tf.int32),
             "step": tf.constant(0),
             "arguments": {**empties, entry: given},
@@ -271,6 +275,7 @@ class StackRun:
             "stack": state["stack"].write(depth, entry),
             "depth": depth,
             "width": width,
+            "memory": state["memory"] + self.plan.bytes_kept(callee, width),
             "counter": tf.where(is_call, self.first[callee], back),
             "wave": tf.where(is_call, state["num_waves"][place], state["wave"]),
             "num_waves": state["num_waves"]

@@ -91,7 +91,7 @@ def run_on_stack(program: Program) -> Run:
 def run_lowered(program: Program, **options) -> Run:
     """By an engine of one's choice; options as for `kerasrec.engine.lower.Program`."""
     graph = program.function.extended_graph(*program.inputs)
-    lowered = Lowered(graph, Limits(program.name, 100_000, 100_000), **options)
+    lowered = Lowered(graph, Limits(program.name, 100_000, 100_000, 1 << 40), **options)
 
     @tf.function(autograph=False)
     def run(*flat):

@@ -92,3 +92,21 @@ def test_inside_a_tf_function(options):
     with pytest.raises(tf.errors.InvalidArgumentError, match=DEEP):
         tf.function(lost, autograph=False)(tf.constant([1]))
     np.testing.assert_array_equal(lost([-1]), [-1])
+
+
+@pytest.mark.parametrize("program", ["one_round", "two_rounds"])
+def test_memory_that_can_be_foreseen(program):
+    @kerasrec.recursive(max_memory=1_000_000, engine="waves")
+    def grow(x, n):
+        def again():
+            inner = grow(tf.sin(x), n - 1)
+            return x * (grow(inner, n - 1) if program == "two_rounds" else inner)
+
+        return kerasrec.cond(n == 0, lambda: x, again)
+
+    x = tf.zeros([10, 25])
+    assert grow(x, 6).shape == (10, 25)
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        grow(x, 5000)
+    assert "grow: more bytes are kept than max_memory=1000000. " in str(error.value)
+    assert "raise @kerasrec.recursive(max_memory=...)" in str(error.value)
