@@ -10,13 +10,12 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec.engine.levels import LevelRun
-from kerasrec.engine.limits import Limits
-from kerasrec.engine.lower import Program as Lowered
 from kerasrec.engine.plan import is_placeless
 from kerasrec.engine.record import Recorder
 from kerasrec.graph.interpreter import interpret
 from kerasrec.graph.scopes import names_in, scopes_of_tagged_graph
 from tests import programs
+from tests.engine.helpers import lowered
 from tests.golden.compare import assert_golden
 from tests.programs import PROGRAMS
 
@@ -37,11 +36,9 @@ def fib():
 
 def trace_on_stack(program):
     """The trace of the machine for all programs, also for those of one round."""
-    graph = program.function.extended_graph(*program.inputs)
-    lowered = Lowered(graph, Limits(program.name, 100_000, 100_000), is_linear=False)
     inputs = [tf.constant(item) for item in program.flat_inputs]
     specs = [tf.TensorSpec([None, *item.shape[1:]], item.dtype) for item in inputs]
-    return Recorder(lowered, specs).record(inputs)
+    return Recorder(lowered(program, is_linear=False), specs).record(inputs)
 
 
 def assert_counts(trace, program):
