@@ -16,7 +16,7 @@ from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.run_trace import RunStep, RunTrace
 from kerasrec.engine.stack import StackRun, segments_of
 from kerasrec.graph.graph import Node, Region, Value
-from kerasrec.graph.scopes import names_in, scopes_of_tagged_graph
+from kerasrec.graph.scopes import names_in, scopes_of
 
 Sizes = dict[Value | str, list[list[int]]]
 
@@ -108,7 +108,7 @@ class _Tokens:
     def __init__(self, plan: Plan, sizes: Sizes):
         self.plan = plan
         self.sizes = sizes
-        self.names = names_in(scopes_of_tagged_graph(plan.graph))
+        self.names = names_in(scopes_of(plan.graph))
 
     def step(
         self,

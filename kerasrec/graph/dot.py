@@ -6,7 +6,7 @@ Functions, their gradients, conditionals and branches are boxes inside each othe
 
 from __future__ import annotations
 
-from kerasrec.graph.graph import FunctionGraphs, Node, TaggedGraph, Value
+from kerasrec.graph.graph import Drawable, Node, Value
 from kerasrec.graph.printer import title
 from kerasrec.graph.scopes import (
     GRADIENT,
@@ -14,8 +14,7 @@ from kerasrec.graph.scopes import (
     SHARED,
     Scope,
     branch_name,
-    scopes_of_function_graphs,
-    scopes_of_tagged_graph,
+    scopes_of,
 )
 
 _HEAD = """digraph program {
@@ -40,17 +39,9 @@ _INNER_BOX = 'color="#999999"'
 _BLUE = 'color="#3d85c6"'
 
 
-def function_graphs_to_dot(graphs: FunctionGraphs) -> str:
-    """DOT of function graphs, a box for each function."""
-    return _to_dot(scopes_of_function_graphs(graphs))
-
-
-def tagged_graph_to_dot(graph: TaggedGraph) -> str:
-    """DOT of a tagged or extended graph, a box for each body and in it one for its gradient."""
-    return _to_dot(scopes_of_tagged_graph(graph))
-
-
-def _to_dot(scopes: dict[Node, Scope]) -> str:
+def to_dot(graph: Drawable) -> str:
+    """DOT of a graph, a box for each function, and in it one for its gradient."""
+    scopes = scopes_of(graph)
     names = {node: f"n{place}" for place, node in enumerate(scopes)}
     boxes: dict[Scope, list[Node]] = {(): []}
     for node, scope in scopes.items():

@@ -8,10 +8,12 @@ gradient repeats the scopes of its function below `("power", "gradient")`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import FunctionGraphs, Node, Region, TaggedGraph, Value
+from kerasrec.errors import GraphError
+from kerasrec.graph.graph import Drawable, FunctionGraphs, Node, Region, TaggedGraph, Value
 
 Scope = tuple[str, ...]
 
@@ -21,27 +23,21 @@ OUTSIDE: Scope = ("call from outside",)
 GRADIENT = "gradient"
 
 
-def scopes_of_function_graphs(graphs: FunctionGraphs) -> dict[Node, Scope]:
-    """The scope of every node, in the order of the functions."""
-    scopes: dict[Node, Scope] = {}
-    for function in graphs:
-        conditionals = _Conditionals()
-        for node in function.nodes:
-            scopes[node] = (function.name, *conditionals.around(node))
-    return scopes
-
-
-def scopes_of_tagged_graph(graph: TaggedGraph) -> dict[Node, Scope]:
-    """The scope of every node: shared values, the outside, then each body and its gradient."""
-    scopes: dict[Node, Scope] = dict.fromkeys(graph.nodes, OUTSIDE)
-    scopes.update(dict.fromkeys(graph.shared, SHARED))
-    for body in graph.bodies.values():
-        conditionals = _Conditionals()
-        for node in body.nodes:
-            scopes[node] = (body.name, *conditionals.around(node))
-        for node in body.gradient_nodes:
-            scopes[node] = (body.name, GRADIENT, *conditionals.around(node))
-    return scopes
+def scopes_of(graph: Drawable) -> dict[Node, Scope]:
+    """The scope of every node: of shared values and the outside first, then function by function."""
+    if isinstance(graph, FunctionGraphs):
+        scopes: dict[Node, Scope] = {}
+        for function in graph:
+            scopes |= _scopes_in(_Conditionals(), (function.name,), function.nodes)
+        return scopes
+    if isinstance(graph, TaggedGraph):
+        scopes = dict.fromkeys(graph.nodes, OUTSIDE) | dict.fromkeys(graph.shared, SHARED)
+        for body in graph.bodies.values():
+            conditionals = _Conditionals()
+            scopes |= _scopes_in(conditionals, (body.name,), body.nodes)
+            scopes |= _scopes_in(conditionals, (body.name, GRADIENT), body.gradient_nodes)
+        return scopes
+    raise GraphError(f"{type(graph).__name__} is no graph of a program.")
 
 
 def names_in(scopes: dict[Node, Scope]) -> dict[Node, str]:
@@ -57,6 +53,12 @@ def names_in(scopes: dict[Node, Scope]) -> dict[Node, str]:
         taken.add(name)
         names[node] = name
     return names
+
+
+def _scopes_in(
+    conditionals: _Conditionals, scope: Scope, nodes: Iterable[Node]
+) -> dict[Node, Scope]:
+    return {node: (*scope, *conditionals.around(node)) for node in nodes}
 
 
 class _Conditionals:

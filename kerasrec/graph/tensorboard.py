@@ -10,32 +10,28 @@ import os
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Node, Value
+from kerasrec.graph.graph import Drawable, Node, Value
 from kerasrec.graph.printer import title
-from kerasrec.graph.scopes import Scope, names_in
+from kerasrec.graph.scopes import names_in, scopes_of
 
 
-def write_graph(scopes: dict[Node, Scope], logdir: str | os.PathLike) -> None:
+def write_graph(graph: Drawable, logdir: str | os.PathLike) -> None:
     """Writes an event file with the graph.
 
     Args:
-        scopes: the nodes and where each stands, see `graph/scopes.py`.
+        graph: of a program.
         logdir: folder of the event file; TensorBoard shows each folder as a run of its own.
     """
     writer = tf.summary.create_file_writer(os.fspath(logdir))
     with writer.as_default():
-        tf.summary.graph(graph_def(scopes))
+        tf.summary.graph(graph_def(graph))
     writer.close()
 
 
-def graph_def(scopes: dict[Node, Scope]) -> tf.compat.v1.GraphDef:
-    """The graph as a GraphDef, one NodeDef for each node; only for looking at.
-
-    Args:
-        scopes: the nodes and where each stands.
-    """
-    names = names_in(scopes)
-    return tf.compat.v1.GraphDef(node=[_node_def(node, names) for node in scopes])
+def graph_def(graph: Drawable) -> tf.compat.v1.GraphDef:
+    """The graph as a GraphDef, one NodeDef for each node; only for looking at."""
+    names = names_in(scopes_of(graph))
+    return tf.compat.v1.GraphDef(node=[_node_def(node, names) for node in names])
 
 
 def _node_def(node: Node, names: dict[Node, str]) -> tf.compat.v1.NodeDef:

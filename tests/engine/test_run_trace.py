@@ -13,7 +13,7 @@ from kerasrec.engine.levels import LevelRun
 from kerasrec.engine.plan import is_placeless
 from kerasrec.engine.record import Recorder
 from kerasrec.graph.interpreter import interpret
-from kerasrec.graph.scopes import names_in, scopes_of_tagged_graph
+from kerasrec.graph.scopes import names_in, scopes_of
 from tests import programs
 from tests.engine.helpers import lowered
 from tests.golden.compare import assert_golden
@@ -44,7 +44,7 @@ def trace_on_stack(program):
 def assert_counts(trace, program):
     """Calls of each function and tokens fired by each node are those of the interpreter."""
     graph = program.function.extended_graph(*program.inputs)
-    names = names_in(scopes_of_tagged_graph(graph))
+    names = names_in(scopes_of(graph))
     found = interpret(graph, program.flat_inputs).fired
     nodes = [node for body in graph.bodies.values() for node in body.nodes]
     assert trace.fired == {names[node]: found[node] for node in nodes if node in found}
