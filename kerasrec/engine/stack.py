@@ -122,6 +122,10 @@ class StackRun:
         self.store.run_bulk(self.plan.last_stage, sums)
         return Gradients(arguments, sums.gradients(shared))
 
+    def notes(self) -> tf.Tensor:
+        """What `forward` ran, in order: int32 `[steps, 3]`, each (segment, wave, depth)."""
+        return self.trace.stack()
+
     def _walk(self, arguments: Tensors) -> Tensors:
         """The machine. A step runs the segment `counter` on the wave `wave` of its body."""
         slots = self._slots(range(self.plan.rounds + 1))
@@ -176,7 +180,7 @@ class StackRun:
             "arguments": {**empties, entry: given},
             "returns": {name: empty(body.outputs) for name, body in self.bodies.items()},
             "stack": dynamic_array(tf.int32, [2]).write(0, [-1, 0]),
-            "trace": dynamic_array(tf.int32, [2]),
+            "trace": dynamic_array(tf.int32, [3]),
         }
 
     def _invariants(self, state: dict) -> dict:
@@ -187,8 +191,8 @@ class StackRun:
         return found
 
     def _noted(self, state: dict) -> dict:
-        """The state with a note for the way back: which segment runs on which wave."""
-        note = [state["counter"], state["wave"]]
+        """The state with a note for the way back: which segment runs on which wave, how deep."""
+        note = [state["counter"], state["wave"], state["depth"]]
         trace = state["trace"].write(state["step"], note)
         return {**state, "trace": trace, "step": state["step"] + 1}
 
