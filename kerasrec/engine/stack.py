@@ -210,6 +210,9 @@ class StackRun:
 
     def _tag(self, end: dict) -> tf.Tensor:
         """The tag of a token that was not called, from the waves that wait for a return."""
+        returning = [segment for segment in self.segments if segment.before]
+        if not returning:
+            return tf.zeros([0], tf.int32)
 
         def caller(depth: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple]:
             back, wave = self._waiting(end, depth)
@@ -221,7 +224,6 @@ class StackRun:
                 labels = [site.label for site in segment.before]
                 return tf.gather(labels, place), self._place_in_call(end, segment.body, wave, token)
 
-            returning = [segment for segment in self.segments if segment.before]
             places = [returning.index(item) if item.before else -1 for item in self.segments]
             branches = [partial(of, segment) for segment in returning]
             label, token = tf.switch_case(tf.gather(places, back), branches)
