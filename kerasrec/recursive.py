@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.engine.limits import Limits
+from kerasrec.engine.choice import ENGINES
+from kerasrec.engine.limits import Limits, memory_of_machine
 from kerasrec.engine.lower import Program, lower
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
@@ -62,13 +63,23 @@ class RecursiveFunction:
         returns: Any = None,
         max_depth: int = MAX_DEPTH,
         max_width: int = MAX_WIDTH,
+        max_memory: int | None = None,
+        engine: str = "auto",
+        parallel_tokens: int | None = None,
     ):
+        if engine not in ENGINES:
+            raise TraceError(f"engine is {engine!r}; it must be one of {', '.join(ENGINES)}.")
+        if parallel_tokens is not None and parallel_tokens < 1:
+            raise TraceError(f"parallel_tokens is {parallel_tokens}; at least 1 token must run.")
         functools.update_wrapper(self, python_function)
         self.python_function = python_function
         self.name = python_function.__name__
         self.returns = returns
         self.max_depth = max_depth
         self.max_width = max_width
+        self.max_memory = memory_of_machine() if max_memory is None else max_memory
+        self.engine = engine
+        self.parallel_tokens = parallel_tokens
         self._compiled: dict[tuple, _Compiled] = {}
 
     @tf.autograph.experimental.do_not_convert
@@ -110,8 +121,8 @@ class RecursiveFunction:
 
     @tf.autograph.experimental.do_not_convert
     def execution_plan(self, *args: Any, **kwargs: Any) -> str:
-        """When the engine runs each node: text, a line for each stage."""
-        return str(self._compile(self._arguments(args, kwargs)[2]).program.plan)
+        """Which engine runs the program and why, and when waves run each node, as text."""
+        return str(self._compile(self._arguments(args, kwargs)[2]).program)
 
     @property
     def num_traces(self) -> int:
@@ -165,7 +176,8 @@ class RecursiveFunction:
         traced = trace(self, signature)
         tagged = tag(traced.graphs)
         extended = extend(tagged)
-        program = lower(extended, Limits(self.name, self.max_depth, self.max_width))
+        limits = Limits(self.name, self.max_depth, self.max_width, self.max_memory)
+        program = lower(extended, limits, self.engine, self.parallel_tokens)
         run = _runner(program, signature)
         return _Compiled(traced.graphs, tagged, extended, program, traced.returns, run)
 
@@ -230,6 +242,9 @@ def recursive(
     returns: Any = None,
     max_depth: int = MAX_DEPTH,
     max_width: int = MAX_WIDTH,
+    max_memory: int | None = None,
+    engine: str = "auto",
+    parallel_tokens: int | None = None,
 ) -> Any:
     """Makes a Python function that calls itself, or others that call it back, run in a graph.
 
@@ -253,11 +268,29 @@ def recursive(
           cannot be inferred from its branches without calls.
         max_depth: how many calls may be nested before the run stops with an error.
         max_width: how many tokens may be called at once before the run stops with an error.
+        max_memory: how many bytes of values a run may keep, for later parts of it and for its
+          gradient, before it stops with an error; by default as many as the machine has.
+        engine: "waves" batches all tokens that are ready; "scalar" runs one after the other in a
+          loop that XLA compiles, and takes programs of plain numbers only. "auto" takes "scalar"
+          for those of them in which calls wait for each other's results and nothing has a
+          gradient, and "waves" for all others. Results are the same; `execution_plan` says which
+          engine runs and why.
+        parallel_tokens: how many tokens may run at once; None for all that are ready. Memory of
+          the forward run then grows with the depth of the recursion times this bound, and not with
+          the number of calls. Results are the same. A gradient still reads values of all calls:
+          if it is asked for, the program runs again, unbounded, and keeps them.
 
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.
     """
-    options = {"returns": returns, "max_depth": max_depth, "max_width": max_width}
+    options = {
+        "returns": returns,
+        "max_depth": max_depth,
+        "max_width": max_width,
+        "max_memory": max_memory,
+        "engine": engine,
+        "parallel_tokens": parallel_tokens,
+    }
     if function is None:
         return lambda decorated: RecursiveFunction(decorated, **options)
     return RecursiveFunction(function, **options)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import tensorflow as tf
 
@@ -25,6 +26,7 @@ from kerasrec.engine.calls import (
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
+from kerasrec.engine.path import caller_of, walk_up
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Gradients, Outcome, Sums, Tensors
 from kerasrec.engine.store import WaveStore, new_arrays, scope_of
@@ -42,7 +44,7 @@ class _Sweep:
         stage: of the plan.
         start: the first wave.
         step: to the next wave.
-        goes_on: whether to go on, from (wave, carry).
+        goes_on: whether to go on, from (wave, carry, bytes that are kept by now).
         carried: the nodes whose tensors a wave hands to the next, by body.
         enter: puts what a wave is handed into the frames.
         leave: takes what it hands on out of them.
@@ -51,7 +53,7 @@ class _Sweep:
     stage: int
     start: tf.Tensor
     step: int
-    goes_on: Callable[[tf.Tensor, Carry], tf.Tensor]
+    goes_on: Callable[[tf.Tensor, Carry, tf.Tensor], tf.Tensor]
     carried: dict[str, list[Node]]
     enter: Callable[[Frames, Carry], None]
     leave: Callable[[Frames], Carry]
@@ -107,9 +109,9 @@ class LevelRun:
         def width(carry: Carry) -> tf.Tensor:
             return tf.add_n([tf.shape(tensors[0])[0] for tensors in carry.values()])
 
-        def goes_on(wave: tf.Tensor, carry: Carry) -> tf.Tensor:
+        def goes_on(wave: tf.Tensor, carry: Carry, memory: tf.Tensor) -> tf.Tensor:
             waiting = width(carry)
-            return ((wave == 0) | (waiting > 0)) & self.limits.allow(wave, waiting)
+            return ((wave == 0) | (waiting > 0)) & self.limits.allow(wave, waiting, memory)
 
         def enter(frames: Frames, carry: Carry) -> None:
             for name, frame in frames.items():
@@ -123,9 +125,39 @@ class LevelRun:
 
         carried = {name: body.parameters for name, body in self.bodies.items()}
         sweep = _Sweep(0, tf.constant(0), 1, goes_on, carried, enter, leave)
-        wave, carry = self._run(sweep, arguments)
-        with tf.control_dependencies(self.limits.check(wave, width(carry))):
+        wave, carry, memory = self._run(sweep, arguments)
+        waiting = width(carry)
+        tag = tf.cond(waiting > 0, lambda: self._tag(wave, carry), lambda: tf.zeros([0], tf.int32))
+        checks = self.limits.check(self.graph, wave, waiting, memory, tag)
+        with tf.control_dependencies(checks):
             self.num_waves = tf.identity(wave)
+
+    def _tag(self, wave: tf.Tensor, carry: Carry) -> tf.Tensor:
+        """The tag of a token that was not called, from the waves that were."""
+        names = list(self.bodies)
+        called = [name for name in names if self.sites[name]]
+        if not called:
+            return tf.zeros([0], tf.int32)
+        widths = tf.stack([tf.shape(carry[name][0])[0] for name in called])
+
+        def caller(depth: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple]:
+            body, token = state
+
+            def of(name: str) -> tuple:
+                sites = self.sites[name]
+                frames = {other: self._frame(1, other, depth - 1, carry) for other in names}
+                place, token_of_caller = caller_of(sites, frames, token)
+                labels = [site.label for site in sites]
+                callers = [
+                    called.index(site.caller) if site.caller in called else 0 for site in sites
+                ]
+                return tf.gather(labels, place), tf.gather(callers, place), token_of_caller
+
+            label, *of_caller = tf.switch_case(body, [partial(of, name) for name in called])
+            return label, tuple(of_caller)
+
+        first = tf.cast(tf.argmax(widths > 0), tf.int32)
+        return walk_up(wave, (first, tf.constant(0)), caller)
 
     def _up(self) -> Tensors:
         """Stage 1: each wave returns to the one before; the first returns to the outside."""
@@ -154,7 +186,7 @@ class LevelRun:
         entry = self.bodies[self.graph.entry]
         given = tensors_of_present(entry.gradient_parameters, cotangents)
         sweep = _Sweep(
-            3, tf.constant(0), 1, lambda wave, _: wave < self.num_waves, carried, enter, leave
+            3, tf.constant(0), 1, lambda wave, *_: wave < self.num_waves, carried, enter, leave
         )
         self._run(sweep, given)
 
@@ -186,11 +218,11 @@ class LevelRun:
             }
 
         sweep = _Sweep(
-            stage, self.num_waves - 1, -1, lambda wave, _: wave >= 0, carried, enter, leave
+            stage, self.num_waves - 1, -1, lambda wave, *_: wave >= 0, carried, enter, leave
         )
         return self._run(sweep, None)[1][self.graph.entry]
 
-    def _run(self, sweep: _Sweep, given: Tensors | None) -> tuple[tf.Tensor, Carry]:
+    def _run(self, sweep: _Sweep, given: Tensors | None) -> tuple[tf.Tensor, Carry, tf.Tensor]:
         """Runs a loop: all bodies fire on their wave, and what is kept is written down.
 
         Args:
@@ -198,7 +230,7 @@ class LevelRun:
             given: what the outside hands to the entry.
 
         Returns:
-            The wave it ended with, and what the last wave handed on.
+            The wave it ended with, what the last wave handed on, and the bytes that are kept.
         """
         part = Part(sweep.stage, is_bulk=False)
         slots = [slot for name in self.bodies for slot in self.store.slots(name, part)]
@@ -209,7 +241,9 @@ class LevelRun:
             nodes = sweep.carried[self.graph.entry]
             first[self.graph.entry] = with_open_tokens(nodes, given)
 
-        def iterate(wave: tf.Tensor, carry: Carry, listed: list[tf.TensorArray]) -> tuple:
+        def iterate(
+            wave: tf.Tensor, carry: Carry, memory: tf.Tensor, listed: list[tf.TensorArray]
+        ) -> tuple:
             frames = {name: self._frame(sweep.stage, name, wave, carry) for name in self.bodies}
             sweep.enter(frames, carry)
             for name, frame in frames.items():
@@ -218,22 +252,25 @@ class LevelRun:
                 array.write(wave, slot.of(frames[slot.body]))
                 for slot, array in zip(slots, listed, strict=True)
             ]
-            return wave + sweep.step, sweep.leave(frames), written
+            for name, frame in frames.items() if is_first else ():
+                memory += self.plan.bytes_kept(name, frame.count(None))
+            return wave + sweep.step, sweep.leave(frames), memory, written
 
-        wave, carry, filled = tf.while_loop(
-            lambda wave, carry, _: sweep.goes_on(wave, carry),
+        wave, carry, memory, filled = tf.while_loop(
+            lambda wave, carry, memory, _: sweep.goes_on(wave, carry, memory),
             iterate,
-            (sweep.start, first, list(arrays.values())),
+            (sweep.start, first, tf.constant(0, tf.int64), list(arrays.values())),
             shape_invariants=(
                 tf.TensorShape([]),
                 {name: shapes(nodes) for name, nodes in sweep.carried.items()},
+                tf.TensorShape([]),
                 [tf.TensorShape(None)] * len(slots),
             ),
             parallel_iterations=1,
             name=scope_of(part),
         )
         self.store.keep(dict(zip(slots, filled, strict=True)))
-        return wave, carry
+        return wave, carry, memory
 
     def _frame(self, stage: int, name: str, wave: tf.Tensor, carry: Carry) -> Frame:
         if stage == 0:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import tensorflow as tf
+
+from kerasrec.graph.graph import TaggedGraph
+
+NUM_LABELS = 16
 
 
 @dataclass(frozen=True)
@@ -15,41 +20,72 @@ class Limits:
         name: the function, for the error.
         max_depth: how many calls may be nested in each other.
         max_width: how many tokens may be called at once.
+        max_memory: how many bytes may be kept for the way back.
     """
 
     name: str
     max_depth: int
     max_width: int
+    max_memory: int
 
-    def allow(self, depth: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-        """Bool scalar: whether a wave of `width` tokens may run inside `depth` calls."""
-        return (depth < self.max_depth) & (width <= self.max_width)
+    def allow(self, depth: tf.Tensor, width: tf.Tensor, memory: tf.Tensor) -> tf.Tensor:
+        """Whether a wave may run.
 
-    def check(self, depth: tf.Tensor, width: tf.Tensor) -> list[tf.Operation]:
+        Args:
+            depth: int32 scalar, inside how many calls.
+            width: int32 scalar, of how many tokens.
+            memory: int64 scalar, how many bytes the run has kept so far.
+        """
+        return (depth < self.max_depth) & (width <= self.max_width) & (memory <= self.max_memory)
+
+    def check(
+        self,
+        graph: TaggedGraph,
+        depth: tf.Tensor,
+        width: tf.Tensor,
+        memory: tf.Tensor,
+        tag: tf.Tensor,
+    ) -> list[tf.Operation]:
         """Ops that fail where a run was stopped by these bounds.
 
         Args:
+            graph: the program, for what its labels mean.
             depth: int32 scalar, how many calls are nested.
             width: int32 scalar, tokens that have not been called because of the bounds.
+            memory: int64 scalar, how many bytes are kept.
+            tag: int32 `[labels]`, of one of these tokens: the newest labels, at most `NUM_LABELS`.
         """
+        meaning = "; ".join(
+            f"{site.label} is the call of {site.callee} in {site.caller} ({site.calls[0].source})"
+            for site in graph.call_sites.values()
+            if site.caller is not None
+        )
+        state = ["Depth:", depth, "calls that wait:", width, "bytes kept:", memory]
+        state += ["call path of one of them, newest first:", tag, f"where {meaning}."]
+        bounds = [
+            (depth < self.max_depth, "recursion is deeper", "max_depth", self.max_depth),
+            (width <= self.max_width, "more calls at one depth", "max_width", self.max_width),
+            (memory <= self.max_memory, "more bytes are kept", "max_memory", self.max_memory),
+        ]
         return [
             tf.debugging.Assert(
-                (width == 0) | (depth < self.max_depth),
-                [
-                    f"{self.name}: recursion is deeper than max_depth={self.max_depth} calls. "
-                    "Does every path reach a base case? If it does, raise "
-                    "@kerasrec.recursive(max_depth=...). Calls that wait:",
-                    width,
-                ],
-            ),
-            tf.debugging.Assert(
-                width <= self.max_width,
-                [
-                    f"{self.name}: more calls at one depth than max_width={self.max_width}. "
-                    "Does every path reach a base case? If it does, raise "
-                    "@kerasrec.recursive(max_width=...). Calls and depth:",
-                    width,
-                    depth,
-                ],
-            ),
+                (width == 0) | is_within,
+                [self._stopped(what, option, bound), *state],
+                summarize=NUM_LABELS,
+            )
+            for is_within, what, option, bound in bounds
         ]
+
+    def _stopped(self, what: str, option: str, bound: int) -> str:
+        return (
+            f"{self.name}: {what} than {option}={bound}. Does every path reach a base case? If it "
+            f"does, raise @kerasrec.recursive({option}=...)."
+        )
+
+
+def memory_of_machine() -> int:
+    """Bytes of main memory; where the system does not tell, more than there can be."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return 1 << 62

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from kerasrec.engine.levels import LevelRun
+from kerasrec.engine.choice import choose
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan, plan
 from kerasrec.engine.results import Outcome, Tensors
-from kerasrec.engine.stack import StackRun
 from kerasrec.errors import TraceError
 from kerasrec.graph.fire import fire, read_shared
 from kerasrec.graph.graph import Node, TaggedGraph, Value
@@ -23,14 +22,26 @@ class Program:
     Args:
         graph: the extended graph.
         limits: bounds on depth and width.
+        engine: which engine is to run it, one of `choice.ENGINES`.
+        parallel_tokens: how many tokens may run at once; None for all.
         is_linear: False runs a program of one round by the engine for all programs, too.
     """
 
-    def __init__(self, graph: TaggedGraph, limits: Limits, is_linear: bool | None = None):
+    def __init__(
+        self,
+        graph: TaggedGraph,
+        limits: Limits,
+        engine: str = "auto",
+        parallel_tokens: int | None = None,
+        is_linear: bool | None = None,
+    ):
         self.plan: Plan = plan(graph, is_linear)
         self.graph = graph
         self.limits = limits
-        self.engine = LevelRun if self.plan.is_linear else StackRun
+        self.choice = choose(self.plan, engine, parallel_tokens)
+
+    def __str__(self) -> str:
+        return f"{self.choice}\n{self.plan}"
 
     def run(self, arguments: Sequence[tf.Tensor]) -> Outcome:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
@@ -48,7 +59,7 @@ class Program:
         def engine(*tensors: tf.Tensor) -> tuple:
             given = list(tensors[: len(arguments)])
             known = {**shared, **dict(zip(wanted, tensors[len(arguments) :], strict=True))}
-            run = self.engine(self.plan, known, self.limits)
+            run = self.choice.run(self.plan, known, self.limits)
             outcome = run.forward(given)
             names.extend(outcome.tables)
             outputs = (*outcome.outputs, *outcome.tables.values())
@@ -82,9 +93,14 @@ class Program:
         )
 
 
-def lower(extended: TaggedGraph, limits: Limits) -> Program:
-    """A program of stock TensorFlow ops for an extended graph."""
-    return Program(extended, limits)
+def lower(
+    extended: TaggedGraph,
+    limits: Limits,
+    engine: str = "auto",
+    parallel_tokens: int | None = None,
+) -> Program:
+    """A program of stock TensorFlow ops for an extended graph; arguments as for `Program`."""
+    return Program(extended, limits, engine, parallel_tokens)
 
 
 def _is_exporting() -> bool:

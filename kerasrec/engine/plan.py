@@ -16,9 +16,12 @@ loop is done: the leaves of trees, the gradients of shared weights.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import tensorflow as tf
 
 from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value
 from kerasrec.graph.printer import title
@@ -69,6 +72,16 @@ class Plan:
     def last_stage(self) -> int:
         """The last stage of the gradient."""
         return 2 * self.rounds + 2
+
+    def bytes_kept(self, body: str, num_tokens: tf.Tensor) -> tf.Tensor:
+        """int64 scalar: what so many tokens of a body leave behind on the way forward, at least."""
+        size = sum(
+            value.type.dtype.size * math.prod(dim or 0 for dim in value.type.shape or ())
+            for (name, part), values in self.kept.items()
+            for value in values
+            if name == body and part.stage <= self.rounds
+        )
+        return tf.cast(num_tokens, tf.int64) * size
 
     def __str__(self) -> str:
         lines = []

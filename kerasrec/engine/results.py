@@ -49,17 +49,20 @@ class Sums:
         """Notes what one COLLECT or ACCUMULATE node gives for the tokens of a frame."""
         tensors = [frame.get(value) for value in node.inputs]
         if node.op == "COLLECT":
-            name = node.attributes["name"]
-            self.rows[name].append((tensors[1], tensors[0]))
-            size = frame.get(node.attributes["size"])
-            if name in self.sizes:
-                message = f"kerasrec.collect is given two sizes for the table {name!r}."
-                tf.debugging.assert_equal(size, self.sizes[name], message)
-            self.sizes[name] = size
+            self.collect(node, tensors, frame.get(node.attributes["size"]))
         elif len(tensors) == 2:
             self.parts[node.attributes["to"]].append(tf.IndexedSlices(*tensors))
         else:
             self.parts[node.attributes["to"]].append(tensors[0])
+
+    def collect(self, node: Node, tensors: Tensors, size: tf.Tensor) -> None:
+        """Notes the value and the index that a COLLECT node gives, for a table of so many rows."""
+        name = node.attributes["name"]
+        self.rows[name].append((tensors[1], tensors[0]))
+        if name in self.sizes:
+            message = f"kerasrec.collect is given two sizes for the table {name!r}."
+            tf.debugging.assert_equal(size, self.sizes[name], message)
+        self.sizes[name] = size
 
     def tables(self) -> dict[str, tf.Tensor]:
         """The collected tables, rows summed where several tokens wrote one."""

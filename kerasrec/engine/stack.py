@@ -12,8 +12,9 @@ callee's gradient handed up, and needs no stack.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -30,6 +31,7 @@ from kerasrec.engine.calls import (
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
+from kerasrec.engine.path import caller_of, walk_up
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Gradients, Outcome, Sums, Tensors
 from kerasrec.engine.store import Slot, TokensSlot, WaveStore, new_arrays
@@ -121,71 +123,116 @@ class StackRun:
         return Gradients(arguments, sums.gradients(shared))
 
     def _walk(self, arguments: Tensors) -> Tensors:
-        """The machine. A step runs the segment `counter` on the wave `wave` of its body.
+        """The machine. A step runs the segment `counter` on the wave `wave` of its body."""
+        slots = self._slots(range(self.plan.rounds + 1))
+        state = self._first_state(arguments)
+        state["arrays"] = list(new_arrays(slots, 0, is_dynamic=True).values())
+
+        def goes_on(state: dict) -> tf.Tensor:
+            return (state["counter"] >= 0) & self.limits.allow(
+                state["depth"], state["width"], state["memory"]
+            )
+
+        def iterate(state: dict) -> tuple[dict]:
+            state = self._noted(state)
+            branches = [
+                lambda segment=segment: self._step(segment, slots, state)
+                for segment in self.segments
+            ]
+            return (tf.switch_case(state["counter"], [*branches, *self._other_steps(state)]),)
+
+        (end,) = tf.while_loop(
+            goes_on,
+            iterate,
+            (state,),
+            shape_invariants=(self._invariants(state),),
+            parallel_iterations=1,
+        )
+        waiting = tf.where(end["counter"] >= 0, end["width"], 0)
+        outputs = self._ended(end, slots)
+        tag = tf.cond(waiting > 0, lambda: self._tag(end), lambda: tf.zeros([0], tf.int32))
+        checks = self.limits.check(self.graph, end["depth"], waiting, end["memory"], tag)
+        with tf.control_dependencies(checks):
+            return [tf.identity(output) for output in outputs]
+
+    def _first_state(self, arguments: Tensors) -> dict:
+        """The machine before its first step.
 
         The stack holds (segment, wave) pairs that wait for a return; its lowest entry is the
         outside, segment -1. Registers hold what a callee gets and what it returns; they are read
         by the step after the one that wrote them.
         """
-        slots = self._slots(range(self.plan.rounds + 1))
-        arrays = new_arrays(slots, 0, is_dynamic=True)
-        first_arguments = {name: empty(body.parameters) for name, body in self.bodies.items()}
-        entry = self.bodies[self.graph.entry]
-        first_arguments[self.graph.entry] = with_open_tokens(entry.parameters, arguments)
-        state = {
-            "counter": tf.constant(self.first[self.graph.entry]),
+        entry = self.graph.entry
+        given = with_open_tokens(self.bodies[entry].parameters, arguments)
+        empties = {name: empty(body.parameters) for name, body in self.bodies.items()}
+        return {
+            "counter": tf.constant(self.first[entry]),
             "wave": tf.constant(0),
             "depth": tf.constant(0),
             "width": tf.shape(arguments[0])[0],
-            "num_waves": tf.one_hot(
-                self.names.index(self.graph.entry), len(self.names), dtype=tf.int32
-            ),
+            "memory": self.plan.bytes_kept(entry, tf.shape(arguments[0])[0]),
+            "num_waves": tf.one_hot(self.names.index(entry), len(self.names), dtype=tf.int32),
             "step": tf.constant(0),
-            "arguments": first_arguments,
+            "arguments": {**empties, entry: given},
             "returns": {name: empty(body.outputs) for name, body in self.bodies.items()},
-            "stack": tf.TensorArray(
-                tf.int32, 1, dynamic_size=True, element_shape=[2], clear_after_read=False
-            ).write(0, [-1, 0]),
-            "trace": tf.TensorArray(
-                tf.int32, 0, dynamic_size=True, element_shape=[2], clear_after_read=False
-            ),
-            "arrays": list(arrays.values()),
+            "stack": dynamic_array(tf.int32, [2]).write(0, [-1, 0]),
+            "trace": dynamic_array(tf.int32, [2]),
         }
-        invariants: dict[str, Any] = {
-            key: tf.TensorShape(None) if isinstance(item, tf.TensorArray) else item.shape
-            for key, item in state.items()
-            if key not in ("arguments", "returns", "arrays")
-        }
-        invariants |= {"arguments": {}, "returns": {}}
-        invariants["arguments"] = {
-            name: shapes(body.parameters) for name, body in self.bodies.items()
-        }
-        invariants["returns"] = {name: shapes(body.outputs) for name, body in self.bodies.items()}
-        invariants["arrays"] = [tf.TensorShape(None)] * len(slots)
 
-        def goes_on(state: dict) -> tf.Tensor:
-            return (state["counter"] >= 0) & self.limits.allow(state["depth"], state["width"])
+    def _invariants(self, state: dict) -> dict:
+        found: dict[str, Any] = tf.nest.map_structure(_open_shape, state)
+        for name, body in self.bodies.items():
+            found["arguments"][name] = shapes(body.parameters)
+            found["returns"][name] = shapes(body.outputs)
+        return found
 
-        def iterate(state: dict) -> tuple[dict]:
-            note = [state["counter"], state["wave"]]
-            state = {**state, "trace": state["trace"].write(state["step"], note)}
-            state["step"] += 1
-            branches = [
-                lambda segment=segment: self._step(segment, slots, state)
-                for segment in self.segments
-            ]
-            return (tf.switch_case(state["counter"], branches),)
+    def _noted(self, state: dict) -> dict:
+        """The state with a note for the way back: which segment runs on which wave."""
+        note = [state["counter"], state["wave"]]
+        trace = state["trace"].write(state["step"], note)
+        return {**state, "trace": trace, "step": state["step"] + 1}
 
-        (end,) = tf.while_loop(
-            goes_on, iterate, (state,), shape_invariants=(invariants,), parallel_iterations=1
-        )
-        waiting = tf.where(end["counter"] >= 0, end["width"], 0)
-        with tf.control_dependencies(self.limits.check(end["depth"], waiting)):
-            self.num_steps = tf.identity(end["step"])
-        self.trace = end["trace"]
-        self.num_waves = end["num_waves"]
-        self.store.keep(dict(zip(slots, end["arrays"], strict=True)))
-        return end["returns"][self.graph.entry]
+    def _other_steps(self, state: dict) -> list[Callable[[], dict]]:
+        """Steps that are not those of a segment; there are none here."""
+        return []
+
+    def _ended(self, state: dict, slots: Sequence[Slot]) -> Tensors:
+        """Takes over what the machine has left; returns what it returns to the outside."""
+        self.num_steps = state["step"]
+        self.trace = state["trace"]
+        self.num_waves = state["num_waves"]
+        self.store.keep(dict(zip(slots, state["arrays"], strict=True)))
+        return state["returns"][self.graph.entry]
+
+    def _tag(self, end: dict) -> tf.Tensor:
+        """The tag of a token that was not called, from the waves that wait for a return."""
+
+        def caller(depth: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple]:
+            back, wave = self._waiting(end, depth)
+
+            def of(segment: Segment) -> tuple:
+                num_tokens = self.store.num_tokens(segment.body, wave)
+                frame = self.store.frame(segment.body, wave, num_tokens)
+                place, token = caller_of(segment.before, {segment.body: frame}, *state)
+                labels = [site.label for site in segment.before]
+                return tf.gather(labels, place), self._place_in_call(end, segment.body, wave, token)
+
+            returning = [segment for segment in self.segments if segment.before]
+            places = [returning.index(item) if item.before else -1 for item in self.segments]
+            branches = [partial(of, segment) for segment in returning]
+            label, token = tf.switch_case(tf.gather(places, back), branches)
+            return label, (token,)
+
+        return walk_up(end["depth"], (tf.constant(0),), caller)
+
+    def _waiting(self, end: dict, depth: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The segment that goes on when the calls at a depth return, and its wave."""
+        entry = end["stack"].read(depth)
+        return entry[0], entry[1]
+
+    def _place_in_call(self, end: dict, body: str, wave: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
+        """Place of a wave's token among all that were called with it."""
+        return token
 
     def _step(self, segment: Segment, slots: Sequence[Slot], state: dict) -> dict:
         """Runs a segment on one wave and says what is next."""
@@ -207,40 +254,43 @@ class StackRun:
         self._fire(segment.body, segment.stages, frame)
         state = {**state, "arrays": self._write(segment.stages, segment.body, arrays, wave, frame)}
         if segment.after:
-            return self._call(segment, frames, state)
-        outputs = [frame.get(node.output()) for node in self.bodies[segment.body].outputs]
-        waiting = state["stack"].read(state["depth"])
-        return {
-            **state,
-            "returns": {**state["returns"], segment.body: outputs},
-            "counter": waiting[0],
-            "wave": waiting[1],
-            "depth": state["depth"] - 1,
-            "width": tf.constant(0),
-        }
+            body = self.bodies[segment.after[0].callee]
+            arguments = passed_arguments(body, segment.after, frames)
+            return self._call(self.segments.index(segment) + 1, body.name, arguments, state)
+        return self._return(segment.body, frame, state)
 
-    def _call(self, segment: Segment, frames: dict[str, Frame], state: dict) -> dict:
-        """Calls with a new wave; a wave without tokens returns at once."""
-        callee = segment.after[0].callee
-        body = self.bodies[callee]
-        arguments = passed_arguments(body, segment.after, frames)
+    def _call(self, back: int, callee: str, arguments: Tensors, state: dict) -> dict:
+        """Calls with a new wave, to return to the segment `back`; without tokens goes on there."""
         width = tf.shape(arguments[0])[0]
         is_call = width > 0
-        own = self.segments.index(segment)
         place = self.names.index(callee)
         depth = state["depth"] + tf.cast(is_call, tf.int32)
-        entry = tf.where(is_call, [own + 1, state["wave"]], state["stack"].read(state["depth"]))
+        entry = tf.where(is_call, [back, state["wave"]], state["stack"].read(state["depth"]))
         return {
             **state,
             "stack": state["stack"].write(depth, entry),
             "depth": depth,
             "width": width,
-            "counter": tf.where(is_call, self.first[callee], own + 1),
+            "memory": state["memory"] + self.plan.bytes_kept(callee, width),
+            "counter": tf.where(is_call, self.first[callee], back),
             "wave": tf.where(is_call, state["num_waves"][place], state["wave"]),
             "num_waves": state["num_waves"]
             + tf.one_hot(place, len(self.names), dtype=tf.int32) * tf.cast(is_call, tf.int32),
             "arguments": {**state["arguments"], callee: arguments},
-            "returns": {**state["returns"], callee: empty(body.outputs)},
+            "returns": {**state["returns"], callee: empty(self.bodies[callee].outputs)},
+        }
+
+    def _return(self, body: str, frame: Frame, state: dict) -> dict:
+        """Returns to the wave that waits."""
+        outputs = [frame.get(node.output()) for node in self.bodies[body].outputs]
+        waiting = state["stack"].read(state["depth"])
+        return {
+            **state,
+            "returns": {**state["returns"], body: outputs},
+            "counter": waiting[0],
+            "wave": waiting[1],
+            "depth": state["depth"] - 1,
+            "width": tf.constant(0),
         }
 
     def _walk_back(self, cotangents: Tensors) -> list[tf.Tensor | None]:
@@ -361,3 +411,12 @@ class StackRun:
             for slot in self.store.slots(body, Part(stage, is_bulk=False)):
                 written[slot] = arrays[slot].write(wave, slot.of(frame))
         return list(written.values())
+
+
+def dynamic_array(dtype: tf.DType, shape: Any) -> tf.TensorArray:
+    """An empty TensorArray that grows; its elements can be read again and again."""
+    return tf.TensorArray(dtype, 0, dynamic_size=True, element_shape=shape, clear_after_read=False)
+
+
+def _open_shape(item: Any) -> tf.TensorShape:
+    return tf.TensorShape(None) if isinstance(item, tf.TensorArray) else item.shape

@@ -85,8 +85,13 @@ def run_engine(program: Program) -> Run:
 
 def run_on_stack(program: Program) -> Run:
     """The same by the machine that runs every program, whether this one needs it or not."""
+    return run_lowered(program, engine="waves", is_linear=False)
+
+
+def run_lowered(program: Program, **options) -> Run:
+    """By an engine of one's choice; options as for `kerasrec.engine.lower.Program`."""
     graph = program.function.extended_graph(*program.inputs)
-    lowered = Lowered(graph, Limits(program.name, 100_000, 100_000), is_linear=False)
+    lowered = Lowered(graph, Limits(program.name, 100_000, 100_000, 1 << 40), **options)
 
     @tf.function(autograph=False)
     def run(*flat):

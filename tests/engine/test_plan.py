@@ -2,8 +2,6 @@
 
 import pytest
 
-from kerasrec.engine.limits import Limits
-from kerasrec.engine.lower import lower
 from kerasrec.engine.plan import is_placeless, plan
 from tests import programs
 from tests.programs import PROGRAMS
@@ -32,13 +30,6 @@ def test_every_node_has_one_part_or_none_if_it_is_placeless(program):
     assert set(placed) == {
         node for body in bodies for node in body.all_nodes if not is_placeless(node)
     }
-
-
-@each_program
-def test_the_engine_is_the_one_that_the_rounds_need(program):
-    graph = program.function.extended_graph(*program.inputs)
-    lowered = lower(graph, Limits(program.name, 10, 10))
-    assert lowered.engine.__name__ == ("LevelRun" if program.num_rounds == 1 else "StackRun")
 
 
 def test_leaves_and_weight_gradients_leave_the_loop():

@@ -304,7 +304,7 @@ def test_too_deep(num_rounds):
 
 @pytest.mark.parametrize("num_rounds", [1, 2])
 def test_too_wide(num_rounds):
-    @recursive(max_width=50)
+    @recursive(max_width=50, engine="waves")
     def runs_away(n):
         def inner():
             found = runs_away(n - 1) + runs_away(n - 1)

@@ -1,0 +1,82 @@
+"""Which engine runs a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kerasrec.engine.bounded import BoundedRun
+from kerasrec.engine.levels import LevelRun
+from kerasrec.engine.plan import Plan
+from kerasrec.engine.scalar import ScalarRun
+from kerasrec.engine.scalar_ops import obstacles
+from kerasrec.engine.stack import StackRun
+from kerasrec.errors import TraceError
+from kerasrec.graph.graph import TaggedGraph
+
+ENGINES = ("auto", "waves", "scalar")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An engine, and why it was chosen.
+
+    Args:
+        name: "waves" or "scalar".
+        run: makes a run of (plan, tensors of shared values, limits).
+        reason: in words for the user.
+    """
+
+    name: str
+    run: Any
+    reason: str
+
+    def __str__(self) -> str:
+        return f"engine: {self.name}, {self.reason}"
+
+
+def choose(plan: Plan, engine: str, parallel_tokens: int | None = None) -> Choice:
+    """The engine for a program.
+
+    Args:
+        plan: of the program.
+        engine: what the user asks for, one of `ENGINES`. "auto" takes "scalar" for programs of
+          plain numbers without a gradient in which calls wait for each other.
+        parallel_tokens: how many tokens may run at once, if the user says so.
+
+    Raises:
+        TraceError: "scalar" is asked for and cannot run the program.
+    """
+    found = obstacles(plan.graph)
+    if engine == "scalar" and found:
+        raise TraceError(
+            f"engine='scalar' cannot run this program: {found[0]}. Use engine='waves' or leave the "
+            "choice to engine='auto'."
+        )
+    waves: Any = LevelRun if plan.is_linear else StackRun
+    is_auto = engine == "auto"
+    if engine == "scalar" or (
+        is_auto and not (plan.is_linear or found or _has_gradient(plan.graph))
+    ):
+        return Choice(
+            "scalar", partial(ScalarRun, waves=waves), "one token at a time, compiled by XLA"
+        )
+    if parallel_tokens is not None:
+        bounded = partial(BoundedRun, waves=waves, parallel_tokens=parallel_tokens)
+        return Choice("waves", bounded, f"at most {parallel_tokens:,} tokens at once")
+    if not is_auto:
+        reason = "as the decorator says"
+    elif plan.is_linear:
+        reason = "because all calls at one depth can be made together"
+    else:
+        reason = f"because {found[0] if found else 'the program has a gradient'}"
+    return Choice("waves", waves, reason)
+
+
+def _has_gradient(graph: TaggedGraph) -> bool:
+    entry = graph.bodies[graph.entry]
+    outputs = [node for node in entry.gradient_parameters if node is not None]
+    inputs = [node for node in entry.gradient_outputs if node is not None]
+    inputs += [node for body in graph.bodies.values() for node in body.accumulates]
+    return bool(outputs and inputs)

@@ -1,0 +1,81 @@
+"""The tag of a token that a run was not allowed to call, read back from what its waves have kept.
+
+A wave does not carry tags: the tokens of its call sites follow each other, and the tokens of a call
+site stand in the order of the callers'. So a token's place in its wave tells who called it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from kerasrec.engine.calls import Frames
+from kerasrec.engine.frame import Frame
+from kerasrec.engine.limits import NUM_LABELS
+from kerasrec.graph.graph import CallSite, Region
+
+
+def caller_of(
+    sites: Sequence[CallSite], frames: Frames, token: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Who called a token of a wave.
+
+    Args:
+        sites: the call sites whose tokens the wave holds, in order.
+        frames: of the callers, by body.
+        token: int32 scalar, its place in the wave.
+
+    Returns:
+        Place of the call site among `sites`, and place of the caller in its own wave, int32.
+    """
+    found = [_rows(frames[site.caller or ""], site.calls[0].region) for site in sites]
+    counts = tf.stack([count for count, _ in found])
+    ends = tf.cumsum(counts)
+    place = tf.searchsorted(ends, token[tf.newaxis], side="right")[0]
+    inside = token - ends[place] + counts[place]
+    branches = [lambda rows=rows: inside if rows is None else rows[inside] for _, rows in found]
+    return place, tf.switch_case(place, branches)
+
+
+def _rows(frame: Frame, region: Region | None) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """How many tokens a region has, and their places in the body; None for the body itself."""
+    rows = None
+    for item in region.path() if region else ():
+        inner = frame.rows(item.predicate, item.num_branches)[item.branch]
+        rows = inner if rows is None else tf.gather(rows, inner)
+    return frame.count(region), rows
+
+
+def walk_up(
+    depth: tf.Tensor,
+    state: tuple,
+    caller: Callable[[tf.Tensor, tuple], tuple[tf.Tensor, tuple]],
+) -> tf.Tensor:
+    """The newest labels of a tag.
+
+    Args:
+        depth: int32 scalar, how many labels the tag has.
+        state: what `caller` needs to know of the token, int32 scalars.
+        caller: from a depth and the state to the label that the tag has there, and the state of the
+            token's caller.
+
+    Returns:
+        int32 `[labels]`, the newest first, at most `NUM_LABELS`.
+    """
+
+    def iterate(depth: tf.Tensor, labels: tf.Tensor, state: tuple) -> tuple:
+        label, state = caller(depth, state)
+        return depth - 1, tf.concat([labels, [label]], 0), state
+
+    _, labels, _ = tf.while_loop(
+        lambda depth, labels, _: (depth > 0) & (tf.size(labels) < NUM_LABELS),
+        iterate,
+        (depth, tf.zeros([0], tf.int32), state),
+        shape_invariants=(
+            tf.TensorShape([]),
+            tf.TensorShape([None]),
+            tf.nest.map_structure(lambda _: tf.TensorShape([]), state),
+        ),
+    )
+    return labels

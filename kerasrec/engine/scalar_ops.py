@@ -1,0 +1,91 @@
+"""What the scalar engine can run, and which of its ops may fail.
+
+XLA compiles far more ops than stand here. These are the ones whose answer on one token is known to
+be that of TensorFlow's own kernels, and that end on whatever numbers a branch holds that was not
+chosen: the scalar engine computes both branches and takes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from kerasrec.graph.graph import Node, TaggedGraph
+from kerasrec.graph.types import Type
+
+_ARITHMETIC = """
+    Abs Add AddN AddV2 BitwiseAnd BitwiseOr BitwiseXor Cast Ceil Div DivNoNan Floor FloorDiv
+    FloorMod Invert Maximum Minimum Mod Mul MulNoNan Neg Pow RealDiv Reciprocal Rint Round Sign
+    Square SquaredDifference Sub TruncateDiv TruncateMod
+"""
+_FUNCTIONS = """
+    Acos Asin Atan Atan2 Cos Cosh Elu Erf Erfc Exp Expm1 Log Log1p Relu Relu6 Rsqrt Selu Sigmoid
+    Sin Sinh Softplus Softsign Sqrt Tan Tanh
+"""
+_CHOICES = """
+    Equal Greater GreaterEqual IsFinite IsInf IsNan Less LessEqual LogicalAnd LogicalNot LogicalOr
+    NotEqual Select SelectV2
+"""
+_SHAPES = """
+    All Any BroadcastTo ConcatV2 Const EnsureShape ExpandDims Fill GatherV2 Identity Max Min
+    OnesLike Pack PreventGradient Prod Reshape Shape Squeeze StopGradient StridedSlice Sum Unpack
+    ZerosLike
+"""
+_OPS = frozenset((_ARITHMETIC + _FUNCTIONS + _CHOICES + _SHAPES).split())
+_DIVISIONS = frozenset({"Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"})
+
+
+def obstacles(graph: TaggedGraph) -> list[str]:
+    """Why the scalar engine cannot run a program, in words for its user; empty if it can."""
+    found = []
+    for body in graph.bodies.values():
+        for node in [*body.parameters, *body.outputs]:
+            item = node.types[0]
+            if not _is_number(item):
+                what = "an argument" if node in body.parameters else "a result"
+                found.append(f"{body.name} has {what} of type {item}, which is not a plain number")
+        for node in body.nodes:
+            if node.op == "COLLECT":
+                found.append(f"{body.name} collects values at {node.source}")
+            elif node.is_primitive and (node.op not in _OPS or not _is_sound(node)):
+                found.append(f"{body.name} computes {node.op} at {node.source}")
+    return found
+
+
+def may_fail(node: Node) -> bool:
+    """Whether TensorFlow's kernel of an op fails on some inputs where XLA goes on."""
+    if node.op == "GatherV2":
+        return True
+    return node.op in _DIVISIONS | {"Pow"} and node.types[0].dtype.is_integer
+
+
+def fault_of(node: Node, inputs: Sequence[tf.Tensor]) -> tuple[str, tf.Tensor]:
+    """What to say when an op that `may_fail` does, and bool `[1]`, whether it does.
+
+    Args:
+        node: of a body.
+        inputs: tensors for its inputs.
+    """
+    if node.op == "GatherV2":
+        size = tf.shape(inputs[0], inputs[1].dtype)[0]
+        fails = (inputs[1] < 0) | (inputs[1] >= size)
+        message = "an index outside the table that tf.gather reads"
+    elif node.op == "Pow":
+        message, fails = "an integer to a negative power", inputs[1] < 0
+    else:
+        message, fails = "integer division by zero", tf.equal(inputs[1], 0)
+    return f"{message} at {node.source}", tf.reshape(tf.reduce_any(fails), [1])
+
+
+def _is_number(item: Type) -> bool:
+    dtype = item.dtype
+    return item.shape == () and (dtype.is_bool or dtype.is_integer or dtype.is_floating)
+
+
+def _is_sound(node: Node) -> bool:
+    """A gather must read a table that all tokens share: then its bounds can be looked after."""
+    if node.op != "GatherV2":
+        return True
+    axis = tf.get_static_value(node.attributes["operation"].inputs[2])
+    return node.inputs[0].is_shared and axis == 0

@@ -1,0 +1,112 @@
+"""A recursion without end stops with an error that tells where it was."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+
+WAVES = {"engine": "waves"}
+BOUNDED = {"engine": "waves", "parallel_tokens": 2}
+SCALAR = {"engine": "scalar"}
+DEEP = r"recursion is deeper than max_depth=9\."
+
+
+def one_round(**options):
+    """Calls once: its waves lie in a line."""
+
+    @kerasrec.recursive(max_depth=9, **options)
+    def lost(n):
+        return kerasrec.cond(
+            n < 0,
+            lambda: n,
+            lambda: kerasrec.cond(n % 2 == 0, lambda: lost(n + 1), lambda: other(n + 1)),
+        )
+
+    @kerasrec.recursive
+    def other(n):
+        return lost(n)
+
+    return lost
+
+
+def two_rounds(**options):
+    """Calls with what a call returned: its waves wait on a stack."""
+
+    @kerasrec.recursive(max_depth=9, **options)
+    def lost(n):
+        return kerasrec.cond(
+            n < 0,
+            lambda: n,
+            lambda: kerasrec.cond(n % 2 == 0, lambda: lost(lost(n + 1)), lambda: other(n + 1)),
+        )
+
+    @kerasrec.recursive
+    def other(n):
+        return lost(n)
+
+    return lost
+
+
+@pytest.mark.parametrize("options", [WAVES, BOUNDED, SCALAR], ids=str)
+@pytest.mark.parametrize(
+    ("program", "path"),
+    # 0 is the (inner) call of lost for an even n; then other is called, which calls lost.
+    [(one_round, "[0 2 1 0 2 1 0 2 1]"), (two_rounds, "[0 3 2 0 3 2 0 3 2]")],
+)
+def test_depth_function_and_call_path(program, path, options):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=DEEP) as error:
+        program(**options)([-1, -2, -3, 1, -4])
+    message = str(error.value)
+    assert "lost: recursion is deeper" in message
+    assert f"newest first:] {path}" in message
+    assert "0 is the call of lost in lost (test_limits.py:" in message
+    assert "is the call of lost in other (test_limits.py:" in message
+
+
+@pytest.mark.parametrize("options", [WAVES, BOUNDED, SCALAR], ids=str)
+def test_of_a_long_tag_the_newest_labels(options):
+    @kerasrec.recursive(max_depth=100, **options)
+    def lost(n):
+        return kerasrec.cond(n < 0, lambda: n, lambda: lost(lost(n + 1) + 1))
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"first:\] \[(0 ){15}0\] \[where"):
+        lost(0)
+
+
+def test_width():
+    @kerasrec.recursive(max_width=1000)
+    def lost(n):
+        return kerasrec.cond(n < 0, lambda: 0, lambda: lost(n + 1) + lost(n + 2))
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        lost(0)
+    assert "lost: more calls at one depth than max_width=1000." in str(error.value)
+    assert "[Depth:] [10] [calls that wait:] [1024]" in str(error.value)
+    assert "newest first:] [0 0 0 0 0 0 0 0 0 0]" in str(error.value)
+
+
+@pytest.mark.parametrize("options", [WAVES, BOUNDED, SCALAR], ids=str)
+def test_inside_a_tf_function(options):
+    lost = two_rounds(**options)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=DEEP):
+        tf.function(lost, autograph=False)(tf.constant([1]))
+    np.testing.assert_array_equal(lost([-1]), [-1])
+
+
+@pytest.mark.parametrize("program", ["one_round", "two_rounds"])
+def test_memory_that_can_be_foreseen(program):
+    @kerasrec.recursive(max_memory=1_000_000, engine="waves")
+    def grow(x, n):
+        def again():
+            inner = grow(tf.sin(x), n - 1)
+            return x * (grow(inner, n - 1) if program == "two_rounds" else inner)
+
+        return kerasrec.cond(n == 0, lambda: x, again)
+
+    x = tf.zeros([10, 25])
+    assert grow(x, 6).shape == (10, 25)
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        grow(x, 5000)
+    assert "grow: more bytes are kept than max_memory=1000000. " in str(error.value)
+    assert "raise @kerasrec.recursive(max_memory=...)" in str(error.value)

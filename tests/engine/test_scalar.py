@@ -1,0 +1,146 @@
+"""The engine that runs plain numbers one token at a time, and the choice of an engine."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.engine.choice import choose
+from kerasrec.engine.plan import plan
+from kerasrec.engine.scalar_ops import obstacles
+from tests import programs
+from tests.engine.helpers import assert_same, run_lowered, run_plain
+from tests.programs import PROGRAMS
+
+
+def is_scalar(program):
+    return not obstacles(program.function.extended_graph(*program.inputs))
+
+
+def chosen(function, *args):
+    return choose(plan(function.extended_graph(*args)), "auto").name
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_every_program_of_plain_numbers(program):
+    if not is_scalar(program):
+        with pytest.raises(kerasrec.TraceError, match="engine='scalar' cannot run"):
+            run_lowered(program, engine="scalar")
+        return
+    assert_same(run_lowered(program, engine="scalar"), run_plain(program))
+
+
+def test_most_programs_of_the_list_are_of_plain_numbers():
+    assert sum(map(is_scalar, PROGRAMS)) >= 15
+
+
+def test_the_default_takes_it_where_calls_wait_for_each_other():
+    assert chosen(programs.ackermann, 2, 2) == "scalar"
+    assert chosen(programs.takeuchi, 2, 2, 2) == "scalar"
+    assert chosen(programs.fib, 5) == "waves"
+    assert chosen(programs.call_in_argument, np.float64(0.5), 2) == "waves"
+    assert chosen(programs.tree_rnn, 0) == "waves"
+
+
+def test_the_plan_says_which_engine_and_why():
+    first = programs.ackermann.execution_plan(2, 2).splitlines()[0]
+    assert first == "engine: scalar, one token at a time, compiled by XLA"
+    first = programs.call_in_argument.execution_plan(np.float64(0.5), 2).splitlines()[0]
+    assert first == "engine: waves, because the program has a gradient"
+
+
+def test_an_engine_that_is_not_there():
+    with pytest.raises(kerasrec.TraceError, match="engine is 'fast'; it must be one of auto, wave"):
+        kerasrec.recursive(engine="fast")(lambda n: n)
+
+
+@pytest.mark.parametrize("num_tokens", [0, 1, 127, 128, 129, 500])
+def test_any_number_of_tokens(num_tokens):
+    m, n = np.arange(num_tokens, dtype=np.int32) % 3, np.arange(num_tokens, dtype=np.int32) % 4
+    expected = [
+        programs.plain_ackermann(*pair) for pair in zip(m.tolist(), n.tolist(), strict=True)
+    ]
+    np.testing.assert_array_equal(programs.ackermann(m, n), np.array(expected, np.int32))
+
+
+def test_a_stack_that_grows_in_the_middle_of_a_block():
+    @kerasrec.recursive(engine="scalar")
+    def count(n):
+        return kerasrec.cond(n == 0, lambda: 0, lambda: 1 + count(n - 1))
+
+    depths = np.array([3, 50_000, 0, 4095, 4096, 4097, 7], np.int32)
+    np.testing.assert_array_equal(count(depths), depths)
+
+
+@pytest.mark.parametrize("engine", ["waves", "scalar"])
+def test_a_chain_as_deep_as_the_limit_and_one_deeper(engine):
+    @kerasrec.recursive(engine=engine, max_depth=100)
+    def count(n):
+        return kerasrec.cond(n == 0, lambda: 0, lambda: 1 + count(n - 1))
+
+    assert count(99) == 99
+    with pytest.raises(tf.errors.InvalidArgumentError, match="count: recursion is deeper than"):
+        count(100)
+
+
+def test_the_error_tells_the_call_path():
+    @kerasrec.recursive
+    def lost(n):
+        return kerasrec.cond(n < 0, lambda: 0, lambda: lost(lost(n + 1) + 1))
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        lost(0)
+    assert "max_depth=200000" in str(error.value)
+    assert "[0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]" in str(error.value)
+    assert "0 is the call of lost in lost (test_scalar.py:" in str(error.value)
+
+
+def test_a_table_that_all_tokens_share():
+    next_of = tf.constant([3, 0, 1, 2])
+
+    @kerasrec.recursive(engine="scalar")
+    def steps_to_zero(n):
+        return kerasrec.cond(n == 0, lambda: 0, lambda: 1 + steps_to_zero(tf.gather(next_of, n)))
+
+    np.testing.assert_array_equal(steps_to_zero([0, 1, 2, 3]), [0, 1, 2, 3])
+
+
+class TestFaults:
+    """What fails in TensorFlow fails here, though XLA would go on; dead branches do not fail."""
+
+    @pytest.mark.parametrize("engine", ["waves", "scalar"])
+    def test_division_by_zero(self, engine):
+        @kerasrec.recursive(engine=engine)
+        def divide(a, b):
+            return kerasrec.cond(a < 0, lambda: divide(-a, b), lambda: a // b)
+
+        np.testing.assert_array_equal(divide([6, -6], [3, 2]), [2, 3])
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?i)division by zero"):
+            divide([6, -6], [3, 0])
+
+    @pytest.mark.parametrize("engine", ["waves", "scalar"])
+    def test_a_branch_that_is_not_chosen(self, engine):
+        @kerasrec.recursive(engine=engine)
+        def gcd(a, b):
+            return kerasrec.cond(b == 0, lambda: a, lambda: gcd(b, a % b))
+
+        np.testing.assert_array_equal(gcd([12, 7, 0], [18, 0, 5]), [6, 7, 5])
+
+    @pytest.mark.parametrize("engine", ["waves", "scalar"])
+    def test_an_index_outside_a_table(self, engine):
+        table = tf.constant([1, 2, 7])
+
+        @kerasrec.recursive(engine=engine)
+        def follow(n):
+            return kerasrec.cond(n == 0, lambda: 0, lambda: follow(tf.gather(table, n)))
+
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            follow(1)
+
+    def test_the_message_has_the_line(self):
+        @kerasrec.recursive(engine="scalar")
+        def divide(a, b):
+            return kerasrec.cond(a < 0, lambda: divide(-a, b), lambda: a // b)
+
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"by zero at test_scalar.py:\d+"):
+            divide(1, 0)
