@@ -2,6 +2,8 @@
 
 import functools
 import math
+import sys
+import threading
 
 
 def define(function, cond):
@@ -92,8 +94,14 @@ def count_calls(name, *arguments):
 
         return call
 
-    functions = define(counted, lambda predicate, true, false: true() if predicate else false())
-    functions[name](*arguments)
+    function = define(counted, lambda predicate, true, false: true() if predicate else false())[name]
+    # Deep recursion needs a large stack, which only a new thread can have.
+    sys.setrecursionlimit(1_000_000)
+    threading.stack_size(1 << 29)
+    thread = threading.Thread(target=function, args=arguments)
+    thread.start()
+    threading.stack_size(0)
+    thread.join()
     return calls
 
 

@@ -52,7 +52,7 @@ class Expanding:
             return self._pool.submit(_run, name, arguments).result()
         except BrokenProcessPool:
             self._pool = self._new_pool()
-            raise Died(f"TensorFlow's own recursion died of {name}{arguments}.") from None
+            raise Died(f"TensorFlow's own recursion died in {name}.") from None
 
     def close(self):
         self._pool.shutdown()
