@@ -35,8 +35,9 @@ QUICK_BATCHES = {
     "primes": [range(10)],
 }
 
-# Calls of kerasrec for one of the peer, and the peer's seconds beyond which one turn is enough.
+# kerasrec, being faster, is timed so often in each turn.
 CALLS_A_TURN = 3
+# Seconds of the peer beyond which one turn is enough.
 LONG = 10
 
 
@@ -63,7 +64,9 @@ def _batch(name, ranges):
     """A title, and all combinations of the values in the ranges, a list for each argument."""
     combinations = list(itertools.product(*ranges))
     times = NUM_CALLS // len(combinations)
-    title = f"{name}({', '.join(f'0..{values[-1]}' for values in ranges)}), {times} times"
+    title = f"{name}({', '.join(f'0..{values[-1]}' for values in ranges)})"
+    if times > 1:
+        title += f", {times} times"
     return title, [times * list(column) for column in zip(*combinations, strict=True)]
 
 
@@ -129,7 +132,7 @@ def _call(row):
 
 
 def _number(value):
-    return "died" if value is None else f"{value:#.3g}"
+    return "died" if value is None else report.short(value)
 
 
 _TIMES = {

@@ -56,19 +56,20 @@ STEPS = {
 def depth_test(is_quick, repeats):
     """Prints a table of the depths; returns its rows."""
     depths = QUICK_DEPTHS if is_quick else DEPTHS
-    # TensorFlow's gradient code has a few frames for each of ours.
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), 10 * max(depths)))
+    # For Python's own recursion.
+    sys.setrecursionlimit(10 * max(DEPTHS))
     columns = {"depth": lambda row: row["depth"]}
     for name in STEPS:
-        columns[f"{name}, {NUM_STEPS} steps, s"] = lambda row, name=name: _number(row[name])
+        columns[f"{name}, {NUM_STEPS} steps, s"] = lambda row, name=name: report.short(row[name])
     for name in ("kerasrec", "unrolled"):
-        columns[f"{name}, tracing, s"] = lambda row, name=name: _number(row[f"{name} tracing"])
+        columns[f"{name}, tracing, s"] = lambda row, name=name: report.short(row[f"{name} tracing"])
         columns[f"{name}, ops"] = lambda row, name=name: f"{row[f'{name} ops']:,}"
     return report.print_table(columns, (_measure(depth, repeats) for depth in depths))
 
 
 def plot(rows, path):
     """Draws seconds with tracing against the depth."""
+    # Here, since nothing else needs matplotlib.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained")
@@ -116,7 +117,3 @@ def _check(name, depth, losses):
             f"{name} has other losses than eager code at depth {depth}: the largest difference is "
             f"{error:.1e} of the loss, {TOLERANCE:.0e} is allowed."
         )
-
-
-def _number(value):
-    return f"{value:#.3g}"

@@ -94,11 +94,11 @@ def count_calls(name, *arguments):
 
         return call
 
-    function = define(counted, lambda predicate, true, false: true() if predicate else false())[name]
+    functions = define(counted, lambda predicate, true, false: true() if predicate else false())
     # Deep recursion needs a large stack, which only a new thread can have.
     sys.setrecursionlimit(1_000_000)
     threading.stack_size(1 << 29)
-    thread = threading.Thread(target=function, args=arguments)
+    thread = threading.Thread(target=functions[name], args=arguments)
     thread.start()
     threading.stack_size(0)
     thread.join()

@@ -25,7 +25,7 @@ def growth(names, is_quick):
         "calls": lambda row: f"{row['calls']:,}",
         "nodes of the extended graph": lambda row: row["nodes"],
         "ops": lambda row: f"{row['ops']:,}",
-        "compiling, s": lambda row: f"{row['compiling']:#.3g}",
+        "compiling, s": lambda row: report.short(row["compiling"]),
     }
     rows = (_measure(name, arguments) for name in names for arguments in calls[name])
     return report.print_table(columns, rows)

@@ -23,6 +23,11 @@ def line(description):
     return ", ".join(f"{name} {value}" for name, value in description.items())
 
 
+def short(value):
+    """A number with three digits, or more where they stand before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}"
+
+
 def print_table(columns, rows):
     """Prints a Markdown table, each row once it is there; the first column is text.
 

@@ -77,7 +77,9 @@ def test_tensorflows_own_recursion(name, peer):
     assert result == [expected(name, *arguments) for arguments in SMALL[name]]
 
 
+@pytest.mark.slow
 def test_death_of_the_peer_is_survived(peer):
+    peer.run("fib", 3)
     (process,) = multiprocessing.active_children()
     os.kill(process.pid, signal.SIGKILL)
     with pytest.raises(Died, match="died in fib"):
