@@ -7,15 +7,13 @@ prints one table. Every ratio in it is of times taken in the same run, in turns.
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import time
 
-import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks import report
 from benchmarks.model import WEIGHT_NAMES, initial_values
 from benchmarks.peers import PEERS
 from benchmarks.trees import (
@@ -58,9 +56,9 @@ def main():
             rows.append({"mode": mode, "batch": batch_size, **summary(seconds)})
 
     description = describe(arguments, trees)
-    print(", ".join(f"{name} {value}" for name, value in description.items()))
+    print(report.line(description))
     print()
-    print(table(rows))
+    print_rows(rows)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump({**description, "rows": rows}, file, indent=1)
@@ -143,8 +141,7 @@ def summary(seconds):
     return row
 
 
-def table(rows):
-    """A Markdown table of the rows."""
+def print_rows(rows):
     columns = {
         "": lambda row: row["mode"],
         "batch": lambda row: row["batch"],
@@ -156,9 +153,7 @@ def table(rows):
         "speed-up over iterative": lambda row: f"{1 / row['kerasrec time / iterative']:.1f}",
         "speed-up over eager": lambda row: f"{1 / row['kerasrec time / eager']:.0f}",
     }
-    lines = [list(columns), ["---"] + ["---:"] * (len(columns) - 1)]
-    lines += [[str(cell(row)) for cell in columns.values()] for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    report.print_table(columns, rows)
 
 
 def describe(arguments, trees):
@@ -171,11 +166,7 @@ def describe(arguments, trees):
         "mean words": round(statistics.mean(map(count_words, trees)), 1),
         "max words": max(map(count_words, trees)),
         "mean height": round(statistics.mean(map(height, trees)), 1),
-        "CPUs": os.cpu_count(),
-        "GPUs": len(tf.config.list_logical_devices("GPU")),
-        "Python": platform.python_version(),
-        "TensorFlow": tf.__version__,
-        "Keras": keras.__version__,
+        **report.machine(),
     }
 
 
