@@ -9,6 +9,10 @@ tagged dataflow, written in capitals (Kostopoulou et al., sections 2 and 3):
     MERGE values...                  whichever value is not dead
     BROADCAST value, token           a shared value, as one value for each token
     COLLECT value, index             puts a value into a table of the run
+    REPEAT value, lengths            a token's value, once for each entry of its row
+    ENTER values, lengths...         entries of the tokens' rows become tokens; all lengths agree
+    LEAVE value, lengths             one value an entry becomes rows again
+    ROWS lengths                     for each entry, which token it belongs to
     CALLSITE arguments...            a call, in a function graph
     CALL argument                    tag grows by its label: enter a function
     RETURN output                    tag loses its label; tokens of other call sites are dropped
@@ -34,6 +38,10 @@ DATAFLOW_OPS = frozenset(
         "MERGE",
         "BROADCAST",
         "COLLECT",
+        "REPEAT",
+        "ENTER",
+        "LEAVE",
+        "ROWS",
         "CALLSITE",
         "CALL",
         "RETURN",
@@ -62,23 +70,53 @@ class Source:
 
 @dataclass(frozen=True)
 class Region:
-    """A branch of a conditional: the tokens whose predicate chose it.
+    """Nodes with tokens of their own, which are made from those of the region around.
 
     Args:
         parent: the region around it; None for the body of the function.
-        predicate: TOKEN value that chooses, computed in the parent.
-        branch: which output of a SWITCH on `predicate` enters this region.
-        num_branches: how many branches the conditional has.
+        selector: TOKEN value of the parent that says which of its tokens are here: the predicate
+          of a `Branch`, the lengths of an `Each`.
     """
 
     parent: Region | None
-    predicate: Value
-    branch: int
-    num_branches: int
+    selector: Value
+
+    @property
+    def siblings(self) -> tuple[Region, ...]:
+        """The regions that get their tokens by the same selector, this one among them."""
+        return (self,)
 
     def path(self) -> tuple[Region, ...]:
         """Regions from the outermost to this one."""
         return (self.parent.path() if self.parent else ()) + (self,)
+
+
+@dataclass(frozen=True)
+class Branch(Region):
+    """A branch of a conditional: the tokens whose predicate chose it.
+
+    Args:
+        branch: which output of a SWITCH on the predicate enters this region.
+        num_branches: how many branches the conditional has.
+    """
+
+    branch: int
+    num_branches: int
+
+    @property
+    def siblings(self) -> tuple[Region, ...]:
+        """All branches of the conditional."""
+        return branches(self.parent, self.selector, self.num_branches)
+
+
+@dataclass(frozen=True)
+class Each(Region):
+    """The entries of ragged rows: each token has as many here as `selector` says, int32."""
+
+
+def branches(parent: Region | None, predicate: Value, num_branches: int) -> tuple[Branch, ...]:
+    """The regions of a conditional."""
+    return tuple(Branch(parent, predicate, place, num_branches) for place in range(num_branches))
 
 
 @dataclass(eq=False)
@@ -89,7 +127,8 @@ class Node:
         op: what it does, see the module's table.
         inputs: the values it matches on.
         types: the types of its outputs.
-        region: the branch it stands in; None in the body of a function, or for SHARED values.
+        region: the region it stands in; None in the body of a function, or for SHARED values.
+          Entries come in by nodes of their own region, and leave by nodes of the parent's.
         source: the user's line.
         attributes: what else its op needs: `operation` for a TensorFlow op, `label` for CALL and
           RETURN, `name` for PARAMETER, SHARED and ARGUMENT, `callee` for CALLSITE, CALL and RETURN.
@@ -138,10 +177,18 @@ class Value:
 
     @property
     def region(self) -> Region | None:
-        """The branch whose tokens it has one value for."""
+        """The region whose tokens it has one value for."""
         if self.node.op == "SWITCH":
-            return Region(self.node.region, self.node.inputs[1], self.index, len(self.node.types))
+            return Branch(self.node.region, self.node.inputs[1], self.index, len(self.node.types))
         return self.node.region
+
+
+def other_rows(node: Node) -> str:
+    """What to tell the user when the lengths of an ENTER do not agree."""
+    return (
+        f"kerasrec.map_fn (or a call with ragged arguments) at {node.source}: the ragged values "
+        "have rows of different lengths. All of them must have the same row splits."
+    )
 
 
 @dataclass
