@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from kerasrec.errors import GraphError
-from kerasrec.graph.graph import FunctionGraphs, Node, Region, TaggedGraph
+from kerasrec.graph.graph import Each, FunctionGraphs, Node, TaggedGraph
 from kerasrec.graph.types import Kind, Type
 
 
@@ -97,15 +97,13 @@ def _check_rows(place: str, node: Node) -> None:
     *values, lengths = node.inputs[:2]
     if lengths.type != Type(tf.int32, ()):
         raise GraphError(f"{place}: lengths {lengths.type} are not one number a token.")
-    outside, inside = lengths.region, node.region
+    entries = node.region
     if node.op in ("LEAVE", "ROWS"):
-        outside, inside = node.region, values[0].region if values else None
-    if lengths.region != outside or (values and (inside is None or outside not in _around(inside))):
-        raise GraphError(f"{place} does not lead from tokens to the entries of their rows.")
-
-
-def _around(region: Region) -> list[Region | None]:
-    return [None, *region.path()[:-1]]
+        entries = values[0].region if values else Each(node.region, lengths)
+        if lengths.region != node.region:
+            raise GraphError(f"{place} leaves for another region than that of its lengths.")
+    if entries is None or not any(isinstance(region, Each) for region in entries.path()):
+        raise GraphError(f"{place} has no entries of rows on one of its sides.")
 
 
 def _check_passed(name: str, node: Node, wanted: list) -> None:

@@ -118,6 +118,8 @@ def _mixes_tokens(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
     """Whether an op cuts, joins, reorders or reduces the token axis."""
     if operation.type in _COUNTING_OPS:
         return True
+    if operation.type in ("AddV2", "Sub") and operation.outputs[0].shape.rank == 0:
+        return True  # One more or one less than there are tokens.
     if operation.type == "ConcatV2" and Kind.TOKEN in kinds:
         return tf.get_static_value(operation.inputs[-1]) == 0
     if kinds[0] is not Kind.TOKEN:

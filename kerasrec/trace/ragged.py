@@ -103,11 +103,14 @@ def entries_of(
         f"Ragged arguments of {name} have rows of different lengths. All of them must have the "
         "same row splits."
     )
-    checks = [
-        tf.debugging.assert_equal(rows.row_splits, item.row_splits, message) for item in others
-    ]
-    with tf.control_dependencies([check for check in checks if check is not None]):
-        ids = tf.identity(rows.value_rowids())
+    for item in others:
+        is_same = tf.raw_ops.Equal(
+            x=tf.cast(rows.row_splits, tf.int64),
+            y=tf.cast(item.row_splits, tf.int64),
+            incompatible_shape_error=False,
+        )
+        tf.debugging.assert_equal(tf.reduce_all(is_same), True, message)
+    ids = rows.value_rowids()
     entries = []
     for item in tensors:
         if isinstance(item, tf.RaggedTensor):
