@@ -15,6 +15,7 @@ class GraphWriter:
     def __init__(self, nodes: list[Node]):
         self.nodes = nodes
         self._brought: dict[tuple[Value, Region | None], Value] = {}
+        self._entered: dict[tuple[Value, ...], Value] = {}
 
     def reuse(self, nodes: list[Node]) -> None:
         """Lets SWITCHes and REPEATs that stand in a graph already serve new readers."""
@@ -73,16 +74,18 @@ class GraphWriter:
         """
         if values.node.op == "LEAVE" and values.node.inputs[0].region == region:
             return values.node.inputs[0]
-        node = Node("ENTER", [values, *lengths], [found], region, source)
-        return self.add(node).output()
+        inputs = [values, *lengths]
+        if tuple(inputs) not in self._entered:
+            node = self.add(Node("ENTER", inputs, [found], region, source))
+            self._entered[tuple(inputs)] = node.output()
+        return self._entered[tuple(inputs)]
 
     def leave(self, value: Value, lengths: Value, region: Region | None) -> Value:
         """What `enter` undoes: one value for each entry, as rows of the tokens of `region`."""
         if value.node.op == "ENTER" and value.node.inputs[1:] == [lengths]:
             return value.node.inputs[0]
-        shape = None if value.type.shape is None else (None, *value.type.shape)
-        found = Type(value.type.dtype, shape, Kind.WAVE)
-        node = Node("LEAVE", [value, lengths], [found], region, value.node.source)
+        inputs = [value, lengths]
+        node = Node("LEAVE", inputs, [value.type.as_rows()], region, value.node.source)
         return self.add(node).output()
 
     def _switch(self, value: Value, region: Branch) -> Value:

@@ -281,6 +281,12 @@ class _Builder:
         inside = self._each(record, region)
         for output, result in zip(record.body.outputs, record.results, strict=True):
             value = self._tokens(output, inside)
+            if not value.type.is_static:
+                raise SignatureError(
+                    f"What the function given to kerasrec.map_fn at {record.source} returns has "
+                    f"an open shape, {value.type} an entry. Set the shape with tf.ensure_shape, or "
+                    "pad to one shape."
+                )
             self.values[result.name] = self.writer.leave(value, inside.selector, region)
 
     def _merge(self, record: ConditionalRecord) -> None:

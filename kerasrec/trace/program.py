@@ -34,15 +34,19 @@ from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, run_traced
 _Result = TypeVar("_Result")
 
 # What a function may return that only rows without entries end, in the order of trial.
-_TRIED_DTYPES = (
-    tf.int32,
-    tf.float32,
-    tf.int64,
-    tf.float64,
-    tf.bool,
-    tf.float16,
-    tf.bfloat16,
-)
+_TRIED_TYPES = [
+    Type(dtype, shape)
+    for dtype in (
+        tf.int32,
+        tf.float32,
+        tf.int64,
+        tf.float64,
+        tf.bool,
+        tf.float16,
+        tf.bfloat16,
+    )
+    for shape in ((), (None,))
+]
 _MAX_TRIALS = 4
 
 
@@ -145,9 +149,9 @@ class _Tracing:
         state = self._named(error.name)
         if not error.can_end:
             raise _no_base_case(state)
-        for dtype in _TRIED_DTYPES:
+        for first in _TRIED_TYPES:
             try:
-                found = self._settle(state, 0, [Type(dtype, ())])
+                found = self._settle(state, 0, [first])
             except Exception as reason:  # The user's code may fail in any way on a wrong type.
                 failure = reason
             else:

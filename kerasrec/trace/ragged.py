@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import tensorflow as tf
@@ -150,9 +149,7 @@ def _map(
             raise
         outputs, found = _returned(tracer, result, source)
     body = BranchRecord(start, tracer.num_ops(), outputs)
-    results = tracer.placeholders(
-        [replace(item, shape=(None, *(item.shape or ())), kind=Kind.WAVE) for item in found]
-    )
+    results = tracer.placeholders([item.as_rows() for item in found])
     tracer.maps.append(MapRecord(rows, values, entries, body, results, source))
     structure = tf.nest.map_structure(lambda _: 0, result)
     return tf.nest.pack_sequence_as(structure, [ragged[0].with_values(item) for item in results])
@@ -189,12 +186,6 @@ def _returned(
         )
     outputs = [tracer.tensor(item, None, what) for item in flat]
     types = [tracer.token_type(tensor, what) for tensor in outputs]
-    for item in types:
-        if not item.is_static:
-            raise SignatureError(
-                f"{what[0].upper()}{what[1:]} has an open shape, {item} an entry. Set the shape "
-                "with tf.ensure_shape, or pad to one shape."
-            )
     return outputs, types
 
 
