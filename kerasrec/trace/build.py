@@ -109,11 +109,14 @@ class _Builder:
         values = [self._tokens(tensor, None) for tensor in outputs]
         roots = self.parameters + self.collects + self.effects
         roots += [node for node in self.nodes if node.op == "CALLSITE"]
+        needed = _needed(self.nodes, values, roots)
+        for node in needed:
+            _check_draws(node)
         return FunctionGraph(
             self.name,
             self.parameters,
             values,
-            _needed(self.nodes, values, roots),
+            needed,
             self.collects,
             Traced(self.tracer.concrete, self.values),
             self.source,
@@ -326,6 +329,16 @@ class _Builder:
             {"name": record.name, "size": size},
         )
         self.collects.append(self.writer.add(node))
+
+
+def _check_draws(node: Node) -> None:
+    """WAVE values are worked out again where they are read, but nothing may be drawn again."""
+    is_wave = bool(node.types) and node.types[0].kind is Kind.WAVE
+    if is_wave and any(word in node.op for word in ("Random", "TruncatedNormal", "Multinomial")):
+        raise TraceError(
+            f"{node.op} at {node.source} draws random numbers for what is not one value a token. "
+            "Draw for tokens; for the entries of ragged rows, inside kerasrec.map_fn."
+        )
 
 
 def _needed(nodes: list[Node], outputs: list[Value], roots: list[Node]) -> list[Node]:

@@ -83,7 +83,7 @@ class KindFinder:
             self._rows[output.name] = rows
             is_token = not is_mixed and rows == 1 and _has_open_rows(output)
             # Rows padded to the longest of them: how long that is depends on the other tokens.
-            is_padded = operation.type == "RaggedTensorToTensor" and not _is_static(output)
+            is_padded = leads_back and not _is_static(output)
             self._kinds[output.name] = Kind.TOKEN if is_token and not is_padded else Kind.WAVE
             if is_mixed:
                 self._mixed.add(output.name)

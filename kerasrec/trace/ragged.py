@@ -128,17 +128,17 @@ def _map(
     source = current_source()
     for item in ragged:
         _check(item, what, source)
-    splits = [tracer.tensor(item.row_splits, None, what) for item in ragged]
-    values = [tracer.tensor(item.flat_values, None, what) for item in ragged]
-    for tensor in (*splits, *values):
-        if tracer.kind(tensor) is Kind.SHARED:
+    for item in ragged:
+        parts = [tracer.tensor(part, None, what) for part in (item.values, item.row_splits)]
+        if any(tracer.kind(part) is Kind.SHARED for part in parts):
             raise TraceError(
                 f"{what[0].upper()}{what[1:]}{_at(source)} is a tf.RaggedTensor that depends on no "
                 "token; it must have a row for each token. Look the token's row up: "
                 "`tf.gather(ragged, node)`."
             )
-    rows = [tracer.rows_of(item) for item in splits]
+    rows = [tracer.rows_of(item) for item in ragged]
     start = tracer.num_ops()
+    values = [item.values for item in ragged]
     types = [Type.of(tensor, Kind.TOKEN) for tensor in values]
     with tracer.inside():
         entries = tracer.placeholders(types)

@@ -17,6 +17,7 @@ from kerasrec.trace.numbering import Numbering
 _SEGMENT_OPS = frozenset(
     {"UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"}
 )
+_PADDING_OP = "RaggedTensorToTensor"
 
 Scope = tuple[int, ...]
 
@@ -54,6 +55,7 @@ class RowsFinder:
         self._ids: dict[int, int] = {}
         self._counts: dict[int, int] = {}
         self._lengths: set[int] = set()
+        self._paddings: set[tuple[int, ...]] = set()
 
     def find(self, splits: tf.Tensor, scope: Scope) -> Rows | None:
         """The rows of these splits, if they were met around this scope."""
@@ -62,20 +64,23 @@ class RowsFinder:
                 return rows
         return None
 
-    def add(self, splits: tf.Tensor, scope: Scope) -> Rows:
-        """Takes note of the splits of a RaggedTensor with one row a token."""
+    def add(self, ragged: tf.RaggedTensor, scope: Scope) -> Rows:
+        """Takes note of the rows of a RaggedTensor that has one for each token."""
         number = self._numbering.number
-        lengths = splits[1:] - splits[:-1]
-        # What TensorFlow makes of these splits, it will make of them again.
-        probe = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), splits, validate=False)
-        self._lengths.update({number(lengths), number(probe.row_lengths())})
+        splits = ragged.row_splits
+        # What TensorFlow works out of these rows, it will work out of them in the same way again.
+        probe = ragged.with_values(tf.zeros(tf.shape(ragged.values)[:1], tf.int32))
         start = len(self._graph.get_operations())
         tf.reduce_sum(probe, axis=1)
+        probe.to_tensor()
         for operation in self._graph.get_operations()[start:]:
             if operation.type in _SEGMENT_OPS:
                 self._ids[number(operation.inputs[1])] = number(splits)
                 self._counts[number(operation.inputs[2])] = number(splits)
-        lengths = tf.cast(lengths, tf.int32)
+            if operation.type == _PADDING_OP:
+                self._paddings.add(self._partition(operation))
+        self._lengths.add(number(probe.row_lengths()))
+        lengths = tf.cast(probe.row_lengths(), tf.int32)
         ids = tf.compat.v1.placeholder(splits.dtype, [None], "rows")
         rows = Rows(splits, lengths, ids, tf.shape(lengths)[0], scope)
         self._rows.setdefault(number(splits), []).append(rows)
@@ -96,6 +101,13 @@ class RowsFinder:
             return [rows.count for rows in self._rows[self._counts[number]]]
         return []
 
+    def has_unknown_reductions(self) -> bool:
+        """Whether rows were reduced or padded that are not known to be rows of tokens."""
+        return any(
+            operation.type in (*_SEGMENT_OPS, _PADDING_OP) and not self.leads_back(operation)
+            for operation in self._graph.get_operations()
+        )
+
     def same(self, one: Rows, other: Rows) -> bool:
         """Whether two rows are known to be of the same lengths."""
         return self._numbering.number(one.splits) == self._numbering.number(other.splits)
@@ -108,6 +120,10 @@ class RowsFinder:
         if operation.type in _SEGMENT_OPS:
             _, ids, count = operation.inputs
             return number(ids) in self._ids and number(count) in self._counts
-        if operation.type == "RaggedTensorToTensor":
-            return number(operation.inputs[-1]) in self._rows
+        if operation.type == _PADDING_OP:
+            return self._partition(operation) in self._paddings
         return any(number(output) in self._lengths for output in operation.outputs)
+
+    def _partition(self, operation: tf.Operation) -> tuple[int, ...]:
+        """What says to an op that pads where rows begin and end: its inputs after three others."""
+        return tuple(self._numbering.number(tensor) for tensor in operation.inputs[3:])

@@ -23,6 +23,11 @@ from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import current_source
 
+_UNKNOWN_ROWS = (
+    " Rows of a tf.RaggedTensor are known as the tokens' own once kerasrec.map_fn has seen them: "
+    "before such rows are reduced or padded, `kerasrec.map_fn(lambda entry: entry, rows)`."
+)
+
 _active = threading.local()
 _traced_graphs: weakref.WeakSet = weakref.WeakSet()
 
@@ -151,6 +156,7 @@ class Tracer:
                 f"{what} is not one value a token: it was computed across tokens and has shape "
                 f"{tensor.shape}. A recursive function sees a leading token axis, as a Keras "
                 "layer sees a batch axis; reduce and reshape the other axes only."
+                + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
                 + _at(current_source())
             )
         return Type(found.dtype, found.shape)
@@ -166,11 +172,11 @@ class Tracer:
         finally:
             self._scope = outer
 
-    def rows_of(self, splits: tf.Tensor) -> Rows:
+    def rows_of(self, ragged: tf.RaggedTensor) -> Rows:
         """The rows that a RaggedTensor with one row a token has."""
-        found = self.rows.find(splits, self._scope)
+        found = self.rows.find(ragged.row_splits, self._scope)
         if found is None:
-            found = self.rows.add(splits, self._scope)
+            found = self.rows.add(ragged, self._scope)
             self._kinds.add(found.lengths, Kind.TOKEN)
             self._kinds.add(found.ids, Kind.WAVE)
             self._kinds.forget()
