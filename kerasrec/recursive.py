@@ -271,12 +271,17 @@ def recursive(
     fib([6, 7, 8, 7])   # [8, 13, 21, 13]
     ```
 
+    For any number of children, call it with a `tf.RaggedTensor`, a row of entries for each token: one
+    call is made for each entry, and what they return is ragged, too (see `kerasrec.map_fn`). Rows
+    without entries may end the recursion.
+
     Args:
         function: to decorate. It sees a leading token axis on every argument, chooses with
           `kerasrec.cond` or `kerasrec.switch`, and may use any TensorFlow op or Keras layer that
           treats its first axis as a batch axis.
         returns: a nest of `tf.TensorSpec` without the token axis, if what the function returns
-          cannot be inferred from its branches without calls.
+          cannot be inferred from its branches without calls: a nest, where only rows without
+          entries end the recursion.
         max_depth: how many calls may be nested before the run stops with an error.
         max_width: how many tokens may be called at once before the run stops with an error.
 

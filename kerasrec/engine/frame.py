@@ -15,7 +15,8 @@ import tensorflow as tf
 from kerasrec.engine.plan import counts_tokens, is_placeless
 from kerasrec.errors import GraphError
 from kerasrec.graph.fire import fire
-from kerasrec.graph.graph import Each, Node, Region, Value, branches, other_rows
+from kerasrec.graph.graph import Node, Value, other_rows
+from kerasrec.graph.region import Each, Region, branches
 
 _SINKS = frozenset({"ACCUMULATE", "COLLECT"})
 

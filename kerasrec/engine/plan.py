@@ -20,8 +20,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kerasrec.graph.graph import Body, CallSite, Node, Region, TaggedGraph, Value, branches
+from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value
 from kerasrec.graph.printer import title
+from kerasrec.graph.region import Region, branches
 from kerasrec.graph.types import Kind
 
 

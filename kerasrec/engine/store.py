@@ -16,7 +16,8 @@ import tensorflow as tf
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Sums, Tensors
-from kerasrec.graph.graph import Region, Value
+from kerasrec.graph.graph import Value
+from kerasrec.graph.region import Region
 
 
 @dataclass(frozen=True)

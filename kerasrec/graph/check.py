@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from kerasrec.errors import GraphError
-from kerasrec.graph.graph import Each, FunctionGraphs, Node, TaggedGraph
+from kerasrec.graph.graph import FunctionGraphs, Node, TaggedGraph
+from kerasrec.graph.region import Each
 from kerasrec.graph.types import Kind, Type
 
 

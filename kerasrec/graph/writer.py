@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kerasrec.errors import TraceError
-from kerasrec.graph.graph import Branch, Each, Node, Region, Source, Value
+from kerasrec.graph.graph import Node, Source, Value
+from kerasrec.graph.region import Branch, Each, Region
 from kerasrec.graph.types import Kind, Type
 
 

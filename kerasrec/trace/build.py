@@ -14,17 +14,8 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec.errors import GraphError, SignatureError, TraceError
-from kerasrec.graph.graph import (
-    Branch,
-    Each,
-    FunctionGraph,
-    Node,
-    Region,
-    Source,
-    Traced,
-    Value,
-    branches,
-)
+from kerasrec.graph.graph import FunctionGraph, Node, Source, Traced, Value
+from kerasrec.graph.region import Branch, Each, Region, branches
 from kerasrec.graph.types import Kind
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.trace.rows import Rows

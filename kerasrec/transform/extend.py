@@ -14,7 +14,8 @@ from dataclasses import replace
 import tensorflow as tf
 
 from kerasrec.graph.check import check_tagged_graph
-from kerasrec.graph.graph import Body, Branch, CallSite, Node, TaggedGraph, Value
+from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value
+from kerasrec.graph.region import Branch
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.primitives import PrimitiveWriter, Sparse

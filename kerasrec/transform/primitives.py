@@ -11,7 +11,8 @@ from types import MappingProxyType
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Body, Node, Region, Source, Traced, Value
+from kerasrec.graph.graph import Body, Node, Source, Traced, Value
+from kerasrec.graph.region import Region
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.simplify import simpler

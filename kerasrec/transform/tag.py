@@ -18,12 +18,12 @@ from kerasrec.graph.graph import (
     FunctionGraph,
     FunctionGraphs,
     Node,
-    Region,
     Source,
     TaggedGraph,
     Traced,
     Value,
 )
+from kerasrec.graph.region import Region
 
 
 def tag(graphs: FunctionGraphs) -> TaggedGraph:
