@@ -271,9 +271,9 @@ def recursive(
     fib([6, 7, 8, 7])   # [8, 13, 21, 13]
     ```
 
-    For any number of children, call it with a `tf.RaggedTensor`, a row of entries for each token: one
-    call is made for each entry, and what they return is ragged, too (see `kerasrec.map_fn`). Rows
-    without entries may end the recursion.
+    For any number of children, call it with a `tf.RaggedTensor`, a row of entries for each token:
+    one call is made for each entry, and what they return is ragged, too (see `kerasrec.map_fn`).
+    Rows without entries may end the recursion.
 
     Args:
         function: to decorate. It sees a leading token axis on every argument, chooses with

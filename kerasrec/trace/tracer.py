@@ -1,9 +1,9 @@
 """Runs one Python function once and records what it does.
 
 TensorFlow records the ops in a `FuncGraph`; the tracer records what TensorFlow has no op for:
-calls, conditionals, maps over ragged rows and collected values. Each stands in the TensorFlow graph
-as placeholders for its results. A branch of a conditional, and the function of a map, is the range of
-ops that were made while it ran.
+calls, conditionals, maps over ragged rows and collected values. Each stands in the TensorFlow
+graph as placeholders for its results. A branch of a conditional, and the function of a map, is the
+range of ops that were made while it ran.
 """
 
 from __future__ import annotations
