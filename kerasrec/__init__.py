@@ -10,6 +10,7 @@ from kerasrec.errors import (
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import cond, switch
+from kerasrec.trace.ragged import map_fn
 
 __version__ = "0.1.0"
 
@@ -22,6 +23,7 @@ __all__ = [
     "TraceError",
     "collect",
     "cond",
+    "map_fn",
     "recursive",
     "switch",
 ]

@@ -23,7 +23,9 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.private import in_stateless_scope
-from kerasrec.trace.program import Signature, check_shapes, signature_of, trace
+from kerasrec.trace.program import trace
+from kerasrec.trace.ragged import call, entries_of
+from kerasrec.trace.signature import Signature, check_shapes, signature_of
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import active_tracer, is_inside_traced_graph
 from kerasrec.transform.extend import extend
@@ -46,6 +48,23 @@ class _Compiled:
     recorder: Recorder
 
 
+@dataclass
+class _Arguments:
+    """What a function is called with from outside.
+
+    Args:
+        tensors: flat, with a token axis.
+        is_scalar: whether all came without one.
+        rows: a RaggedTensor whose entries the tokens are, if any was given.
+        signature: of the tensors.
+    """
+
+    tensors: list[tf.Tensor]
+    is_scalar: bool
+    rows: tf.RaggedTensor | None
+    signature: Signature
+
+
 class RecursiveFunction:
     """What `@kerasrec.recursive` makes of a Python function.
 
@@ -55,6 +74,8 @@ class RecursiveFunction:
       Python function. Arguments from outside have it too; a Python number or a 0-d tensor is one
       token, and is repeated where other arguments have more.
     * If all arguments are 0-d, so is the answer.
+    * Entries of `tf.RaggedTensor`s `[rows, (k), ...]` are tokens, and other arguments are repeated
+      for each entry of their row; so the answer is ragged, with the same row splits.
 
     It is compiled once for each signature (dtypes, shapes without the token axis, structure), and
     differentiable in its arguments and in all tensors and variables it closes over.
@@ -90,7 +111,7 @@ class RecursiveFunction:
         """Calls the function: from outside for all tokens, or inside another recursion."""
         tracer = active_tracer()
         if tracer is not None:
-            return tracer.call(self, self.bind(args, kwargs))
+            return call(tracer, self, self.bind(args, kwargs))
         return self.with_tables(*args, **kwargs)[0]
 
     @tf.autograph.experimental.do_not_convert
@@ -100,32 +121,34 @@ class RecursiveFunction:
         Returns:
             The result, and a dict of tables `[size, ...]` by name.
         """
-        tensors, is_scalar, signature = self._arguments(args, kwargs)
-        compiled = self._compile(signature)
-        outputs, tables = compiled.run(*tensors)
-        if is_scalar:
+        given = self._arguments(args, kwargs)
+        compiled = self._compile(given.signature)
+        outputs, tables = compiled.run(*given.tensors)
+        if given.is_scalar:
             outputs = [tensor[0] for tensor in outputs]
+        if given.rows is not None:
+            outputs = [given.rows.with_values(tensor) for tensor in outputs]
         return tf.nest.pack_sequence_as(compiled.returns, list(outputs)), tables
 
     @tf.autograph.experimental.do_not_convert
     def function_graphs(self, *args: Any, **kwargs: Any) -> FunctionGraphs:
         """The graph of each function, before tagging; prints and draws itself."""
-        return self._compile(self._arguments(args, kwargs)[2]).graphs
+        return self._compile(self._arguments(args, kwargs).signature).graphs
 
     @tf.autograph.experimental.do_not_convert
     def tagged_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
         """The static tagged graph of the program; prints and draws itself."""
-        return self._compile(self._arguments(args, kwargs)[2]).tagged
+        return self._compile(self._arguments(args, kwargs).signature).tagged
 
     @tf.autograph.experimental.do_not_convert
     def extended_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
         """The tagged graph with its gradient; prints and draws itself."""
-        return self._compile(self._arguments(args, kwargs)[2]).extended
+        return self._compile(self._arguments(args, kwargs).signature).extended
 
     @tf.autograph.experimental.do_not_convert
     def execution_plan(self, *args: Any, **kwargs: Any) -> str:
         """Which engine runs the program and why, and when waves run each node, as text."""
-        return str(self._compile(self._arguments(args, kwargs)[2]).program)
+        return str(self._compile(self._arguments(args, kwargs).signature).program)
 
     @tf.autograph.experimental.do_not_convert
     def run_trace(self, *args: Any, **kwargs: Any) -> RunTrace:
@@ -139,8 +162,8 @@ class RecursiveFunction:
                 f"{self.name}.run_trace(...) is called while a graph is being built, where nothing "
                 "runs yet. Call it outside of tf.function and of recursive functions."
             )
-        tensors, _, signature = self._arguments(args, kwargs)
-        return self._compile(signature).recorder.record(tensors)
+        given = self._arguments(args, kwargs)
+        return self._compile(given.signature).recorder.record(given.tensors)
 
     @property
     def num_traces(self) -> int:
@@ -201,8 +224,7 @@ class RecursiveFunction:
         recorder = Recorder(program, specs)
         return _Compiled(traced.graphs, tagged, extended, program, traced.returns, run, recorder)
 
-    def _arguments(self, args: tuple, kwargs: dict) -> tuple[list[tf.Tensor], bool, Signature]:
-        """Flat tensors with a token axis, whether all came without one, and the signature."""
+    def _arguments(self, args: tuple, kwargs: dict) -> _Arguments:
         if is_inside_traced_graph():
             raise TraceError(
                 f"{self.name} is called in the body of tf.cond, tf.while_loop, tf.map_fn or a "
@@ -210,7 +232,9 @@ class RecursiveFunction:
                 "kerasrec.cond or kerasrec.switch and call it there."
             )
         bound = tuple(_array_like(item) for item in self.bind(args, kwargs))
-        tensors = [self._tensor(item) for item in tf.nest.flatten(bound)]
+        tensors, rows = entries_of(
+            self.name, [self._tensor(item) for item in tf.nest.flatten(bound)]
+        )
         for tensor in tensors:
             if tensor.shape.rank is None:
                 raise SignatureError(
@@ -222,9 +246,11 @@ class RecursiveFunction:
         types = [Type.of(tensor, Kind.TOKEN) for tensor in tensors]
         signature = signature_of(self, bound, types)
         check_shapes(self.name, signature.names, types)
-        return tensors, is_scalar, signature
+        return _Arguments(tensors, is_scalar, rows, signature)
 
-    def _tensor(self, value: Any) -> tf.Tensor:
+    def _tensor(self, value: Any) -> tf.Tensor | tf.RaggedTensor:
+        if isinstance(value, tf.RaggedTensor):
+            return value
         try:
             return tf.convert_to_tensor(value)
         except (TypeError, ValueError) as error:
@@ -280,12 +306,17 @@ def recursive(
     fib([6, 7, 8, 7])   # [8, 13, 21, 13]
     ```
 
+    For any number of children, call it with a `tf.RaggedTensor`, a row of entries for each token:
+    one call is made for each entry, and what they return is ragged, too (see `kerasrec.map_fn`).
+    Rows without entries may end the recursion.
+
     Args:
         function: to decorate. It sees a leading token axis on every argument, chooses with
           `kerasrec.cond` or `kerasrec.switch`, and may use any TensorFlow op or Keras layer that
           treats its first axis as a batch axis.
         returns: a nest of `tf.TensorSpec` without the token axis, if what the function returns
-          cannot be inferred from its branches without calls.
+          cannot be inferred from its branches without calls: a nest, where only rows without
+          entries end the recursion.
         max_depth: how many calls may be nested before the run stops with an error.
         max_width: how many tokens may be called at once before the run stops with an error.
         max_memory: how many bytes of values a run may keep, for later parts of it and for its

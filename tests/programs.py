@@ -733,3 +733,259 @@ add(
     sources=tuple(variable.value for variable in DENSE.weights),
     has_gradient=True,
 )
+
+# Rows of children: nodes 0 and 9 are roots; 1 has one child, 0 four; a leaf has none.
+
+ROWS_OF_CHILDREN = [[1, 2, 3, 4], [5], [], [6, 7], [], [8, 4], [], [], [], [7, 2]]
+CHILD_ROWS = tf.ragged.constant(ROWS_OF_CHILDREN, dtype=tf.int32)
+ROW_VALUES = tf.constant(some(10, seed=10))
+
+
+@kerasrec.recursive
+def count_nodes(node):
+    return 1 + tf.reduce_sum(count_nodes(tf.gather(CHILD_ROWS, node)), axis=1)
+
+
+def plain_count_nodes(node):
+    return 1 + sum(plain_count_nodes(child) for child in ROWS_OF_CHILDREN[node])
+
+
+add(count_nodes, plain_count_nodes, i32(0, 9, 3))
+add(count_nodes, plain_count_nodes, i32(7, 8), name="only_empty_rows")
+
+
+@kerasrec.recursive
+def ragged_sum(node):
+    below = ragged_sum(tf.gather(CHILD_ROWS, node))
+    return tf.gather(ROW_VALUES, node) + tf.reduce_sum(tf.sin(below) * 2.0, axis=1)
+
+
+def plain_ragged_sum(node):
+    below = [tf.sin(plain_ragged_sum(child)) * 2.0 for child in ROWS_OF_CHILDREN[node]]
+    return tf.add_n([ROW_VALUES[node], *below])
+
+
+add(ragged_sum, plain_ragged_sum, i32(0, 9, 3), sources=(ROW_VALUES,), has_gradient=True)
+
+UNITS = 3
+INPUTS = tf.Variable(some(10, UNITS, seed=11), name="inputs")
+GATES = tf.Variable(some(2 * UNITS, 3 * UNITS, seed=12), name="gates")
+FORGET = tf.Variable(some(2 * UNITS, UNITS, seed=13), name="forget")
+STATE = (tf.TensorSpec([UNITS], tf.float64), tf.TensorSpec([UNITS], tf.float64))
+
+
+@kerasrec.recursive(returns=STATE)
+def child_sum(node):
+    """Tai et al. 2015, section 3.1: a forget gate for each child."""
+    x = tf.gather(INPUTS, node)
+    h, c = child_sum(tf.gather(CHILD_ROWS, node))
+    i, o, u = tf.split(tf.concat([x, tf.reduce_sum(h, axis=1)], 1) @ GATES, 3, axis=1)
+
+    def remembered(h_k, c_k):
+        return tf.sigmoid(tf.concat([x, h_k], 1) @ FORGET) * c_k
+
+    kept = kerasrec.map_fn(lambda state: remembered(*state), (h, c))
+    cell = tf.sigmoid(i) * tf.tanh(u) + tf.reduce_sum(kept, axis=1)
+    return tf.sigmoid(o) * tf.tanh(cell), cell
+
+
+def plain_child_sum(node):
+    x = INPUTS[node]
+    states = [plain_child_sum(child) for child in ROWS_OF_CHILDREN[node]]
+    total = tf.add_n([tf.zeros_like(x), *(h for h, _ in states)])
+    i, o, u = tf.split(tf.linalg.matvec(GATES, tf.concat([x, total], 0), transpose_a=True), 3)
+    cell = tf.sigmoid(i) * tf.tanh(u)
+    for h, c in states:
+        cell += tf.sigmoid(tf.linalg.matvec(FORGET, tf.concat([x, h], 0), transpose_a=True)) * c
+    return tf.sigmoid(o) * tf.tanh(cell), cell
+
+
+smooth(child_sum, plain_child_sum, i32(0, 9, 5), sources=(INPUTS, GATES, FORGET))
+
+
+@kerasrec.recursive
+def scaled_sum(node, x):
+    """Outer values and a choice for each entry; `x` is repeated for the entries of a row."""
+    children = tf.gather(CHILD_ROWS, node)
+    below = scaled_sum(children, tf.sin(x) + 0.1)
+
+    def one(entry):
+        child, value = entry
+        return kerasrec.cond(child % 2 == 0, lambda: value * x, lambda: value - x * x)
+
+    return x + tf.reduce_sum(kerasrec.map_fn(one, (children, below)), axis=1)
+
+
+def plain_scaled_sum(node, x):
+    total = x
+    for child in ROWS_OF_CHILDREN[node]:
+        value = plain_scaled_sum(child, tf.sin(x) + 0.1)
+        total += value * x if child % 2 == 0 else value - x * x
+    return total
+
+
+smooth(scaled_sum, plain_scaled_sum, i32(0, 9, 3), f64(0.3, 0.5, -0.2), name="map_with_cond")
+
+
+@kerasrec.recursive(
+    returns={
+        "low": tf.TensorSpec([], tf.float64),
+        "mean": tf.TensorSpec([], tf.float64),
+        "size": tf.TensorSpec([], tf.int32),
+    }
+)
+def two_ragged_calls(node, x):
+    """One of the calls from inside a map, several outputs, rows that are put together anew."""
+    children = tf.gather(CHILD_ROWS, node)
+    one = two_ragged_calls(children, x * 0.9)
+    two = kerasrec.map_fn(lambda child: two_ragged_calls(child, tf.cos(x))["low"] * x, children)
+    own = tf.RaggedTensor.from_tensor(tf.expand_dims(x, 1))
+    longer = kerasrec.map_fn(tf.sin, tf.concat([two, own], axis=1))
+    return {
+        "low": x + tf.reduce_min(longer, axis=1),
+        "mean": tf.reduce_mean(longer, axis=1) + tf.reduce_sum(one["mean"] * one["low"], axis=1),
+        "size": 1 + tf.reduce_sum(one["size"], axis=1),
+    }
+
+
+def plain_two_ragged_calls(node, x):
+    one = [plain_two_ragged_calls(child, x * 0.9) for child in ROWS_OF_CHILDREN[node]]
+    two = [plain_two_ragged_calls(child, tf.cos(x))["low"] * x for child in ROWS_OF_CHILDREN[node]]
+    longer = tf.sin(tf.stack([*two, x]))
+    return {
+        "low": x + tf.reduce_min(longer),
+        "mean": tf.reduce_mean(longer) + sum(item["mean"] * item["low"] for item in one),
+        "size": 1 + sum(item["size"] for item in one),
+    }
+
+
+smooth(two_ragged_calls, plain_two_ragged_calls, i32(3, 0), f64(0.4, 0.7))
+
+
+@kerasrec.recursive
+def ragged_in_branch(node, x):
+    """The call in a branch; rows from around it chosen along with their tokens."""
+    children = tf.gather(CHILD_ROWS, node)
+    halves = kerasrec.map_fn(lambda child: tf.cast(child, x.dtype) * x / 2.0, children)
+
+    def inner():
+        below = ragged_in_branch(children, x + 0.1)
+        products = kerasrec.map_fn(lambda pair: pair[0] * pair[1], (below, halves))
+        return tf.reduce_sum(products, axis=1) + tf.reduce_sum(halves, axis=1)
+
+    def other():
+        return tf.sin(x) + tf.reduce_sum(ragged_in_branch(children, x * x) * halves, axis=1)
+
+    return kerasrec.switch(node % 3, [lambda: tf.cos(x), inner, other])
+
+
+def plain_ragged_in_branch(node, x):
+    children = ROWS_OF_CHILDREN[node]
+    halves = [child * x / 2.0 for child in children]
+    if node % 3 == 0:
+        return tf.cos(x)
+    if node % 3 == 1:
+        below = [plain_ragged_in_branch(child, x + 0.1) for child in children]
+        return sum((one * two + two for one, two in zip(below, halves, strict=True)), x * 0.0)
+    below = [plain_ragged_in_branch(child, x * x) for child in children]
+    return tf.sin(x) + sum(one * two for one, two in zip(below, halves, strict=True))
+
+
+smooth(ragged_in_branch, plain_ragged_in_branch, i32(1, 0, 5, 4), f64(0.4, 0.7, -0.3, 0.2))
+
+
+@kerasrec.recursive
+def ragged_in_argument(node, x):
+    children = tf.gather(CHILD_ROWS, node)
+    first = ragged_in_argument(children, tf.sin(x))
+    second = ragged_in_argument(children, first * 0.5 + kerasrec.map_fn(lambda _: x, children))
+    return x + tf.reduce_sum(second * first, axis=1)
+
+
+def plain_ragged_in_argument(node, x):
+    total = x
+    for child in ROWS_OF_CHILDREN[node]:
+        first = plain_ragged_in_argument(child, tf.sin(x))
+        total += plain_ragged_in_argument(child, first * 0.5 + x) * first
+    return total
+
+
+smooth(ragged_in_argument, plain_ragged_in_argument, i32(0, 9, 8), f64(0.3, 0.5, 0.7), num_rounds=2)
+
+
+@kerasrec.recursive
+def forest(node, x):
+    """Mutual recursion, one of them without rows; a table of all nodes."""
+    children = tf.gather(CHILD_ROWS, node)
+    return tf.reduce_sum(tree(children, x), axis=1) * 0.5 + x
+
+
+@kerasrec.recursive
+def tree(node, x):
+    value = tf.sin(forest(node, x * 0.8))
+    kerasrec.collect("trees", value, node, len(ROWS_OF_CHILDREN))
+    return value
+
+
+def plain_forest(node, x):
+    return 0.5 * sum(plain_tree(child, x) for child in ROWS_OF_CHILDREN[node]) + x
+
+
+def plain_tree(node, x):
+    return tf.sin(plain_forest(node, x * 0.8))
+
+
+def plain_forest_tables(node, x):
+    table = tf.zeros([len(ROWS_OF_CHILDREN)], tf.float64)
+    for child in ROWS_OF_CHILDREN[node]:
+        table += tf.one_hot(child, len(ROWS_OF_CHILDREN), dtype=tf.float64) * plain_tree(child, x)
+        table += plain_forest_tables(child, x * 0.8)["trees"]
+    return {"trees": table}
+
+
+smooth(forest, plain_forest, i32(0, 9), f64(0.6, -0.4), plain_tables=plain_forest_tables)
+
+
+@kerasrec.recursive
+def grandchildren(node, x):
+    """A map inside a map: rows of the entries of rows."""
+
+    def one(child):
+        below = grandchildren(tf.gather(CHILD_ROWS, child), x * 0.7)
+        return tf.reduce_sum(below, axis=1) * x + tf.cast(child, x.dtype)
+
+    return x + tf.reduce_sum(kerasrec.map_fn(one, tf.gather(CHILD_ROWS, node)), axis=1)
+
+
+def plain_grandchildren(node, x):
+    total = x
+    for child in ROWS_OF_CHILDREN[node]:
+        below = [plain_grandchildren(item, x * 0.7) for item in ROWS_OF_CHILDREN[child]]
+        total += sum(below) * x + child
+    return total
+
+
+smooth(grandchildren, plain_grandchildren, i32(0, 9, 2), f64(0.6, 0.5, 0.4))
+
+PADDED = i32([1, 2, 3], [4, -1, -1], [-1, -1, -1], [5, -1, -1], [-1, -1, -1], [-1, -1, -1])
+WEIGHTS = tf.constant(some(3, 2, seed=14))
+
+
+@kerasrec.recursive
+def padded(node):
+    """Rows from a padded table, and back to one of a fixed size; closed-over tables of rows."""
+    children = tf.RaggedTensor.from_tensor(tf.gather(PADDED, node), padding=-1)
+    below = padded(children)
+    table = below.to_tensor(shape=[None, 3])
+    count = tf.cast(children.row_lengths(), tf.float64)
+    return tf.gather(ROW_VALUES, node) + tf.reduce_sum(tf.tanh(table @ WEIGHTS), axis=1) * count
+
+
+def plain_padded(node):
+    below = [plain_padded(child) for child in PADDED[node] if child >= 0]
+    table = tf.stack([*below, *[tf.zeros([], tf.float64)] * (3 - len(below))])
+    seen = tf.tanh(tf.linalg.matvec(WEIGHTS, table, transpose_a=True))
+    return ROW_VALUES[node] + tf.reduce_sum(seen) * len(below)
+
+
+add(padded, plain_padded, i32(0, 1, 5), sources=(ROW_VALUES, WEIGHTS), has_gradient=True)

@@ -9,7 +9,8 @@ import tensorflow as tf
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.results import Tensors
 from kerasrec.errors import GraphError
-from kerasrec.graph.graph import Body, CallSite, Node, Region
+from kerasrec.graph.graph import Body, CallSite, Node
+from kerasrec.graph.region import Region
 
 Frames = dict[str, Frame]
 

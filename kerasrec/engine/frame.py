@@ -1,7 +1,9 @@
 """Nodes of one body, fired on one set of tokens: a wave, or all waves together.
 
 SWITCH gathers the rows of the tokens that chose a branch; MERGE stitches the branches' rows
-together in the order of the tokens; everything else is the op itself, on more rows.
+together in the order of the tokens. REPEAT gathers a token's row for each entry; since entries
+stand in the order of their tokens, ENTER and LEAVE pass them on as they are. Everything else is the
+op itself, on more rows.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import tensorflow as tf
 from kerasrec.engine.plan import counts_tokens, is_placeless
 from kerasrec.errors import GraphError
 from kerasrec.graph.fire import fire
-from kerasrec.graph.graph import Node, Region, Value
+from kerasrec.graph.graph import Node, Value, other_rows
+from kerasrec.graph.region import Each, Region, branches
 
 _SINKS = frozenset({"ACCUMULATE", "COLLECT"})
 
@@ -25,8 +28,8 @@ class Frame:
         num_tokens: int32 scalar, how many tokens the body has here.
         shared: tensors of SHARED values.
         fetch: gives the tensor of a value that another part computed.
-        choices: where the tokens of each branch stand, for predicates that another part has
-          worked out already.
+        choices: where the tokens of a region and its siblings come from (see `rows`), if another
+          part has worked it out already.
     """
 
     def __init__(
@@ -34,14 +37,14 @@ class Frame:
         num_tokens: tf.Tensor,
         shared: dict[Value, tf.Tensor],
         fetch: Callable[[Value], tf.Tensor],
-        choices: Callable[[Value], list[tf.Tensor] | None] = lambda _: None,
+        choices: Callable[[Region], list[tf.Tensor] | None] = lambda _: None,
     ):
         self._num_tokens = num_tokens
         self._shared = shared
         self._fetch = fetch
         self._choices = choices
         self._values: dict[Value, tf.Tensor] = {}
-        self._rows: dict[Value, list[tf.Tensor]] = {}
+        self._rows: dict[Region, tf.Tensor] = {}
         self._counts: dict[Region, tf.Tensor] = {}
 
     def set(self, nodes: Iterable[Node | None], tensors: Iterable[tf.Tensor]) -> None:
@@ -67,24 +70,31 @@ class Frame:
                 self._values[value] = self._fetch(value)
         return self._values[value]
 
-    def rows(self, predicate: Value, num_branches: int) -> list[tf.Tensor]:
-        """For each branch, int32 positions of the tokens that chose it, in order."""
-        if predicate not in self._rows:
-            known = self._choices(predicate)
-            self._rows[predicate] = known or self._choose(predicate, num_branches)
-        return self._rows[predicate]
+    def rows(self, region: Region) -> tf.Tensor:
+        """For each token of a region, the int32 position of the one around it that it is made of.
+
+        They ascend: tokens of a branch and entries of rows stand in the order of their tokens.
+        """
+        if region not in self._rows:
+            found = self._choices(region) or self._choose(region)
+            self._rows.update(zip(region.siblings, found, strict=True))
+        return self._rows[region]
 
     def count(self, region: Region | None) -> tf.Tensor:
         """int32 scalar, how many tokens a region has."""
         if region is None:
             return self._num_tokens
         if region not in self._counts:
-            rows = self.rows(region.predicate, region.num_branches)[region.branch]
-            self._counts[region] = tf.size(rows)
+            self._counts[region] = tf.size(self.rows(region))
         return self._counts[region]
 
-    def _choose(self, predicate: Value, num_branches: int) -> list[tf.Tensor]:
-        chosen = self.get(predicate)
+    def _choose(self, region: Region) -> list[tf.Tensor]:
+        chosen = self.get(region.selector)
+        num_branches = len(region.siblings)
+        if isinstance(region, Each):
+            # tf.repeat takes memory for the longest row times the number of rows.
+            ends = tf.cumsum(chosen)
+            return [tf.searchsorted(ends, tf.range(tf.reduce_sum(chosen)), side="right")]
         if chosen.dtype == tf.bool:
             branch = 1 - tf.cast(chosen, tf.int32)
         else:
@@ -94,17 +104,26 @@ class Frame:
 
     def _fire(self, node: Node, index: int = 0) -> None:
         if node.op == "SWITCH":
-            rows = self.rows(node.inputs[1], len(node.types))[index]
-            self._values[node.output(index)] = tf.gather(self.get(node.inputs[0]), rows)
+            branch = branches(node.region, node.inputs[1], len(node.types))[index]
+            tensor = tf.gather(self.get(node.inputs[0]), self.rows(branch))
+            self._values[node.output(index)] = tensor
             return
         for value, tensor in zip(node.outputs, self._outputs(node), strict=True):
             self._values[value] = tensor
 
     def _outputs(self, node: Node) -> list[tf.Tensor]:
         if node.op == "MERGE":
-            rows = self.rows(node.attributes["predicate"], len(node.inputs))
+            inside = branches(node.region, node.attributes["predicate"], len(node.inputs))
+            rows = [self.rows(branch) for branch in inside]
             return [tf.dynamic_stitch(rows, [self.get(value) for value in node.inputs])]
-        if node.op in ("IDENTITY", "CALL"):
+        if node.op == "REPEAT" and node.region:
+            return [tf.gather(self.get(node.inputs[0]), self.rows(node.region))]
+        if node.op == "ENTER":
+            return [self._entries(node)]
+        if node.op == "ROWS":
+            rows = self.rows(Each(node.region, node.inputs[0]))
+            return [tf.cast(rows, node.types[0].dtype)]
+        if node.op in ("IDENTITY", "CALL", "LEAVE"):
             return [self.get(node.inputs[0])]
         if node.op == "BROADCAST":
             value = self.get(node.inputs[0])
@@ -118,3 +137,11 @@ class Frame:
         if not node.is_primitive:
             raise GraphError(f"{node.op} was not given a value before it was read.")
         return fire(node, [self.get(value) for value in node.inputs])
+
+    def _entries(self, node: Node) -> tf.Tensor:
+        if len(node.inputs) == 2:
+            return self.get(node.inputs[0])
+        values, lengths, *others = (self.get(value) for value in node.inputs)
+        checks = [tf.debugging.assert_equal(lengths, other, other_rows(node)) for other in others]
+        with tf.control_dependencies(checks):
+            return tf.identity(values)

@@ -13,7 +13,8 @@ import tensorflow as tf
 from kerasrec.engine.calls import Frames
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import NUM_LABELS
-from kerasrec.graph.graph import CallSite, Region
+from kerasrec.graph.graph import CallSite
+from kerasrec.graph.region import Region
 
 
 def caller_of(
@@ -42,7 +43,7 @@ def _rows(frame: Frame, region: Region | None) -> tuple[tf.Tensor, tf.Tensor | N
     """How many tokens a region has, and their places in the body; None for the body itself."""
     rows = None
     for item in region.path() if region else ():
-        inner = frame.rows(item.predicate, item.num_branches)[item.branch]
+        inner = frame.rows(item)
         rows = inner if rows is None else tf.gather(rows, inner)
     return frame.count(region), rows
 

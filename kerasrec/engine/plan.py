@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value
 from kerasrec.graph.printer import title
+from kerasrec.graph.region import Region, branches
 from kerasrec.graph.types import Kind
 
 
@@ -51,7 +52,8 @@ class Plan:
         parts: where each node runs. A placeless node (see `is_placeless`) has no part.
         nodes: the nodes of each body and part, in order.
         kept: values that other parts read, by the body and part that computes them.
-        kept_predicates: predicates of conditionals and their numbers of branches, likewise.
+        kept_regions: regions of conditionals and of ragged rows, those of one selector together,
+          by the body and part that computes the selector.
     """
 
     graph: TaggedGraph
@@ -61,7 +63,7 @@ class Plan:
     parts: dict[Node, Part]
     nodes: dict[tuple[str, Part], list[Node]]
     kept: dict[tuple[str, Part], list[Value]]
-    kept_predicates: dict[tuple[str, Part], list[tuple[Value, int]]]
+    kept_regions: dict[tuple[str, Part], list[tuple[Region, ...]]]
 
     @property
     def first_gradient_stage(self) -> int:
@@ -93,10 +95,10 @@ class Plan:
 def is_placeless(node: Node) -> bool:
     """Whether a node runs wherever its value is read, from what it reads itself.
 
-    SWITCH and BROADCAST only choose and repeat; WAVE values, such as shapes, are different for
-    every set of tokens.
+    SWITCH, REPEAT and BROADCAST only choose and repeat, LEAVE passes on; WAVE values, such as
+    shapes, are different for every set of tokens.
     """
-    return node.op in ("SWITCH", "BROADCAST") or (
+    return node.op in ("SWITCH", "REPEAT", "BROADCAST", "LEAVE", "ROWS") or (
         node.is_primitive and node.types[0].kind is Kind.WAVE
     )
 
@@ -127,10 +129,12 @@ def needs_of_placeless(node: Node) -> list[Value]:
     """What a placeless node reads where it runs; a BROADCAST only counts tokens."""
     if node.op == "BROADCAST":
         region = node.region
-        return [node.inputs[0], *(item.predicate for item in region.path())] if region else []
+        return [node.inputs[0], *(item.selector for item in region.path())] if region else []
     if counts_tokens(node):
         region = node.inputs[0].region
-        return [item.predicate for item in region.path()] if region else []
+        return [item.selector for item in region.path()] if region else []
+    if node.op == "LEAVE":
+        return node.inputs[:1]
     return list(node.inputs)
 
 
@@ -156,31 +160,35 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None) -> Plan:
     groups = {name: _group(found, graph, is_linear) for name, found in depths.items()}
     rounds = max(1, *(len(found) for found in groups.values()))
     parts: dict[Node, Part] = {}
-    predicates: dict[tuple[str, Part], list[tuple[Value, int]]] = defaultdict(list)
+    regions: dict[tuple[str, Part], list[tuple[Region, ...]]] = defaultdict(list)
     for name, body in graph.bodies.items():
         stages = _stages(body, groups[name], rounds)
         loop = _loop_nodes(body, stages, rounds, is_linear)
         for node in body.all_nodes:
             if not is_placeless(node):
                 parts[node] = _part(stages[node], node in loop, rounds, is_linear)
-        for value, num_branches in _predicates(body).items():
-            predicates[(name, Part(stages[value.node], False))].append((value, num_branches))
+        for siblings in _regions(body):
+            stage = stages[siblings[0].selector.node]
+            regions[(name, Part(stage, False))].append(siblings)
     nodes: dict[tuple[str, Part], list[Node]] = defaultdict(list)
     for name, body in graph.bodies.items():
         for node in body.all_nodes:
             if node in parts:
                 nodes[(name, parts[node])].append(node)
     kept = _kept(graph, parts)
-    return Plan(graph, is_linear, rounds, groups, parts, dict(nodes), kept, dict(predicates))
+    return Plan(graph, is_linear, rounds, groups, parts, dict(nodes), kept, dict(regions))
 
 
-def _predicates(body: Body) -> dict[Value, int]:
-    """What the conditionals of a body choose by, with their numbers of branches."""
-    found = {node.inputs[1]: len(node.types) for node in body.nodes if node.op == "SWITCH"}
+def _regions(body: Body) -> list[tuple[Region, ...]]:
+    """The regions of a body, those of one selector together."""
+    found: dict[tuple[Region, ...], None] = {}
     for node in body.nodes:
+        inside = [node.region, *(value.region for value in node.outputs)]
         if "predicate" in node.attributes:
-            found[node.attributes["predicate"]] = len(node.inputs)
-    return found
+            inside += branches(node.region, node.attributes["predicate"], len(node.inputs))
+        for region in filter(None, inside):
+            found.update(dict.fromkeys(item.siblings for item in region.path()))
+    return list(found)
 
 
 def _call_depths(body: Body) -> dict[int, int]:
@@ -237,13 +245,13 @@ def _stages(body: Body, groups: dict[int, list[CallSite]], rounds: int) -> dict[
 
 
 def _loop_nodes(body: Body, stages: dict[Node, int], rounds: int, is_linear: bool) -> set[Node]:
-    """Nodes that calls and returns wait for, and the predicates of all conditionals."""
-    predicates = {value.node for value in _predicates(body)}
+    """Nodes that calls and returns wait for, and the selectors of all regions."""
+    selectors = {siblings[0].selector.node for siblings in _regions(body)}
     waiting = [
         node
         for node in body.all_nodes
         if node.op in ("CALL", "RETURN", "IDENTITY")
-        or node in predicates
+        or node in selectors
         or (node.op == "MERGE" and "predicate" not in node.attributes)
     ]
     loop: set[Node] = set()

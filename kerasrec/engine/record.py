@@ -15,10 +15,11 @@ from kerasrec.engine.lower import Program, shared_tensors
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.run_trace import RunStep, RunTrace
 from kerasrec.engine.stack import StackRun, segments_of
-from kerasrec.graph.graph import Node, Region, Value
+from kerasrec.graph.graph import Node
+from kerasrec.graph.region import Region
 from kerasrec.graph.scopes import names_in, scopes_of
 
-Sizes = dict[Value | str, list[list[int]]]
+Sizes = dict[Region | str, list[int]]
 
 
 class Recorder:
@@ -31,7 +32,7 @@ class Recorder:
 
     def __init__(self, program: Program, specs: Sequence[tf.TensorSpec]):
         self.program = program
-        self._keys: list[Value | str] = []
+        self._keys: list[Region | str] = []
         self._run = tf.function(self._forward, input_signature=specs, autograph=False)
 
     @property
@@ -135,7 +136,6 @@ class _Tokens:
         return {name: count for name, count in counts.items() if count}
 
     def count(self, body: str, region: Region | None, wave: int | None = None) -> int:
-        """How many tokens a branch of a body has in a wave, or in all."""
-        key, branch = (region.predicate, region.branch) if region else (body, 0)
-        sizes = self.sizes[key]
-        return sum(row[branch] for row in sizes) if wave is None else sizes[wave][branch]
+        """How many tokens a region of a body has in a wave, or in all."""
+        sizes = self.sizes[region or body]
+        return sum(sizes) if wave is None else sizes[wave]

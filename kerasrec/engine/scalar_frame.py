@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from kerasrec.engine.scalar_ops import fault_of, may_fail
 from kerasrec.graph.fire import fire
-from kerasrec.graph.graph import Body, CallSite, Node, Region, TaggedGraph, Value
+from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value
+from kerasrec.graph.region import Branch, Region
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,8 @@ class ScalarFrame:
         """Bool `[1]`: whether the token has chosen this branch, and all around it."""
         alive = tf.constant([True])
         for item in region.path() if region else ():
-            chosen = self._choice(item.predicate, item.num_branches)
-            alive &= tf.equal(chosen, item.branch)
+            if isinstance(item, Branch):
+                alive &= tf.equal(self._choice(item.selector, item.num_branches), item.branch)
         return alive
 
     def faults(self, body: Body) -> Iterator[tuple[str, tf.Tensor]]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from kerasrec.graph.graph import Node, TaggedGraph
+from kerasrec.graph.region import Each
 from kerasrec.graph.types import Type
 
 _ARITHMETIC = """
@@ -48,6 +49,8 @@ def obstacles(graph: TaggedGraph) -> list[str]:
         for node in body.nodes:
             if node.op == "COLLECT":
                 found.append(f"{body.name} collects values at {node.source}")
+            elif isinstance(node.region, Each):
+                found.append(f"{body.name} computes on the entries of rows at {node.source}")
             elif node.is_primitive and (node.op not in _OPS or not _is_sound(node)):
                 found.append(f"{body.name} computes {node.op} at {node.source}")
     return found

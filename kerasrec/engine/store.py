@@ -17,6 +17,7 @@ from kerasrec.engine.frame import Frame
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Sums, Tensors
 from kerasrec.graph.graph import Value
+from kerasrec.graph.region import Region
 
 
 @dataclass(frozen=True)
@@ -52,30 +53,26 @@ class ValueSlot:
 
 @dataclass(frozen=True)
 class SizesSlot:
-    """A TensorArray of the number of tokens in each branch of a conditional."""
+    """A TensorArray of the number of tokens in each of the regions of one selector."""
 
     body: str
-    predicate: Value
-    num_branches: int
+    regions: tuple[Region, ...]
 
     def spec(self) -> tf.TensorSpec:
         """Spec of an element."""
-        return tf.TensorSpec([self.num_branches], tf.int32)
+        return tf.TensorSpec([len(self.regions)], tf.int32)
 
     def of(self, frame: Frame) -> tf.Tensor:
         """The element for the wave of a frame."""
-        rows = frame.rows(self.predicate, self.num_branches)
-        return tf.stack([tf.size(item) for item in rows])
+        return tf.stack([frame.count(region) for region in self.regions])
 
 
 @dataclass(frozen=True)
 class RowsSlot:
-    """A TensorArray of where the tokens of a branch stand, int32 `[tokens]`."""
+    """A TensorArray of where the tokens of a region come from, int32 `[tokens]`."""
 
     body: str
-    predicate: Value
-    branch: int
-    num_branches: int
+    region: Region
 
     def spec(self) -> tf.TensorSpec:
         """Spec of an element."""
@@ -83,7 +80,7 @@ class RowsSlot:
 
     def of(self, frame: Frame) -> tf.Tensor:
         """The element for the wave of a frame."""
-        return frame.rows(self.predicate, self.num_branches)[self.branch]
+        return frame.rows(self.region)
 
 
 Slot = TokensSlot | ValueSlot | SizesSlot | RowsSlot
@@ -101,15 +98,15 @@ class WaveStore:
         self.plan = plan
         self.shared = shared
         self._waves: dict[Value, tf.TensorArray] = {}
-        self._rows: dict[Value, list[tf.TensorArray]] = {}
-        self._sizes: dict[Value | str, tf.Tensor] = {}
+        self._rows: dict[Region, tf.TensorArray] = {}
+        self._sizes: dict[Region | str, tf.Tensor] = {}
         self._all_tokens: dict[Value, tf.Tensor] = {}
 
     def copy(self) -> WaveStore:
         """A store that begins with what this one has; what it takes over later stays its own."""
         other = WaveStore(self.plan, self.shared)
         other._waves = dict(self._waves)
-        other._rows = {predicate: list(arrays) for predicate, arrays in self._rows.items()}
+        other._rows = dict(self._rows)
         other._sizes = dict(self._sizes)
         other._all_tokens = dict(self._all_tokens)
         return other
@@ -118,9 +115,9 @@ class WaveStore:
         """What the loop part of a body has to write down."""
         slots: list[Slot] = [TokensSlot(body)] if part.stage == 0 else []
         slots += [ValueSlot(body, value) for value in self.plan.kept.get((body, part), ())]
-        for predicate, num in self.plan.kept_predicates.get((body, part), ()):
-            slots.append(SizesSlot(body, predicate, num))
-            slots += [RowsSlot(body, predicate, branch, num) for branch in range(num)]
+        for regions in self.plan.kept_regions.get((body, part), ()):
+            slots.append(SizesSlot(body, regions))
+            slots += [RowsSlot(body, region) for region in regions]
         return slots
 
     def keep(self, arrays: dict[Slot, tf.TensorArray]) -> None:
@@ -129,22 +126,23 @@ class WaveStore:
             if isinstance(slot, ValueSlot):
                 self._waves[slot.value] = array
             elif isinstance(slot, RowsSlot):
-                self._rows.setdefault(slot.predicate, []).append(array)
+                self._rows[slot.region] = array
+            elif isinstance(slot, SizesSlot):
+                sizes = tf.unstack(array.stack(), axis=1)
+                self._sizes.update(zip(slot.regions, sizes, strict=True))
             else:
-                key = slot.body if isinstance(slot, TokensSlot) else slot.predicate
-                self._sizes[key] = array.stack()
+                self._sizes[slot.body] = array.stack()[:, 0]
 
-    def sizes(self) -> dict[Value | str, tf.Tensor]:
+    def sizes(self) -> dict[Region | str, tf.Tensor]:
         """How many tokens each wave has, when all loops are done.
 
-        int32 `[waves, 1]` by the name of a body, and `[waves, branches]` by the predicate of a
-        conditional: the tokens of each branch.
+        int32 `[waves]` by the name of a body, and by its regions.
         """
         return dict(self._sizes)
 
     def num_tokens(self, body: str, wave: tf.Tensor) -> tf.Tensor:
         """How many tokens a wave of a body has."""
-        return self._sizes[body][wave, 0]
+        return self._sizes[body][wave]
 
     def frame(
         self,
@@ -167,15 +165,15 @@ class WaveStore:
             if isinstance(slot, ValueSlot):
                 waves[slot.value] = array
             elif isinstance(slot, RowsSlot):
-                earlier = rows.get(slot.predicate, [])[: slot.branch]
-                rows[slot.predicate] = [*earlier, array]
+                rows[slot.region] = array
 
         def fetch(value: Value) -> tf.Tensor:
             return waves[value].read(wave)
 
-        def choices(predicate: Value) -> Tensors | None:
-            found = rows.get(predicate)
-            return found and [array.read(wave) for array in found]
+        def choices(region: Region) -> Tensors | None:
+            if region not in rows:
+                return None
+            return [rows[sibling].read(wave) for sibling in region.siblings]
 
         return Frame(num_tokens, self.shared, fetch, choices)
 
@@ -204,9 +202,7 @@ class WaveStore:
 
     def _split(self, body: str, value: Value, tensor: tf.Tensor) -> tf.TensorArray:
         """What a bulk computed for the tokens of all waves, wave by wave."""
-        region = value.region
-        key, branch = (body, 0) if region is None else (region.predicate, region.branch)
-        sizes = self._sizes[key][:, branch]
+        sizes = self._sizes[value.region or body]
         spec = value.type.tensor_spec()
         array = tf.TensorArray(
             spec.dtype, size=tf.size(sizes), element_shape=spec.shape, clear_after_read=False

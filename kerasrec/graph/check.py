@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import tensorflow as tf
+
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import FunctionGraphs, Node, TaggedGraph
-from kerasrec.graph.types import Kind
+from kerasrec.graph.region import Each
+from kerasrec.graph.types import Kind, Type
 
 
 def check_function_graphs(graphs: FunctionGraphs) -> None:
@@ -81,12 +84,27 @@ def _check_node(name: str, node: Node) -> None:
             raise GraphError(f"{place}: predicate {predicate.type} is not one value a token.")
         if any(item != value.type for item in node.types):
             raise GraphError(f"{place} changes a type.")
+    if node.op in ("REPEAT", "ENTER", "LEAVE", "ROWS"):
+        _check_rows(place, node)
     if node.op == "MERGE" and not all(node.types[0].accepts(item.type) for item in node.inputs):
         raise GraphError(f"{place} merges different types.")
     if node.is_primitive and node.types and node.types[0].kind is not Kind.SHARED:
         for value in node.inputs:
             if not value.is_shared and value.region != node.region:
                 raise GraphError(f"{place} reads a value of another branch.")
+
+
+def _check_rows(place: str, node: Node) -> None:
+    *values, lengths = node.inputs[:2]
+    if lengths.type != Type(tf.int32, ()):
+        raise GraphError(f"{place}: lengths {lengths.type} are not one number a token.")
+    entries = node.region
+    if node.op in ("LEAVE", "ROWS"):
+        entries = values[0].region if values else Each(node.region, lengths)
+        if lengths.region != node.region:
+            raise GraphError(f"{place} leaves for another region than that of its lengths.")
+    if entries is None or not any(isinstance(region, Each) for region in entries.path()):
+        raise GraphError(f"{place} has no entries of rows on one of its sides.")
 
 
 def _check_passed(name: str, node: Node, wanted: list) -> None:

@@ -9,6 +9,10 @@ tagged dataflow, written in capitals (Kostopoulou et al., sections 2 and 3):
     MERGE values...                  whichever value is not dead
     BROADCAST value, token           a shared value, as one value for each token
     COLLECT value, index             puts a value into a table of the run
+    REPEAT value, lengths            a token's value, once for each entry of its row
+    ENTER values, lengths...         entries of the tokens' rows become tokens; all lengths agree
+    LEAVE value, lengths             one value an entry becomes rows again
+    ROWS lengths                     for each entry, which token it belongs to
     CALLSITE arguments...            a call, in a function graph
     CALL argument                    tag grows by its label: enter a function
     RETURN output                    tag loses its label; tokens of other call sites are dropped
@@ -25,6 +29,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kerasrec.graph.region import Branch, Region
 from kerasrec.graph.types import Kind, Type
 
 DATAFLOW_OPS = frozenset(
@@ -35,6 +40,10 @@ DATAFLOW_OPS = frozenset(
         "MERGE",
         "BROADCAST",
         "COLLECT",
+        "REPEAT",
+        "ENTER",
+        "LEAVE",
+        "ROWS",
         "CALLSITE",
         "CALL",
         "RETURN",
@@ -61,27 +70,6 @@ class Source:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True)
-class Region:
-    """A branch of a conditional: the tokens whose predicate chose it.
-
-    Args:
-        parent: the region around it; None for the body of the function.
-        predicate: TOKEN value that chooses, computed in the parent.
-        branch: which output of a SWITCH on `predicate` enters this region.
-        num_branches: how many branches the conditional has.
-    """
-
-    parent: Region | None
-    predicate: Value
-    branch: int
-    num_branches: int
-
-    def path(self) -> tuple[Region, ...]:
-        """Regions from the outermost to this one."""
-        return (self.parent.path() if self.parent else ()) + (self,)
-
-
 @dataclass(eq=False)
 class Node:
     """One node. Nodes are compared by identity and not changed once their graph is built.
@@ -90,7 +78,8 @@ class Node:
         op: what it does, see the module's table.
         inputs: the values it matches on.
         types: the types of its outputs.
-        region: the branch it stands in; None in the body of a function, or for SHARED values.
+        region: the region it stands in; None in the body of a function, or for SHARED values.
+          Entries come in by nodes of their own region, and leave by nodes of the parent's.
         source: the user's line.
         attributes: what else its op needs: `operation` for a TensorFlow op, `label` for CALL and
           RETURN, `name` for PARAMETER, SHARED and ARGUMENT, `callee` for CALLSITE, CALL and RETURN.
@@ -139,10 +128,18 @@ class Value:
 
     @property
     def region(self) -> Region | None:
-        """The branch whose tokens it has one value for."""
+        """The region whose tokens it has one value for."""
         if self.node.op == "SWITCH":
-            return Region(self.node.region, self.node.inputs[1], self.index, len(self.node.types))
+            return Branch(self.node.region, self.node.inputs[1], self.index, len(self.node.types))
         return self.node.region
+
+
+def other_rows(node: Node) -> str:
+    """What to tell the user when the lengths of an ENTER do not agree."""
+    return (
+        f"kerasrec.map_fn (or a call with ragged arguments) at {node.source}: the ragged values "
+        "have rows of different lengths. All of them must have the same row splits."
+    )
 
 
 @dataclass

@@ -12,6 +12,9 @@ The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, s
 * CALL_i puts its label i before the tag. A dead token does not enter the function: it goes along
   the control edge to RETURN_i, which passes it on.
 * RETURN_i takes its label off the tag and drops tokens whose tag does not begin with it.
+* REPEAT and ENTER put `Entry(j)` before the tag, for each j below the token's length; LEAVE waits
+  for as many tokens and puts them back in order. A dead token does not enter: it goes straight to
+  LEAVE by way of the lengths.
 * Arguments arrive one by one, so a call may be partial: outputs that need only some of the
   arguments return before the others are there. Gradients are called this way.
 * SHARED values are there under every tag. ACCUMULATE and COLLECT sum over all tags.
@@ -27,11 +30,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.errors import GraphError
+from kerasrec.errors import GraphError, SignatureError
 from kerasrec.graph.fire import fire, read_shared
-from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.graph.graph import Node, TaggedGraph, Value, other_rows
 from kerasrec.graph.printer import title
-from kerasrec.graph.tags import ROOT, Tag, enter, leave
+from kerasrec.graph.tags import ROOT, Tag, enter, enter_row, leave, leave_row
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,7 @@ class _Run:
     def token(self, arguments: list, cotangents: list) -> tuple[list, list]:
         """Sends one root token through the graph until nothing is ready."""
         self.waiting: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
+        self.entries: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
         self.passed: set[tuple[Node, Tag]] = set()
         self.queue: deque = deque()
         self.fired_under_tag: Counter = Counter()
@@ -186,6 +190,8 @@ class _Run:
             self._return(node, tag, data)
         elif node.op == "MERGE":
             self._merge(node, place, tag, data)
+        elif node.op == "LEAVE":
+            self._leave(node, place, tag, data)
         else:
             slots = self.waiting[(node, tag)]
             slots[place] = data
@@ -203,8 +209,10 @@ class _Run:
             self._call(node, tag, inputs[0])
         elif any(item is DEAD for item in inputs):
             self.dead[node] += 1
-            for value in node.outputs:
+            for value in node.outputs if node.op not in ("REPEAT", "ENTER") else ():
                 self._send(value, tag, DEAD)
+        elif node.op in ("REPEAT", "ENTER"):
+            self._enter(node, tag, inputs)
         else:
             self._count(node, tag)
             for value, data in zip(node.outputs, self._outputs(node, inputs), strict=True):
@@ -219,6 +227,8 @@ class _Run:
             return [inputs[0][tf.newaxis]]
         if node.op == "IDENTITY":
             return [inputs[0]]
+        if node.op == "ROWS":
+            return [tf.zeros(inputs[0], node.types[0].dtype)]
         if node.op == "ACCUMULATE":
             self._accumulate(node.attributes["to"], inputs)
             return []
@@ -264,6 +274,37 @@ class _Run:
             self._send(node.output(), tag, DEAD)
         if len(slots) == len(node.inputs):
             del self.waiting[(node, tag)]
+
+    def _enter(self, node: Node, tag: Tag, inputs: list) -> None:
+        """Sends a token for each entry of a row."""
+        data, *lengths = inputs
+        (length,) = lengths[0].numpy()
+        if any(other.numpy() != [length] for other in lengths[1:]):
+            raise SignatureError(other_rows(node))
+        for place in range(length):
+            inside = enter_row(place, tag)
+            self._count(node, inside)
+            entry = data if node.op == "REPEAT" else data[place : place + 1]
+            self._send(node.output(), inside, entry)
+
+    def _leave(self, node: Node, place: int, tag: Tag, data: Any) -> None:
+        """Puts the entries of a row together once all of them and their number are there."""
+        if place == 0:
+            entry, tag = leave_row(tag)
+            self.entries[(node, tag)][entry] = data
+        else:
+            self.waiting[(node, tag)][place] = data
+        length = self.waiting[(node, tag)].get(1)
+        entries = self.entries[(node, tag)]
+        if length is DEAD and place == 1:
+            self.dead[node] += 1
+            self._send(node.output(), tag, DEAD)
+        elif length is not None and length is not DEAD and len(entries) == length.numpy()[0]:
+            self._count(node, tag)
+            found = node.types[0]
+            none = tf.zeros([0, *(found.shape or ())[1:]], found.dtype)
+            rows = [entries[entry] for entry in sorted(entries)]
+            self._send(node.output(), tag, tf.concat([none, *rows], 0))
 
     def _count(self, node: Node, tag: Tag) -> None:
         self.fired[node] += 1

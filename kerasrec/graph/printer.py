@@ -28,10 +28,10 @@ from kerasrec.graph.graph import (
     FunctionGraph,
     FunctionGraphs,
     Node,
-    Region,
     TaggedGraph,
     Value,
 )
+from kerasrec.graph.region import Branch, Region
 from kerasrec.graph.types import Kind
 
 _MAX_CONSTANT = 6
@@ -99,11 +99,14 @@ def _lines(nodes: Iterable[Node], names: _Names) -> list[str]:
 
 
 def _branch(region: Region, names: _Names) -> str:
-    if region.predicate.type.dtype == tf.bool:
+    selector = names.of(region.selector)
+    if not isinstance(region, Branch):
+        return f"for each of {selector} entries:"
+    if region.selector.type.dtype == tf.bool:
         choice = ("true", "false")[region.branch]
     else:
         choice = "another" if region.branch == region.num_branches - 1 else str(region.branch)
-    return f"where {names.of(region.predicate)} is {choice}:"
+    return f"where {selector} is {choice}:"
 
 
 def _line(node: Node, names: _Names) -> str:

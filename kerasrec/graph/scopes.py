@@ -1,8 +1,9 @@
 """Where nodes stand, for pictures: in which function, its gradient, and branch of a conditional.
 
 A scope is a path such as `("power", "cond", "false")`, which TensorBoard and Graphviz draw as boxes
-inside each other. SWITCHes and MERGEs of a conditional stand in its scope, beside its branches. The
-gradient repeats the scopes of its function below `("power", "gradient")`.
+inside each other. SWITCHes and MERGEs of a conditional stand in its scope, beside its branches;
+what runs for each entry of rows stands in a scope `rows`. The gradient repeats the scopes of its
+function below `("power", "gradient")`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from kerasrec.errors import GraphError
-from kerasrec.graph.graph import Drawable, FunctionGraphs, Node, Region, TaggedGraph, Value
+from kerasrec.graph.graph import Drawable, FunctionGraphs, Node, TaggedGraph, Value
+from kerasrec.graph.region import Branch, Each, Region
 
 Scope = tuple[str, ...]
 
@@ -24,7 +26,7 @@ GRADIENT = "gradient"
 
 
 def scopes_of(graph: Drawable) -> dict[Node, Scope]:
-    """The scope of every node: of shared values and the outside first, then function by function."""
+    """The scope of every node: shared values and the outside first, then function by function."""
     if isinstance(graph, FunctionGraphs):
         scopes: dict[Node, Scope] = {}
         for function in graph:
@@ -62,29 +64,31 @@ def _scopes_in(
 
 
 class _Conditionals:
-    """Names for the conditionals of a body, in the order in which its nodes meet them."""
+    """Names for conditionals and rows of a body, in the order in which its nodes meet them."""
 
     def __init__(self) -> None:
         self._names: dict[tuple[Region | None, Value], str] = {}
 
     def around(self, node: Node) -> list[str]:
-        """The conditionals and branches that a node stands in, from the outermost."""
+        """The conditionals, branches and rows that a node stands in, from the outermost."""
         parts: list[str] = []
         for region in node.region.path() if node.region else ():
-            parts.append(self._name(region.parent, region.predicate))
-            parts.append(branch_name(region.predicate, region.branch))
+            parts.append(self._name(region.parent, region.selector, isinstance(region, Each)))
+            if isinstance(region, Branch):
+                parts.append(branch_name(region.selector, region.branch))
         predicate = chosen_by(node)
         return parts if predicate is None else [*parts, self._name(node.region, predicate)]
 
-    def _name(self, region: Region | None, predicate: Value) -> str:
-        if (region, predicate) not in self._names:
-            kind = "cond" if predicate.type.dtype == tf.bool else "switch"
+    def _name(self, region: Region | None, selector: Value, is_each: bool = False) -> str:
+        if (region, selector) not in self._names:
+            choice = "cond" if selector.type.dtype == tf.bool else "switch"
+            kind = "rows" if is_each else choice
             number = sum(
                 around == region and name.startswith(kind)
                 for (around, _), name in self._names.items()
             )
-            self._names[(region, predicate)] = f"{kind}_{number}" if number else kind
-        return self._names[(region, predicate)]
+            self._names[(region, selector)] = f"{kind}_{number}" if number else kind
+        return self._names[(region, selector)]
 
 
 def chosen_by(node: Node) -> Value | None:

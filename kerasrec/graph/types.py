@@ -83,6 +83,10 @@ class Type:
         """Spec of the tensor that carries this value, token axis included."""
         return tf.TensorSpec(self.tensor_shape(), self.dtype, name)
 
+    def as_rows(self) -> Type:
+        """For a TOKEN, the type of a tensor of any number of such values that are no tokens."""
+        return Type(self.dtype, shape_of(self.tensor_shape()), Kind.WAVE)
+
     def accepts(self, other: Type) -> bool:
         """Whether a value of type `other` may stand where this type is expected."""
         return self.dtype == other.dtype and tf.TensorShape(self.shape).is_compatible_with(

@@ -1,25 +1,29 @@
-"""Appends nodes to a graph and switches values into the branches that read them."""
+"""Appends nodes to a graph and brings values into the regions that read them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kerasrec.errors import TraceError
-from kerasrec.graph.graph import Node, Region, Value
+from kerasrec.graph.graph import Node, Source, Value
+from kerasrec.graph.region import Branch, Each, Region
 from kerasrec.graph.types import Kind, Type
 
 
 class GraphWriter:
-    """Appends nodes to a list, switching values into the branches that read them."""
+    """Appends nodes to a list, bringing values into the regions that read them."""
 
     def __init__(self, nodes: list[Node]):
         self.nodes = nodes
-        self._switched: dict[tuple[Value, Region | None], Value] = {}
+        self._brought: dict[tuple[Value, Region | None], Value] = {}
+        self._entered: dict[tuple[Value, ...], Value] = {}
 
     def reuse(self, nodes: list[Node]) -> None:
-        """Lets SWITCHes that stand in a graph already serve new readers."""
+        """Lets SWITCHes and REPEATs that stand in a graph already serve new readers."""
         for node in nodes:
-            if node.op == "SWITCH":
+            if node.op in ("SWITCH", "REPEAT"):
                 for output in node.outputs:
-                    self._switched[(node.inputs[0], output.region)] = output
+                    self._brought[(node.inputs[0], output.region)] = output
 
     def add(self, node: Node) -> Node:
         """Appends a node."""
@@ -29,8 +33,8 @@ class GraphWriter:
     def into(self, value: Value, region: Region | None) -> Value:
         """`value` as the tokens of `region` see it.
 
-        A TOKEN from around the region passes a SWITCH for each branch on the way; a WAVE value is
-        computed again from what the region's tokens give.
+        A TOKEN from around the region passes a SWITCH for each branch on the way and a REPEAT for
+        each row; a WAVE value is computed again from what the region's tokens give.
         """
         here = value.region
         if value.is_shared or here == region:
@@ -38,37 +42,87 @@ class GraphWriter:
         if region is None or (here is not None and here not in region.path()):
             raise _left_its_branch(value)
         key = (value, region)
-        if key not in self._switched:
+        if key not in self._brought:
             outer = self.into(value, region.parent)
             if outer != value:
-                self._switched[key] = self.into(outer, region)
+                self._brought[key] = self.into(outer, region)
+            elif value.node.op == "LEAVE":
+                self._brought[key] = self._choose_rows(value, region)
             elif value.type.kind is Kind.WAVE:
-                self._switched[key] = self._again(value, region)
+                self._brought[key] = self._again(value, region)
+            elif isinstance(region, Branch):
+                self._brought[key] = self._switch(value, region)
             else:
-                self._switched[key] = self._switch(value, region)
-        return self._switched[key]
+                self._brought[key] = self._repeat(value, region)
+        return self._brought[key]
 
-    def _switch(self, value: Value, region: Region) -> Value:
+    def enter(
+        self,
+        values: Value,
+        lengths: Sequence[Value],
+        region: Region | None,
+        found: Type,
+        source: Source | None,
+    ) -> Value:
+        """Entries of the rows of the tokens around a region, as its tokens.
+
+        Args:
+            values: WAVE, all entries.
+            lengths: int32 TOKENs, how many entries each token has; they must agree.
+            region: whose tokens they become.
+            found: the type of an entry.
+            source: the user's line.
+        """
+        if values.node.op == "LEAVE" and values.node.inputs[0].region == region:
+            return values.node.inputs[0]
+        inputs = [values, *lengths]
+        if tuple(inputs) not in self._entered:
+            node = self.add(Node("ENTER", inputs, [found], region, source))
+            self._entered[tuple(inputs)] = node.output()
+        return self._entered[tuple(inputs)]
+
+    def leave(self, value: Value, lengths: Value, region: Region | None) -> Value:
+        """What `enter` undoes: one value for each entry, as rows of the tokens of `region`."""
+        if value.node.op == "ENTER" and value.node.inputs[1:] == [lengths]:
+            return value.node.inputs[0]
+        inputs = [value, lengths]
+        node = Node("LEAVE", inputs, [value.type.as_rows()], region, value.node.source)
+        return self.add(node).output()
+
+    def _switch(self, value: Value, region: Branch) -> Value:
         node = self.add(
             Node(
                 "SWITCH",
-                [value, region.predicate],
+                [value, region.selector],
                 [value.type] * region.num_branches,
                 region.parent,
                 value.node.source,
             )
         )
-        for branch, output in enumerate(node.outputs):
-            sibling = Region(region.parent, region.predicate, branch, region.num_branches)
-            self._switched[(value, sibling)] = output
+        for sibling, output in zip(region.siblings, node.outputs, strict=True):
+            self._brought[(value, sibling)] = output
         return node.outputs[region.branch]
+
+    def _repeat(self, value: Value, region: Region) -> Value:
+        inputs = [value, region.selector]
+        node = Node("REPEAT", inputs, [value.type], region, value.node.source)
+        return self.add(node).output()
+
+    def _choose_rows(self, rows: Value, region: Region) -> Value:
+        """Rows of the tokens that a branch has: their entries are chosen as the tokens are."""
+        entries, lengths = rows.node.inputs
+        if not isinstance(region, Branch):
+            raise _rows_inside_each(rows)
+        chooser = self.into(region.selector, entries.region)
+        inside = Branch(entries.region, chooser, region.branch, region.num_branches)
+        return self.leave(self.into(entries, inside), self.into(lengths, region), region)
 
     def _again(self, value: Value, region: Region) -> Value:
         node = value.node
         inputs = [self.into(source, region) for source in node.inputs]
         copy = self.add(Node(node.op, inputs, node.types, region, node.source, node.attributes))
         for one, two in zip(node.outputs, copy.outputs, strict=True):
-            self._switched[(one, region)] = two
+            self._brought[(one, region)] = two
         return copy.output(value.index)
 
     def as_tokens(self, value: Value, region: Region | None, pivot: Value) -> Value:
@@ -76,7 +130,7 @@ class GraphWriter:
         value = self.into(value, region)
         if not value.is_shared:
             return value
-        trigger = self.into(region.predicate if region else pivot, region)
+        trigger = self.into(region.selector if region else pivot, region)
         shared = value.type
         node = Node(
             "BROADCAST",
@@ -90,8 +144,23 @@ class GraphWriter:
 
 def _left_its_branch(value: Value) -> TraceError:
     where = f" made at {value.node.source.where}" if value.node.source else ""
+    if isinstance(value.region, Each):
+        return TraceError(
+            f"A tensor{where} inside kerasrec.map_fn (or a call with ragged arguments) is used "
+            "outside it, where tokens are no entries. Return it from the function that is mapped "
+            "and use what kerasrec.map_fn returns."
+        )
     return TraceError(
         f"A tensor{where} inside one branch of a conditional is used outside that branch, where "
         "other tokens have no value for it. Return it from the branch and use what "
         "kerasrec.cond or kerasrec.switch returns."
+    )
+
+
+def _rows_inside_each(value: Value) -> TraceError:
+    where = f" made at {value.node.source.where}" if value.node.source else ""
+    return TraceError(
+        f"A tf.RaggedTensor{where} is used inside kerasrec.map_fn (or a call with ragged "
+        "arguments) without being one of its elems. There every entry is a token of its own: pass "
+        "it in elems, or reduce it (tf.reduce_sum(..., axis=1)) before."
     )

@@ -2,7 +2,8 @@
 
 Ops become nodes in the order they were made. A conditional becomes a MERGE for each result, and
 every value that a branch reads from around it goes through a SWITCH (Kostopoulou et al.,
-section 2.2; Vasilakopoulos 2024, figure 4.4).
+section 2.2; Vasilakopoulos 2024, figure 4.4). Entries of ragged rows ENTER a region of their own,
+what is read from around it is REPEATed, and results LEAVE it.
 """
 
 from __future__ import annotations
@@ -12,15 +13,19 @@ from functools import partial
 
 import tensorflow as tf
 
-from kerasrec.errors import SignatureError, TraceError
-from kerasrec.graph.graph import FunctionGraph, Node, Region, Source, Traced, Value
+from kerasrec.errors import GraphError, SignatureError, TraceError
+from kerasrec.graph.graph import FunctionGraph, Node, Source, Traced, Value
+from kerasrec.graph.region import Branch, Each, Region, branches
 from kerasrec.graph.types import Kind
 from kerasrec.graph.writer import GraphWriter
+from kerasrec.trace.rows import Rows
 from kerasrec.trace.source import source_of
 from kerasrec.trace.tracer import (
+    BranchRecord,
     CallRecord,
     CollectRecord,
     ConditionalRecord,
+    MapRecord,
     Tracer,
     is_traced,
 )
@@ -68,6 +73,12 @@ class _Builder:
             self.made_by[call.results[0].op.name] = partial(self._call, call)
         for record in tracer.conditionals:
             self.made_by[record.results[0].op.name] = partial(self._merge, record)
+        for rows in tracer.rows.all():
+            self.made_by[rows.ids.op.name] = partial(self._row_ids, rows)
+        for mapped in tracer.maps:
+            for place, entry in enumerate(mapped.entries):
+                self.made_by[entry.op.name] = partial(self._enter, mapped, place)
+            self.made_by[mapped.results[0].op.name] = partial(self._leave, mapped)
         for collected in tracer.collects:
             self.made_by[collected.anchor.name] = partial(self._collect, collected)
         self.variables = {id(variable.handle): variable for variable in tracer.graph.variables}
@@ -76,26 +87,27 @@ class _Builder:
     def run(self, outputs: list[tf.Tensor]) -> FunctionGraph:
         operations = self.tracer.graph.get_operations()
         names = [operation.name for operation in operations]
-        spans = sorted(
-            (
-                (branch.start, branch.stop, record, place)
-                for record in self.tracer.conditionals
-                for place, branch in enumerate(record.branches)
-            ),
-            key=lambda span: (span[0], -span[1]),
-        )
-        self._spans = spans
+        spans: list[tuple[BranchRecord, Callable[[Region | None], Region]]] = [
+            (branch, partial(self._branch, record, place))
+            for record in self.tracer.conditionals
+            for place, branch in enumerate(record.branches)
+        ]
+        spans += [(mapped.body, partial(self._each, mapped)) for mapped in self.tracer.maps]
+        self._spans = sorted(spans, key=lambda span: (span[0].start, -span[0].stop))
         self._index = {name: place for place, name in enumerate(names)}
         for operation in operations:
             self._operation(operation)
         values = [self._tokens(tensor, None) for tensor in outputs]
         roots = self.parameters + self.collects + self.effects
         roots += [node for node in self.nodes if node.op == "CALLSITE"]
+        needed = _needed(self.nodes, values, roots)
+        for node in needed:
+            _check_draws(node)
         return FunctionGraph(
             self.name,
             self.parameters,
             values,
-            _needed(self.nodes, values, roots),
+            needed,
             self.collects,
             Traced(self.tracer.concrete, self.values),
             self.source,
@@ -105,14 +117,19 @@ class _Builder:
         return self.values[tensor.name]
 
     def _region(self, operation: tf.Operation) -> Region | None:
-        """The innermost branch that was running when the op was made."""
+        """The innermost branch or map that was running when the op was made."""
         place = self._index[operation.name]
         region = None
-        for start, stop, record, branch in self._spans:
-            if start <= place < stop:
-                predicate = self._predicate(record, region)
-                region = Region(region, predicate, branch, len(record.branches))
+        for span, inside in self._spans:
+            if span.start <= place < span.stop:
+                region = inside(region)
         return region
+
+    def _branch(self, record: ConditionalRecord, place: int, region: Region | None) -> Region:
+        return Branch(region, self._predicate(record, region), place, len(record.branches))
+
+    def _each(self, record: MapRecord, region: Region | None) -> Region:
+        return Each(region, self._tokens(record.rows[0].lengths, region))
 
     def _predicate(self, record: ConditionalRecord, region: Region | None) -> Value:
         if id(record) not in self.predicates:
@@ -129,7 +146,10 @@ class _Builder:
         elif operation.type.startswith("Assign"):
             self._assign(operation)
         elif operation.outputs and operation.outputs[0].name not in self.values:
-            if operation.type == "Placeholder" or self._is_inlined(operation):
+            known = self._known(operation)
+            if known is not None:
+                self.values[operation.outputs[0].name] = known
+            elif operation.type == "Placeholder" or self._is_inlined(operation):
                 self._shared(operation)
             elif operation.type in ("ResourceGather", "ResourceGatherNd"):
                 self._gather(operation)
@@ -219,17 +239,58 @@ class _Builder:
         for tensor, value in zip(record.results, node.outputs, strict=True):
             self.values[tensor.name] = value
 
+    def _known(self, operation: tf.Operation) -> Value | None:
+        """What an op works out from the splits of rows, if it is known where the op stands."""
+        for tensor in self.tracer.rows.known(operation.outputs[0]):
+            value = self.values.get(tensor.name)
+            region = self._region(operation)
+            if value is not None and value.region in (None, *(region.path() if region else ())):
+                return value
+        return None
+
+    def _row_ids(self, rows: Rows) -> None:
+        region = self._region(rows.ids.op)
+        lengths = self._tokens(rows.lengths, region)
+        node = Node("ROWS", [lengths], [self.tracer.type(rows.ids)], region, lengths.node.source)
+        self.values[rows.ids.name] = self.writer.add(node).output()
+
+    def _enter(self, record: MapRecord, place: int) -> None:
+        entry, own = record.entries[place], record.rows[place]
+        region = self._region(entry.op)
+        if region is None:
+            raise GraphError(f"Entries at {record.source} enter no region.")
+        lengths = [region.selector]
+        if not self.tracer.rows.same(own, record.rows[0]):
+            lengths.append(self._tokens(own.lengths, region.parent))
+        self.values[entry.name] = self.writer.enter(
+            self.writer.into(self._value(record.values[place]), region.parent),
+            lengths,
+            region,
+            self.tracer.type(entry),
+            record.source,
+        )
+
+    def _leave(self, record: MapRecord) -> None:
+        region = self._region(record.results[0].op)
+        inside = self._each(record, region)
+        for output, result in zip(record.body.outputs, record.results, strict=True):
+            value = self._tokens(output, inside)
+            if not value.type.is_static:
+                raise SignatureError(
+                    f"What the function given to kerasrec.map_fn at {record.source} returns has "
+                    f"an open shape, {value.type} an entry. Set the shape with tf.ensure_shape, or "
+                    "pad to one shape."
+                )
+            self.values[result.name] = self.writer.leave(value, inside.selector, region)
+
     def _merge(self, record: ConditionalRecord) -> None:
         region = self._region(record.results[0].op)
         predicate = self._predicate(record, region)
-        branches = [
-            Region(region, predicate, place, len(record.branches))
-            for place in range(len(record.branches))
-        ]
+        regions = branches(region, predicate, len(record.branches))
         for place, result in enumerate(record.results):
             inputs = [
                 self._tokens(branch.outputs[place], inside)
-                for branch, inside in zip(record.branches, branches, strict=True)
+                for branch, inside in zip(record.branches, regions, strict=True)
             ]
             node = Node(
                 "MERGE",
@@ -259,6 +320,16 @@ class _Builder:
             {"name": record.name, "size": size},
         )
         self.collects.append(self.writer.add(node))
+
+
+def _check_draws(node: Node) -> None:
+    """WAVE values are worked out again where they are read, but nothing may be drawn again."""
+    is_wave = bool(node.types) and node.types[0].kind is Kind.WAVE
+    if is_wave and any(word in node.op for word in ("Random", "TruncatedNormal", "Multinomial")):
+        raise TraceError(
+            f"{node.op} at {node.source} draws random numbers for what is not one value a token. "
+            "Draw for tokens; for the entries of ragged rows, inside kerasrec.map_fn."
+        )
 
 
 def _needed(nodes: list[Node], outputs: list[Value], roots: list[Node]) -> list[Node]:

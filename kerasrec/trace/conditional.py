@@ -107,7 +107,8 @@ def _conditional(
         start = tracer.num_ops()
         outputs: list[tf.Tensor] = []
         try:
-            result = branch()
+            with tracer.inside():
+                result = branch()
             what = f"what {name}{place} returns"
             hints = next(iter(found.values()))[1] if found else []
             outputs = _tensors(tracer, result, hints, what)

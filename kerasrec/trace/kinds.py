@@ -14,9 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.graph.types import Kind
+from kerasrec.trace.rows import RowsFinder
 
 # Their leading axis has an open size that depends on the values of tokens.
-_COUNTING_OPS = frozenset({"BroadcastGradientArgs", "Where", "Unique", "UniqueV2"})
+_COUNTING_OPS = frozenset(
+    {"BroadcastGradientArgs", "Where", "Unique", "UniqueV2", "RaggedGather", "RaggedRange"}
+)
 _REDUCTIONS = frozenset({"Sum", "Mean", "Prod", "Max", "Min", "Any", "All", "ArgMax", "ArgMin"})
 # They work along the last axis, which is that of tokens if there is no other.
 _LAST_AXIS_OPS = frozenset({"Softmax", "LogSoftmax", "TopKV2"})
@@ -31,18 +34,27 @@ class KindFinder:
 
     Args:
         graph: it may grow between calls.
+        rows: of ragged values; it may grow, too.
     """
 
-    def __init__(self, graph: tf.Graph):
+    def __init__(self, graph: tf.Graph, rows: RowsFinder):
         self._graph = graph
-        self._kinds: dict[str, Kind] = {}
+        self._ragged = rows
+        self._given: dict[str, Kind] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Makes it look again at all ops, because more is known than when it saw them."""
+        self._kinds: dict[str, Kind] = dict(self._given)
         self._rows: dict[str, Fraction] = {}
-        self._mixed: set[str] = set()
+        self._mixed = {name for name, kind in self._given.items() if kind is Kind.WAVE}
         self._num_seen = 0
 
-    def add(self, placeholder: tf.Tensor, kind: Kind) -> None:
-        """Says of what kind a placeholder is."""
-        self._kinds[placeholder.name] = kind
+    def add(self, tensor: tf.Tensor, kind: Kind) -> None:
+        """Says of what kind a tensor is that nobody has asked for yet."""
+        self._given[tensor.name] = self._kinds[tensor.name] = kind
+        if kind is Kind.WAVE:
+            self._mixed.add(tensor.name)
 
     def kind(self, tensor: tf.Tensor) -> Kind:
         """The kind of a tensor of the graph."""
@@ -58,14 +70,21 @@ class KindFinder:
         if all(kind is Kind.SHARED for kind in kinds):
             self._kinds.update((output.name, Kind.SHARED) for output in operation.outputs)
             return
-        is_mixed = _mixes_tokens(operation, kinds) or (
-            any(source.name in self._mixed for source in operation.inputs)
-            and operation.type not in _SCATTERS
+        leads_back = self._ragged.leads_back(operation)
+        is_mixed = not leads_back and (
+            _mixes_tokens(operation, kinds)
+            or (
+                any(source.name in self._mixed for source in operation.inputs)
+                and operation.type not in _SCATTERS
+            )
         )
         for output in operation.outputs:
-            self._rows[output.name] = rows = self._rows_of(operation, output)
+            rows = Fraction(1) if leads_back else self._rows_of(operation, output)
+            self._rows[output.name] = rows
             is_token = not is_mixed and rows == 1 and _has_open_rows(output)
-            self._kinds[output.name] = Kind.TOKEN if is_token else Kind.WAVE
+            # Rows padded to the longest of them: how long that is depends on the other tokens.
+            is_padded = leads_back and not _is_static(output)
+            self._kinds[output.name] = Kind.TOKEN if is_token and not is_padded else Kind.WAVE
             if is_mixed:
                 self._mixed.add(output.name)
 
@@ -84,6 +103,10 @@ def _has_open_rows(tensor: tf.Tensor) -> bool:
     return shape.rank is None or (shape.rank >= 1 and shape[0] is None)
 
 
+def _is_static(tensor: tf.Tensor) -> bool:
+    return tensor.shape[1:].is_fully_defined()
+
+
 def _size_of_row(tensor: tf.Tensor) -> int | None:
     """How many numbers a row has; None where that is open, or rows are not."""
     if not _has_open_rows(tensor) or tensor.shape.rank is None:
@@ -95,6 +118,8 @@ def _mixes_tokens(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
     """Whether an op cuts, joins, reorders or reduces the token axis."""
     if operation.type in _COUNTING_OPS:
         return True
+    if operation.type in ("AddV2", "Sub") and operation.outputs[0].shape.rank == 0:
+        return True  # One more or one less than there are tokens.
     if operation.type == "ConcatV2" and Kind.TOKEN in kinds:
         return tf.get_static_value(operation.inputs[-1]) == 0
     if kinds[0] is not Kind.TOKEN:

@@ -2,16 +2,17 @@
 
 A function is run once to learn what it returns, leaving out branches that call something whose
 return type is not known yet, and once more when every type is known. So nobody has to declare
-types before use.
+types before use. Where rows without entries end the recursion there is no such branch; then types
+are tried, and one is right if the function returns it when its calls do.
 """
 
 from __future__ import annotations
 
-import inspect
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -20,67 +21,33 @@ from kerasrec.graph.check import check_function_graphs
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs, Source
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.build import build
-from kerasrec.trace.source import current_source, source_of
+from kerasrec.trace.signature import (
+    Signature,
+    Traceable,
+    call_does_not_fit,
+    check_shapes,
+    signature_of,
+)
+from kerasrec.trace.source import source_of
 from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, run_traced
 
+_Result = TypeVar("_Result")
 
-class Traceable(Protocol):
-    """What tracing needs to know of a decorated function."""
-
-    python_function: Callable
-    returns: Any
-
-    def bind(self, args: tuple, kwargs: dict) -> tuple:
-        """Arguments by position, defaults filled in."""
-        ...
-
-
-@dataclass(frozen=True)
-class Signature:
-    """Structure and types of a function's arguments.
-
-    Args:
-        structure: the nest of arguments, its leaves 0.
-        types: one TOKEN type for each flat argument.
-        names: what to call each flat argument in a print or an error.
-    """
-
-    structure: Any
-    types: tuple[Type, ...]
-    names: tuple[str, ...]
-
-    def accepts(self, other: Signature) -> bool:
-        """Whether arguments of the other signature may be passed to this one."""
-        return len(self.types) == len(other.types) and all(
-            mine.accepts(theirs) for mine, theirs in zip(self.types, other.types, strict=True)
-        )
-
-    def __str__(self) -> str:
-        pairs = zip(self.names, self.types, strict=True)
-        return ", ".join(f"{name}: {item}" for name, item in pairs)
-
-
-def signature_of(function: Traceable, args: tuple, types: Sequence[Type]) -> Signature:
-    """The signature of flat argument types, named after the function's parameters."""
-    names = []
-    parameters = list(inspect.signature(function.python_function).parameters.values())
-    for place, arg in enumerate(args):
-        parameter = parameters[min(place, len(parameters) - 1)].name
-        size = len(tf.nest.flatten(arg))
-        names += [parameter] if size == 1 else [f"{parameter}_{item}" for item in range(size)]
-    structure = tf.nest.map_structure(lambda _: 0, args)
-    return Signature(structure, tuple(types), tuple(names))
-
-
-def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> None:
-    """Raises SignatureError for tokens of an open shape: rows of different calls stand together."""
-    for name, item in zip(names, types, strict=True):
-        if not item.is_static:
-            raise SignatureError(
-                f"{name} of {function} has an open shape, {item} a token. Only the token axis may "
-                "be open, because values of many calls share one tensor: set the shape with "
-                "tf.ensure_shape, or pad to one shape."
-            )
+# What a function may return that only rows without entries end, in the order of trial.
+_TRIED_TYPES = [
+    Type(dtype, shape)
+    for dtype in (
+        tf.int32,
+        tf.float32,
+        tf.int64,
+        tf.float64,
+        tf.bool,
+        tf.float16,
+        tf.bfloat16,
+    )
+    for shape in ((), (None,))
+]
+_MAX_TRIALS = 4
 
 
 @dataclass
@@ -121,10 +88,7 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
     """
     tracing = _Tracing()
     state = tracing.state_of(function, signature)
-    try:
-        tracing.learn_return_type(state)
-    except ReturnTypeUnknownError as error:
-        raise tracing.no_base_case(error) from None
+    tracing.with_guesses(partial(tracing.learn_return_type, state))
     reached = tracing.build_all(state)
     graphs = FunctionGraphs({item.name: item.built() for item in reached}, state.name)
     check_function_graphs(graphs)
@@ -132,9 +96,8 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
 
 
 class _Tracing:
-    def __init__(self) -> None:
-        self.states: list[_State] = []
-        self.callees: dict[str, list[str]] = {}
+    def __init__(self, states: Sequence[_State] = ()):
+        self.states = list(states)
 
     def state_of(self, function: Traceable, signature: Signature) -> _State:
         """The state for a function under a signature; a new one where none fits."""
@@ -144,7 +107,7 @@ class _Tracing:
                 return state
         running = [state for state in same if state.is_running]
         if running:
-            raise _call_does_not_fit(running[-1], signature)
+            raise call_does_not_fit(running[-1].name, running[-1].signature, signature)
         name = base = function.python_function.__name__.strip("<>")
         taken = {state.name for state in self.states}
         while name in taken:
@@ -171,21 +134,54 @@ class _Tracing:
         for state in found:
             while state.graph is None:
                 num_known = self._num_known()
-                unknown = self._run(state)
+                unknown = self.with_guesses(partial(self._run, state))
                 if unknown and num_known == self._num_known():
-                    raise self.no_base_case(unknown)
+                    self._guess_return_type(unknown)
             found += [callee for callee in self._callees(state) if callee not in found]
         return found
 
-    def no_base_case(self, error: ReturnTypeUnknownError) -> NoBaseCaseError:
-        """The error for a function whose return type nothing tells."""
-        (state,) = [item for item in self.states if item.name == error.name]
-        return NoBaseCaseError(
-            f"{state.name} ({state.source.where}) has no base case: every path through it calls "
-            f"{state.name} again, by itself or by way of others, so it would never return. Add a "
-            "branch to kerasrec.cond that returns without a call; calls belong inside the "
-            "functions that cond is given (`lambda: f(n - 1)`)."
-        )
+    def _guess_return_type(self, error: ReturnTypeUnknownError) -> None:
+        """Fills in what a function returns that only rows without entries end, by trial.
+
+        Raises:
+            NoBaseCaseError: no type fits, or rows without entries do not end it.
+        """
+        state = self._named(error.name)
+        if not error.can_end:
+            raise _no_base_case(state)
+        for first in _TRIED_TYPES:
+            try:
+                found = self._settle(state, 0, [first])
+            except Exception as reason:  # The user's code may fail in any way on a wrong type.
+                failure = reason
+            else:
+                state.return_structure, state.return_types = found
+                return
+        raise _no_type_fits(state) from failure
+
+    def _settle(self, state: _State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
+        """A return type that a function has when its calls have it, from one to begin with."""
+        for _ in range(_MAX_TRIALS):
+            trial = _Tracing([replace(item) for item in self.states])
+            again = trial._named(state.name)
+            again.return_structure, again.return_types = structure, types
+            _, *returned = trial.with_guesses(partial(trial._run_body, again))
+            if returned == [structure, types]:
+                return structure, types
+            structure, types = returned
+        raise _no_type_fits(state)
+
+    def with_guesses(self, run: Callable[[], _Result]) -> _Result:
+        """What `run` returns once it meets no unknown return type."""
+        while True:
+            try:
+                return run()
+            except ReturnTypeUnknownError as error:
+                self._guess_return_type(error)
+
+    def _named(self, name: str) -> _State:
+        (state,) = [item for item in self.states if item.name == name]
+        return state
 
     def _num_known(self) -> int:
         """How many return types are known."""
@@ -198,6 +194,16 @@ class _Tracing:
 
     def _run(self, state: _State) -> ReturnTypeUnknownError | None:
         """Runs a function; keeps its graph, or says why a branch had to be left out."""
+        (tracer, outputs), structure, types = self._run_body(state)
+        self._check_returns(state, structure, types)
+        state.return_structure, state.return_types = structure, types
+        if tracer.unknown is None:
+            names = list(state.signature.names)
+            state.graph = build(state.name, tracer, outputs, names, state.source)
+        return tracer.unknown
+
+    def _run_body(self, state: _State) -> tuple[tuple[Tracer, list[tf.Tensor]], Any, list[Type]]:
+        """Runs a function; what it did, and the structure and types of what it returns."""
 
         def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[tf.Tensor], list[Type]]:
             args = tf.nest.pack_sequence_as(state.signature.structure, parameters)
@@ -234,12 +240,7 @@ class _Tracing:
             raise _user_error(state, error) from error
         finally:
             state.is_running = False
-        self._check_returns(state, structure, types)
-        state.return_structure, state.return_types = structure, types
-        if tracer.unknown is None:
-            names = list(state.signature.names)
-            state.graph = build(state.name, tracer, outputs, names, state.source)
-        return tracer.unknown
+        return (tracer, outputs), structure, types
 
     def _check_returns(self, state: _State, structure: Any, types: list[Type]) -> None:
         if state.return_types is None:
@@ -277,6 +278,24 @@ class _Tracing:
         return state.name, tensors, state.return_structure, state.return_types or []
 
 
+def _no_base_case(state: _State) -> NoBaseCaseError:
+    return NoBaseCaseError(
+        f"{state.name} ({state.source.where}) has no base case: every path through it calls "
+        f"{state.name} again, by itself or by way of others, so it would never return. Add a "
+        "branch to kerasrec.cond that returns without a call; calls belong inside the "
+        "functions that cond is given (`lambda: f(n - 1)`)."
+    )
+
+
+def _no_type_fits(state: _State) -> NoBaseCaseError:
+    return NoBaseCaseError(
+        f"What {state.name} ({state.source.where}) returns cannot be inferred: every path through "
+        f"it calls {state.name} with ragged arguments, and only rows without entries end it. Say "
+        "what one token's value is: `@kerasrec.recursive(returns=tf.TensorSpec([], tf.float32))`, "
+        "or a nest of such specs."
+    )
+
+
 def _user_error(state: _State, error: TypeError | ValueError) -> KerasrecError:
     """An error that TensorFlow or Keras raised for a line of the function, with that line."""
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
@@ -286,26 +305,3 @@ def _user_error(state: _State, error: TypeError | ValueError) -> KerasrecError:
     if "type" in str(error):
         message += " If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float."
     return SignatureError(message)
-
-
-def _call_does_not_fit(state: _State, signature: Signature) -> SignatureError:
-    source = current_source()
-    lines = [
-        f"  {name} is {wanted}, the call passes {passed}"
-        for name, wanted, passed in zip(
-            state.signature.names, state.signature.types, signature.types, strict=False
-        )
-        if not wanted.accepts(passed)
-    ]
-    if len(signature.types) != len(state.signature.types):
-        lines.append(
-            f"  it has {len(state.signature.types)} flat arguments, the call passes "
-            f"{len(signature.types)}"
-        )
-    return SignatureError(
-        f"A call of {state.name}{f' at {source.where}' if source else ''} does not fit the "
-        f"arguments it was first called with, {state.name}({state.signature}):\n"
-        + "\n".join(lines)
-        + "\nOne graph serves every depth of the recursion, so dtypes and shapes stay the same: "
-        "use tf.cast (or write 1.0 and not 1), or pad to one shape."
-    )

@@ -1,15 +1,17 @@
 """Runs one Python function once and records what it does.
 
 TensorFlow records the ops in a `FuncGraph`; the tracer records what TensorFlow has no op for:
-calls, conditionals and collected values. Each stands in the TensorFlow graph as placeholders for
-its results. A branch of a conditional is the range of ops that were made while it ran.
+calls, conditionals, maps over ragged rows and collected values. Each stands in the TensorFlow
+graph as placeholders for its results. A branch of a conditional, and the function of a map, is the
+range of ops that were made while it ran.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +21,27 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import Source
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.kinds import KindFinder
+from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import current_source
+
+_UNKNOWN_ROWS = (
+    " Rows of a tf.RaggedTensor are known as the tokens' own once kerasrec.map_fn has seen them: "
+    "before such rows are reduced or padded, `kerasrec.map_fn(lambda entry: entry, rows)`."
+)
 
 _active = threading.local()
 _traced_graphs: weakref.WeakSet = weakref.WeakSet()
 
 
 class ReturnTypeUnknownError(Exception):
-    """A call was met whose callee's return type is not known yet; its branch is tried later."""
+    """A call was met whose callee's return type is not known yet; its branch is tried later.
+
+    Args:
+        name: of the callee.
+    """
+
+    # Whether a row without entries can end the recursion.
+    can_end = False
 
     def __init__(self, name: str):
         super().__init__(name)
@@ -63,6 +78,27 @@ class ConditionalRecord:
 
 
 @dataclass
+class MapRecord:
+    """A function applied to the entries of rows.
+
+    Args:
+        rows: of each of the ragged values.
+        values: all entries of each.
+        entries: placeholders for them, as the function sees them.
+        body: what the function did.
+        results: placeholders for all entries of what it returns.
+        source: the user's line.
+    """
+
+    rows: list[Rows]
+    values: list[tf.Tensor]
+    entries: list[tf.Tensor]
+    body: BranchRecord
+    results: list[tf.Tensor]
+    source: Source | None
+
+
+@dataclass
 class CollectRecord:
     """A value to be kept in the table `name` at `index`; `anchor` is an op of the same branch."""
 
@@ -89,11 +125,15 @@ class Tracer:
         self.parameters = list(parameters)
         self.calls: list[CallRecord] = []
         self.conditionals: list[ConditionalRecord] = []
+        self.maps: list[MapRecord] = []
         self.collects: list[CollectRecord] = []
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
         self._resolve_call = resolve_call
-        self._kinds = KindFinder(graph)
+        self.rows = RowsFinder(graph)
+        self._kinds = KindFinder(graph, self.rows)
+        self._scope: Scope = ()
+        self._num_scopes = 0
         for parameter in self.parameters:
             self._kinds.add(parameter, Kind.TOKEN)
 
@@ -117,9 +157,31 @@ class Tracer:
                 f"{what} is not one value a token: it was computed across tokens and has shape "
                 f"{tensor.shape}. A recursive function sees a leading token axis, as a Keras "
                 "layer sees a batch axis; reduce and reshape the other axes only."
+                + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
                 + _at(current_source())
             )
         return Type(found.dtype, found.shape)
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[None]:
+        """While the function of a branch or of a map runs."""
+        outer = self._scope
+        self._num_scopes += 1
+        self._scope = (*outer, self._num_scopes)
+        try:
+            yield
+        finally:
+            self._scope = outer
+
+    def rows_of(self, ragged: tf.RaggedTensor) -> Rows:
+        """The rows that a RaggedTensor with one row a token has."""
+        found = self.rows.find(ragged.row_splits, self._scope)
+        if found is None:
+            found = self.rows.add(ragged, self._scope)
+            self._kinds.add(found.lengths, Kind.TOKEN)
+            self._kinds.add(found.ids, Kind.WAVE)
+            self._kinds.forget()
+        return found
 
     def tensor(self, value: Any, like: Type | None, what: str) -> tf.Tensor:
         """A value of the user's as a tensor of the graph.
@@ -127,6 +189,13 @@ class Tracer:
         A Python number takes the dtype of `like` if that is of its own sort (int or float), or
         else that of the function's arguments of its sort, if they have one.
         """
+        if isinstance(value, tf.RaggedTensor):
+            raise SignatureError(
+                f"{what} is a tf.RaggedTensor, a row of another length for each token. Values of "
+                "many tokens share one tensor, so only their token axis may be open: reduce it "
+                "(tf.reduce_sum(..., axis=1)), pad it to one shape (`.to_tensor(shape=[None, n])`) "
+                f"or work on its entries in kerasrec.map_fn.{_at(current_source())}"
+            )
         dtype = self._dtype_of_number(value, like)
         try:
             tensor = tf.convert_to_tensor(value, dtype=dtype)
@@ -147,10 +216,10 @@ class Tracer:
         return same.pop() if len(same) == 1 else None
 
     def placeholders(self, types: Sequence[Type]) -> list[tf.Tensor]:
-        """Placeholders, one value a token, for what TensorFlow has no op for."""
+        """Placeholders of values that TensorFlow has no op for."""
         results = [tf.compat.v1.placeholder(item.dtype, item.tensor_shape()) for item in types]
-        for result in results:
-            self._kinds.add(result, Kind.TOKEN)
+        for result, item in zip(results, types, strict=True):
+            self._kinds.add(result, item.kind)
         return results
 
     def call(self, function: Any, arguments: tuple) -> Any:
@@ -189,8 +258,8 @@ def tracer_for(name: str) -> Tracer:
     if tracer is None and is_inside_traced_graph():
         raise TraceError(
             f"{name} was called in the body of tf.cond, tf.while_loop, tf.map_fn or a tf.function, "
-            "inside a recursive function. Call it in the body of the recursive function itself."
-            + _at(current_source())
+            "inside a recursive function. Call it in the body of the recursive function itself, or "
+            "in kerasrec.map_fn." + _at(current_source())
         )
     if tracer is None:
         raise TraceError(

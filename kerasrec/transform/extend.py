@@ -4,7 +4,7 @@ Vasilakopoulos 2024, chapter 4, and Kostopoulou et al., section 4: a function of
 outputs becomes one of n + m arguments and m + n outputs, the cotangents of outputs coming in and
 those of arguments going out. A call and the call of its gradient share one label, so gradient nodes
 find forward values under the same tag and nothing is computed twice. SWITCH and MERGE are each
-other's gradients; CALL and RETURN too.
+other's gradients; CALL and RETURN too, ENTER and LEAVE, REPEAT and the sum over a row's entries.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from dataclasses import replace
 import tensorflow as tf
 
 from kerasrec.graph.check import check_tagged_graph
-from kerasrec.graph.graph import Body, CallSite, Node, Region, TaggedGraph, Value
+from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value
+from kerasrec.graph.region import Branch
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.primitives import PrimitiveWriter, Sparse
@@ -33,6 +34,8 @@ _REWRITTEN_OPS = frozenset(
         "StatefulPartitionedCall",
     }
 )
+
+_ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
 
 
 def extend(tagged: TaggedGraph) -> TaggedGraph:
@@ -115,6 +118,8 @@ class _BodyGradient:
             self._switch(node)
         elif node.op == "BROADCAST":
             self._broadcast(node)
+        elif node.op in ("REPEAT", "ENTER", "LEAVE"):
+            self._rows(node)
         elif node.op == "CALL":
             site = self.sites[node]
             if node is site.calls[-1]:
@@ -162,7 +167,7 @@ class _BodyGradient:
         predicate = node.attributes["predicate"]
         for branch, value in enumerate(node.inputs):
             if value in self.wanted:
-                inside = Region(node.region, predicate, branch, len(node.inputs))
+                inside = Branch(node.region, predicate, branch, len(node.inputs))
                 self._add(value, self.writer.into(total, inside))
 
     def _switch(self, node: Node) -> None:
@@ -185,6 +190,22 @@ class _BodyGradient:
                 _sum_of_tokens, [total], node.region, node.source, Kind.WAVE
             )
             self._add(node.inputs[0], summed)
+
+    def _rows(self, node: Node) -> None:
+        total = self._total(node.output())
+        value, lengths = node.inputs[:2]
+        if total is None or value not in self.wanted:
+            return
+        if node.op == "LEAVE":
+            entries = self.writer.enter(total, [lengths], value.region, value.type, node.source)
+            self._add(value, entries)
+            return
+        rows = self.writer.leave(total, lengths, value.region)
+        if node.op == "REPEAT":
+            ids = Node("ROWS", [lengths], [_ROW_IDS], value.region, node.source)
+            inputs = [rows, self.writer.add(ids).output(), value]
+            rows = self.primitives.apply(_sum_of_rows, inputs, value.region, node.source)
+        self._add(value, rows)
 
     def _collect(self, node: Node) -> None:
         value, index = node.inputs
@@ -270,6 +291,10 @@ class _BodyGradient:
 
 def _sum_of_tokens(tensor: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tensor, axis=0)
+
+
+def _sum_of_rows(entries: tf.Tensor, ids: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+    return tf.math.unsorted_segment_sum(entries, ids, tf.shape(tokens)[0])
 
 
 def _needed(nodes: list[Node], body: Body) -> list[Node]:

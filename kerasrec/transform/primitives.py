@@ -6,11 +6,13 @@ for one op at a time, in the graph that TensorFlow traced, and the ops it adds b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Body, Node, Region, Source, Traced, Value
+from kerasrec.graph.graph import Body, Node, Source, Traced, Value
+from kerasrec.graph.region import Region
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.simplify import simpler
@@ -84,7 +86,10 @@ class PrimitiveWriter:
                 _dense(result) if not value.is_shared else result
                 for result, value in zip(results, tensors.values(), strict=True)
             ]
-        self._convert(start, node.region, node.source)
+        # What the op reads may have been brought into its region from where its tensor stands.
+        read = zip(operation.inputs, node.inputs, strict=True)
+        known = {tensor.name: value for tensor, value in read}
+        self._convert(start, node.region, node.source, known)
         found: dict[Value, Value | Sparse] = {}
         for result, value in zip(results, tensors.values(), strict=True):
             if isinstance(result, tf.IndexedSlices):
@@ -99,7 +104,13 @@ class PrimitiveWriter:
         self._traced.values[tensor.name] = value
         return tensor
 
-    def _convert(self, start: int, region: Region | None, source: Source | None) -> None:
+    def _convert(
+        self,
+        start: int,
+        region: Region | None,
+        source: Source | None,
+        known: Mapping[str, Value] = MappingProxyType({}),
+    ) -> None:
         """Nodes for the ops that the traced graph has gained since it had `start`.
 
         They are of kind WAVE, good only where they are read, because a gradient may flatten and cut
@@ -108,21 +119,20 @@ class PrimitiveWriter:
         for operation in self._graph.get_operations()[start:]:
             if not operation.outputs or operation.outputs[0].name in self._traced.values:
                 continue
-            inputs = [
-                self._writer.into(self._traced.values[tensor.name], region)
-                for tensor in operation.inputs
-            ]
+            names = [tensor.name for tensor in operation.inputs]
+            values = [known[name] if name in known else self._traced.values[name] for name in names]
+            inputs = [self._writer.into(value, region) for value in values]
             is_shared = all(value.is_shared for value in inputs)
             kind = Kind.SHARED if is_shared else Kind.WAVE
             types = [Type.of(out, kind) for out in operation.outputs]
             attributes = {"operation": operation}
             place = None if is_shared else region
             node = Node(operation.type, inputs, types, place, source, attributes)
-            values = simpler(node)
-            if values is None:
-                values = node.outputs
+            outputs = simpler(node)
+            if outputs is None:
+                outputs = node.outputs
                 (self._shared if is_shared else self._writer.nodes).append(node)
-            for output, value in zip(operation.outputs, values, strict=True):
+            for output, value in zip(operation.outputs, outputs, strict=True):
                 self._traced.values[output.name] = value
 
     def _with_kind_of(self, cotangent: Value, value: Value) -> Value:

@@ -8,6 +8,8 @@ program, the call from outside last (as in Vasilakopoulos 2024, figure 4.6).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kerasrec.errors import SignatureError
 from kerasrec.graph.check import check_tagged_graph
 from kerasrec.graph.graph import (
@@ -16,12 +18,12 @@ from kerasrec.graph.graph import (
     FunctionGraph,
     FunctionGraphs,
     Node,
-    Region,
     Source,
     TaggedGraph,
     Traced,
     Value,
 )
+from kerasrec.graph.region import Region
 
 
 def tag(graphs: FunctionGraphs) -> TaggedGraph:
@@ -162,10 +164,9 @@ class _Tagging:
         if region is None:
             return None
         if region not in self._regions:
-            self._regions[region] = Region(
-                self._region(region.parent),
-                self._moved[region.predicate],
-                region.branch,
-                region.num_branches,
+            self._regions[region] = replace(
+                region,
+                parent=self._region(region.parent),
+                selector=self._moved[region.selector],
             )
         return self._regions[region]

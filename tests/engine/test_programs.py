@@ -36,7 +36,11 @@ def test_called_inside_a_tf_function(program):
 
 @pytest.mark.parametrize(
     "program",
-    [item for item in PROGRAMS if item.name in ("fib", "call_in_argument", "tree_rnn")],
+    [
+        item
+        for item in PROGRAMS
+        if item.name in ("fib", "call_in_argument", "tree_rnn", "child_sum")
+    ],
     ids=lambda program: program.name,
 )
 def test_called_inside_a_tf_function_for_any_number_of_tokens(program):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec import cond, recursive
+from kerasrec import TraceError, cond, map_fn, recursive
 
 
 @recursive
@@ -50,3 +50,31 @@ def test_each_call_draws_anew():
 
     two = draws(tf.ones([50]), 2).numpy()
     assert len(np.unique(two)) == 100
+
+
+CHILDREN = tf.ragged.constant([[1, 2], [3], [], []], dtype=tf.int32)
+
+
+def test_each_entry_of_rows_draws_once():
+    @recursive
+    def entries(x, node):
+        children = tf.gather(CHILDREN, node)
+        below = map_fn(lambda child: tf.nn.dropout(entries(x, child), 0.3), children)
+        return x + tf.reduce_sum(below, axis=1)
+
+    x = tf.fill([100], 2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = entries(x, 0)
+    np.testing.assert_allclose(tape.gradient(y, x) * x, y, rtol=1e-6)
+    assert len(np.unique(y)) > 3
+
+
+def test_entries_of_rows_draw_as_tokens():
+    @recursive
+    def entries(x, node):
+        below = entries(x, tf.gather(CHILDREN, node))
+        return x + tf.reduce_sum(tf.ragged.map_flat_values(tf.nn.dropout, below, 0.3), axis=1)
+
+    with pytest.raises(TraceError, match=r"test_random_ops.py:\d+ draws .* inside kerasrec.map_fn"):
+        entries(tf.ones([2]), 0)

@@ -45,6 +45,38 @@ def test_good_graphs_pass(program):
     check_tagged_graph(program.function.extended_graph(*program.inputs))
 
 
+@pytest.fixture
+def rows():
+    """The functions of a program with rows of children."""
+    children = tf.ragged.constant([[1], []], dtype=tf.int32)
+
+    @recursive
+    def size(node):
+        return 1 + tf.reduce_sum(size(tf.gather(children, node)), axis=1)
+
+    return size.function_graphs(0)
+
+
+def test_rows_of_other_lengths_than_numbers(rows):
+    lengths = find(rows.functions["size"].nodes, "ROWS").inputs[0]
+    lengths.node.types[0] = Type(tf.int32, (2,))
+    with pytest.raises(GraphError, match=r"lengths i32\[2\] are not one number a token"):
+        check_function_graphs(rows)
+
+
+def test_entries_that_enter_no_region(rows):
+    find(rows.functions["size"].nodes, "ENTER").region = None
+    with pytest.raises(GraphError, match=r"ENTER at .* has no entries of rows on one of its sides"):
+        check_function_graphs(rows)
+
+
+def test_entries_that_leave_for_another_region(rows):
+    nodes = rows.functions["size"].nodes
+    find(nodes, "LEAVE").region = find(nodes, "ENTER").region
+    with pytest.raises(GraphError, match=r"LEAVE at .* leaves for another region"):
+        check_function_graphs(rows)
+
+
 def test_errors_say_that_it_is_our_fault(functions):
     exp = functions.functions["exp"]
     exp.nodes.reverse()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import golden_programs
+from tests import golden_programs, golden_rows
 from tests.golden.compare import assert_golden
 
 
@@ -16,6 +16,7 @@ from tests.golden.compare import assert_golden
         ("power_extended", lambda: golden_programs.exp.extended_graph(2.0, 3)),
         ("even_odd_functions", lambda: golden_programs.is_even.function_graphs(3)),
         ("even_odd_tagged", lambda: golden_programs.is_even.tagged_graph(3)),
+        ("ragged_extended", lambda: golden_rows.scaled_size.extended_graph(0, 2.0)),
     ],
 )
 def test_golden(name, graph):

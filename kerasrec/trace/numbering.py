@@ -1,0 +1,42 @@
+"""Which tensors of a traced graph are the same computation."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+class Numbering:
+    """Value numbering: tensors of one number are the same op of the same tensors, so are equal.
+
+    Args:
+        graph: it may grow between calls.
+    """
+
+    def __init__(self, graph: tf.Graph):
+        self._graph = graph
+        self._numbers: dict[tuple, int] = {}
+        self._of: dict[str, int] = {}
+        self._num_seen = 0
+
+    def number(self, tensor: tf.Tensor) -> int:
+        """The number of a tensor of the graph."""
+        operations = self._graph.get_operations()
+        for operation in operations[self._num_seen :]:
+            key = self._key(operation)
+            for output in operation.outputs:
+                self._of[output.name] = self._numbers.setdefault(
+                    (*key, output.value_index), len(self._numbers)
+                )
+        self._num_seen = len(operations)
+        return self._of[tensor.name]
+
+    def _key(self, operation: tf.Operation) -> tuple:
+        if operation.type == "Placeholder" or operation.op_def.is_stateful:
+            return (operation.name,)
+        attributes = sorted(
+            (name, value.SerializeToString())
+            for name, value in operation.node_def.attr.items()
+            if not name.startswith("_")
+        )
+        inputs = [self._of[source.name] for source in operation.inputs]
+        return (operation.type, *inputs, *attributes)

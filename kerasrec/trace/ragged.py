@@ -1,0 +1,193 @@
+"""`map_fn`: a function of the entries of ragged rows; and calls with ragged arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.errors import SignatureError, TraceError
+from kerasrec.graph.graph import Source
+from kerasrec.graph.types import Kind, Type
+from kerasrec.trace.source import current_source
+from kerasrec.trace.tracer import (
+    BranchRecord,
+    MapRecord,
+    ReturnTypeUnknownError,
+    Tracer,
+    tracer_for,
+)
+
+
+@tf.autograph.experimental.do_not_convert
+def map_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
+    """Applies a function to the entries of ragged rows, to all of them at once.
+
+    Inside `fn`, entries are tokens: it may call recursive functions, use Keras layers, choose with
+    `kerasrec.cond`, and read tensors of the function around it, which are repeated for each entry
+    of their token's row. Calling a recursive function with ragged arguments is short for a map of
+    the call.
+
+    ```python
+    @kerasrec.recursive
+    def tree_lstm(node):
+        h, c = tree_lstm(tf.gather(children, node))  # ragged, [tokens, (children), units]
+        x = tf.gather(inputs, node)
+        forget = kerasrec.map_fn(lambda h_k: tf.sigmoid(forget_x(x) + forget_h(h_k)), h)
+        ...
+    ```
+
+    Args:
+        fn: called with one entry of each of `elems`, in their nest, tensors `[entries, ...]`;
+          returns any nest of tensors.
+        elems: a `tf.RaggedTensor` `[tokens, (k), ...]`, or a nest of several with the same row
+          splits.
+
+    Returns:
+        What `fn` returns, as RaggedTensors `[tokens, (k), ...]` with the row splits of `elems`.
+
+    Raises:
+        TraceError: outside a recursive function, or `elems` is not ragged.
+        SignatureError: `fn` returns nothing, or values of an open shape.
+    """
+    tracer = tracer_for("kerasrec.map_fn")
+    flat = tf.nest.flatten(elems)
+    return _map(
+        tracer,
+        lambda entries: fn(tf.nest.pack_sequence_as(elems, entries)),
+        flat,
+        "`elems` of kerasrec.map_fn",
+    )
+
+
+def call(tracer: Tracer, function: Any, arguments: tuple) -> Any:
+    """Records a call; one for each entry, if arguments are ragged."""
+    flat = tf.nest.flatten(arguments)
+    ragged = [item for item in flat if isinstance(item, tf.RaggedTensor)]
+    if not ragged:
+        return tracer.call(function, arguments)
+
+    def each(entries: list[tf.Tensor]) -> Any:
+        found = iter(entries)
+        given = [next(found) if isinstance(item, tf.RaggedTensor) else item for item in flat]
+        return tracer.call(function, tf.nest.pack_sequence_as(arguments, given))
+
+    return _map(tracer, each, ragged, f"an argument of {function.python_function.__name__}")
+
+
+def entries_of(
+    name: str, tensors: Sequence[tf.Tensor | tf.RaggedTensor]
+) -> tuple[list[tf.Tensor], tf.RaggedTensor | None]:
+    """Flat arguments of a call from outside, all entries of all rows as tokens.
+
+    Args:
+        name: of the function.
+        tensors: flat arguments; those with a first axis are repeated for the entries of a row.
+
+    Returns:
+        The arguments, and one of the RaggedTensors among them, if there are any.
+
+    Raises:
+        SignatureError: the RaggedTensors have different rows, or more than one ragged axis.
+    """
+    ragged = [item for item in tensors if isinstance(item, tf.RaggedTensor)]
+    if not ragged:
+        return list(tensors), None
+    rows, *others = ragged
+    for item in ragged:
+        if item.ragged_rank != 1:
+            raise SignatureError(_too_ragged(item, f"an argument of {name}", None))
+    message = (
+        f"Ragged arguments of {name} have rows of different lengths. All of them must have the "
+        "same row splits."
+    )
+    for item in others:
+        is_same = tf.raw_ops.Equal(
+            x=tf.cast(rows.row_splits, tf.int64),
+            y=tf.cast(item.row_splits, tf.int64),
+            incompatible_shape_error=False,
+        )
+        tf.debugging.assert_equal(tf.reduce_all(is_same), True, message)
+    ids = rows.value_rowids()
+    entries = []
+    for item in tensors:
+        if isinstance(item, tf.RaggedTensor):
+            entries.append(item.values)
+        else:
+            entries.append(tf.gather(item, ids) if item.shape.rank else item)
+    return entries, rows
+
+
+def _map(
+    tracer: Tracer,
+    fn: Callable[[list[tf.Tensor]], Any],
+    ragged: Sequence[Any],
+    what: str,
+) -> Any:
+    source = current_source()
+    for item in ragged:
+        _check(item, what, source)
+    for item in ragged:
+        parts = [tracer.tensor(part, None, what) for part in (item.values, item.row_splits)]
+        if any(tracer.kind(part) is Kind.SHARED for part in parts):
+            raise TraceError(
+                f"{what[0].upper()}{what[1:]}{_at(source)} is a tf.RaggedTensor that depends on no "
+                "token; it must have a row for each token. Look the token's row up: "
+                "`tf.gather(ragged, node)`."
+            )
+    rows = [tracer.rows_of(item) for item in ragged]
+    start = tracer.num_ops()
+    values = [item.values for item in ragged]
+    types = [Type.of(tensor, Kind.TOKEN) for tensor in values]
+    with tracer.inside():
+        entries = tracer.placeholders(types)
+        try:
+            result = fn(entries)
+        except ReturnTypeUnknownError as error:
+            error.can_end = True
+            raise
+        outputs, found = _returned(tracer, result, source)
+    body = BranchRecord(start, tracer.num_ops(), outputs)
+    results = tracer.placeholders([item.as_rows() for item in found])
+    tracer.maps.append(MapRecord(rows, values, entries, body, results, source))
+    structure = tf.nest.map_structure(lambda _: 0, result)
+    return tf.nest.pack_sequence_as(structure, [ragged[0].with_values(item) for item in results])
+
+
+def _check(item: Any, what: str, source: Source | None) -> None:
+    if not isinstance(item, tf.RaggedTensor):
+        raise TraceError(
+            f"{what[0].upper()}{what[1:]}{_at(source)} must be a tf.RaggedTensor, a row of entries "
+            f"for each token; it is {item!r}. If its rows all have the same length, "
+            "`tf.RaggedTensor.from_tensor` makes one of it."
+        )
+    if item.ragged_rank != 1:
+        raise TraceError(_too_ragged(item, what, source))
+
+
+def _too_ragged(item: tf.RaggedTensor, what: str, source: Source | None) -> str:
+    return (
+        f"{what[0].upper()}{what[1:]}{_at(source)} has ragged rank {item.ragged_rank}; only one "
+        "ragged axis, the one after the token axis, can be mapped over. Flatten the inner ones "
+        "(`.merge_dims(1, 2)`), or pad them."
+    )
+
+
+def _returned(
+    tracer: Tracer, result: Any, source: Source | None
+) -> tuple[list[tf.Tensor], list[Type]]:
+    what = f"what the function given to kerasrec.map_fn{_at(source)} returns"
+    flat = tf.nest.flatten(result)
+    if not flat or any(item is None for item in flat):
+        raise SignatureError(
+            f"{what[0].upper()}{what[1:]} is {result!r}; it must return tensors, a value for each "
+            "entry."
+        )
+    outputs = [tracer.tensor(item, None, what) for item in flat]
+    types = [tracer.token_type(tensor, what) for tensor in outputs]
+    return outputs, types
+
+
+def _at(source: Source | None) -> str:
+    return f" at {source.where}" if source else ""

@@ -1,0 +1,100 @@
+"""Signatures: structure and types of what a function is called with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from kerasrec.errors import SignatureError
+from kerasrec.graph.types import Type
+from kerasrec.trace.source import current_source
+
+
+class Traceable(Protocol):
+    """What tracing needs to know of a decorated function."""
+
+    python_function: Callable
+    returns: Any
+
+    def bind(self, args: tuple, kwargs: dict) -> tuple:
+        """Arguments by position, defaults filled in."""
+        ...
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Structure and types of a function's arguments.
+
+    Args:
+        structure: the nest of arguments, its leaves 0.
+        types: one TOKEN type for each flat argument.
+        names: what to call each flat argument in a print or an error.
+    """
+
+    structure: Any
+    types: tuple[Type, ...]
+    names: tuple[str, ...]
+
+    def accepts(self, other: Signature) -> bool:
+        """Whether arguments of the other signature may be passed to this one."""
+        return len(self.types) == len(other.types) and all(
+            mine.accepts(theirs) for mine, theirs in zip(self.types, other.types, strict=True)
+        )
+
+    def __str__(self) -> str:
+        pairs = zip(self.names, self.types, strict=True)
+        return ", ".join(f"{name}: {item}" for name, item in pairs)
+
+
+def signature_of(function: Traceable, args: tuple, types: Sequence[Type]) -> Signature:
+    """The signature of flat argument types, named after the function's parameters."""
+    names = []
+    parameters = list(inspect.signature(function.python_function).parameters.values())
+    for place, arg in enumerate(args):
+        parameter = parameters[min(place, len(parameters) - 1)].name
+        size = len(tf.nest.flatten(arg))
+        names += [parameter] if size == 1 else [f"{parameter}_{item}" for item in range(size)]
+    structure = tf.nest.map_structure(lambda _: 0, args)
+    return Signature(structure, tuple(types), tuple(names))
+
+
+def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> None:
+    """Raises SignatureError for tokens of an open shape: rows of different calls stand together."""
+    for name, item in zip(names, types, strict=True):
+        if not item.is_static:
+            raise SignatureError(
+                f"{name} of {function} has an open shape, {item} a token. Only the token axis may "
+                "be open, because values of many calls share one tensor: set the shape with "
+                "tf.ensure_shape, or pad to one shape."
+            )
+
+
+def call_does_not_fit(name: str, known: Signature, passed: Signature) -> SignatureError:
+    """The error for a call inside a recursion whose arguments differ from those before.
+
+    Args:
+        name: of the function.
+        known: what it was called with before.
+        passed: what the call passes.
+    """
+    source = current_source()
+    lines = [
+        f"  {label} is {wanted}, the call passes {found}"
+        for label, wanted, found in zip(known.names, known.types, passed.types, strict=False)
+        if not wanted.accepts(found)
+    ]
+    if len(passed.types) != len(known.types):
+        lines.append(
+            f"  it has {len(known.types)} flat arguments, the call passes {len(passed.types)}"
+        )
+    return SignatureError(
+        f"A call of {name}{f' at {source.where}' if source else ''} does not fit the "
+        f"arguments it was first called with, {name}({known}):\n"
+        + "\n".join(lines)
+        + "\nOne graph serves every depth of the recursion, so dtypes and shapes stay the same: "
+        "use tf.cast (or write 1.0 and not 1), or pad to one shape."
+    )
