@@ -24,7 +24,7 @@ GRADIENT = "gradient"
 
 
 def scopes_of(graph: Drawable) -> dict[Node, Scope]:
-    """The scope of every node: of shared values and the outside first, then function by function."""
+    """The scope of every node; shared values and the outside first, then each function."""
     if isinstance(graph, FunctionGraphs):
         scopes: dict[Node, Scope] = {}
         for function in graph:
