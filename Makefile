@@ -20,6 +20,7 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m many
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow

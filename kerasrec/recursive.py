@@ -17,6 +17,8 @@ import tensorflow as tf
 from kerasrec.engine.choice import ENGINES
 from kerasrec.engine.limits import Limits, memory_of_machine
 from kerasrec.engine.lower import Program, lower
+from kerasrec.engine.record import Recorder
+from kerasrec.engine.run_trace import RunTrace
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.graph.types import Kind, Type
@@ -41,6 +43,7 @@ class _Compiled:
     program: Program
     returns: Any
     run: Any
+    recorder: Recorder
 
 
 class RecursiveFunction:
@@ -106,23 +109,38 @@ class RecursiveFunction:
 
     @tf.autograph.experimental.do_not_convert
     def function_graphs(self, *args: Any, **kwargs: Any) -> FunctionGraphs:
-        """The graph of each function, before tagging; prints, and has `.to_dot()`."""
+        """The graph of each function, before tagging; prints and draws itself."""
         return self._compile(self._arguments(args, kwargs)[2]).graphs
 
     @tf.autograph.experimental.do_not_convert
     def tagged_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
-        """The static tagged graph of the program; prints, and has `.to_dot()`."""
+        """The static tagged graph of the program; prints and draws itself."""
         return self._compile(self._arguments(args, kwargs)[2]).tagged
 
     @tf.autograph.experimental.do_not_convert
     def extended_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
-        """The tagged graph with its gradient; prints, and has `.to_dot()`."""
+        """The tagged graph with its gradient; prints and draws itself."""
         return self._compile(self._arguments(args, kwargs)[2]).extended
 
     @tf.autograph.experimental.do_not_convert
     def execution_plan(self, *args: Any, **kwargs: Any) -> str:
         """Which engine runs the program and why, and when waves run each node, as text."""
         return str(self._compile(self._arguments(args, kwargs)[2]).program)
+
+    @tf.autograph.experimental.do_not_convert
+    def run_trace(self, *args: Any, **kwargs: Any) -> RunTrace:
+        """Runs the function on these arguments, forward, and returns what happened on the way.
+
+        Prints as a table: which nodes fired with how many tokens, wave by wave. The run is one by
+        waves without a bound, also where another `engine` or `parallel_tokens` is asked for.
+        """
+        if not tf.executing_eagerly():
+            raise TraceError(
+                f"{self.name}.run_trace(...) is called while a graph is being built, where nothing "
+                "runs yet. Call it outside of tf.function and of recursive functions."
+            )
+        tensors, _, signature = self._arguments(args, kwargs)
+        return self._compile(signature).recorder.record(tensors)
 
     @property
     def num_traces(self) -> int:
@@ -178,8 +196,10 @@ class RecursiveFunction:
         extended = extend(tagged)
         limits = Limits(self.name, self.max_depth, self.max_width, self.max_memory)
         program = lower(extended, limits, self.engine, self.parallel_tokens)
-        run = _runner(program, signature)
-        return _Compiled(traced.graphs, tagged, extended, program, traced.returns, run)
+        specs = _specs(signature)
+        run = _runner(program, specs)
+        recorder = Recorder(program, specs)
+        return _Compiled(traced.graphs, tagged, extended, program, traced.returns, run, recorder)
 
     def _arguments(self, args: tuple, kwargs: dict) -> tuple[list[tf.Tensor], bool, Signature]:
         """Flat tensors with a token axis, whether all came without one, and the signature."""
@@ -324,12 +344,15 @@ def _is_within_reach(graph: TaggedGraph) -> bool:
     )
 
 
-def _runner(program: Program, signature: Signature) -> Any:
-    specs: Sequence[tf.TensorSpec] = [
+def _specs(signature: Signature) -> list[tf.TensorSpec]:
+    """Specs of the flat arguments, token axis included."""
+    return [
         item.tensor_spec(f"{name}_{place}")
         for place, (name, item) in enumerate(zip(signature.names, signature.types, strict=True))
     ]
 
+
+def _runner(program: Program, specs: Sequence[tf.TensorSpec]) -> Any:
     def run(*arguments):
         outcome = program.run(arguments)
         return tuple(outcome.outputs), outcome.tables

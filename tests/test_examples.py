@@ -14,6 +14,7 @@ SAID = {
     "04_tree_sum": ["= 21.0", "[1. 1. 1. 1. 1. 1.]", "[21. 11.  9.  4.  5.  6.]"],
     "05_own_cell": ["accuracy on all nodes of dev:"],
     "06_collect": ["= 21.0", "[21. 11.  9.  4.  5.  6.]", "[1. 2. 2. 3. 3. 3.]"],
+    "08_inspect": ["177 calls in 10 waves", "50 in the largest", "tensorboard --logdir"],
 }
 
 

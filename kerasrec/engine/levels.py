@@ -103,6 +103,13 @@ class LevelRun:
         self.store.run_bulk(4, sums)
         return Gradients(arguments, sums.gradients(shared))
 
+    def notes(self) -> tf.Tensor:
+        """What `forward` ran, in order: int32 `[steps, 3]`, each (stage, wave, depth)."""
+        waves = tf.range(self.num_waves)
+        down = tf.stack([tf.zeros_like(waves), waves, waves], 1)
+        up = tf.stack([tf.ones_like(waves), waves[::-1], waves[::-1]], 1)
+        return tf.concat([down, up], 0)
+
     def _down(self, arguments: Tensors) -> None:
         """Stage 0: each wave computes the arguments of the next, until nobody calls."""
 

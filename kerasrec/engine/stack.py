@@ -122,6 +122,10 @@ class StackRun:
         self.store.run_bulk(self.plan.last_stage, sums)
         return Gradients(arguments, sums.gradients(shared))
 
+    def notes(self) -> tf.Tensor:
+        """What `forward` ran, in order: int32 `[steps, 3]`, each (segment, wave, depth)."""
+        return self.trace.stack()
+
     def _walk(self, arguments: Tensors) -> Tensors:
         """The machine. A step runs the segment `counter` on the wave `wave` of its body."""
         slots = self._slots(range(self.plan.rounds + 1))
@@ -176,7 +180,7 @@ class StackRun:
             "arguments": {**empties, entry: given},
             "returns": {name: empty(body.outputs) for name, body in self.bodies.items()},
             "stack": dynamic_array(tf.int32, [2]).write(0, [-1, 0]),
-            "trace": dynamic_array(tf.int32, [2]),
+            "trace": dynamic_array(tf.int32, [3]),
         }
 
     def _invariants(self, state: dict) -> dict:
@@ -187,8 +191,8 @@ class StackRun:
         return found
 
     def _noted(self, state: dict) -> dict:
-        """The state with a note for the way back: which segment runs on which wave."""
-        note = [state["counter"], state["wave"]]
+        """The state with a note for the way back: which segment runs on which wave, how deep."""
+        note = [state["counter"], state["wave"], state["depth"]]
         trace = state["trace"].write(state["step"], note)
         return {**state, "trace": trace, "step": state["step"] + 1}
 
@@ -206,6 +210,9 @@ class StackRun:
 
     def _tag(self, end: dict) -> tf.Tensor:
         """The tag of a token that was not called, from the waves that wait for a return."""
+        returning = [segment for segment in self.segments if segment.before]
+        if not returning:
+            return tf.zeros([0], tf.int32)
 
         def caller(depth: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple]:
             back, wave = self._waiting(end, depth)
@@ -217,7 +224,6 @@ class StackRun:
                 labels = [site.label for site in segment.before]
                 return tf.gather(labels, place), self._place_in_call(end, segment.body, wave, token)
 
-            returning = [segment for segment in self.segments if segment.before]
             places = [returning.index(item) if item.before else -1 for item in self.segments]
             branches = [partial(of, segment) for segment in returning]
             label, token = tf.switch_case(tf.gather(places, back), branches)

@@ -134,6 +134,14 @@ class WaveStore:
                 key = slot.body if isinstance(slot, TokensSlot) else slot.predicate
                 self._sizes[key] = array.stack()
 
+    def sizes(self) -> dict[Value | str, tf.Tensor]:
+        """How many tokens each wave has, when all loops are done.
+
+        int32 `[waves, 1]` by the name of a body, and `[waves, branches]` by the predicate of a
+        conditional: the tokens of each branch.
+        """
+        return dict(self._sizes)
+
     def num_tokens(self, body: str, wave: tf.Tensor) -> tf.Tensor:
         """How many tokens a wave of a body has."""
         return self._sizes[body][wave, 0]

@@ -1,73 +1,103 @@
-"""Graphs in DOT, the language of Graphviz."""
+"""Graphs in DOT, the language of Graphviz.
+
+Functions, their gradients, conditionals and branches are boxes inside each other, see
+`graph/scopes.py`. What enters and leaves functions is blue; control edges are dashed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from kerasrec.graph.graph import FunctionGraphs, Node, TaggedGraph
+from kerasrec.graph.graph import Drawable, Node, Value
 from kerasrec.graph.printer import title
+from kerasrec.graph.scopes import (
+    GRADIENT,
+    OUTSIDE,
+    SHARED,
+    Scope,
+    branch_name,
+    scopes_of,
+)
 
-_SHAPES = {
-    "CALL": "cds",
-    "RETURN": "cds",
-    "CALLSITE": "cds",
-    "MERGE": "invtrapezium",
-    "SWITCH": "trapezium",
-    "SHARED": "note",
-    "ARGUMENT": "plaintext",
-    "PARAMETER": "plaintext",
+_HEAD = """digraph program {
+  graph [fontname="Helvetica" fontsize=12 labeljust=l style=rounded];
+  node [fontname="Helvetica" fontsize=11 style=filled fillcolor=white];
+  edge [fontname="Helvetica" fontsize=9 arrowsize=0.7];"""
+_CALL = 'shape=cds height=0.6 fillcolor="#cfe2f3"'
+_CHOICE = 'margin="0,0.03" fillcolor="#fff2cc"'
+_NODES = {
+    "CALL": _CALL,
+    "RETURN": _CALL,
+    "CALLSITE": _CALL,
+    "MERGE": f"shape=invtrapezium {_CHOICE}",
+    "SWITCH": f"shape=trapezium {_CHOICE}",
+    "SHARED": "shape=note",
+    "Const": "shape=plaintext",
+    "ARGUMENT": "shape=plaintext",
+    "PARAMETER": "shape=plaintext",
 }
+_GRADIENT_BOX = 'bgcolor="#e2efda"'
+_INNER_BOX = 'color="#999999"'
+_BLUE = 'color="#3d85c6"'
 
 
-def function_graphs_to_dot(graphs: FunctionGraphs) -> str:
-    """DOT of function graphs, a cluster for each function."""
-    writer = _Writer()
-    for function in graphs:
-        writer.cluster(function.name, function.nodes)
-    writer.edges(node for function in graphs for node in function.nodes)
-    return writer.text()
+def to_dot(graph: Drawable) -> str:
+    """DOT of a graph, a box for each function, and in it one for its gradient."""
+    scopes = scopes_of(graph)
+    names = {node: f"n{place}" for place, node in enumerate(scopes)}
+    boxes: dict[Scope, list[Node]] = {(): []}
+    for node, scope in scopes.items():
+        scope = () if scope in (SHARED, OUTSIDE) else scope
+        for length in range(1, len(scope) + 1):
+            boxes.setdefault(scope[:length], [])
+        boxes[scope].append(node)
+    lines = [_HEAD, *_box((), boxes, names)]
+    for node in scopes:
+        for value in node.inputs:
+            lines.append(f"  {names[value.node]} -> {names[node]} [{_edge(value, node, scopes)}];")
+        for before in node.control:
+            lines.append(f"  {names[before]} -> {names[node]} [style=dashed];")
+        if node.op == "COLLECT":
+            size = node.attributes["size"].node
+            lines.append(f'  {names[size]} -> {names[node]} [label="size" style=dotted];')
+        if node.op == "ACCUMULATE":
+            total = node.attributes["to"].node
+            lines.append(f'  {names[node]} -> {names[total]} [label="sum" style=dotted];')
+    return "\n".join([*lines, "}", ""])
 
 
-def tagged_graph_to_dot(graph: TaggedGraph) -> str:
-    """DOT of a tagged or extended graph; control edges are dashed, gradient nodes grey."""
-    writer = _Writer()
-    for body in graph.bodies.values():
-        writer.cluster(body.name, body.nodes, body.gradient_nodes)
-    inside = {node for body in graph.bodies.values() for node in body.all_nodes}
-    writer.nodes(node for node in graph.nodes if node not in inside)
-    writer.edges(graph.nodes)
-    return writer.text()
+def _box(scope: Scope, boxes: dict[Scope, list[Node]], names: dict[Node, str]) -> list[str]:
+    """A box and what is in it, the boxes inside it last."""
+    lines = [f"{names[node]} [{_node(node)}];" for node in boxes[scope]]
+    for inner in boxes:
+        if inner and inner[:-1] == scope:
+            lines += _box(inner, boxes, names)
+    if scope:
+        name, label = _quoted("cluster_" + "/".join(scope)), _quoted(scope[-1])
+        style = _GRADIENT_BOX if scope[1:] == (GRADIENT,) else _INNER_BOX if scope[1:] else ""
+        lines = [f"subgraph {name} {{ label={label}; {style}".rstrip(), *lines, "}"]
+    return ["  " + line for line in lines]
 
 
-class _Writer:
-    def __init__(self) -> None:
-        self._lines: list[str] = []
-        self._ids: dict[Node, str] = {}
+def _node(node: Node) -> str:
+    label = f"{title(node)}\n{node.source}" if node.source else title(node)
+    return f"label={_quoted(label)} {_NODES.get(node.op, 'shape=box')}"
 
-    def cluster(self, name: str, nodes: Iterable[Node], gradient: Iterable[Node] = ()) -> None:
-        self._lines.append(f'  subgraph "cluster_{name}" {{ label="{name}";')
-        self.nodes(nodes)
-        self.nodes(gradient, ' style=filled fillcolor="lightgrey"')
-        self._lines.append("  }")
 
-    def nodes(self, nodes: Iterable[Node], style: str = "") -> None:
-        for node in nodes:
-            label = title(node).replace("\\", "\\\\").replace('"', '\\"')
-            if node.source:
-                label += f"\\n{node.source}"
-            shape = _SHAPES.get(node.op, "box")
-            self._lines.append(f'    {self._id(node)} [label="{label}" shape={shape}{style}];')
+def _edge(value: Value, node: Node, scopes: dict[Node, Scope]) -> str:
+    label = str(value.type)
+    if value.node.op == "SWITCH":
+        label = f"{branch_name(value.node.inputs[1], value.index)} {label}"
+    elif len(value.node.types) > 1:
+        label = f":{value.index} {label}"
+    style = f"label={_quoted(label)}"
+    if value.node.op == "CALL" or node.op == "RETURN":
+        style += f" {_BLUE}"
+        if scopes[value.node][0] == scopes[node][0]:
+            # A body's way back to itself must not turn its picture upside down.
+            style += " constraint=false"
+    return style
 
-    def edges(self, nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            for value in node.inputs:
-                label = f' [label="{value.type}"]'
-                self._lines.append(f"  {self._id(value.node)} -> {self._id(node)}{label};")
-            for before in node.control:
-                self._lines.append(f"  {self._id(before)} -> {self._id(node)} [style=dashed];")
 
-    def _id(self, node: Node) -> str:
-        return self._ids.setdefault(node, f"n{len(self._ids)}")
-
-    def text(self) -> str:
-        return "\n".join(["digraph program {", *self._lines, "}", ""])
+def _quoted(text: str) -> str:
+    """A string of DOT."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{text}"'

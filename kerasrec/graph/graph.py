@@ -20,6 +20,7 @@ tagged dataflow, written in capitals (Kostopoulou et al., sections 2 and 3):
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -185,8 +186,30 @@ class FunctionGraph:
         return [node for node in self.nodes if node.op == "CALLSITE"]
 
 
+class Drawable:
+    """What a graph of a whole program has beside its print."""
+
+    def to_dot(self) -> str:
+        """The graph in DOT, the language of Graphviz."""
+        from kerasrec.graph.dot import to_dot
+
+        return to_dot(self)
+
+    def to_picture(self, path: str | os.PathLike) -> None:
+        """Draws the graph into a file, a PNG, SVG or PDF by its suffix; needs Graphviz."""
+        from kerasrec.graph.picture import draw
+
+        draw(self.to_dot(), path)
+
+    def to_tensorboard(self, logdir: str | os.PathLike) -> None:
+        """Writes the graph into an event file, for the Graphs page of TensorBoard."""
+        from kerasrec.graph.tensorboard import write_graph
+
+        write_graph(self, logdir)
+
+
 @dataclass
-class FunctionGraphs:
+class FunctionGraphs(Drawable):
     """All functions that a program reaches, the one it starts with first."""
 
     functions: dict[str, FunctionGraph]
@@ -199,12 +222,6 @@ class FunctionGraphs:
         from kerasrec.graph.printer import print_function_graphs
 
         return print_function_graphs(self)
-
-    def to_dot(self) -> str:
-        """The graphs in DOT."""
-        from kerasrec.graph.dot import function_graphs_to_dot
-
-        return function_graphs_to_dot(self)
 
 
 @dataclass(frozen=True)
@@ -273,7 +290,7 @@ class Body:
 
 
 @dataclass
-class TaggedGraph:
+class TaggedGraph(Drawable):
     """One static graph for the whole program (Kostopoulou et al., section 3).
 
     It is an extended graph too once `transform.extend` has added the gradient (Vasilakopoulos
@@ -320,12 +337,6 @@ class TaggedGraph:
         from kerasrec.graph.printer import print_tagged_graph
 
         return print_tagged_graph(self)
-
-    def to_dot(self) -> str:
-        """The graph in DOT."""
-        from kerasrec.graph.dot import tagged_graph_to_dot
-
-        return tagged_graph_to_dot(self)
 
     def sites_to(self, callee: str, from_outside: bool = False) -> list[CallSite]:
         """Call sites of a function, inside the program, in the order of their labels."""

@@ -2,14 +2,18 @@
 
 The lines follow this grammar:
 
-    function  := NAME "(" [NAME ": " TYPE {", " ...}] ")" newline {"  " node}
+    function  := NAME "(" [NAME ": " TYPE {", " ...}] ")" newline {"  " (branch | node)}
+    branch    := "where " %NAME " is " ("true" | "false" | NUMBER | "another") ":"
     node      := [%NAME {", " %NAME} ": " TYPE {", " TYPE} " = "] OP ["(" inputs ")"]
-                 [" into " %NAME] [control] ["  # " FILE ":" LINE]
+                 [place] [control] ["  # " FILE ":" LINE]
     inputs    := %NAME {", " %NAME}
+    place     := " into " FUNCTION for CALL, " into " %NAME for ACCUMULATE, and for COLLECT
+                 " at " %NAME " of " %NAME, its index and the size of its table
     control   := " after " OP_LABEL
     TYPE      := f32[2,3] for a token; "shared " or "wave " stands before the other kinds
 
-Names are given while printing: %0, %1 and so on, in the order of the lines.
+Names are given while printing: %0, %1 and so on, in the order of the lines. Lines below a branch,
+further to the right, are for the tokens that take it.
 """
 
 from __future__ import annotations
@@ -19,7 +23,15 @@ from collections.abc import Iterable
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.graph.graph import Body, FunctionGraph, FunctionGraphs, Node, TaggedGraph, Value
+from kerasrec.graph.graph import (
+    Body,
+    FunctionGraph,
+    FunctionGraphs,
+    Node,
+    Region,
+    TaggedGraph,
+    Value,
+)
 from kerasrec.graph.types import Kind
 
 _MAX_CONSTANT = 6
@@ -73,21 +85,42 @@ class _Names:
 
 
 def _lines(nodes: Iterable[Node], names: _Names) -> list[str]:
-    return [_line(node, names) for node in nodes]
+    """A line for each node, and one wherever a branch begins or is taken up again."""
+    lines: list[str] = []
+    open_branches: tuple[Region, ...] = ()
+    for node in nodes:
+        path = node.region.path() if node.region else ()
+        for depth, region in enumerate(path):
+            if region not in open_branches:
+                lines.append("  " * (depth + 1) + _branch(region, names))
+        open_branches = path
+        lines.append("  " * (len(path) + 1) + _line(node, names))
+    return lines
+
+
+def _branch(region: Region, names: _Names) -> str:
+    if region.predicate.type.dtype == tf.bool:
+        choice = ("true", "false")[region.branch]
+    else:
+        choice = "another" if region.branch == region.num_branches - 1 else str(region.branch)
+    return f"where {names.of(region.predicate)} is {choice}:"
 
 
 def _line(node: Node, names: _Names) -> str:
-    depth = len(node.region.path()) if node.region else 0
-    text = "  " * (depth + 1)
+    text = ""
     if node.outputs:
         types = ", ".join(_type(value) for value in node.outputs)
         text += f"{names.all(node.outputs)}: {types} = "
     text += title(node)
-    inputs = names.all(node.inputs)
+    inputs = node.inputs[:1] if node.op == "COLLECT" else node.inputs
     if inputs:
-        text += f"({inputs})"
+        text += f"({names.all(inputs)})"
+    if node.op == "CALL":
+        text += f" into {node.attributes['callee']}"
     if node.op == "ACCUMULATE":
         text += f" into {names.of(node.attributes['to'])}"
+    if node.op == "COLLECT":
+        text += f" at {names.of(node.inputs[1])} of {names.of(node.attributes['size'])}"
     if node.control:
         text += f" after {title(node.control[0])}"
     return text + (f"  # {node.source}" if node.source else "")

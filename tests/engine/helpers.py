@@ -88,14 +88,19 @@ def run_on_stack(program: Program) -> Run:
     return run_lowered(program, engine="waves", is_linear=False)
 
 
+def lowered(program: Program, **options) -> Lowered:
+    """For an engine of one's choice; options as for `kerasrec.engine.lower.Program`."""
+    graph = program.function.extended_graph(*program.inputs)
+    return Lowered(graph, Limits(program.name, 100_000, 100_000, 1 << 40), **options)
+
+
 def run_lowered(program: Program, **options) -> Run:
     """By an engine of one's choice; options as for `kerasrec.engine.lower.Program`."""
-    graph = program.function.extended_graph(*program.inputs)
-    lowered = Lowered(graph, Limits(program.name, 100_000, 100_000, 1 << 40), **options)
+    made = lowered(program, **options)
 
     @tf.function(autograph=False)
     def run(*flat):
-        outcome = lowered.run(flat)
+        outcome = made.run(flat)
         return tuple(outcome.outputs), outcome.tables
 
     inputs = [tf.constant(item) for item in program.flat_inputs]

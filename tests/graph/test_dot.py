@@ -20,16 +20,18 @@ each_graph = pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 
 QUOTED = r'"(?:[^"\\]|\\.)*"'
 NODE = re.compile(rf"(n\d+) \[label={QUOTED} shape=\w+[^\]]*\];")
-EDGE = re.compile(rf"(n\d+) -> (n\d+) \[(?:label={QUOTED}|style=dashed)\];")
-CLUSTER = re.compile(rf"subgraph {QUOTED} {{ label={QUOTED};")
+EDGE = re.compile(rf"(n\d+) -> (n\d+) \[(?:label={QUOTED}[^\]]*|style=dashed)\];")
+CLUSTER = re.compile(rf"subgraph {QUOTED} {{ label={QUOTED};(?: \w+={QUOTED})?")
+DEFAULT = re.compile(r"(graph|node|edge) \[.*\];")
 
 
 @each_graph
 def test_every_line_is_a_node_an_edge_or_a_cluster(graph):
     head, *lines, tail = graph().to_dot().strip().splitlines()
     assert (head, tail) == ("digraph program {", "}")
+    lines = [line for line in map(str.strip, lines) if not DEFAULT.fullmatch(line)]
     depth, declared, used = 0, [], set()
-    for line in map(str.strip, lines):
+    for line in lines:
         if CLUSTER.fullmatch(line):
             depth += 1
         elif line == "}":
@@ -40,18 +42,46 @@ def test_every_line_is_a_node_an_edge_or_a_cluster(graph):
             match = EDGE.fullmatch(line)
             assert match, line
             used |= {match[1], match[2]}
-        assert depth in (0, 1)
+        assert depth >= 0
     assert depth == 0
     assert len(declared) == len(set(declared))
     assert used <= set(declared)
 
 
 def test_as_many_edges_as_inputs_and_control_edges():
-    graph = golden_programs.exp.extended_graph(2.0, 3)
+    graph = tree_rnn.extended_graph(0)
     text = graph.to_dot()
     assert text.count("style=dashed") == sum(len(node.control) for node in graph.nodes)
-    assert text.count(" -> ") == sum(len(node.inputs) + len(node.control) for node in graph.nodes)
-    assert text.count("lightgrey") == len(graph.bodies["exp"].gradient_nodes)
+    sums = sum(len(body.accumulates) for body in graph.bodies.values())
+    assert text.count('label="sum"') == sums > 0
+    edges = sum(len(node.inputs) + len(node.control) for node in graph.nodes)
+    assert text.count(" -> ") == edges + sums
+
+
+def test_boxes_are_the_scopes():
+    """Nodes stand in the box of their scope, the gradient in one of another colour."""
+    text = golden_programs.exp.extended_graph(2.0, 3).to_dot()
+    stack, inside, colours = [], {}, {}
+    for line in map(str.strip, text.splitlines()[1:-1]):
+        if CLUSTER.fullmatch(line):
+            stack.append(re.findall(QUOTED, line)[1].strip('"'))
+            colours[tuple(stack)] = "bgcolor" in line
+        elif line == "}":
+            stack.pop()
+        elif NODE.fullmatch(line):
+            inside.setdefault(tuple(stack), []).append(line.split('"')[1].split("\\n")[0])
+    assert inside[("exp",)] == ["MERGE x", "MERGE n", "Equal", "IDENTITY"]
+    assert inside[("exp", "cond")] == ["SWITCH", "SWITCH", "SWITCH", "MERGE"]
+    assert inside[("exp", "cond", "true")] == ["BROADCAST"]
+    assert inside[("exp", "gradient")] == ["MERGE d_output", "IDENTITY d_x"]
+    assert [scope for scope, is_coloured in colours.items() if is_coloured] == [("exp", "gradient")]
+
+
+def test_edges_of_a_switch_name_the_branch():
+    text = golden_programs.is_even.tagged_graph(3).to_dot()
+    assert 'label="false i32[]"' in text
+    assert 'label="true bool[]"' in text
+    assert 'label="1 i32[]"' in text
 
 
 @each_graph

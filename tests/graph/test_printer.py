@@ -38,3 +38,15 @@ def test_same_text_each_time():
     first = str(golden_programs.fact.tagged_graph(3))
     assert first == str(golden_programs.fact.tagged_graph(4))
     assert "object at" not in first
+
+
+def test_branches_calls_and_tables_say_what_they_are():
+    text = str(golden_programs.is_even.tagged_graph(3))
+    for line in (
+        "  where %12 is false:\n    %15: i32[] = Sub",
+        "    where %15 is 0:\n      %18: i32[] = Sub",
+        "    where %15 is another:\n      %22: i32[] = Sub",
+        "CALL_0(%18) into is_odd",
+        "COLLECT seen(%11) at %11 of %0",
+    ):
+        assert line in text

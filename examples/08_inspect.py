@@ -1,0 +1,49 @@
+"""What a recursion does: the graph it becomes, and what happens when it runs.
+
+`run_trace` shows a run wave by wave: how many tokens went through the graph at once, and which
+nodes fired. Graphs open in TensorBoard. Graphviz draws them and Matplotlib draws runs, where these
+are installed.
+"""
+
+import tempfile
+from pathlib import Path
+
+import kerasrec
+
+
+@kerasrec.recursive
+def fib(n):
+    return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+
+@kerasrec.recursive
+def ackermann(m, n):
+    return kerasrec.cond(
+        m < 1,
+        lambda: n + 1,
+        lambda: kerasrec.cond(
+            n < 1,
+            lambda: ackermann(m - 1, 1),
+            lambda: ackermann(m - 1, ackermann(m, n - 1)),
+        ),
+    )
+
+
+print("The calls of fib wait for nothing but their arguments, so all of one depth run as one:\n")
+print(fib.run_trace(10))
+print("\nThose of ackermann wait for each other; only other tokens can run beside them:\n")
+print(ackermann.run_trace(2, 3).summary())
+print(ackermann.run_trace([2] * 50, [3] * 50).summary())
+
+folder = Path(tempfile.mkdtemp())
+fib.tagged_graph(10).to_tensorboard(folder / "fib")
+print("\nTo see the graph: tensorboard --logdir", folder)
+for draw, name in (
+    (fib.tagged_graph(10).to_picture, "graph.svg"),
+    (fib.run_trace(20).plot, "run.png"),
+):
+    try:
+        draw(folder / name)
+        print("Drawn:", folder / name)
+    except ImportError as error:
+        print(error)

@@ -1,0 +1,171 @@
+"""What happened in a run, wave by wave: how parallel a recursion was."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from dataclasses import dataclass
+from typing import Any
+
+_MAX_ROWS = 40
+_MAX_NODES = 4
+_HEAD = ["step", "function", "stage", "depth", "tokens", "fired"]
+_NUMBERS = {"step", "depth", "tokens"}
+
+
+@dataclass(frozen=True)
+class RunStep:
+    """What one function did in one step of a run.
+
+    Args:
+        step: its place in the run. Functions that run in one step stand beside each other.
+        function: the function's name.
+        stage: what ran, in the words of `fn.execution_plan`: "0 loop" or "1 bulk".
+        depth: how many calls these tokens are nested in, 0 for those called from outside; None for
+          a bulk, which takes the tokens of all waves at once.
+        wave: the number of the wave among those of the function; None for a bulk.
+        tokens: how many tokens the function had in this step.
+        fired: how many tokens each node fired, by the node's name as in `to_tensorboard`; nodes
+          that fired none are left out. What only chooses and repeats tokens (SWITCH, BROADCAST,
+          shapes) runs wherever its value is read and belongs to no step.
+    """
+
+    step: int
+    function: str
+    stage: str
+    depth: int | None
+    wave: int | None
+    tokens: int
+    fired: dict[str, int]
+
+
+@dataclass(frozen=True)
+class RunTrace:
+    """A run of a recursive function, forward; prints as a table.
+
+    Args:
+        name: the function called from outside.
+        steps: in the order in which they happened.
+        calls: by function, how many tokens entered it in the whole run: its number of calls.
+        fired: by node, how many tokens it fired in the whole run; all forward nodes.
+        usual_way: how ordinary calls of the function run, if it is not by waves as here.
+    """
+
+    name: str
+    steps: list[RunStep]
+    calls: dict[str, int]
+    fired: dict[str, int]
+    usual_way: str = ""
+
+    @property
+    def waves(self) -> list[RunStep]:
+        """For each wave the step that began it: together the calls of the run."""
+        first: dict[tuple[str, int], RunStep] = {}
+        for step in self.steps:
+            if step.wave is not None:
+                first.setdefault((step.function, step.wave), step)
+        return list(first.values())
+
+    @property
+    def num_calls(self) -> int:
+        """How many calls there were of all functions, those from outside among them."""
+        return sum(self.calls.values())
+
+    @property
+    def num_steps(self) -> int:
+        """How many steps the engine took: what a run's time grows with."""
+        return self.steps[-1].step + 1 if self.steps else 0
+
+    @property
+    def max_depth(self) -> int:
+        """How many calls were nested in the deepest place, beside the call from outside."""
+        return max((step.depth for step in self.waves if step.depth is not None), default=0)
+
+    @property
+    def parallelism(self) -> float:
+        """Tokens in a wave on average: how many calls ran as one."""
+        return self.num_calls / len(self.waves) if self.waves else 0.0
+
+    @property
+    def max_parallelism(self) -> int:
+        """Tokens in the largest wave."""
+        return max((step.tokens for step in self.waves), default=0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain dicts, lists, numbers and text, as JSON has them."""
+        return dataclasses.asdict(self)
+
+    def plot(self, path: str | os.PathLike) -> None:
+        """Draws tokens and depth over the steps of the run into a PNG, SVG or PDF file."""
+        from kerasrec.engine.run_plot import plot
+
+        plot(self, path)
+
+    def summary(self) -> str:
+        """The run in a few lines."""
+        counts = [_counted(self.num_calls, "call"), _counted(len(self.waves), "wave")]
+        lines = [
+            f"{self.name}: {' in '.join(counts)} and {_counted(self.num_steps, 'step')}, "
+            f"{self.max_depth:,} deep",
+            f"parallelism: {self.parallelism:,.1f} tokens a wave on average, "
+            f"{self.max_parallelism:,} in the largest",
+        ]
+        if len(self.calls) > 1:
+            each = ", ".join(f"{name} {count:,}" for name, count in self.calls.items())
+            lines.append(f"calls by function: {each}")
+        if self.usual_way:
+            lines.append(f"this run went by waves; ordinary ones do not ({self.usual_way})")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        rows = [_HEAD, *(_row(step) for step in self.steps)]
+        left_out = len(rows) - 1 - _MAX_ROWS
+        if left_out > 0:
+            half = _MAX_ROWS // 2
+            rows = [*rows[: half + 1], *rows[-half:]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [_line(row, widths) for row in rows]
+        if left_out > 0:
+            lines.insert(half + 1, f"... {left_out:,} lines are left out ...")
+        return "\n".join([*lines, "", self.summary()])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _row(step: RunStep) -> list[str]:
+    depth = "all" if step.depth is None else f"{step.depth:,}"
+    numbers = [f"{step.step:,}", step.function, step.stage, depth, f"{step.tokens:,}"]
+    return [*numbers, _fired(step)]
+
+
+def _line(row: list[str], widths: list[int]) -> str:
+    """Numbers stand to the right of their column, words to the left."""
+    cells = [
+        f"{cell:>{width}}" if name in _NUMBERS else f"{cell:<{width}}"
+        for name, cell, width in zip(_HEAD, row, widths, strict=True)
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _fired(step: RunStep) -> str:
+    """`8: MERGE_n, Less; 5 false: Sub, CALL_0`: the tokens of each branch, and what they fired."""
+    groups: dict[str, list[str]] = {}
+    for name in step.fired:
+        groups.setdefault(_branch(name), []).append(name)
+    texts = []
+    for branch, names in groups.items():
+        nodes = [name.rsplit("/", 1)[-1] for name in names]
+        if len(nodes) > _MAX_NODES:
+            nodes = [*nodes[: _MAX_NODES - 1], f"{len(nodes) - _MAX_NODES + 1} more"]
+        head = f"{step.fired[names[0]]:,} {branch}".rstrip()
+        texts.append(f"{head}: {', '.join(nodes)}")
+    return "; ".join(texts) or "nothing"
+
+
+def _branch(name: str) -> str:
+    """`false` for `fib/cond/false/Sub`, nothing for `fib/cond/MERGE`, which stands around it."""
+    scopes = name.split("/")[1:-1]
+    branch = "/".join(scopes[: len(scopes) // 2 * 2])
+    return branch.replace("cond/", "")

@@ -1,0 +1,42 @@
+"""Pictures of graphs, drawn by Graphviz."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+FORMATS = ("png", "svg", "pdf")
+
+
+def draw(dot: str, path: str | os.PathLike) -> None:
+    """Draws a graph.
+
+    Args:
+        dot: the graph in DOT.
+        path: of the picture; its suffix, .png, .svg or .pdf, says what it becomes.
+
+    Raises:
+        ValueError: for another suffix.
+        ImportError: where the Python package or the program of Graphviz is missing.
+    """
+    target = Path(path)
+    kind = target.suffix[1:].lower()
+    if kind not in FORMATS:
+        wanted = ", ".join(f".{item}" for item in FORMATS)
+        raise ValueError(f"A picture of a graph ends in one of {wanted}. Received: {path!s}.")
+    try:
+        import graphviz
+    except ImportError as error:
+        raise ImportError(
+            "Drawing a graph needs the Python package graphviz: pip install graphviz. Without it, "
+            "to_dot() gives the graph as text, and to_tensorboard() needs no Graphviz."
+        ) from error
+    try:
+        drawn = graphviz.Source(dot).pipe(format=kind)
+    except graphviz.ExecutableNotFound as error:
+        raise ImportError(
+            "Drawing a graph needs the program dot of Graphviz, and it is not on the PATH: "
+            "https://graphviz.org/download, or for instance apt install graphviz. Without it, "
+            "to_dot() gives the graph as text, and to_tensorboard() needs no Graphviz."
+        ) from error
+    target.write_bytes(drawn)

@@ -1,0 +1,111 @@
+"""Where nodes stand, for pictures: in which function, its gradient, and branch of a conditional.
+
+A scope is a path such as `("power", "cond", "false")`, which TensorBoard and Graphviz draw as boxes
+inside each other. SWITCHes and MERGEs of a conditional stand in its scope, beside its branches. The
+gradient repeats the scopes of its function below `("power", "gradient")`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from kerasrec.errors import GraphError
+from kerasrec.graph.graph import Drawable, FunctionGraphs, Node, Region, TaggedGraph, Value
+
+Scope = tuple[str, ...]
+
+# With a blank, so that no function has their names.
+SHARED: Scope = ("shared values",)
+OUTSIDE: Scope = ("call from outside",)
+GRADIENT = "gradient"
+
+
+def scopes_of(graph: Drawable) -> dict[Node, Scope]:
+    """The scope of every node: of shared values and the outside first, then function by function."""
+    if isinstance(graph, FunctionGraphs):
+        scopes: dict[Node, Scope] = {}
+        for function in graph:
+            scopes |= _scopes_in(_Conditionals(), (function.name,), function.nodes)
+        return scopes
+    if isinstance(graph, TaggedGraph):
+        scopes = dict.fromkeys(graph.nodes, OUTSIDE) | dict.fromkeys(graph.shared, SHARED)
+        for body in graph.bodies.values():
+            conditionals = _Conditionals()
+            scopes |= _scopes_in(conditionals, (body.name,), body.nodes)
+            scopes |= _scopes_in(conditionals, (body.name, GRADIENT), body.gradient_nodes)
+        return scopes
+    raise GraphError(f"{type(graph).__name__} is no graph of a program.")
+
+
+def names_in(scopes: dict[Node, Scope]) -> dict[Node, str]:
+    """A name for each node, `power/cond/false/Mul_1`, that TensorFlow accepts for an op."""
+    names: dict[Node, str] = {}
+    taken: set[str] = set()
+    for node, scope in scopes.items():
+        base = name = "/".join(_valid(part) for part in (*scope, _short(node)))
+        number = 0
+        while name in taken:
+            number += 1
+            name = f"{base}_{number}"
+        taken.add(name)
+        names[node] = name
+    return names
+
+
+def _scopes_in(
+    conditionals: _Conditionals, scope: Scope, nodes: Iterable[Node]
+) -> dict[Node, Scope]:
+    return {node: (*scope, *conditionals.around(node)) for node in nodes}
+
+
+class _Conditionals:
+    """Names for the conditionals of a body, in the order in which its nodes meet them."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[Region | None, Value], str] = {}
+
+    def around(self, node: Node) -> list[str]:
+        """The conditionals and branches that a node stands in, from the outermost."""
+        parts: list[str] = []
+        for region in node.region.path() if node.region else ():
+            parts.append(self._name(region.parent, region.predicate))
+            parts.append(branch_name(region.predicate, region.branch))
+        predicate = chosen_by(node)
+        return parts if predicate is None else [*parts, self._name(node.region, predicate)]
+
+    def _name(self, region: Region | None, predicate: Value) -> str:
+        if (region, predicate) not in self._names:
+            kind = "cond" if predicate.type.dtype == tf.bool else "switch"
+            number = sum(
+                around == region and name.startswith(kind)
+                for (around, _), name in self._names.items()
+            )
+            self._names[(region, predicate)] = f"{kind}_{number}" if number else kind
+        return self._names[(region, predicate)]
+
+
+def chosen_by(node: Node) -> Value | None:
+    """The predicate of the conditional that a SWITCH or MERGE belongs to; None for other nodes."""
+    return node.inputs[1] if node.op == "SWITCH" else node.attributes.get("predicate")
+
+
+def branch_name(predicate: Value, branch: int) -> str:
+    """What to call a branch: true or false, or its number."""
+    if predicate.type.dtype == tf.bool:
+        return ("true", "false")[branch]
+    return str(branch)
+
+
+def _short(node: Node) -> str:
+    """`CALL_0`, `MERGE_n`, `AddV2`."""
+    parts = [node.op, node.attributes.get("label"), node.attributes.get("name")]
+    return "_".join(str(part) for part in parts if part is not None)
+
+
+def _valid(part: str) -> str:
+    """A part of a scope, with nothing in it that TensorFlow's names may not have."""
+    text = re.sub(r"[^A-Za-z0-9_.\-]", "_", part)
+    return text if re.match(r"[A-Za-z0-9.]", text) else f"f{text}"

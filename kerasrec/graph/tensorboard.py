@@ -1,0 +1,64 @@
+"""Graphs for the Graphs page of TensorBoard.
+
+TensorBoard draws GraphDefs. It never runs them, so the nodes of tagged dataflow can stand in one
+beside TensorFlow's own ops, and the graph may have cycles: CALL leads back to MERGE.
+"""
+
+from __future__ import annotations
+
+import os
+
+import tensorflow as tf
+
+from kerasrec.graph.graph import Drawable, Node, Value
+from kerasrec.graph.printer import title
+from kerasrec.graph.scopes import names_in, scopes_of
+
+
+def write_graph(graph: Drawable, logdir: str | os.PathLike) -> None:
+    """Writes an event file with the graph.
+
+    Args:
+        graph: of a program.
+        logdir: folder of the event file; TensorBoard shows each folder as a run of its own.
+    """
+    writer = tf.summary.create_file_writer(os.fspath(logdir))
+    with writer.as_default():
+        tf.summary.graph(graph_def(graph))
+    writer.close()
+
+
+def graph_def(graph: Drawable) -> tf.compat.v1.GraphDef:
+    """The graph as a GraphDef, one NodeDef for each node; only for looking at."""
+    names = names_in(scopes_of(graph))
+    return tf.compat.v1.GraphDef(node=[_node_def(node, names) for node in names])
+
+
+def _node_def(node: Node, names: dict[Node, str]) -> tf.compat.v1.NodeDef:
+    inputs = [_reference(value, names) for value in node.inputs]
+    inputs += [f"^{names[before]}" for before in node.control]
+    texts = {
+        "does": title(node),
+        "types": ", ".join(f"{item.kind.value} {item}" for item in node.types),
+        "source": str(node.source or ""),
+    }
+    if node.op == "ACCUMULATE":
+        texts["into"] = names[node.attributes["to"].node]
+    attributes = {
+        name: tf.compat.v1.AttrValue(s=text.encode()) for name, text in texts.items() if text
+    }
+    shapes = [item.tensor_shape().as_proto() for item in node.types]
+    attributes["_output_shapes"] = tf.compat.v1.AttrValue(
+        list=tf.compat.v1.AttrValue.ListValue(shape=shapes)
+    )
+    return tf.compat.v1.NodeDef(name=names[node], op=_op(node), input=inputs, attr=attributes)
+
+
+def _reference(value: Value, names: dict[Node, str]) -> str:
+    name = names[value.node]
+    return f"{name}:{value.index}" if value.index else name
+
+
+def _op(node: Node) -> str:
+    """CALL_0 and RETURN_0 by their label, every other node by its op."""
+    return title(node) if node.op in ("CALL", "RETURN") else node.op

@@ -1,0 +1,204 @@
+"""A run's trace counts what the interpreter and plain Python count."""
+
+import json
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.engine.levels import LevelRun
+from kerasrec.engine.plan import is_placeless
+from kerasrec.engine.record import Recorder
+from kerasrec.graph.interpreter import interpret
+from kerasrec.graph.scopes import names_in, scopes_of
+from tests import programs
+from tests.engine.helpers import lowered
+from tests.golden.compare import assert_golden
+from tests.programs import PROGRAMS
+
+each_program = pytest.mark.parametrize(
+    "program", [item for item in PROGRAMS if not item.is_deep], ids=lambda program: program.name
+)
+
+
+def fib():
+    """A function of its own, compiled by no other test."""
+
+    @kerasrec.recursive
+    def fib(n):
+        return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+    return fib
+
+
+def trace_on_stack(program):
+    """The trace of the machine for all programs, also for those of one round."""
+    inputs = [tf.constant(item) for item in program.flat_inputs]
+    specs = [tf.TensorSpec([None, *item.shape[1:]], item.dtype) for item in inputs]
+    return Recorder(lowered(program, is_linear=False), specs).record(inputs)
+
+
+def assert_counts(trace, program):
+    """Calls of each function and tokens fired by each node are those of the interpreter."""
+    graph = program.function.extended_graph(*program.inputs)
+    names = names_in(scopes_of(graph))
+    found = interpret(graph, program.flat_inputs).fired
+    nodes = [node for body in graph.bodies.values() for node in body.nodes]
+    assert trace.fired == {names[node]: found[node] for node in nodes if node in found}
+    assert trace.calls == {name: found[body.parameters[0]] for name, body in graph.bodies.items()}
+    assert sum(step.tokens for step in trace.waves) == trace.num_calls
+    in_steps = sum((Counter(step.fired) for step in trace.steps), Counter())
+    assert in_steps == {name: trace.fired[name] for name in in_steps}
+    without_step = {names[node] for node in nodes if is_placeless(node)}
+    assert set(trace.fired) - without_step == set(in_steps)
+
+
+@each_program
+def test_counts_of_the_interpreter(program):
+    assert_counts(program.function.run_trace(*program.inputs), program)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [item for item in PROGRAMS if item.num_rounds == 1 and not item.is_deep],
+    ids=lambda program: program.name,
+)
+def test_counts_of_the_interpreter_on_the_stack(program):
+    assert_counts(trace_on_stack(program), program)
+
+
+def plain_calls(program, *functions):
+    """How many calls plain Python makes, by (function, depth of nesting)."""
+    names = {item.__code__: item.__name__.removeprefix("plain_") for item in functions}
+    calls, depth = Counter(), -1
+
+    def watch(frame, event, _):
+        nonlocal depth
+        name = names.get(frame.f_code)
+        if name and event == "call":
+            depth += 1
+            calls[(name, depth)] += 1
+        elif name and event == "return":
+            depth -= 1
+
+    for row in range(program.num_tokens):
+        token = [item[row].item() for item in program.flat_inputs]
+        sys.setprofile(watch)
+        try:
+            program.plain(*token)
+        finally:
+            sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize(
+    "run", [lambda item: item.function.run_trace(*item.inputs), trace_on_stack]
+)
+@pytest.mark.parametrize(
+    ("name", "functions"),
+    [
+        ("fib", [programs.plain_fib]),
+        ("is_even", [programs.plain_is_even, programs.plain_is_odd]),
+        ("ackermann", [programs.plain_ackermann]),
+        ("takeuchi", [programs.plain_takeuchi]),
+        ("mutual_in_arguments", [programs.plain_stern, programs.plain_hofstadter]),
+    ],
+)
+def test_calls_at_each_depth_are_those_of_plain_python(name, functions, run):
+    (program,) = [item for item in PROGRAMS if item.name == name]
+    trace = run(program)
+    found = Counter()
+    for step in trace.waves:
+        found[(step.function, step.depth)] += step.tokens
+    expected = plain_calls(program, *functions)
+    assert found == expected
+    assert trace.max_depth == max(depth for _, depth in expected)
+    assert trace.parallelism == expected.total() / len(trace.waves)
+
+
+def test_steps_are_in_the_order_of_the_run():
+    """Down the tree, leaves for all at once, up the tree."""
+    trace = programs.tree_rnn.run_trace([0, 7, 4])
+    assert [(step.step, step.stage, step.depth) for step in trace.steps] == [
+        (0, "0 loop", 0),
+        (1, "0 loop", 1),
+        (2, "0 loop", 2),
+        (3, "0 loop", 3),
+        (4, "0 bulk", None),
+        (5, "1 loop", 3),
+        (6, "1 loop", 2),
+        (7, "1 loop", 1),
+        (8, "1 loop", 0),
+    ]
+    assert [step.tokens for step in trace.steps[:5]] == [3, 4, 2, 2, 11]
+    assert trace.steps[4].fired == {
+        "tree_rnn/cond/true/GatherV2": 7,
+        "tree_rnn/cond/true/GatherV2_1": 7,
+    }
+
+
+def test_functions_of_one_depth_share_a_step():
+    trace = programs.both_users.run_trace([0.3, 5.1])
+    assert [step.function for step in trace.steps if step.step == 1] == ["left_user", "right_user"]
+
+
+def test_a_chain_of_ten_thousand_calls():
+    trace = programs.chain.run_trace([0.5, 3.0], [10_000, 17])
+    assert (trace.num_calls, len(trace.waves), trace.max_depth) == (10_019, 10_001, 10_000)
+    text = str(trace).splitlines()
+    assert len(text) < 50
+    assert "... 19,962 lines are left out ..." in text
+
+
+def test_no_tokens_at_all():
+    trace = fib().run_trace(np.zeros([0], np.int32))
+    assert (trace.steps, trace.num_calls, trace.parallelism) == ([], 0, 0.0)
+    assert "fib: 0 calls in 0 waves and 0 steps, 0 deep" in str(trace)
+
+
+def test_prints_a_table():
+    assert_golden("fib_run", str(fib().run_trace([2, 3])))
+
+
+def test_summary_of_several_functions_counts_each():
+    assert "calls by function: is_even 3, is_odd 2" in programs.is_even.run_trace(4).summary()
+
+
+def test_a_program_that_runs_on_another_engine_is_traced_by_waves():
+    trace = programs.ackermann.run_trace([2, 2], [3, 3])
+    assert (trace.num_calls, trace.max_parallelism) == (88, 2)
+    assert "this run went by waves; ordinary ones do not (engine: scalar" in trace.summary()
+    assert "ordinary" not in programs.fib.run_trace(3).summary()
+
+
+def test_plain_data():
+    found = json.loads(json.dumps(fib().run_trace(4).to_dict()))
+    assert found["name"] == "fib"
+    assert found["calls"] == {"fib": 9}
+    assert found["fired"]["fib/cond/false/AddV2"] == 4
+    assert found["steps"][0]["fired"]["fib/cond/false/CALL_0"] == 1
+
+
+def test_other_numbers_of_tokens_trace_nothing_anew(monkeypatch):
+    function = fib()
+    function.run_trace(4)
+    monkeypatch.delattr(LevelRun, "forward")
+    assert function.run_trace([4, 5]).num_calls == 9 + 15
+
+
+def test_a_run_that_is_too_deep_says_so():
+    @kerasrec.recursive(max_depth=50)
+    def down(n):
+        return kerasrec.cond(n == 0, lambda: n, lambda: down(n - 1))
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="deeper than max_depth=50"):
+        down.run_trace(60)
+
+
+def test_not_while_a_graph_is_built():
+    function = fib()
+    with pytest.raises(kerasrec.TraceError, match=r"fib.run_trace.* outside of tf.function"):
+        tf.function(lambda: function.run_trace(3).num_calls, autograph=False)()
