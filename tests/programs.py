@@ -691,6 +691,42 @@ OFFSETS = tf.constant([0.1, -0.2], tf.float64)
 
 
 @kerasrec.recursive
+def collects_below_a_choice(x, n):
+    """What the call returns only decides; what it collects has a gradient all the same."""
+    kerasrec.collect("seen", x * x, n, 4)
+    return kerasrec.cond(
+        n == 0,
+        lambda: x,
+        lambda: kerasrec.cond(
+            collects_below_a_choice(tf.sin(x), n - 1) > 0.3, lambda: x, lambda: 2.0 * x
+        ),
+    )
+
+
+def plain_collects_below_a_choice(x, n):
+    if n == 0:
+        return x
+    return x if plain_collects_below_a_choice(tf.sin(x), n - 1) > 0.3 else 2.0 * x
+
+
+def plain_collects_below_a_choice_tables(x, n):
+    rows = [x * x * tf.one_hot(n, 4, dtype=x.dtype)]
+    while n > 0:
+        x, n = tf.sin(x), n - 1
+        rows.append(x * x * tf.one_hot(n, 4, dtype=x.dtype))
+    return {"seen": tf.add_n(rows)}
+
+
+smooth(
+    collects_below_a_choice,
+    plain_collects_below_a_choice,
+    f64(0.7, 0.2, 1.1),
+    i32(3, 0, 2),
+    plain_tables=plain_collects_below_a_choice_tables,
+)
+
+
+@kerasrec.recursive
 def captures(x, n):
     """Closes over tensors, one of them through an op that no token takes part in."""
     return kerasrec.cond(

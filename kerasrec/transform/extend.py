@@ -54,11 +54,37 @@ def extend(tagged: TaggedGraph) -> TaggedGraph:
     graph = TaggedGraph(
         bodies, tagged.entry, dict(tagged.call_sites), list(tagged.shared), is_extended=True
     )
+    collecting = _collecting(graph, wanted)
     for body in bodies.values():
-        _BodyGradient(graph, body, wanted).run()
+        _BodyGradient(graph, body, wanted, collecting).run()
+    for name in sorted(collecting):
+        if not any(bodies[name].gradient_parameters):
+            graph.obstacles.append(
+                f"{name} has no gradient: it collects floats, or calls what does, but returns none "
+                "of them, and gradients enter a function through what it returns. Return a float, "
+                "too."
+            )
     _call_gradient_from_outside(graph)
     check_tagged_graph(graph)
     return graph
+
+
+def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
+    """Functions that collect values with a gradient, themselves or through calls."""
+    found = {
+        body.name
+        for body in graph.bodies.values()
+        if any(node.inputs[0] in wanted for node in body.collects)
+    }
+    size = -1
+    while size != len(found):
+        size = len(found)
+        found |= {
+            site.caller
+            for site in graph.call_sites.values()
+            if site.caller and site.callee in found
+        }
+    return found
 
 
 def _gradient_parameter(output: Node) -> Node | None:
@@ -78,10 +104,11 @@ def _gradient_output(parameter: Node, wanted: set[Value]) -> Node | None:
 class _BodyGradient:
     """Walks one body backwards and collects the cotangent of every value."""
 
-    def __init__(self, graph: TaggedGraph, body: Body, wanted: set[Value]):
+    def __init__(self, graph: TaggedGraph, body: Body, wanted: set[Value], collecting: set[str]):
         self.graph = graph
         self.body = body
         self.wanted = wanted
+        self.collecting = collecting
         self.nodes: list[Node] = []
         self.writer = GraphWriter(self.nodes)
         self.writer.reuse(body.nodes)
@@ -229,7 +256,7 @@ class _BodyGradient:
     def _call(self, site: CallSite) -> None:
         callee = self.graph.bodies[site.callee]
         totals = [self._total(node.output()) for node in site.returns]
-        if not any(totals):
+        if not any(totals) and callee.name not in self.collecting:
             return
         region, source = site.calls[0].region, site.calls[0].source
         attributes = site.calls[0].attributes

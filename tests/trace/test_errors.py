@@ -529,3 +529,19 @@ def test_all_errors_are_of_one_family():
         assert issubclass(getattr(kerasrec, name), kerasrec.KerasrecError)
     assert issubclass(kerasrec.SignatureError, TypeError)
     assert issubclass(kerasrec.TraceError, ValueError)
+
+
+def test_gradient_of_what_a_function_without_float_results_collects():
+    @recursive
+    def count(x, n):
+        kerasrec.collect("seen", x, n, 5)
+        return cond(n == 0, lambda: 0, lambda: 1 + count(x * 2.0, n - 1))
+
+    def gradient():
+        x = tf.constant(1.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            tables = count.with_tables(x, 3)[1]
+        return tape.gradient(tables["seen"], x)
+
+    answer(kerasrec.TraceError, gradient, "count has no gradient", "Return a float, too")
