@@ -256,7 +256,8 @@ class _BodyGradient:
     def _call(self, site: CallSite) -> None:
         callee = self.graph.bodies[site.callee]
         totals = [self._total(node.output()) for node in site.returns]
-        if not any(totals) and callee.name not in self.collecting:
+        is_wanted = any(totals) or callee.name in self.collecting
+        if not is_wanted or not any(callee.gradient_parameters):
             return
         region, source = site.calls[0].region, site.calls[0].source
         attributes = site.calls[0].attributes
@@ -355,7 +356,7 @@ def _call_gradient_from_outside(graph: TaggedGraph) -> None:
     control = [call for call in calls if call is not None]
     returns = tuple(
         None
-        if out is None
+        if out is None or not control
         else Node("RETURN", [out.output()], out.types, None, None, attributes, control)
         for out in body.gradient_outputs
     )
