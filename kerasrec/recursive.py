@@ -44,8 +44,17 @@ class _Compiled:
     extended: TaggedGraph
     program: Program
     returns: Any
+    specs: Sequence[tf.TensorSpec]
     run: Any
     recorder: Recorder
+
+    @functools.cached_property
+    def run_in_session(self) -> Any:
+        """The same by waves, for graphs of TensorFlow 1.
+
+        Version 2.21 mixes up the frames of nested loops around a function that XLA compiles there.
+        """
+        return _runner(lower(self.extended, self.program.limits, "waves"), self.specs)
 
 
 @dataclass
@@ -123,7 +132,9 @@ class RecursiveFunction:
         """
         given = self._arguments(args, kwargs)
         compiled = self._compile(given.signature)
-        outputs, tables = compiled.run(*given.tensors)
+        is_session = not tf.compat.v1.executing_eagerly_outside_functions()
+        run = compiled.run_in_session if is_session else compiled.run
+        outputs, tables = run(*given.tensors)
         if given.is_scalar:
             outputs = [tensor[0] for tensor in outputs]
         if given.rows is not None:
@@ -220,9 +231,10 @@ class RecursiveFunction:
         limits = Limits(self.name, self.max_depth, self.max_width, self.max_memory)
         program = lower(extended, limits, self.engine, self.parallel_tokens)
         specs = _specs(signature)
-        run = _runner(program, specs)
-        recorder = Recorder(program, specs)
-        return _Compiled(traced.graphs, tagged, extended, program, traced.returns, run, recorder)
+        run, recorder = _runner(program, specs), Recorder(program, specs)
+        return _Compiled(
+            traced.graphs, tagged, extended, program, traced.returns, specs, run, recorder
+        )
 
     def _arguments(self, args: tuple, kwargs: dict) -> _Arguments:
         if is_inside_traced_graph():
@@ -323,9 +335,8 @@ def recursive(
           gradient, before it stops with an error; by default as many as the machine has.
         engine: "waves" batches all tokens that are ready; "scalar" runs one after the other in a
           loop that XLA compiles, and takes programs of plain numbers only. "auto" takes "scalar"
-          for those of them in which calls wait for each other's results and nothing has a
-          gradient, and "waves" for all others. Results are the same; `execution_plan` says which
-          engine runs and why.
+          for these and "waves" for all others. Results are the same; `execution_plan` says which
+          engine runs and why. Where very many tokens run at once, "waves" may be the faster.
         parallel_tokens: how many tokens may run at once; None for all that are ready. Memory of
           the forward run then grows with the depth of the recursion times this bound, and not with
           the number of calls. Results are the same. A gradient still reads values of all calls:

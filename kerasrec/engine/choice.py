@@ -10,7 +10,7 @@ from kerasrec.engine.bounded import BoundedRun
 from kerasrec.engine.levels import LevelRun
 from kerasrec.engine.plan import Plan
 from kerasrec.engine.scalar import ScalarRun
-from kerasrec.engine.scalar_ops import obstacles
+from kerasrec.engine.scalar_ops import gradient_obstacles, obstacles
 from kerasrec.engine.stack import StackRun
 from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
@@ -42,7 +42,7 @@ def choose(plan: Plan, engine: str, parallel_tokens: int | None = None) -> Choic
     Args:
         plan: of the program.
         engine: what the user asks for, one of `ENGINES`. "auto" takes "scalar" for programs of
-          plain numbers without a gradient in which calls wait for each other.
+          plain numbers.
         parallel_tokens: how many tokens may run at once, if the user says so.
 
     Raises:
@@ -55,22 +55,15 @@ def choose(plan: Plan, engine: str, parallel_tokens: int | None = None) -> Choic
             "choice to engine='auto'."
         )
     waves: Any = LevelRun if plan.is_linear else StackRun
-    is_auto = engine == "auto"
-    if engine == "scalar" or (
-        is_auto and not (plan.is_linear or found or _has_gradient(plan.graph))
-    ):
-        return Choice(
-            "scalar", partial(ScalarRun, waves=waves), "one token at a time, compiled by XLA"
-        )
+    if _has_gradient(plan.graph):
+        found += gradient_obstacles(plan.graph)
+    if engine == "scalar" or (engine == "auto" and not found):
+        run = partial(ScalarRun, waves=waves)
+        return Choice("scalar", run, "one token at a time, compiled by XLA")
     if parallel_tokens is not None:
         bounded = partial(BoundedRun, waves=waves, parallel_tokens=parallel_tokens)
         return Choice("waves", bounded, f"at most {parallel_tokens:,} tokens at once")
-    if not is_auto:
-        reason = "as the decorator says"
-    elif plan.is_linear:
-        reason = "because all calls at one depth can be made together"
-    else:
-        reason = f"because {found[0] if found else 'the program has a gradient'}"
+    reason = "as the decorator says" if engine == "waves" else f"because {found[0]}"
     return Choice("waves", waves, reason)
 
 

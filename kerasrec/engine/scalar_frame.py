@@ -1,4 +1,4 @@
-"""What the scalar engine knows of a program: frames of the stack, and bodies computed from one."""
+"""What the scalar engine knows of a program: routines, their frames, values of one token."""
 
 from __future__ import annotations
 
@@ -8,10 +8,97 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.engine.calls import present
 from kerasrec.engine.scalar_ops import fault_of, may_fail
 from kerasrec.graph.fire import fire
 from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value
 from kerasrec.graph.region import Branch, Region
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that a routine may make.
+
+    Args:
+        label: of its call site.
+        callee: name of the routine called.
+        region: the branch in which it stands.
+        arguments: values that it passes on; none where a gradient has no use for the call.
+        results: values that hold what it returns.
+    """
+
+    label: int
+    callee: str
+    region: Region | None
+    arguments: tuple[Value, ...]
+    results: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A body, or the gradient of one, as the stack machine sees it.
+
+    Args:
+        parameters: values that hold its arguments.
+        outputs: values that it returns.
+        calls: what it may call, in the order in which it does.
+    """
+
+    parameters: list[Value]
+    outputs: list[Value]
+    calls: list[Call]
+
+
+def forward_routines(graph: TaggedGraph) -> dict[str, Routine]:
+    """The bodies of a program."""
+    return {
+        name: Routine(
+            _values(body.parameters),
+            _values(body.outputs),
+            [
+                Call(
+                    site.label,
+                    site.callee,
+                    site.calls[0].region,
+                    tuple(call.inputs[0] for call in site.calls),
+                    tuple(_values(site.returns)),
+                )
+                for site in _sites(graph, body)
+            ],
+        )
+        for name, body in graph.bodies.items()
+    }
+
+
+def gradient_routines(graph: TaggedGraph) -> dict[str, Routine]:
+    """The gradients of the bodies; they call in the opposite order."""
+    return {
+        name: Routine(
+            _values(present(body.gradient_parameters)),
+            _values(present(body.gradient_outputs)),
+            [
+                Call(
+                    site.label,
+                    site.callee,
+                    site.calls[0].region,
+                    tuple(call.inputs[0] for call in present(site.gradient_calls)),
+                    tuple(_values(present(site.gradient_returns))),
+                )
+                for site in reversed(_sites(graph, body))
+            ],
+        )
+        for name, body in graph.bodies.items()
+    }
+
+
+def _values(nodes: Sequence[Node]) -> list[Value]:
+    return [node.output() for node in nodes]
+
+
+def _sites(graph: TaggedGraph, body: Body) -> list[CallSite]:
+    """The call sites of a body, each after those whose results it needs."""
+    labels = (node.attributes["label"] for node in body.nodes if node.op == "CALL")
+    return [graph.call_sites[label] for label in dict.fromkeys(labels)]
 
 
 @dataclass(frozen=True)
@@ -23,50 +110,44 @@ class Column:
 
 
 class Layout:
-    """Which value stands where in the frames of each body, and which place is which.
+    """Which value stands where in the frames of each routine, and which place is which.
+
+    Place k of a routine means that k of its calls are behind it; all places have their own number.
 
     Args:
-        graph: a program that has no `scalar_ops.obstacles`.
+        routines: of a program, by name.
     """
 
-    def __init__(self, graph: TaggedGraph):
+    def __init__(self, routines: dict[str, Routine]):
+        self.routines = routines
         self.widths: Counter[tf.DType] = Counter()
-        self.columns: dict[Value, Column] = {}
+        self.columns: dict[str, dict[Value, Column]] = {}
         self.results: dict[str, list[Column]] = {}
-        self.calls: dict[str, list[CallSite]] = {}
         self.first: dict[str, int] = {}
         self.places: dict[int, int] = {}
-        self._held: dict[str, list[Value]] = {}
         num_places = 0
-        for name, body in graph.bodies.items():
-            labels = dict.fromkeys(
-                node.attributes["label"] for node in body.nodes if node.op == "CALL"
-            )
-            sites = [graph.call_sites[label] for label in labels]
-            self.calls[name] = sites
+        for name, routine in routines.items():
             self.first[name] = num_places
-            for behind, site in enumerate(sites, start=1):
-                self.places[site.label] = num_places + behind
-            num_places += len(sites) + 1
-            nodes = [*body.parameters, *(node for site in sites for node in site.returns)]
-            for node, column in zip(nodes, self._in_rows(nodes), strict=True):
-                self.columns[node.output()] = column
-            self._held[name] = [node.output() for node in nodes]
-            self.results[name] = self._in_rows(body.outputs)
+            for behind, call in enumerate(routine.calls, start=1):
+                self.places[call.label] = num_places + behind
+            num_places += len(routine.calls) + 1
+            held = [*routine.parameters, *(item for call in routine.calls for item in call.results)]
+            self.columns[name] = dict(zip(held, self._in_rows(held), strict=True))
+            self.results[name] = self._in_rows(routine.outputs)
 
-    def _in_rows(self, nodes: Sequence[Node]) -> list[Column]:
+    def _in_rows(self, values: Sequence[Value]) -> list[Column]:
         used: Counter[tf.DType] = Counter()
         columns = []
-        for node in nodes:
-            dtype = node.types[0].dtype
-            columns.append(Column(dtype, used[dtype]))
-            used[dtype] += 1
+        for value in values:
+            columns.append(Column(value.type.dtype, used[value.type.dtype]))
+            used[value.type.dtype] += 1
         self.widths |= used
         return columns
 
-    def columns_of(self, body: str) -> list[tuple[Value, Column]]:
-        """What the frames of a body hold."""
-        return [(value, self.columns[value]) for value in self._held[body]]
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a frame."""
+        return sum(dtype.size * width for dtype, width in self.widths.items())
 
     @property
     def labels(self) -> tf.Tensor:
@@ -75,6 +156,11 @@ class Layout:
         for label, place in self.places.items():
             found[place] = label
         return tf.constant(found)
+
+    def read(self, routine: str, rows: dict[str, list[tf.Tensor]]) -> dict[Value, tf.Tensor]:
+        """The values in a frame of a routine, from `[1]` tensors by dtype."""
+        columns = self.columns[routine]
+        return {value: rows[item.dtype.name][item.place] for value, item in columns.items()}
 
 
 class ScalarFrame:

@@ -1,280 +1,241 @@
 """A stack machine for programs of plain numbers, of ops that XLA compiles into one loop.
 
 A frame of the stack holds a call's arguments, what its own calls have returned so far, and a
-counter: the place in the program where it stands. Calls of a body are made in the order in which
-they stand in the graph; those of a branch that was not chosen are left out. Place k of a body means
-"the first k calls are behind us". A step of the machine computes the whole body from the frame
-(what is not known yet counts as it lies, and is not looked at), and either makes the first call
-that is not behind us, or returns. So there is nothing to branch on: a step is straight code.
+counter: the place in the program where it stands. Calls of a routine are made in the order in which
+they stand in the graph; those of a branch that was not chosen are left out. Place k of a routine
+means "the first k calls are behind us". A step of the machine computes the whole routine from the
+frame (what is not known yet counts as it lies, and is not looked at), and either makes the first
+call that is not behind us, or returns. So there is nothing to branch on: a step is straight code.
+
+The gradient is a program for the same machine (`scalar_gradient.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import tensorflow as tf
 
 from kerasrec.engine.results import Tensors
-from kerasrec.engine.scalar_frame import Column, Layout, ScalarFrame
-from kerasrec.graph.graph import CallSite, TaggedGraph, Value
+from kerasrec.engine.scalar_frame import Call, Column, Layout, ScalarFrame
+from kerasrec.graph.graph import Value
+
+Rows = dict[str, Tensors]
 
 
 @dataclass
-class _Call:
-    """A call that a step may make.
-
-    Args:
-        is_made: bool `[1]`, whether it does.
-        site: the call site.
-        arguments: `[1]` each.
-    """
+class Made:
+    """A call that a step may make: whether it does, bool `[1]`, and with what, `[1]` each."""
 
     is_made: tf.Tensor
-    site: CallSite
+    call: Call
     arguments: Tensors
 
 
 @dataclass
-class _Return:
-    """What a step gives back if it makes no call.
+class Step:
+    """What a step finds out before it moves.
 
     Args:
-        place: int32 `[1]`, where the caller stands.
-        row: the caller's frame, as lists of `[1]` tensors by dtype.
-        results: `[1]` each, by the column in which a result is handed over.
-        is_last: bool, whether the token has come to its end.
+        calls: that it may make; at most one is made.
+        results: `[1]` each, what it returns if it makes none, by column.
+        frames: values of each routine, and bool `[1]`, whether it is this one that returns.
     """
 
-    place: tf.Tensor
-    row: dict[tf.DType, Tensors]
-    results: dict[Column, tf.Tensor]
-    is_last: tf.Tensor
+    calls: list[Made] = field(default_factory=list)
+    results: dict[Column, tf.Tensor] = field(default_factory=dict)
+    frames: dict[str, tuple[ScalarFrame, tf.Tensor]] = field(default_factory=dict)
+
+    @property
+    def made(self) -> list[Made]:
+        """Calls that pass something on."""
+        return [item for item in self.calls if item.call.arguments]
+
+    @property
+    def left(self) -> list[Made]:
+        """Calls that are left behind without being made."""
+        return [item for item in self.calls if not item.call.arguments]
+
+    @property
+    def is_call(self) -> tf.Tensor:
+        """Bool scalar, whether a call is made."""
+        return _any(self.made)
+
+    @property
+    def is_left(self) -> tf.Tensor:
+        """Bool scalar, whether a call is left behind."""
+        return _any(self.left)
 
 
 class Machine:
-    """The machine for one program.
+    """Steps of the machine for one set of routines.
 
-    Its state is a dict:
+    Its registers are in a dict:
 
-    * `token`: int32, the next of the block to be run; `fault`: int32, which message tells why the
-      run failed, or 0.
-    * `depth`: int32, how many calls wait, -1 between two tokens; `counter`: int32 `[1]`.
+    * `depth`: int32, how many calls wait; -1 when the first has returned.
+    * `counter`: int32 `[1]`, the place in the program.
+    * `mark`: int32 `[1]`, a number that stays with the frame, for those who use the machine.
     * `columns`: the frame that runs, by dtype a list of `[1]` tensors.
-    * `counters`: int32 `[size, 1]`, and `stacks`: by dtype `[size, width]`, the frames that wait.
-    * `results`: `[block]` for each output of the program.
+    * `stack`: TensorArrays of frames that wait, by dtype `[size, width]`, and `places`,
+      `[size, 2]`: counter and mark.
 
     Args:
-        graph: a program without `scalar_ops.obstacles`.
+        layout: of the routines.
         shared: tensors of SHARED values.
     """
 
-    def __init__(self, graph: TaggedGraph, shared: dict[Value, tf.Tensor]):
-        self.bodies = graph.bodies
-        self.graph = graph
-        self.entry = graph.bodies[graph.entry]
+    def __init__(self, layout: Layout, shared: dict[Value, tf.Tensor]):
+        self.layout = layout
         self.shared = shared
-        self.layout = Layout(graph)
-        self.messages: dict[str, int] = {}
 
-    @property
-    def result_dtypes(self) -> list[tf.DType]:
-        """Dtypes of the program's outputs."""
-        return [node.types[0].dtype for node in self.entry.outputs]
-
-    def first_state(self, block: int) -> dict:
-        """The state before the first token of a block, with no room for frames."""
+    def registers(self) -> dict:
+        """Registers at rest, with no room for frames, the stack as tensors."""
         widths = self.layout.widths
         return {
-            "token": tf.constant(0),
             "depth": tf.constant(-1),
-            "fault": tf.constant(0),
             "counter": tf.constant([0]),
+            "mark": tf.constant([0]),
             "columns": {dtype.name: [tf.zeros([1], dtype)] * widths[dtype] for dtype in widths},
-            "counters": tf.zeros([0, 1], tf.int32),
-            "stacks": {dtype.name: tf.zeros([0, widths[dtype]], dtype) for dtype in widths},
-            "results": [tf.zeros([block], dtype) for dtype in self.result_dtypes],
+            "stack": {
+                "places": tf.zeros([0, 2], tf.int32),
+                **{dtype.name: tf.zeros([0, widths[dtype]], dtype) for dtype in widths},
+            },
         }
 
-    def grown(self, state: dict, size: int) -> dict:
-        """The state with room for `size` frames."""
-
-        def grow(rows: tf.Tensor) -> tf.Tensor:
-            grown = tf.pad(rows, [[0, size - tf.shape(rows)[0]], [0, 0]])
-            return tf.ensure_shape(grown, [size, rows.shape[1]])
-
+    def begin(self, routine: str, arguments: Tensors, mark: tf.Tensor, registers: dict) -> dict:
+        """Registers before the first step of a call from outside; arguments `[1]` each."""
+        columns = {name: list(tensors) for name, tensors in registers["columns"].items()}
+        values = self.layout.routines[routine].parameters
+        for value, argument in zip(values, arguments, strict=True):
+            column = self.layout.columns[routine][value]
+            columns[column.dtype.name][column.place] = argument
         return {
-            **state,
-            "counters": grow(state["counters"]),
-            "stacks": {name: grow(rows) for name, rows in state["stacks"].items()},
-        }
-
-    def run(self, state: dict, arguments: Tensors, num_tokens: tf.Tensor) -> dict:
-        """Runs until the block is done, the stack is full, or an op fails.
-
-        Args:
-            state: with room for some frames.
-            arguments: `[block]` for each argument of the program.
-            num_tokens: int32, how many of the block are real.
-        """
-        size = state["counters"].shape[0]
-
-        def goes_on(state: dict) -> tf.Tensor:
-            return (state["depth"] < size) & tf.equal(state["fault"], 0)
-
-        def run_token(state: dict) -> tuple[dict]:
-            (state,) = tf.while_loop(
-                lambda state: (state["depth"] >= 0) & goes_on(state),
-                lambda state: (self._step(state),),
-                (self._begun(state, arguments),),
-            )
-            return (self._ended(state),)
-
-        (state,) = tf.while_loop(
-            lambda state: (state["token"] < num_tokens) & goes_on(state),
-            run_token,
-            (_with_arrays(state),),
-        )
-        return _with_tensors(state)
-
-    def _begun(self, state: dict, arguments: Tensors) -> dict:
-        """The state with the next token's arguments in its frame, unless a token is under way."""
-        is_next = state["depth"] < 0
-        columns = {name: list(tensors) for name, tensors in state["columns"].items()}
-        for node, tensor in zip(self.entry.parameters, arguments, strict=True):
-            column = self.layout.columns[node.output()]
-            row = columns[column.dtype.name]
-            argument = tf.gather(tensor, state["token"])[tf.newaxis]
-            row[column.place] = tf.where(is_next, argument, row[column.place])
-        return {
-            **state,
-            "depth": tf.maximum(state["depth"], 0),
-            "counter": tf.where(is_next, self.layout.first[self.entry.name], state["counter"]),
+            **registers,
+            "depth": tf.constant(0),
+            "counter": tf.constant([self.layout.first[routine]]),
+            "mark": mark,
             "columns": columns,
         }
 
-    def _ended(self, state: dict) -> dict:
-        """The state with the token's results written down, if it has come to its end."""
-        columns = self.layout.results[self.entry.name]
-        return {
-            **state,
-            "token": state["token"] + tf.cast(state["depth"] < 0, tf.int32),
-            "results": [
-                array.write(state["token"], state["columns"][column.dtype.name][column.place][0])
-                for array, column in zip(state["results"], columns, strict=True)
-            ],
-        }
+    def results(self, routine: str, registers: dict) -> Tensors:
+        """What the call from outside has returned, `[1]` each."""
+        return [
+            registers["columns"][column.dtype.name][column.place]
+            for column in self.layout.results[routine]
+        ]
 
-    def _step(self, state: dict) -> dict:
-        """Makes the next call of the frame that runs, or returns from it."""
-        depth, counter = state["depth"], state["counter"]
-        calls: list[_Call] = []
-        results: dict[Column, tf.Tensor] = {}
-        fault = state["fault"]
-        for name, body in self.bodies.items():
-            first, sites = self.layout.first[name], self.layout.calls[name]
-            frame = self._frame(name, state)
-            stays = (counter >= first) & (counter <= first + len(sites))
-            for site in sites:
-                is_next = stays & (counter < self.layout.places[site.label])
-                is_made = is_next & frame.is_alive(site.calls[0].region)
+    def look(self, registers: dict, known: dict[str, dict[Value, tf.Tensor]]) -> Step:
+        """Finds the next call of the frame that runs, or what it returns.
+
+        Args:
+            registers: of the machine.
+            known: further values, by routine.
+        """
+        step = Step()
+        counter = registers["counter"]
+        for name, routine in self.layout.routines.items():
+            held = self.layout.read(name, registers["columns"])
+            frame = ScalarFrame({**known.get(name, {}), **held}, self.shared)
+            first = self.layout.first[name]
+            stays = (counter >= first) & (counter <= first + len(routine.calls))
+            for call in routine.calls:
+                is_next = stays & (counter < self.layout.places[call.label])
+                is_made = is_next & frame.is_alive(call.region)
                 stays &= ~is_made
-                arguments = [frame.get(call.inputs[0]) for call in site.calls]
-                calls.append(_Call(is_made, site, arguments))
-            for column, node in zip(self.layout.results[name], body.outputs, strict=True):
-                result = frame.get(node.output())
-                results[column] = tf.where(stays, result, results.get(column, result))
-            for message, is_fault in frame.faults(body):
-                number = self.messages.setdefault(message, len(self.messages) + 1)
-                fault = tf.where((stays & is_fault)[0], number, fault)
+                step.calls.append(Made(is_made, call, [frame.get(item) for item in call.arguments]))
+            for column, value in zip(self.layout.results[name], routine.outputs, strict=True):
+                result = frame.get(value)
+                step.results[column] = tf.where(stays, result, step.results.get(column, result))
+            step.frames[name] = (frame, stays)
+        return step
 
-        is_call = tf.reduce_any([call.is_made for call in calls]) if calls else tf.constant(False)
-        places = [self.layout.places[call.site.label] for call in calls]
-        counters = state["counters"].write(depth, _chosen(calls, places, counter))
-        stacks = {
-            name: rows.write(depth, tf.concat(state["columns"][name], 0))
-            for name, rows in state["stacks"].items()
+    def move(self, registers: dict, step: Step, mark: tf.Tensor) -> dict:
+        """Makes the call, with a mark for the new frame, or leaves it behind, or returns."""
+        depth, stack = registers["depth"], registers["stack"]
+        is_call, is_left = step.is_call, step.is_left
+        places = [self.layout.places[item.call.label] for item in step.calls]
+        here = _chosen(step.calls, places, registers["counter"])
+        written = {
+            name: rows.write(depth, tf.concat(registers["columns"][name], 0))
+            for name, rows in stack.items()
+            if name != "places"
         }
+        written["places"] = stack["places"].write(depth, tf.concat([here, registers["mark"]], 0))
         caller = tf.maximum(depth - 1, 0)
-        back = _Return(
-            counters.read(caller),
-            {
-                dtype: tf.split(stacks[dtype.name].read(caller), width)
-                for dtype, width in self.layout.widths.items()
-            },
-            results,
-            tf.equal(depth, 0),
-        )
-        callees = [self.layout.first[call.site.callee] for call in calls]
+        place, caller_mark = tf.split(written["places"].read(caller), 2)
+        row = {
+            dtype.name: tf.split(written[dtype.name].read(caller), width)
+            for dtype, width in self.layout.widths.items()
+        }
+        callees = [self.layout.first[item.call.callee] for item in step.made]
+        returned = self._returned(step, row, place, tf.equal(depth, 0))
+        called = self._called(step.made, registers["columns"])
+
+        def next_of(on_call: tf.Tensor, on_return: tf.Tensor, stays: tf.Tensor) -> tf.Tensor:
+            moved = tf.where(is_call, on_call, on_return)
+            return tf.where(is_left, stays, moved) if step.left else moved
+
         return {
-            **state,
-            "fault": fault,
-            "depth": tf.where(is_call, depth + 1, depth - 1),
-            "counter": tf.where(is_call, _chosen(calls, callees, back.place), back.place),
-            "columns": {
-                dtype.name: [
-                    self._next(Column(dtype, place), is_call, calls, back) for place in range(width)
-                ]
-                for dtype, width in self.layout.widths.items()
-            },
-            "counters": counters,
-            "stacks": stacks,
+            **registers,
+            "depth": next_of(depth + 1, depth - 1, depth),
+            "counter": next_of(_chosen(step.made, callees, here), place, here),
+            "mark": next_of(mark, caller_mark, registers["mark"]),
+            "columns": tf.nest.map_structure(next_of, called, returned, registers["columns"]),
+            "stack": written,
         }
 
-    def _frame(self, body: str, state: dict) -> ScalarFrame:
-        known = {
-            value: state["columns"][column.dtype.name][column.place]
-            for value, column in self.layout.columns_of(body)
-        }
-        return ScalarFrame(known, self.shared)
+    def _called(self, made: Sequence[Made], columns: Rows) -> Rows:
+        """The frame of the call that is made."""
+        found = {name: list(tensors) for name, tensors in columns.items()}
+        for item in made:
+            callee = item.call.callee
+            values = self.layout.routines[callee].parameters
+            for value, argument in zip(values, item.arguments, strict=True):
+                column = self.layout.columns[callee][value]
+                row = found[column.dtype.name]
+                row[column.place] = tf.where(item.is_made, argument, row[column.place])
+        return found
 
-    def _next(
-        self, column: Column, is_call: tf.Tensor, calls: Sequence[_Call], back: _Return
-    ) -> tf.Tensor:
-        """What stands in a column of the next frame: an argument, or what the caller has there."""
-        found = returned = back.row[column.dtype][column.place]
-        for call in calls:
-            parameters = self.bodies[call.site.callee].parameters
-            for node, argument in zip(parameters, call.arguments, strict=True):
-                if self.layout.columns[node.output()] == column:
-                    found = tf.where(call.is_made, argument, found)
-            results = self.layout.results[call.site.callee]
-            for node, result in zip(call.site.returns, results, strict=True):
-                if self.layout.columns[node.output()] == column:
-                    is_back = tf.equal(back.place, self.layout.places[call.site.label])
-                    returned = tf.where(is_back, back.results[result], returned)
-        if column in self.layout.results[self.entry.name]:
-            returned = tf.where(back.is_last, back.results[column], returned)
-        return tf.where(is_call, found, returned)
+    def _returned(self, step: Step, row: Rows, place: tf.Tensor, is_last: tf.Tensor) -> Rows:
+        """The frame of the caller, with the results in it; the results alone for the outside."""
+        found = {name: list(tensors) for name, tensors in row.items()}
+        for name, routine in self.layout.routines.items():
+            for call in routine.calls:
+                is_back = tf.equal(place, self.layout.places[call.label])
+                pairs = zip(
+                    call.results, self.layout.results[call.callee], strict=bool(call.results)
+                )
+                for value, result in pairs:
+                    column = self.layout.columns[name][value]
+                    tensors = found[column.dtype.name]
+                    kept = tensors[column.place]
+                    tensors[column.place] = tf.where(is_back, step.results[result], kept)
+        for column, result in step.results.items():
+            tensors = found[column.dtype.name]
+            tensors[column.place] = tf.where(is_last, result, tensors[column.place])
+        return found
 
 
-def _chosen(calls: Sequence[_Call], numbers: Sequence[int], default: tf.Tensor) -> tf.Tensor:
+def _any(made: Sequence[Made]) -> tf.Tensor:
+    """Bool scalar, whether one of the calls is made."""
+    return tf.reduce_any([item.is_made for item in made]) if made else tf.constant(False)
+
+
+def _chosen(calls: Sequence[Made], numbers: Sequence[int], default: tf.Tensor) -> tf.Tensor:
     """The number of the call that is made; the default if none is."""
-    for call, number in zip(calls, numbers, strict=True):
-        default = tf.where(call.is_made, number, default)
+    for item, number in zip(calls, numbers, strict=True):
+        default = tf.where(item.is_made, number, default)
     return default
 
 
-def _with_arrays(state: dict) -> dict:
-    """The state with its tables as TensorArrays, which XLA writes in place."""
-
-    def array(rows: tf.Tensor) -> tf.TensorArray:
-        return tf.TensorArray(
-            rows.dtype, rows.shape[0], element_shape=rows.shape[1:], clear_after_read=False
-        ).unstack(rows)
-
-    return {
-        **state,
-        "counters": array(state["counters"]),
-        "stacks": {name: array(rows) for name, rows in state["stacks"].items()},
-        "results": [array(rows) for rows in state["results"]],
-    }
+def grown(rows: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """`[rows, width]` with zeros below, so that there are `size` rows."""
+    return tf.pad(rows, [[0, size - tf.shape(rows)[0]], [0, 0]])
 
 
-def _with_tensors(state: dict) -> dict:
-    return {
-        **state,
-        "counters": state["counters"].stack(),
-        "stacks": {name: rows.stack() for name, rows in state["stacks"].items()},
-        "results": [rows.stack() for rows in state["results"]],
-    }
+def array_of(rows: tf.Tensor) -> tf.TensorArray:
+    """A tensor as a TensorArray of its rows, which XLA writes in place."""
+    return tf.TensorArray(
+        rows.dtype, tf.shape(rows)[0], element_shape=rows.shape[1:], clear_after_read=False
+    ).unstack(rows)

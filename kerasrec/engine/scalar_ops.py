@@ -33,7 +33,12 @@ _SHAPES = """
     OnesLike Pack PreventGradient Prod Reshape Shape Squeeze StopGradient StridedSlice Sum Unpack
     ZerosLike
 """
+_GRADIENTS = """
+    BroadcastGradientArgs EluGrad InvGrad ReciprocalGrad Relu6Grad ReluGrad RsqrtGrad SeluGrad
+    SigmoidGrad Size SoftplusGrad SoftsignGrad SqrtGrad TanhGrad Tile Xdivy Xlogy
+"""
 _OPS = frozenset((_ARITHMETIC + _FUNCTIONS + _CHOICES + _SHAPES).split())
+_GRADIENT_OPS = _OPS | frozenset(_GRADIENTS.split())
 _DIVISIONS = frozenset({"Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"})
 
 
@@ -53,6 +58,19 @@ def obstacles(graph: TaggedGraph) -> list[str]:
                 found.append(f"{body.name} computes on the entries of rows at {node.source}")
             elif node.is_primitive and (node.op not in _OPS or not _is_sound(node)):
                 found.append(f"{body.name} computes {node.op} at {node.source}")
+    return found
+
+
+def gradient_obstacles(graph: TaggedGraph) -> list[str]:
+    """Why the scalar engine cannot run the gradient of a program that it can run otherwise."""
+    found = list(graph.obstacles)
+    for body in graph.bodies.values():
+        for node in body.gradient_nodes:
+            if node.is_primitive and (node.op not in _GRADIENT_OPS or not _is_sound(node)):
+                found.append(f"the gradient of {body.name} computes {node.op} at {node.source}")
+        for node in body.accumulates:
+            if len(node.inputs) > 1 or not node.attributes["to"].type.is_static:
+                found.append(f"the gradient of {body.name} sums into rows of a table")
     return found
 
 

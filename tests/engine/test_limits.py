@@ -75,7 +75,7 @@ def test_of_a_long_tag_the_newest_labels(options):
 
 
 def test_width():
-    @kerasrec.recursive(max_width=1000)
+    @kerasrec.recursive(max_width=1000, engine="waves")
     def lost(n):
         return kerasrec.cond(n < 0, lambda: 0, lambda: lost(n + 1) + lost(n + 2))
 

@@ -34,19 +34,22 @@ def test_most_programs_of_the_list_are_of_plain_numbers():
     assert sum(map(is_scalar, PROGRAMS)) >= 15
 
 
-def test_the_default_takes_it_where_calls_wait_for_each_other():
+def test_the_default_takes_it_for_plain_numbers():
     assert chosen(programs.ackermann, 2, 2) == "scalar"
-    assert chosen(programs.takeuchi, 2, 2, 2) == "scalar"
-    assert chosen(programs.fib, 5) == "waves"
-    assert chosen(programs.call_in_argument, np.float64(0.5), 2) == "waves"
+    assert chosen(programs.fib, 5) == "scalar"
+    assert chosen(programs.call_in_argument, np.float64(0.5), 2) == "scalar"
     assert chosen(programs.tree_rnn, 0) == "waves"
+    assert chosen(programs.labels_all, 0) == "waves"
 
 
 def test_the_plan_says_which_engine_and_why():
     first = programs.ackermann.execution_plan(2, 2).splitlines()[0]
     assert first == "engine: scalar, one token at a time, compiled by XLA"
-    first = programs.call_in_argument.execution_plan(np.float64(0.5), 2).splitlines()[0]
-    assert first == "engine: waves, because the program has a gradient"
+    first = programs.matrices.execution_plan(np.zeros([1, 2, 2]), 2).splitlines()[0]
+    assert first == (
+        "engine: waves, because matrices has an argument of type f64[2,2], which is not a plain "
+        "number"
+    )
 
 
 def test_an_engine_that_is_not_there():
@@ -68,8 +71,62 @@ def test_a_stack_that_grows_in_the_middle_of_a_block():
     def count(n):
         return kerasrec.cond(n == 0, lambda: 0, lambda: 1 + count(n - 1))
 
-    depths = np.array([3, 50_000, 0, 4095, 4096, 4097, 7], np.int32)
+    depths = np.array([3, 100_000, 0, 4095, 4096, 4097, 7], np.int32)
     np.testing.assert_array_equal(count(depths), depths)
+
+
+def test_a_gradient_whose_log_grows_in_the_middle_of_a_block():
+    @kerasrec.recursive(engine="scalar")
+    def shrink(x, n):
+        return kerasrec.cond(n == 0, lambda: x, lambda: 0.9999 * shrink(x, n - 1))
+
+    x = tf.ones([5], tf.float64)
+    depths = np.array([3, 100_000, 0, 16_383, 7], np.int32)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = shrink(x, depths)
+    np.testing.assert_allclose(tape.gradient(y, x), 0.9999**depths, rtol=1e-9)
+
+
+def test_a_log_that_does_not_fit():
+    @kerasrec.recursive(engine="scalar", max_memory=1_000_000)
+    def shrink(x, n):
+        return kerasrec.cond(n == 0, lambda: x, lambda: 0.5 * shrink(x, n - 1))
+
+    x = tf.constant(1.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = shrink(x, 100_000)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="shrink: the gradient of one token"):
+        tape.gradient(y, x)
+
+
+def test_a_call_whose_result_has_no_gradient_is_left_behind():
+    """An int comes back from the first call; its frames lie in the log all the same."""
+
+    @kerasrec.recursive(engine="scalar")
+    def length(x, n):
+        return kerasrec.cond(n == 0, lambda: 0, lambda: 1 + length(x * 0.5, n - 1))
+
+    @kerasrec.recursive(engine="scalar")
+    def f(x, n):
+        def inner():
+            size = tf.cast(length(x, n), tf.float64)
+            return f(x * size, n - 1) * f(tf.sin(x), n - 2) + x
+
+        return kerasrec.cond(n <= 0, lambda: x, inner)
+
+    def plain(x, n):
+        return x if n <= 0 else plain(x * n, n - 1) * plain(tf.sin(x), n - 2) + x
+
+    x = tf.constant([0.3, 0.7, -0.2], tf.float64)
+    n = [4, 0, 3]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = f(x, n)
+        expected = tf.stack([plain(x[row], n[row]) for row in range(3)])
+    np.testing.assert_allclose(y, expected, rtol=1e-12)
+    np.testing.assert_allclose(tape.gradient(y, x), tape.gradient(expected, x), rtol=1e-12)
 
 
 @pytest.mark.parametrize("engine", ["waves", "scalar"])

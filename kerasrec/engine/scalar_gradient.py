@@ -1,0 +1,194 @@
+"""The scalar engine's way back: each token runs once more, with a log, and then backwards.
+
+When a frame returns, the log takes it down. So frames lie in the log in the order in which they
+have returned, and the frames of its calls lie before a frame's own. The gradient calls in the
+opposite order, and every call finds its frame as the next one up the log. What a frame has in the
+log is what its body read and what its calls returned; all else is computed from that once more.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from kerasrec.engine.calls import present
+from kerasrec.engine.results import Tensors
+from kerasrec.engine.scalar_frame import Layout, forward_routines, gradient_routines
+from kerasrec.engine.scalar_machine import Machine, array_of, grown
+from kerasrec.graph.graph import TaggedGraph, Value
+
+
+class Gradient:
+    """Gradients of a program on a block of tokens.
+
+    Its state is a dict; a token that was stopped begins again, with more room:
+
+    * `token`: int32, the next of the block; `is_full`: bool, whether it needs more room.
+    * `forward`, `backward`: stacks of two machines; `log`: by dtype `[rows, width]`, and `start`,
+      `[rows, 1]`, how long the log was when the frame was begun.
+    * `results`: `[block]` for each argument that has a gradient.
+    * `sums`: for each SHARED value, its gradient over the tokens so far.
+
+    Args:
+        graph: a program without obstacles, those of gradients among them.
+        shared: tensors of SHARED values.
+    """
+
+    def __init__(self, graph: TaggedGraph, shared: dict[Value, tf.Tensor]):
+        self.graph = graph
+        self.entry = graph.bodies[graph.entry]
+        self.forward = Machine(Layout(forward_routines(graph)), shared)
+        self.backward = Machine(Layout(gradient_routines(graph)), shared)
+        nodes = [node for body in graph.bodies.values() for node in body.accumulates]
+        self.wanted = list(dict.fromkeys(node.attributes["to"] for node in nodes))
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of the log."""
+        return self.forward.layout.row_bytes + tf.int32.size
+
+    def first_state(self, block: int) -> dict:
+        """The state before the first token, with no room."""
+        widths = self.forward.layout.widths
+        outputs = present(self.entry.gradient_outputs)
+        return {
+            "token": tf.constant(0),
+            "is_full": tf.constant(False),
+            "forward": self.forward.registers()["stack"],
+            "backward": self.backward.registers()["stack"],
+            "log": {
+                "start": tf.zeros([0, 1], tf.int32),
+                **{dtype.name: tf.zeros([0, widths[dtype]], dtype) for dtype in widths},
+            },
+            "results": [tf.zeros([block], node.types[0].dtype) for node in outputs],
+            "sums": [tf.zeros(value.type.shape or (), value.type.dtype) for value in self.wanted],
+        }
+
+    def grown(self, state: dict, num_frames: tf.Tensor, num_rows: tf.Tensor) -> dict:
+        """The state with room for so many frames, and rows of the log."""
+        return {
+            **state,
+            "forward": {name: grown(rows, num_frames) for name, rows in state["forward"].items()},
+            "backward": {name: grown(rows, num_frames) for name, rows in state["backward"].items()},
+            "log": {name: grown(rows, num_rows) for name, rows in state["log"].items()},
+        }
+
+    def run(
+        self, state: dict, arguments: Tensors, cotangents: Tensors, num_tokens: tf.Tensor
+    ) -> dict:
+        """Runs until the block is done or a token needs more room; XLA can compile it.
+
+        Args:
+            state: with some room.
+            arguments: `[block]` for each argument of the program.
+            cotangents: `[block]` for each output that has one.
+            num_tokens: int32, how many of the block are real.
+        """
+        arrays = {
+            name: tf.nest.map_structure(array_of, state[name])
+            for name in ("forward", "backward", "log", "results")
+        }
+
+        def run_token(state: dict) -> tuple[dict]:
+            token = state["token"]
+            given = [tf.gather(tensor, token)[tf.newaxis] for tensor in arguments]
+            state, num_logged = self._down(state, given)
+            given = [tf.gather(tensor, token)[tf.newaxis] for tensor in cotangents]
+            return (self._back(state, given, num_logged),)
+
+        (state,) = tf.while_loop(
+            lambda state: (state["token"] < num_tokens) & ~state["is_full"],
+            run_token,
+            ({**state, "is_full": tf.constant(False), **arrays},),
+            name="tokens",
+        )
+        return {
+            **state,
+            **{
+                name: tf.nest.map_structure(lambda rows: rows.stack(), state[name])
+                for name in ("forward", "backward", "log")
+            },
+            "results": [
+                tf.ensure_shape(rows.stack(), arguments[0].shape) for rows in state["results"]
+            ],
+        }
+
+    def _down(self, state: dict, arguments: Tensors) -> tuple[dict, tf.Tensor]:
+        """Runs a token forward; returns how many frames are in the log."""
+        size, num_rows = state["forward"]["places"].size(), state["log"]["start"].size()
+        start = tf.constant([0])
+        registers = {**self.forward.registers(), "stack": state["forward"]}
+        registers = self.forward.begin(self.graph.entry, arguments, start, registers)
+
+        def goes_on(registers: dict, log: dict, count: tf.Tensor) -> tf.Tensor:
+            depth = registers["depth"]
+            return (depth >= 0) & (depth < size) & (count[0] < num_rows)
+
+        def iterate(registers: dict, log: dict, count: tf.Tensor) -> tuple:
+            step = self.forward.look(registers, {})
+            row = {name: tf.concat(columns, 0) for name, columns in registers["columns"].items()}
+            row["start"] = registers["mark"]
+            log = {name: rows.write(count[0], row[name]) for name, rows in log.items()}
+            registers = self.forward.move(registers, step, count)
+            return registers, log, count + tf.cast(~step.is_call, tf.int32)
+
+        registers, log, count = tf.while_loop(
+            goes_on, iterate, (registers, state["log"], start), name="steps"
+        )
+        is_full = registers["depth"] >= 0
+        return {**state, "is_full": is_full, "forward": registers["stack"], "log": log}, count
+
+    def _back(self, state: dict, cotangents: Tensors, num_logged: tf.Tensor) -> dict:
+        """Runs a token backwards, unless it has not come to its end."""
+        log = state["log"]
+        registers = {**self.backward.registers(), "stack": state["backward"]}
+        last = num_logged - 1
+        registers = self.backward.begin(self.graph.entry, cotangents, last, registers)
+        registers["depth"] = tf.where(state["is_full"], -1, registers["depth"])
+
+        def iterate(registers: dict, above: tf.Tensor, sums: Tensors) -> tuple:
+            known = self._logged(log, registers["mark"][0])
+            step = self.backward.look(registers, known)
+            child = above - 1
+            record = tf.where(step.is_left, child, registers["mark"])
+            start = log["start"].read(tf.maximum(record[0], 0))
+            sums = self._added(step.frames, sums)
+            registers = self.backward.move(registers, step, child)
+            return registers, tf.where(step.is_call, child, start), sums
+
+        registers, _, sums = tf.while_loop(
+            lambda registers, *_: registers["depth"] >= 0,
+            iterate,
+            (registers, last, state["sums"]),
+            name="steps_back",
+        )
+        results = self.backward.results(self.graph.entry, registers)
+        return {
+            **state,
+            "token": state["token"] + tf.cast(~state["is_full"], tf.int32),
+            "backward": registers["stack"],
+            "results": [
+                array.write(state["token"], result[0])
+                for array, result in zip(state["results"], results, strict=True)
+            ],
+            "sums": sums,
+        }
+
+    def _logged(self, log: dict, record: tf.Tensor) -> dict[str, dict[Value, tf.Tensor]]:
+        """What a frame held when it returned, for each body whose frame it may be."""
+        layout = self.forward.layout
+        rows = {
+            dtype.name: tf.split(log[dtype.name].read(record), width)
+            for dtype, width in layout.widths.items()
+        }
+        return {name: layout.read(name, rows) for name in layout.routines}
+
+    def _added(self, frames: dict, sums: Tensors) -> Tensors:
+        """The sums with what the frame that returns gives to SHARED values."""
+        found = dict(zip(self.wanted, sums, strict=True))
+        for name, (frame, returns) in frames.items():
+            for node in self.graph.bodies[name].accumulates:
+                value = node.attributes["to"]
+                gives = (returns & frame.is_alive(node.region))[0]
+                part = tf.reshape(frame.get(node.inputs[0]), found[value].shape)
+                found[value] += tf.where(gives, part, tf.zeros_like(part))
+        return list(found.values())
