@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,6 +17,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import FunctionGraph, Node, Region, Source, Traced, Value
 from kerasrec.graph.types import Kind
 from kerasrec.graph.writer import GraphWriter
+from kerasrec.trace.functions import as_function, held_functions, unrepeatable_op
 from kerasrec.trace.source import source_of
 from kerasrec.trace.tracer import (
     CallRecord,
@@ -24,6 +26,9 @@ from kerasrec.trace.tracer import (
     Tracer,
     is_traced,
 )
+
+# Their draws depend on their shape, and so on which tokens are together.
+_STATELESS_RANDOM = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
 
 
 def build(
@@ -168,17 +173,36 @@ class _Builder:
         is_shared = types[0].kind is Kind.SHARED
         region = None if is_shared else self._region(operation)
         inputs = [self.writer.into(self._value(tensor), region) for tensor in operation.inputs]
-        node = Node(
-            operation.type,
-            inputs,
-            types,
-            region,
-            source_of((user or operation).traceback or ()) or self.source,
-            {"operation": operation},
-        )
+        source = source_of((user or operation).traceback or ()) or self.source
+        if types[0].kind is Kind.WAVE:
+            self._check_repeatable(operation, source)
+        attributes: dict[str, Any] = {"operation": operation}
+        if held_functions(operation.node_def):
+            attributes["function"] = self._function(operation)
+        node = Node(operation.type, inputs, types, region, source, attributes)
         self.writer.add(node)
         for output, value in zip(operation.outputs, node.outputs, strict=True):
             self.values[output.name] = value
+
+    def _check_repeatable(self, operation: tf.Operation, source: Source | None) -> None:
+        """What is not one value a token runs wherever it is read, each time anew."""
+        name = None
+        if held_functions(operation.node_def) or operation.op_def.is_stateful:
+            name = unrepeatable_op([operation])
+        elif operation.type.startswith(_STATELESS_RANDOM):
+            name = operation.type
+        if name:
+            raise TraceError(
+                f"{self.name}: {name} at {source} draws random numbers, or changes something, in "
+                "a loop or for all tokens together. It would not do so once for each call. Draw "
+                "what you need outside of loops, with the token axis first: "
+                "tf.random.uniform(tf.shape(x)) for an x of shape [tokens, ...]."
+            )
+
+    def _function(self, operation: tf.Operation) -> tf.types.experimental.ConcreteFunction:
+        handles = [self.captured.get(tensor.op.name) for tensor in operation.inputs]
+        with self.tracer.graph.as_default():
+            return as_function(operation, [self.variables.get(id(handle)) for handle in handles])
 
     def _assign(self, operation: tf.Operation) -> None:
         """An assignment that no token has a part in, such as that of a seed's state, runs once."""

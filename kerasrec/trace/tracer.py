@@ -7,6 +7,7 @@ its results. A branch of a conditional is the range of ops that were made while 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -225,6 +226,8 @@ def run_traced(
             stack.pop()
         outcome["tracer"] = tracer
 
-    concrete = tf.function(body, autograph=False).get_concrete_function(*specs)
+    # Eagerly, this pauses tapes: TensorFlow wraps loops in functions where a persistent one runs.
+    with tf.init_scope() if tf.executing_eagerly() else contextlib.nullcontext():
+        concrete = tf.function(body, autograph=False).get_concrete_function(*specs)
     outcome["tracer"].concrete = concrete
     return outcome["tracer"], outcome["result"]
