@@ -8,6 +8,7 @@ section 2.2; Vasilakopoulos 2024, figure 4.4).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import FunctionGraph, Node, Region, Source, Traced, Value
 from kerasrec.graph.types import Kind
 from kerasrec.graph.writer import GraphWriter
+from kerasrec.trace.closures import FreeTensor
 from kerasrec.trace.functions import as_function, held_functions, unrepeatable_op
 from kerasrec.trace.source import source_of
 from kerasrec.trace.tracer import (
@@ -37,6 +39,7 @@ def build(
     outputs: list[tf.Tensor],
     parameter_names: list[str],
     source: Source | None,
+    closures: Closures,
 ) -> FunctionGraph:
     """The function graph of what `tracer` recorded.
 
@@ -46,15 +49,36 @@ def build(
         outputs: tensors that the function returns.
         parameter_names: for the flat arguments, in order.
         source: where the user's function starts.
+        closures: of all functions of the program.
     """
-    return _Builder(name, tracer, parameter_names, source).run(outputs)
+    return _Builder(name, tracer, parameter_names, source, closures).run(outputs)
+
+
+@dataclass
+class Closures:
+    """What functions close over that other functions own.
+
+    Args:
+        free: by function, the tensors that it takes beside its own arguments.
+        owners: the graphs that are built already, by what TensorFlow traced for them. Owners are
+          built before those that close over their tensors.
+    """
+
+    free: dict[str, list[FreeTensor]]
+    owners: dict[tf.Graph, FunctionGraph] = field(default_factory=dict)
 
 
 class _Builder:
     def __init__(
-        self, name: str, tracer: Tracer, parameter_names: list[str], source: Source | None
+        self,
+        name: str,
+        tracer: Tracer,
+        parameter_names: list[str],
+        source: Source | None,
+        closures: Closures,
     ):
         self.name = name
+        self.closures = closures
         self.tracer = tracer
         self.source = source
         self.values: dict[str, Value] = {}
@@ -69,6 +93,14 @@ class _Builder:
             node = Node("PARAMETER", [], [tracer.type(tensor)], None, source, {"name": label})
             self.parameters.append(self.writer.add(node))
             self.values[tensor.name] = node.output()
+        self.lifted: dict[Any, Value] = {}
+        for free in closures.free[name]:
+            node = Node("PARAMETER", [], [free.type], None, source, {"name": free.name})
+            self.parameters.append(self.writer.add(node))
+            self.lifted[free.tensor.ref()] = node.output()
+        for outer, inner in tracer.graph.captures:
+            if tf.is_symbolic_tensor(outer) and outer.ref() in self.lifted:
+                self.values[inner.name] = self.lifted[outer.ref()]
         for call in tracer.calls:
             self.made_by[call.results[0].op.name] = partial(self._call, call)
         for record in tracer.conditionals:
@@ -148,11 +180,10 @@ class _Builder:
     def _shared(self, operation: tf.Operation) -> None:
         outer = self.captured[operation.name]
         if is_traced(outer):
-            raise TraceError(
-                f"{self.name} ({self.source}) closes over a tensor that another recursive "
-                f"function computes for each of its tokens ({outer.name}). Pass it as an argument: "
-                "only what is the same for all tokens may be closed over."
-            )
+            value = self.closures.owners[outer.graph].traced.values[outer.name]
+            self._take(value.node)
+            self.values[operation.outputs[0].name] = value
+            return
         variable = self.variables.get(id(outer))
         label = getattr(variable, "path", None) or getattr(variable, "name", None)
         node = Node(
@@ -166,6 +197,13 @@ class _Builder:
             },
         )
         self.values[operation.outputs[0].name] = self.writer.add(node).output()
+
+    def _take(self, node: Node) -> None:
+        """Takes a node that no token has a part in over from the function that owns it."""
+        if node not in self.nodes:
+            for value in node.inputs:
+                self._take(value.node)
+            self.writer.add(node)
 
     def _primitive(self, operation: tf.Operation, user: tf.Operation | None = None) -> None:
         """A node for an op that stands in the user's program, or in place of one that does."""
@@ -237,11 +275,25 @@ class _Builder:
     def _call(self, record: CallRecord) -> None:
         region = self._region(record.results[0].op)
         inputs = [self._tokens(tensor, region) for tensor in record.arguments]
+        inputs += [
+            self._pass_on(free, region, record) for free in self.closures.free[record.callee]
+        ]
         types = [self.tracer.type(tensor) for tensor in record.results]
         node = Node("CALLSITE", inputs, types, region, record.source, {"callee": record.callee})
         self.writer.add(node)
         for tensor, value in zip(record.results, node.outputs, strict=True):
             self.values[tensor.name] = value
+
+    def _pass_on(self, free: FreeTensor, region: Region | None, record: CallRecord) -> Value:
+        """What a callee closes over, as an argument of its call."""
+        if free.tensor.graph is not self.tracer.graph:
+            return self.writer.into(self.lifted[free.tensor.ref()], region)
+        if free.tensor.name not in self.values:
+            raise TraceError(
+                f"{self.name} calls {record.callee} at {record.source} before it computes "
+                f"{free.name}, which {record.callee} closes over. Pass it as an argument."
+            )
+        return self.writer.into(self._value(free.tensor), region)
 
     def _merge(self, record: ConditionalRecord) -> None:
         region = self._region(record.results[0].op)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -19,9 +20,10 @@ from kerasrec.errors import GraphError, KerasrecError, NoBaseCaseError, Signatur
 from kerasrec.graph.check import check_function_graphs
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs, Source
 from kerasrec.graph.types import Kind, Type
-from kerasrec.trace.build import build
+from kerasrec.trace.build import Closures, build
+from kerasrec.trace.closures import closed_over, free_tensors, variable_name
 from kerasrec.trace.source import current_source, source_of
-from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, run_traced
+from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, is_traced, run_traced
 
 
 class Traceable(Protocol):
@@ -102,13 +104,24 @@ class _State:
     return_structure: Any = None
     return_types: list[Type] | None = None
     is_running: bool = False
-    graph: FunctionGraph | None = None
+    unknown: str | None = None
+    recorded: tuple[Tracer, list[tf.Tensor]] | None = None
+    closed_over: dict[str, Any] = field(default_factory=dict)
 
-    def built(self) -> FunctionGraph:
-        """Its graph, once everything is traced."""
-        if self.graph is None:
+    @property
+    def tracer(self) -> Tracer:
+        """What its last run recorded, once all is known."""
+        return self._recorded()[0]
+
+    @property
+    def outputs(self) -> list[tf.Tensor]:
+        """What it returned then."""
+        return self._recorded()[1]
+
+    def _recorded(self) -> tuple[Tracer, list[tf.Tensor]]:
+        if self.recorded is None:
             raise GraphError(f"{self.name} was not traced.")
-        return self.graph
+        return self.recorded
 
 
 def trace(function: Traceable, signature: Signature) -> TracedProgram:
@@ -125,16 +138,31 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
         tracing.learn_return_type(state)
     except ReturnTypeUnknownError as error:
         raise tracing.no_base_case(error) from None
-    reached = tracing.build_all(state)
-    graphs = FunctionGraphs({item.name: item.built() for item in reached}, state.name)
+    graphs = FunctionGraphs(_build(tracing.run_all(state)), state.name)
     check_function_graphs(graphs)
     return TracedProgram(graphs, state.return_structure)
+
+
+def _build(states: list[_State]) -> dict[str, FunctionGraph]:
+    """The graphs of all functions of a program, the one it starts with first."""
+    closures = Closures(
+        free_tensors(
+            {state.name: state.tracer for state in states},
+            {state.name: state.function.python_function for state in states},
+        )
+    )
+    graphs = {}
+    for state in states:
+        names = list(state.signature.names)
+        graph = build(state.name, state.tracer, state.outputs, names, state.source, closures)
+        closures.owners[state.tracer.graph] = graphs[state.name] = graph
+    return graphs
 
 
 class _Tracing:
     def __init__(self) -> None:
         self.states: list[_State] = []
-        self.callees: dict[str, list[str]] = {}
+        self.tracers: dict[tf.Graph, Tracer] = {}
 
     def state_of(self, function: Traceable, signature: Signature) -> _State:
         """The state for a function under a signature; a new one where none fits."""
@@ -165,11 +193,29 @@ class _Tracing:
                 raise ReturnTypeUnknownError(state.name)
             self._run(state)
 
-    def build_all(self, first: _State) -> list[_State]:
+    def _finish(self, state: _State) -> None:
+        """Traces a function once more as soon as its types are known.
+
+        While the function around it still runs, its variables are what they are at the call.
+        """
+        is_known = state.unknown is None or self._named(state.unknown).return_types is not None
+        if state.recorded is None and is_known and not state.is_running:
+            self._run(state)
+        now = closed_over(state.function.python_function)
+        changed = [name for name, tensor in state.closed_over.items() if now.get(name) != tensor]
+        if changed and state.recorded:
+            source = current_source()
+            raise TraceError(
+                f"{state.name} ({state.source.where}) closes over {changed[0]!r}, which stood for "
+                f"another tensor when {state.name} was called first. Pass it as an argument."
+                f"{f' At {source.where}.' if source else ''}"
+            )
+
+    def run_all(self, first: _State) -> list[_State]:
         """Traces everything the first state reaches, now that types can be known; itself first."""
         found = [first]
         for state in found:
-            while state.graph is None:
+            while state.recorded is None:
                 num_known = self._num_known()
                 unknown = self._run(state)
                 if unknown and num_known == self._num_known():
@@ -179,7 +225,7 @@ class _Tracing:
 
     def no_base_case(self, error: ReturnTypeUnknownError) -> NoBaseCaseError:
         """The error for a function whose return type nothing tells."""
-        (state,) = [item for item in self.states if item.name == error.name]
+        state = self._named(error.name)
         return NoBaseCaseError(
             f"{state.name} ({state.source.where}) has no base case: every path through it calls "
             f"{state.name} again, by itself or by way of others, so it would never return. Add a "
@@ -192,14 +238,18 @@ class _Tracing:
         return sum(state.return_types is not None for state in self.states)
 
     def _callees(self, state: _State) -> list[_State]:
-        names = [site.attributes["callee"] for site in state.built().call_sites]
-        by_name = {item.name: item for item in self.states}
-        return [by_name[name] for name in dict.fromkeys(names)]
+        names = dict.fromkeys(call.callee for call in state.tracer.calls)
+        return [self._named(name) for name in names]
+
+    def _named(self, name: str) -> _State:
+        (state,) = [item for item in self.states if item.name == name]
+        return state
 
     def _run(self, state: _State) -> ReturnTypeUnknownError | None:
-        """Runs a function; keeps its graph, or says why a branch had to be left out."""
+        """Runs a function; keeps what it did, or says why a branch had to be left out."""
 
         def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[tf.Tensor], list[Type]]:
+            self.tracers[tracer.graph] = tracer
             args = tf.nest.pack_sequence_as(state.signature.structure, parameters)
             result = state.function.python_function(*args)
             flat = tf.nest.flatten(result)
@@ -221,7 +271,9 @@ class _Tracing:
         state.is_running = True
         specs = [item.tensor_spec() for item in state.signature.types]
         try:
-            tracer, (structure, outputs, types) = run_traced(body, specs, self._resolve_call)
+            tracer, (structure, outputs, types) = run_traced(
+                body, specs, self._resolve_call, partial(self._kind_outside, state)
+            )
         except tf.errors.OperatorNotAllowedInGraphError as error:
             raise TraceError(
                 f"{state.name} ({state.source.where}) uses a tensor where Python needs a value "
@@ -237,9 +289,31 @@ class _Tracing:
         self._check_returns(state, structure, types)
         state.return_structure, state.return_types = structure, types
         if tracer.unknown is None:
-            names = list(state.signature.names)
-            state.graph = build(state.name, tracer, outputs, names, state.source)
+            state.recorded = (tracer, outputs)
+            state.closed_over = closed_over(state.function.python_function)
+        state.unknown = tracer.unknown.name if tracer.unknown else None
         return tracer.unknown
+
+    def _kind_outside(self, state: _State, tensor: tf.Tensor) -> Kind:
+        """The kind of a tensor that a function closes over, in the function that owns it."""
+        if not is_traced(tensor):
+            return Kind.SHARED
+        owner = self.tracers.get(tensor.graph)
+        name = variable_name(state.function.python_function, tensor)
+        what = f"{state.name} ({state.source.where}) closes over {name!r}, a tensor "
+        if owner is None:
+            raise TraceError(
+                f"{what}that another recursive function computed for each of its tokens, and that "
+                "function does not run any more. Call it in the body of that function, or pass the "
+                "tensor as an argument."
+            )
+        kind = owner.kind(tensor)
+        if kind is Kind.WAVE:
+            raise TraceError(
+                f"{what}of shape {tensor.shape} that was computed across the tokens of another "
+                "recursive function. Its own tokens are others; compute it from them."
+            )
+        return kind
 
     def _check_returns(self, state: _State, structure: Any, types: list[Type]) -> None:
         if state.return_types is None:
@@ -271,6 +345,7 @@ class _Tracing:
         check_shapes(name, signature.names, types)
         state = self.state_of(function, signature)
         self.learn_return_type(state)
+        self._finish(state)
         for place, wanted in enumerate(state.signature.types):
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
                 tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())

@@ -83,9 +83,16 @@ class Tracer:
         parameters: the placeholders of the function's arguments.
         resolve_call: called with (function, flat arguments, structure) at each call; returns the
           callee's name, its argument tensors and the structure and types of what it returns.
+        kind_outside: the kind of a tensor that the function closes over.
     """
 
-    def __init__(self, graph: tf.Graph, parameters: Sequence[tf.Tensor], resolve_call: Callable):
+    def __init__(
+        self,
+        graph: tf.Graph,
+        parameters: Sequence[tf.Tensor],
+        resolve_call: Callable,
+        kind_outside: Callable[[tf.Tensor], Kind],
+    ):
         self.graph = graph
         self.parameters = list(parameters)
         self.calls: list[CallRecord] = []
@@ -94,7 +101,7 @@ class Tracer:
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
         self._resolve_call = resolve_call
-        self._kinds = KindFinder(graph)
+        self._kinds = KindFinder(graph, kind_outside)
         for parameter in self.parameters:
             self._kinds.add(parameter, Kind.TOKEN)
 
@@ -210,13 +217,16 @@ def active_tracer() -> Tracer | None:
 
 
 def run_traced(
-    function: Callable, specs: Sequence[tf.TensorSpec], resolve_call: Callable
+    function: Callable,
+    specs: Sequence[tf.TensorSpec],
+    resolve_call: Callable,
+    kind_outside: Callable[[tf.Tensor], Kind],
 ) -> tuple[Tracer, Any]:
     """Runs `function` on placeholders of the given specs; returns the tracer and its result."""
     outcome: dict[str, Any] = {}
 
     def body(*parameters):
-        tracer = Tracer(tf.compat.v1.get_default_graph(), parameters, resolve_call)
+        tracer = Tracer(tf.compat.v1.get_default_graph(), parameters, resolve_call, kind_outside)
         _traced_graphs.add(tracer.graph)
         stack = _active.__dict__.setdefault("stack", [])
         stack.append(tracer)
