@@ -7,12 +7,10 @@ types before use.
 
 from __future__ import annotations
 
-import inspect
 import traceback
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -22,67 +20,9 @@ from kerasrec.graph.graph import FunctionGraph, FunctionGraphs, Source
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.build import Closures, build
 from kerasrec.trace.closures import closed_over, free_tensors, variable_name
-from kerasrec.trace.source import current_source, source_of
+from kerasrec.trace.signature import Signature, Traceable, check_shapes, signature_of
+from kerasrec.trace.source import current_source, source_of, start_of
 from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, is_traced, run_traced
-
-
-class Traceable(Protocol):
-    """What tracing needs to know of a decorated function."""
-
-    python_function: Callable
-    returns: Any
-
-    def bind(self, args: tuple, kwargs: dict) -> tuple:
-        """Arguments by position, defaults filled in."""
-        ...
-
-
-@dataclass(frozen=True)
-class Signature:
-    """Structure and types of a function's arguments.
-
-    Args:
-        structure: the nest of arguments, its leaves 0.
-        types: one TOKEN type for each flat argument.
-        names: what to call each flat argument in a print or an error.
-    """
-
-    structure: Any
-    types: tuple[Type, ...]
-    names: tuple[str, ...]
-
-    def accepts(self, other: Signature) -> bool:
-        """Whether arguments of the other signature may be passed to this one."""
-        return len(self.types) == len(other.types) and all(
-            mine.accepts(theirs) for mine, theirs in zip(self.types, other.types, strict=True)
-        )
-
-    def __str__(self) -> str:
-        pairs = zip(self.names, self.types, strict=True)
-        return ", ".join(f"{name}: {item}" for name, item in pairs)
-
-
-def signature_of(function: Traceable, args: tuple, types: Sequence[Type]) -> Signature:
-    """The signature of flat argument types, named after the function's parameters."""
-    names = []
-    parameters = list(inspect.signature(function.python_function).parameters.values())
-    for place, arg in enumerate(args):
-        parameter = parameters[min(place, len(parameters) - 1)].name
-        size = len(tf.nest.flatten(arg))
-        names += [parameter] if size == 1 else [f"{parameter}_{item}" for item in range(size)]
-    structure = tf.nest.map_structure(lambda _: 0, args)
-    return Signature(structure, tuple(types), tuple(names))
-
-
-def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> None:
-    """Raises SignatureError for tokens of an open shape: rows of different calls stand together."""
-    for name, item in zip(names, types, strict=True):
-        if not item.is_static:
-            raise SignatureError(
-                f"{name} of {function} has an open shape, {item} a token. Only the token axis may "
-                "be open, because values of many calls share one tensor: set the shape with "
-                "tf.ensure_shape, or pad to one shape."
-            )
 
 
 @dataclass
@@ -173,12 +113,11 @@ class _Tracing:
         running = [state for state in same if state.is_running]
         if running:
             raise _call_does_not_fit(running[-1], signature)
-        name = base = function.python_function.__name__.strip("<>")
+        name = base = function.name.strip("<>")
         taken = {state.name for state in self.states}
         while name in taken:
             name = f"{base}_{len([item for item in taken if item.startswith(base)])}"
-        code = function.python_function.__code__
-        state = _State(name, function, signature, Source(code.co_filename, code.co_firstlineno))
+        state = _State(name, function, signature, start_of(function.python_function))
         if function.returns is not None:
             specs = tf.nest.flatten(function.returns)
             state.return_types = [Type(spec.dtype, tuple(spec.shape)) for spec in specs]
@@ -251,7 +190,7 @@ class _Tracing:
         def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[tf.Tensor], list[Type]]:
             self.tracers[tracer.graph] = tracer
             args = tf.nest.pack_sequence_as(state.signature.structure, parameters)
-            result = state.function.python_function(*args)
+            result = state.function.run_python(args)
             flat = tf.nest.flatten(result)
             what = f"What {state.name} ({state.source.where}) returns"
             if not flat or any(item is None for item in flat):
@@ -337,7 +276,7 @@ class _Tracing:
         same = [state for state in self.states if state.function is function]
         known = same[-1].signature.types if same else ()
         hints = known if len(known) == len(flat) else [None] * len(flat)
-        name = function.python_function.__name__
+        name = function.name
         what = f"an argument of {name}"
         tensors = [tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)]
         types = [tracer.token_type(tensor, what) for tensor in tensors]

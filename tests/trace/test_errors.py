@@ -151,12 +151,16 @@ def test_no_arguments():
     answer(kerasrec.SignatureError, f, "f was called without arguments", "tokens")
 
 
-def test_keyword_only_arguments():
+def test_any_keyword():
     @recursive
-    def f(n, *, m=2):
-        return n + m
+    def f(n, **others):
+        return n + others["m"]
 
-    answer(kerasrec.SignatureError, lambda: f(3), "f has keyword-only arguments", "m")
+    answer(kerasrec.SignatureError, lambda: f(3, m=2), "f takes any keyword", "given m", "dict")
+
+
+def test_something_that_is_no_function():
+    answer(kerasrec.TraceError, lambda: recursive(3), "was given 3", "no function")
 
 
 def test_an_argument_that_is_no_tensor():
