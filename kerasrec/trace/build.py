@@ -225,6 +225,8 @@ class _Builder:
     def _check_repeatable(self, operation: tf.Operation, source: Source | None) -> None:
         """What is not one value a token runs wherever it is read, each time anew."""
         name = None
+        if operation.type == "RngReadAndSkip":
+            return  # It gives the key of one draw; that is looked at.
         if held_functions(operation.node_def) or operation.op_def.is_stateful:
             name = unrepeatable_op([operation])
         elif operation.type.startswith(_STATELESS_RANDOM):
