@@ -26,13 +26,14 @@ from kerasrec.trace.private import in_stateless_scope
 from kerasrec.trace.program import trace
 from kerasrec.trace.ragged import call, entries_of
 from kerasrec.trace.signature import Signature, check_shapes, signature_of
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import current_source, name_of
 from kerasrec.trace.tracer import active_tracer, is_inside_traced_graph
 from kerasrec.transform.extend import extend
 from kerasrec.transform.tag import tag
 
 MAX_DEPTH = 200_000
 MAX_WIDTH = 1 << 23
+_NUMBERS_AND_STRINGS = (int, float, complex, str, bytes, np.generic)
 
 
 @dataclass
@@ -100,20 +101,50 @@ class RecursiveFunction:
         engine: str = "auto",
         parallel_tokens: int | None = None,
     ):
+        if not callable(python_function):
+            raise TraceError(
+                f"@kerasrec.recursive was given {python_function!r}, which is no function. Let it "
+                "decorate the function itself, under @staticmethod or @classmethod."
+            )
         if engine not in ENGINES:
             raise TraceError(f"engine is {engine!r}; it must be one of {', '.join(ENGINES)}.")
         if parallel_tokens is not None and parallel_tokens < 1:
             raise TraceError(f"parallel_tokens is {parallel_tokens}; at least 1 token must run.")
         functools.update_wrapper(self, python_function)
         self.python_function = python_function
-        self.name = python_function.__name__
+        self.name = name_of(python_function)
         self.returns = returns
         self.max_depth = max_depth
         self.max_width = max_width
         self.max_memory = memory_of_machine() if max_memory is None else max_memory
         self.engine = engine
         self.parallel_tokens = parallel_tokens
+        self._keywords = [
+            parameter.name
+            for parameter in inspect.signature(python_function).parameters.values()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        ]
         self._compiled: dict[tuple, _Compiled] = {}
+
+    def __get__(self, instance: Any, owner: type | None = None) -> RecursiveFunction:
+        """The method of an instance, the same at each call; it compiles for itself."""
+        if instance is None:
+            return self
+        # Among the instance's own attributes, so that it lives as long, under a name of its own.
+        kept = vars(self if isinstance(instance, type) else instance)
+        name = f"recursive {self.python_function.__qualname__} {id(self)}"
+        if name not in kept:
+            method = self.python_function.__get__(instance, owner)
+            kept[name] = RecursiveFunction(
+                method,
+                self.returns,
+                self.max_depth,
+                self.max_width,
+                self.max_memory,
+                self.engine,
+                self.parallel_tokens,
+            )
+        return kept[name]
 
     @tf.autograph.experimental.do_not_convert
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -135,6 +166,9 @@ class RecursiveFunction:
         is_session = not tf.compat.v1.executing_eagerly_outside_functions()
         run = compiled.run_in_session if is_session else compiled.run
         outputs, tables = run(*given.tensors)
+        if not tf.executing_eagerly():
+            for tensor in outputs:  # A loop around may want to know.
+                tensor.set_shape([given.tensors[0].shape[0], *tensor.shape[1:]])
         if given.is_scalar:
             outputs = [tensor[0] for tensor in outputs]
         if given.rows is not None:
@@ -184,7 +218,7 @@ class RecursiveFunction:
         )
 
     def bind(self, args: tuple, kwargs: dict) -> tuple:
-        """Arguments by position, defaults filled in."""
+        """Arguments by position, keyword-only ones last, defaults filled in."""
         try:
             bound = inspect.signature(self.python_function).bind(*args, **kwargs)
         except TypeError as error:
@@ -194,22 +228,30 @@ class RecursiveFunction:
                 f"{error}.{f' At {source.where}.' if source else ''}"
             ) from error
         bound.apply_defaults()
-        if bound.kwargs:
+        others = [name for name in bound.kwargs if name not in self._keywords]
+        if others:
             raise SignatureError(
-                f"{self.name} has keyword-only arguments ({', '.join(bound.kwargs)}); give a "
-                "recursive function ordinary ones."
+                f"{self.name} takes any keyword, and was given {', '.join(others)}. Name the "
+                "arguments of a recursive function, or pass a dict."
             )
-        if bound.args and not tf.nest.flatten(bound.args):
+        given = (*bound.args, *(bound.kwargs[name] for name in self._keywords))
+        if given and not tf.nest.flatten(given):
             raise SignatureError(
                 f"{self.name} was called with nothing but empty lists, which have no dtype. For no "
                 "tokens pass an empty array, such as np.zeros([0], np.int32)."
             )
-        if not bound.args:
+        if not given:
             raise SignatureError(
                 f"{self.name} was called without arguments. A recursive function needs at "
                 "least one: its tokens are the rows of its arguments."
             )
-        return bound.args
+        return given
+
+    def run_python(self, args: tuple) -> Any:
+        """Calls the Python function with arguments as `bind` returns them."""
+        count = len(args) - len(self._keywords)
+        keywords = dict(zip(self._keywords, args[count:], strict=True))
+        return self.python_function(*args[:count], **keywords)
 
     def _compile(self, signature: Signature) -> _Compiled:
         """All stages for a signature, kept unless variables stand for other values just now."""
@@ -359,9 +401,10 @@ def recursive(
 
 
 def _array_like(value: Any) -> Any:
-    """A list of numbers is one tensor; other lists and tuples are nests of arguments."""
+    """A list of numbers or strings is one tensor; other lists and tuples are nests of arguments."""
     if isinstance(value, list) and all(
-        isinstance(item, int | float | np.generic) for item in tf.nest.flatten(value)
+        isinstance(item, int | float | complex | str | bytes | np.generic)
+        for item in tf.nest.flatten(value)
     ):
         return tf.convert_to_tensor(value) if value else value
     if isinstance(value, dict):

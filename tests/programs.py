@@ -742,6 +742,74 @@ def plain_captures(x, n):
 
 smooth(captures, plain_captures, some(3, 2, seed=8), i32(0, 3, 1), sources=(SCALE, OFFSETS))
 
+
+@kerasrec.recursive
+def nested(x, n):
+    """Closes over what it computes for each of its tokens, also by way of `without`."""
+    sine = tf.sin(x)
+    scale = tf.exp(SCALE)
+
+    @kerasrec.recursive
+    def uses(m):
+        return kerasrec.cond(m < 1, lambda: x * sine, lambda: without(m - 1) * sine * scale + x)
+
+    @kerasrec.recursive
+    def without(m):
+        return kerasrec.cond(m < 1, lambda: uses(m), lambda: uses(m - 1) * 0.5)
+
+    return kerasrec.cond(n < 1, lambda: x, lambda: nested(sine, n - 1) + uses(n))
+
+
+def plain_nested(x, n):
+    sine = tf.sin(x)
+
+    def uses(m):
+        return x * sine if m < 1 else without(m - 1) * sine * tf.exp(SCALE) + x
+
+    def without(m):
+        return uses(m) if m < 1 else uses(m - 1) * 0.5
+
+    return x if n < 1 else plain_nested(sine, n - 1) + uses(n)
+
+
+smooth(nested, plain_nested, f64(0.3, 0.8, -0.4, 0.5), i32(3, 0, 4, 1), sources=(SCALE,))
+
+
+@kerasrec.recursive
+def nested_in_branch(x, n):
+    """Closes over tensors of a branch, calls the function around it, and calls twice in a row."""
+
+    def inner():
+        cosine = tf.cos(x)
+
+        @kerasrec.recursive
+        def walk(z, m):
+            return kerasrec.cond(
+                m < 1,
+                lambda: nested_in_branch(z * cosine, n - 2),
+                lambda: walk(walk(z + cosine, m - 2) * x, m - 2),
+            )
+
+        return walk(cosine, n)
+
+    return kerasrec.cond(n < 1, lambda: x, inner)
+
+
+def plain_nested_in_branch(x, n):
+    if n < 1:
+        return x
+    cosine = tf.cos(x)
+
+    def walk(z, m):
+        if m < 1:
+            return plain_nested_in_branch(z * cosine, n - 2)
+        return walk(walk(z + cosine, m - 2) * x, m - 2)
+
+    return walk(cosine, n)
+
+
+smooth(nested_in_branch, plain_nested_in_branch, f64(0.3, 0.8, -0.4), i32(3, 0, 2), num_rounds=2)
+
 DENSE = keras.layers.Dense(3, activation="tanh", name="inside")
 DENSE.build([None, 4])
 

@@ -1,7 +1,9 @@
 """`@kerasrec.recursive` from a user's side."""
 
+import functools
 import threading
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -108,16 +110,170 @@ def test_variables_are_read_at_each_call():
     assert f(1.0, 2) == 9.0
 
 
+def test_keyword_only_arguments():
+    @kerasrec.recursive
+    def f(x, n=3, *, step=1.0):
+        return kerasrec.cond(n < 1, lambda: x, lambda: f(x + step, n - 1, step=step))
+
+    assert f(1.0) == 4.0
+    assert f(1.0, 2, step=0.5) == f(step=0.5, n=2, x=1.0) == 2.0
+
+
+class Model(tf.Module):
+    def __init__(self, weight):
+        self.weight = tf.Variable(weight)
+
+    @kerasrec.recursive
+    def run(self, x, n):
+        return kerasrec.cond(n < 1, lambda: x, lambda: self.weight * self.run(x, n - 1))
+
+    @staticmethod
+    @kerasrec.recursive
+    def count(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: Model.count(n - 1))
+
+
+class Doubled(Model):
+    @kerasrec.recursive
+    def run(self, x, n):
+        return 2.0 * super().run(x, n)
+
+
 def test_methods_can_be_recursive():
-    class Model(tf.Module):
-        def __init__(self):
-            self.weight = tf.Variable(3.0)
-            self.run = kerasrec.recursive(self._run)
+    three, two = Model(3.0), Model(2.0)
+    assert (three.run(1.0, 2), two.run(1.0, 2)) == (9.0, 4.0)
+    assert three.run is three.run
+    assert three.run.num_traces == 1
+    with tf.GradientTape() as tape:
+        y = two.run(1.0, 3)
+    assert tape.gradient(y, two.weight) == 12.0
+    assert Doubled(3.0).run(1.0, 2) == 72.0  # What it inherits calls it back.
+    assert Model.count(3) == 0
 
-        def _run(self, x, n):
-            return kerasrec.cond(n < 1, lambda: x, lambda: self.weight * self.run(x, n - 1))
 
-    assert Model().run(1.0, 2) == 9.0
+def test_other_callables():
+    down = kerasrec.recursive(lambda n: kerasrec.cond(n < 1, lambda: n, lambda: down(n - 1)))
+    assert down(3) == 0
+
+    def add(number, n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: part(n - 1) + number)
+
+    part = kerasrec.recursive(functools.partial(add, 2))
+    assert part.name == "add"
+    assert part(3) == 6
+
+    class Adder:
+        def __call__(self, n):
+            return kerasrec.cond(n < 1, lambda: n, lambda: adder(n - 1) + 1)
+
+    adder = kerasrec.recursive(Adder())
+    assert adder.name == "Adder"
+    assert adder(3) == 3
+
+
+def test_a_function_is_traced_before_and_after_one_that_calls_it():
+    @kerasrec.recursive
+    def inner(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: inner(n - 1))
+
+    assert inner(3) == 0
+
+    @kerasrec.recursive
+    def outer(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: inner(n) + outer(n - 1) + 1)
+
+    assert outer(3) == 3
+    assert inner(4) == 0
+
+
+def test_a_function_has_one_body_however_often_it_is_called():
+    @kerasrec.recursive
+    def first(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: second(n - 1) + shared(n))
+
+    @kerasrec.recursive
+    def second(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: third(n - 1) + shared(n))
+
+    @kerasrec.recursive
+    def third(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: fourth(n - 1) + shared(shared(n)))
+
+    @kerasrec.recursive
+    def fourth(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: first(n - 1) - shared(n) + shared(n))
+
+    @kerasrec.recursive
+    def shared(n):
+        return kerasrec.cond(n < 2, lambda: n, lambda: 1 + shared(n - 2))
+
+    def plain_shared(n):
+        return n if n < 2 else 1 + plain_shared(n - 2)
+
+    def plain(place, n):
+        if n < 1:
+            return n
+        once = plain_shared(n)
+        added = [once, once, plain_shared(once), 0][place]
+        return plain((place + 1) % 4, n - 1) + added
+
+    graph = first.tagged_graph(5)
+    assert sorted(graph.bodies) == ["first", "fourth", "second", "shared", "third"]
+    assert str(graph).count("body shared") == 1
+    assert len(graph.sites_to("shared")) == 7
+    np.testing.assert_array_equal(first([0, 1, 5, 9]), [plain(0, n) for n in [0, 1, 5, 9]])
+
+
+# Called from inside something else.
+
+
+AROUND = {
+    "while_loop": lambda f, x: tf.while_loop(
+        lambda step, _: step < 2, lambda step, y: (step + 1, f(y)), (0, x)
+    )[1],
+    "map_fn": lambda f, x: tf.map_fn(f, x),
+    "cond": lambda f, x: tf.cond(x[0] > 0.0, lambda: f(x), lambda: x),
+    "Lambda": lambda f, x: keras.layers.Lambda(f)(x),
+    "scan": lambda f, x: tf.scan(lambda state, item: f(state) + item, x, tf.constant(0.2)),
+}
+
+
+@pytest.mark.parametrize("mode", ["eagerly", "in a function", "for any number of tokens"])
+@pytest.mark.parametrize("name", AROUND)
+def test_called_inside_control_flow(name, mode):
+    """Values and gradients: x to the power of 3, as often as what is around it calls."""
+
+    def through(f, x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = AROUND[name](f, x)
+        return y, tape.gradient(y, x)
+
+    def run(x):
+        return through(lambda y: power(y, 3), x)
+
+    if mode != "eagerly":
+        size = 2 if mode == "in a function" else None
+        signature = [tf.TensorSpec([size], tf.float32)]
+        run = tf.function(run, autograph=False, input_signature=signature)
+    x = tf.constant([0.9, 1.2])
+    for found, expected in zip(run(x), through(lambda y: y * y * y, x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_inside_a_functional_model():
+    class Cubed(keras.layers.Layer):
+        def call(self, x):
+            return power(x, 3)
+
+    inputs = keras.Input([], dtype="float32")
+    model = keras.Model(inputs, Cubed()(inputs))
+    np.testing.assert_allclose(model.predict(np.array([2.0, 3.0]), verbose=0), [8.0, 27.0])
+
+
+def test_the_number_of_tokens_is_known_outside_too():
+    call = tf.function(lambda x: power(x, 3), autograph=False)
+    assert call.get_concrete_function(tf.TensorSpec([4])).output_shapes == [4]
 
 
 def test_tables_come_beside_the_result():

@@ -136,7 +136,7 @@ class Frame:
             return [tf.stack([count, *(tf.constant(dim, dtype) for dim in static)])]
         if not node.is_primitive:
             raise GraphError(f"{node.op} was not given a value before it was read.")
-        return fire(node, [self.get(value) for value in node.inputs])
+        return fire(node, [self.get(value) for value in node.inputs], has_gradient=False)
 
     def _entries(self, node: Node) -> tf.Tensor:
         if len(node.inputs) == 2:

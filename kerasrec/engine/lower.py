@@ -74,13 +74,20 @@ class Program:
                 found = copy.copy(run).backward(
                     passed, with_table_cotangents(self.graph, known, tables)
                 )
-                return [*found.arguments, *(found.shared.get(value) for value in wanted)]
+                gradients = [*found.arguments, *(found.shared.get(value) for value in wanted)]
+                return _once(gradients, self.limits.name) if self._holds_functions else gradients
 
             return outputs, gradient
 
         results: Tensors = list(engine(*arguments, *(shared[value] for value in wanted)))
         num_outputs = len(self.graph.root.returns)
         return Outcome(results[:num_outputs], dict(zip(names, results[num_outputs:], strict=True)))
+
+    @property
+    def _holds_functions(self) -> bool:
+        """Whether there are loops of TensorFlow, or other ops with functions, in a body."""
+        bodies = self.graph.bodies.values()
+        return any("function" in node.attributes for body in bodies for node in body.all_nodes)
 
     def _wanted_shared(self) -> list[Value]:
         """Shared values that have a gradient."""
@@ -112,6 +119,32 @@ def _is_exporting() -> bool:
     """
     graph = tf.compat.v1.get_default_graph()
     return getattr(graph, "name", None) == "internal_grad_fn"
+
+
+def _once(gradients: list, name: str) -> list:
+    """The gradients, without gradients of their own: asking for these fails when it runs.
+
+    TensorFlow does not come to an end with the second derivative of calls in loops, and a
+    persistent tape prepares it unasked (seen with TensorFlow 2.21). So frames fire calls without
+    gradient.
+    """
+
+    @tf.custom_gradient
+    def first(*tensors: tf.Tensor) -> tuple:
+        def second(*_: tf.Tensor) -> list[tf.Tensor]:
+            message = (
+                f"{name} has no second derivative: tf.while_loop, tf.map_fn, tf.cond or a "
+                "tf.function stands in its body."
+            )
+            with tf.control_dependencies([tf.debugging.Assert(False, [message])]):
+                return [tf.zeros_like(tensor) for tensor in tensors]
+
+        return tuple(map(tf.identity, tensors)), second
+
+    flat = tf.nest.flatten(gradients, expand_composites=True)
+    known = iter(first(*(tensor for tensor in flat if tensor is not None)))
+    passed = [None if tensor is None else next(known) for tensor in flat]
+    return tf.nest.pack_sequence_as(gradients, passed, expand_composites=True)
 
 
 def shared_tensors(graph: TaggedGraph) -> dict[Value, tf.Tensor]:

@@ -9,23 +9,50 @@ import tensorflow as tf
 from kerasrec.graph.graph import Node
 
 
-def fire(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> list[tf.Tensor]:
     """The outputs of a primitive node, for the given inputs.
 
-    The op is made anew, with the attributes it was traced with, in the default graph.
+    The op is made anew, with the attributes it was traced with, in the default graph. One that
+    holds functions of its own, such as a loop, is called as the function that does what it does.
 
     Args:
         node: a primitive node.
         inputs: tensors for its inputs, in order.
+        has_gradient: False hides such a function from tapes and gradients.
     """
-    operation: tf.Operation = node.attributes["operation"]
+    function = node.attributes.get("function")
+    if function is None:
+        outputs = copy_of(node.attributes["operation"], inputs).outputs
+    elif has_gradient:
+        outputs = tf.nest.flatten(function(*inputs))
+    else:
+        dtypes = [item.dtype for item in node.types]
+        outputs = tf.raw_ops.StatefulPartitionedCall(args=inputs, Tout=dtypes, f=function)
+        outputs = [tf.stop_gradient(tensor) for tensor in outputs]
+    # More may be known of a node than TensorFlow infers for the op.
+    for tensor, item in zip(outputs, node.types, strict=True):
+        tensor.set_shape(item.tensor_shape())
+    return list(outputs)
+
+
+def copy_of(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operation:
+    """The same op in the default graph, on other inputs.
+
+    Attributes of the executor's own, such as ops to be placed beside, are left out. So is XLA:
+    it would compile for each number of tokens.
+    """
     attributes = {
-        name: value for name, value in operation.node_def.attr.items() if not name.startswith("_")
+        name: value
+        for name, value in operation.node_def.attr.items()
+        if not name.startswith("_") or name in _OF_GRADIENTS
     }
-    made = tf.compat.v1.get_default_graph().create_op(
-        operation.type, list(inputs), [item.dtype for item in operation.outputs], attrs=attributes
-    )
-    return list(made.outputs)
+    dtypes = [item.dtype for item in operation.outputs]
+    graph = tf.compat.v1.get_default_graph()
+    return graph.create_op(operation.type, list(inputs), dtypes, attrs=attributes)
+
+
+# Which gradient an op was given, and how many outputs a loop had before its gradient added some.
+_OF_GRADIENTS = frozenset({"_gradient_op_type", "_num_original_outputs"})
 
 
 def read_shared(node: Node) -> tf.Tensor:

@@ -312,7 +312,19 @@ class _Run:
 
     def _compute(self, node: Node, inputs: list) -> list:
         if node not in self.kernels:
-            kernel = tf.function(lambda *tensors: fire(node, tensors), autograph=False)
+
+            def run(*tensors: tf.Tensor) -> list[tf.Tensor]:
+                # Some ops want a constant, such as a shape, while the graph is built.
+                pairs = zip(node.inputs, tensors, strict=True)
+                return fire(
+                    node,
+                    [
+                        fire(value.node, ())[0] if value.node.op == "Const" else tensor
+                        for value, tensor in pairs
+                    ],
+                )
+
+            kernel = tf.function(run, autograph=False)
             specs = [value.type.tensor_spec() for value in node.inputs]
             self.kernels[node] = kernel.get_concrete_function(*specs)
         return list(self.kernels[node](*inputs))

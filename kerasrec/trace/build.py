@@ -9,7 +9,9 @@ what is read from around it is REPEATed, and results LEAVE it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,6 +20,8 @@ from kerasrec.graph.graph import FunctionGraph, Node, Source, Traced, Value
 from kerasrec.graph.region import Branch, Each, Region, branches
 from kerasrec.graph.types import Kind
 from kerasrec.graph.writer import GraphWriter
+from kerasrec.trace.closures import FreeTensor
+from kerasrec.trace.functions import as_function, held_functions, unrepeatable_op
 from kerasrec.trace.rows import Rows
 from kerasrec.trace.source import source_of
 from kerasrec.trace.tracer import (
@@ -30,6 +34,9 @@ from kerasrec.trace.tracer import (
     is_traced,
 )
 
+# Their draws depend on their shape, and so on which tokens are together.
+_STATELESS_RANDOM = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
+
 
 def build(
     name: str,
@@ -37,6 +44,7 @@ def build(
     outputs: list[tf.Tensor],
     parameter_names: list[str],
     source: Source | None,
+    closures: Closures,
 ) -> FunctionGraph:
     """The function graph of what `tracer` recorded.
 
@@ -46,15 +54,36 @@ def build(
         outputs: tensors that the function returns.
         parameter_names: for the flat arguments, in order.
         source: where the user's function starts.
+        closures: of all functions of the program.
     """
-    return _Builder(name, tracer, parameter_names, source).run(outputs)
+    return _Builder(name, tracer, parameter_names, source, closures).run(outputs)
+
+
+@dataclass
+class Closures:
+    """What functions close over that other functions own.
+
+    Args:
+        free: by function, the tensors that it takes beside its own arguments.
+        owners: the graphs that are built already, by what TensorFlow traced for them. Owners are
+          built before those that close over their tensors.
+    """
+
+    free: dict[str, list[FreeTensor]]
+    owners: dict[tf.Graph, FunctionGraph] = field(default_factory=dict)
 
 
 class _Builder:
     def __init__(
-        self, name: str, tracer: Tracer, parameter_names: list[str], source: Source | None
+        self,
+        name: str,
+        tracer: Tracer,
+        parameter_names: list[str],
+        source: Source | None,
+        closures: Closures,
     ):
         self.name = name
+        self.closures = closures
         self.tracer = tracer
         self.source = source
         self.values: dict[str, Value] = {}
@@ -69,6 +98,14 @@ class _Builder:
             node = Node("PARAMETER", [], [tracer.type(tensor)], None, source, {"name": label})
             self.parameters.append(self.writer.add(node))
             self.values[tensor.name] = node.output()
+        self.lifted: dict[Any, Value] = {}
+        for free in closures.free[name]:
+            node = Node("PARAMETER", [], [free.type], None, source, {"name": free.name})
+            self.parameters.append(self.writer.add(node))
+            self.lifted[free.tensor.ref()] = node.output()
+        for outer, inner in tracer.graph.captures:
+            if tf.is_symbolic_tensor(outer) and outer.ref() in self.lifted:
+                self.values[inner.name] = self.lifted[outer.ref()]
         for call in tracer.calls:
             self.made_by[call.results[0].op.name] = partial(self._call, call)
         for record in tracer.conditionals:
@@ -100,14 +137,11 @@ class _Builder:
         values = [self._tokens(tensor, None) for tensor in outputs]
         roots = self.parameters + self.collects + self.effects
         roots += [node for node in self.nodes if node.op == "CALLSITE"]
-        needed = _needed(self.nodes, values, roots)
-        for node in needed:
-            _check_draws(node)
         return FunctionGraph(
             self.name,
             self.parameters,
             values,
-            needed,
+            _needed(self.nodes, values, roots),
             self.collects,
             Traced(self.tracer.concrete, self.values),
             self.source,
@@ -163,11 +197,10 @@ class _Builder:
     def _shared(self, operation: tf.Operation) -> None:
         outer = self.captured[operation.name]
         if is_traced(outer):
-            raise TraceError(
-                f"{self.name} ({self.source}) closes over a tensor that another recursive "
-                f"function computes for each of its tokens ({outer.name}). Pass it as an argument: "
-                "only what is the same for all tokens may be closed over."
-            )
+            value = self.closures.owners[outer.graph].traced.values[outer.name]
+            self._take(value.node)
+            self.values[operation.outputs[0].name] = value
+            return
         variable = self.variables.get(id(outer))
         label = getattr(variable, "path", None) or getattr(variable, "name", None)
         node = Node(
@@ -182,23 +215,52 @@ class _Builder:
         )
         self.values[operation.outputs[0].name] = self.writer.add(node).output()
 
+    def _take(self, node: Node) -> None:
+        """Takes a node that no token has a part in over from the function that owns it."""
+        if node not in self.nodes:
+            for value in node.inputs:
+                self._take(value.node)
+            self.writer.add(node)
+
     def _primitive(self, operation: tf.Operation, user: tf.Operation | None = None) -> None:
         """A node for an op that stands in the user's program, or in place of one that does."""
         types = [self.tracer.type(output) for output in operation.outputs]
         is_shared = types[0].kind is Kind.SHARED
         region = None if is_shared else self._region(operation)
         inputs = [self.writer.into(self._value(tensor), region) for tensor in operation.inputs]
-        node = Node(
-            operation.type,
-            inputs,
-            types,
-            region,
-            source_of((user or operation).traceback or ()) or self.source,
-            {"operation": operation},
-        )
+        source = source_of((user or operation).traceback or ()) or self.source
+        if types[0].kind is Kind.WAVE:
+            self._check_repeatable(operation, source)
+        attributes: dict[str, Any] = {"operation": operation}
+        if held_functions(operation.node_def):
+            attributes["function"] = self._function(operation)
+        node = Node(operation.type, inputs, types, region, source, attributes)
         self.writer.add(node)
         for output, value in zip(operation.outputs, node.outputs, strict=True):
             self.values[output.name] = value
+
+    def _check_repeatable(self, operation: tf.Operation, source: Source | None) -> None:
+        """What is not one value a token runs wherever it is read, each time anew."""
+        name = None
+        if operation.type == "RngReadAndSkip":
+            return  # It gives the key of one draw; that is looked at.
+        if held_functions(operation.node_def) or operation.op_def.is_stateful:
+            name = unrepeatable_op([operation])
+        elif operation.type.startswith(_STATELESS_RANDOM):
+            name = operation.type
+        if name:
+            raise TraceError(
+                f"{self.name}: {name} at {source} draws random numbers, or changes something, in "
+                "a loop or for all tokens together. It would not do so once for each call. Draw "
+                "what you need outside of loops, with the token axis first: "
+                "tf.random.uniform(tf.shape(x)) for an x of shape [tokens, ...]; for the entries "
+                "of ragged rows, inside kerasrec.map_fn."
+            )
+
+    def _function(self, operation: tf.Operation) -> tf.types.experimental.ConcreteFunction:
+        handles = [self.captured.get(tensor.op.name) for tensor in operation.inputs]
+        with self.tracer.graph.as_default():
+            return as_function(operation, [self.variables.get(id(handle)) for handle in handles])
 
     def _assign(self, operation: tf.Operation) -> None:
         """An assignment that no token has a part in, such as that of a seed's state, runs once."""
@@ -233,6 +295,9 @@ class _Builder:
     def _call(self, record: CallRecord) -> None:
         region = self._region(record.results[0].op)
         inputs = [self._tokens(tensor, region) for tensor in record.arguments]
+        inputs += [
+            self._pass_on(free, region, record) for free in self.closures.free[record.callee]
+        ]
         types = [self.tracer.type(tensor) for tensor in record.results]
         node = Node("CALLSITE", inputs, types, region, record.source, {"callee": record.callee})
         self.writer.add(node)
@@ -283,6 +348,17 @@ class _Builder:
                 )
             self.values[result.name] = self.writer.leave(value, inside.selector, region)
 
+    def _pass_on(self, free: FreeTensor, region: Region | None, record: CallRecord) -> Value:
+        """What a callee closes over, as an argument of its call."""
+        if free.tensor.graph is not self.tracer.graph:
+            return self.writer.into(self.lifted[free.tensor.ref()], region)
+        if free.tensor.name not in self.values:
+            raise TraceError(
+                f"{self.name} calls {record.callee} at {record.source} before it computes "
+                f"{free.name}, which {record.callee} closes over. Pass it as an argument."
+            )
+        return self.writer.into(self._value(free.tensor), region)
+
     def _merge(self, record: ConditionalRecord) -> None:
         region = self._region(record.results[0].op)
         predicate = self._predicate(record, region)
@@ -320,16 +396,6 @@ class _Builder:
             {"name": record.name, "size": size},
         )
         self.collects.append(self.writer.add(node))
-
-
-def _check_draws(node: Node) -> None:
-    """WAVE values are worked out again where they are read, but nothing may be drawn again."""
-    is_wave = bool(node.types) and node.types[0].kind is Kind.WAVE
-    if is_wave and any(word in node.op for word in ("Random", "TruncatedNormal", "Multinomial")):
-        raise TraceError(
-            f"{node.op} at {node.source} draws random numbers for what is not one value a token. "
-            "Draw for tokens; for the entries of ragged rows, inside kerasrec.map_fn."
-        )
 
 
 def _needed(nodes: list[Node], outputs: list[Value], roots: list[Node]) -> list[Node]:

@@ -49,23 +49,32 @@ def switch(index: Any, branches: Sequence[Callable[[], Any]]) -> Any:
     """Chooses between many branches, for each token by itself.
 
     Args:
-        index: int32 `[tokens]`, one value a token; an index out of range chooses the last branch,
-          as in `tf.switch_case`.
+        index: of any int dtype, `[tokens]`, one value a token; an index out of range chooses the
+          last branch, as in `tf.switch_case`.
         branches: callables as for `cond`, at least one.
 
     Returns:
         What the chosen branch returns, in the order of the tokens.
 
     Raises:
-        TraceError: outside a recursive function, or `index` is not one int32 a token.
+        TraceError: outside a recursive function, or `index` is not one int a token.
         SignatureError: the branches return different structures, dtypes or shapes.
     """
     tracer = tracer_for("kerasrec.switch")
     if not branches:
         raise TraceError("kerasrec.switch needs at least one branch; it got none.")
-    predicate = _predicate(tracer, index, "kerasrec.switch", "index", tf.int32)
+    predicate = _predicate(tracer, _as_int32(index), "kerasrec.switch", "index", tf.int32)
     named = {f"branches[{place}]": branch for place, branch in enumerate(branches)}
     return _conditional(tracer, predicate, named)
+
+
+def _as_int32(index: Any) -> Any:
+    """An index of another int dtype; what int32 cannot hold is out of range as it was."""
+    dtype = getattr(index, "dtype", None)
+    if dtype is None or not tf.as_dtype(dtype).is_integer or dtype == tf.int32:
+        return index
+    wide = tf.cast(index, tf.int64)
+    return tf.cast(tf.where((wide >= 0) & (wide <= tf.int32.max), wide, -1), tf.int32)
 
 
 def _predicate(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.DType) -> tf.Tensor:

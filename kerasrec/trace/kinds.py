@@ -7,7 +7,7 @@ joined or reduced the axis, and that is looked up here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -35,11 +35,15 @@ class KindFinder:
     Args:
         graph: it may grow between calls.
         rows: of ragged values; it may grow, too.
+        kind_outside: the kind of a tensor that the graph captures from around it.
     """
 
-    def __init__(self, graph: tf.Graph, rows: RowsFinder):
+    def __init__(
+        self, graph: tf.Graph, rows: RowsFinder, kind_outside: Callable[[tf.Tensor], Kind]
+    ):
         self._graph = graph
         self._ragged = rows
+        self._kind_outside = kind_outside
         self._given: dict[str, Kind] = {}
         self.forget()
 
@@ -67,6 +71,10 @@ class KindFinder:
 
     def _see(self, operation: tf.Operation) -> None:
         kinds = [self._kinds[source.name] for source in operation.inputs]
+        if operation.type == "Placeholder":
+            (output,) = operation.outputs
+            self._kinds[output.name] = self._kind_of_captured(output)
+            return
         if all(kind is Kind.SHARED for kind in kinds):
             self._kinds.update((output.name, Kind.SHARED) for output in operation.outputs)
             return
@@ -87,6 +95,12 @@ class KindFinder:
             self._kinds[output.name] = Kind.TOKEN if is_token and not is_padded else Kind.WAVE
             if is_mixed:
                 self._mixed.add(output.name)
+
+    def _kind_of_captured(self, placeholder: tf.Tensor) -> Kind:
+        for outer, inner in self._graph.captures:
+            if inner is placeholder:
+                return self._kind_outside(outer)
+        return Kind.SHARED
 
     def _rows_of(self, operation: tf.Operation, output: tf.Tensor) -> Fraction:
         """How many rows of an output each token has, if its leading axis is open."""

@@ -9,8 +9,8 @@ are tried, and one is right if the function returns it when its calls do.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,7 +20,8 @@ from kerasrec.errors import GraphError, KerasrecError, NoBaseCaseError, Signatur
 from kerasrec.graph.check import check_function_graphs
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs, Source
 from kerasrec.graph.types import Kind, Type
-from kerasrec.trace.build import build
+from kerasrec.trace.build import Closures, build
+from kerasrec.trace.closures import closed_over, free_tensors, variable_name
 from kerasrec.trace.signature import (
     Signature,
     Traceable,
@@ -28,8 +29,8 @@ from kerasrec.trace.signature import (
     check_shapes,
     signature_of,
 )
-from kerasrec.trace.source import source_of
-from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, run_traced
+from kerasrec.trace.source import current_source, source_of, start_of
+from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, is_traced, run_traced
 
 _Result = TypeVar("_Result")
 
@@ -69,13 +70,24 @@ class _State:
     return_structure: Any = None
     return_types: list[Type] | None = None
     is_running: bool = False
-    graph: FunctionGraph | None = None
+    unknown: str | None = None
+    recorded: tuple[Tracer, list[tf.Tensor]] | None = None
+    closed_over: dict[str, Any] = field(default_factory=dict)
 
-    def built(self) -> FunctionGraph:
-        """Its graph, once everything is traced."""
-        if self.graph is None:
+    @property
+    def tracer(self) -> Tracer:
+        """What its last run recorded, once all is known."""
+        return self._recorded()[0]
+
+    @property
+    def outputs(self) -> list[tf.Tensor]:
+        """What it returned then."""
+        return self._recorded()[1]
+
+    def _recorded(self) -> tuple[Tracer, list[tf.Tensor]]:
+        if self.recorded is None:
             raise GraphError(f"{self.name} was not traced.")
-        return self.graph
+        return self.recorded
 
 
 def trace(function: Traceable, signature: Signature) -> TracedProgram:
@@ -89,15 +101,37 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
     tracing = _Tracing()
     state = tracing.state_of(function, signature)
     tracing.with_guesses(partial(tracing.learn_return_type, state))
-    reached = tracing.build_all(state)
-    graphs = FunctionGraphs({item.name: item.built() for item in reached}, state.name)
+    graphs = FunctionGraphs(_build(tracing.run_all(state)), state.name)
     check_function_graphs(graphs)
     return TracedProgram(graphs, state.return_structure)
 
 
+def _build(states: list[_State]) -> dict[str, FunctionGraph]:
+    """The graphs of all functions of a program, the one it starts with first."""
+    closures = Closures(
+        free_tensors(
+            {state.name: state.tracer for state in states},
+            {state.name: state.function.python_function for state in states},
+        )
+    )
+    graphs = {}
+    for state in states:
+        names = list(state.signature.names)
+        graph = build(state.name, state.tracer, state.outputs, names, state.source, closures)
+        closures.owners[state.tracer.graph] = graphs[state.name] = graph
+    return graphs
+
+
 class _Tracing:
-    def __init__(self, states: Sequence[_State] = ()):
-        self.states = list(states)
+    """What is known while a program is traced.
+
+    Args:
+        other: to begin with a copy of what is known there, for a trial.
+    """
+
+    def __init__(self, other: _Tracing | None = None):
+        self.states: list[_State] = [replace(item) for item in other.states] if other else []
+        self.tracers: dict[tf.Graph, Tracer] = dict(other.tracers) if other else {}
 
     def state_of(self, function: Traceable, signature: Signature) -> _State:
         """The state for a function under a signature; a new one where none fits."""
@@ -108,12 +142,11 @@ class _Tracing:
         running = [state for state in same if state.is_running]
         if running:
             raise call_does_not_fit(running[-1].name, running[-1].signature, signature)
-        name = base = function.python_function.__name__.strip("<>")
+        name = base = function.name.strip("<>")
         taken = {state.name for state in self.states}
         while name in taken:
             name = f"{base}_{len([item for item in taken if item.startswith(base)])}"
-        code = function.python_function.__code__
-        state = _State(name, function, signature, Source(code.co_filename, code.co_firstlineno))
+        state = _State(name, function, signature, start_of(function.python_function))
         if function.returns is not None:
             specs = tf.nest.flatten(function.returns)
             state.return_types = [Type(spec.dtype, tuple(spec.shape)) for spec in specs]
@@ -128,11 +161,29 @@ class _Tracing:
                 raise ReturnTypeUnknownError(state.name)
             self._run(state)
 
-    def build_all(self, first: _State) -> list[_State]:
+    def _finish(self, state: _State) -> None:
+        """Traces a function once more as soon as its types are known.
+
+        While the function around it still runs, its variables are what they are at the call.
+        """
+        is_known = state.unknown is None or self._named(state.unknown).return_types is not None
+        if state.recorded is None and is_known and not state.is_running:
+            self._run(state)
+        now = closed_over(state.function.python_function)
+        changed = [name for name, tensor in state.closed_over.items() if now.get(name) != tensor]
+        if changed and state.recorded:
+            source = current_source()
+            raise TraceError(
+                f"{state.name} ({state.source.where}) closes over {changed[0]!r}, which stood for "
+                f"another tensor when {state.name} was called first. Pass it as an argument."
+                f"{f' At {source.where}.' if source else ''}"
+            )
+
+    def run_all(self, first: _State) -> list[_State]:
         """Traces everything the first state reaches, now that types can be known; itself first."""
         found = [first]
         for state in found:
-            while state.graph is None:
+            while state.recorded is None:
                 num_known = self._num_known()
                 unknown = self.with_guesses(partial(self._run, state))
                 if unknown and num_known == self._num_known():
@@ -162,7 +213,7 @@ class _Tracing:
     def _settle(self, state: _State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
         """A return type that a function has when its calls have it, from one to begin with."""
         for _ in range(_MAX_TRIALS):
-            trial = _Tracing([replace(item) for item in self.states])
+            trial = _Tracing(self)
             again = trial._named(state.name)
             again.return_structure, again.return_types = structure, types
             _, *returned = trial.with_guesses(partial(trial._run_body, again))
@@ -179,35 +230,36 @@ class _Tracing:
             except ReturnTypeUnknownError as error:
                 self._guess_return_type(error)
 
-    def _named(self, name: str) -> _State:
-        (state,) = [item for item in self.states if item.name == name]
-        return state
-
     def _num_known(self) -> int:
         """How many return types are known."""
         return sum(state.return_types is not None for state in self.states)
 
     def _callees(self, state: _State) -> list[_State]:
-        names = [site.attributes["callee"] for site in state.built().call_sites]
-        by_name = {item.name: item for item in self.states}
-        return [by_name[name] for name in dict.fromkeys(names)]
+        names = dict.fromkeys(call.callee for call in state.tracer.calls)
+        return [self._named(name) for name in names]
+
+    def _named(self, name: str) -> _State:
+        (state,) = [item for item in self.states if item.name == name]
+        return state
 
     def _run(self, state: _State) -> ReturnTypeUnknownError | None:
-        """Runs a function; keeps its graph, or says why a branch had to be left out."""
+        """Runs a function; keeps what it did, or says why a branch had to be left out."""
         (tracer, outputs), structure, types = self._run_body(state)
         self._check_returns(state, structure, types)
         state.return_structure, state.return_types = structure, types
         if tracer.unknown is None:
-            names = list(state.signature.names)
-            state.graph = build(state.name, tracer, outputs, names, state.source)
+            state.recorded = (tracer, outputs)
+            state.closed_over = closed_over(state.function.python_function)
+        state.unknown = tracer.unknown.name if tracer.unknown else None
         return tracer.unknown
 
     def _run_body(self, state: _State) -> tuple[tuple[Tracer, list[tf.Tensor]], Any, list[Type]]:
         """Runs a function; what it did, and the structure and types of what it returns."""
 
         def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[tf.Tensor], list[Type]]:
+            self.tracers[tracer.graph] = tracer
             args = tf.nest.pack_sequence_as(state.signature.structure, parameters)
-            result = state.function.python_function(*args)
+            result = state.function.run_python(args)
             flat = tf.nest.flatten(result)
             what = f"What {state.name} ({state.source.where}) returns"
             if not flat or any(item is None for item in flat):
@@ -227,7 +279,9 @@ class _Tracing:
         state.is_running = True
         specs = [item.tensor_spec() for item in state.signature.types]
         try:
-            tracer, (structure, outputs, types) = run_traced(body, specs, self._resolve_call)
+            tracer, (structure, outputs, types) = run_traced(
+                body, specs, self._resolve_call, partial(self._kind_outside, state)
+            )
         except tf.errors.OperatorNotAllowedInGraphError as error:
             raise TraceError(
                 f"{state.name} ({state.source.where}) uses a tensor where Python needs a value "
@@ -241,6 +295,27 @@ class _Tracing:
         finally:
             state.is_running = False
         return (tracer, outputs), structure, types
+
+    def _kind_outside(self, state: _State, tensor: tf.Tensor) -> Kind:
+        """The kind of a tensor that a function closes over, in the function that owns it."""
+        if not is_traced(tensor):
+            return Kind.SHARED
+        owner = self.tracers.get(tensor.graph)
+        name = variable_name(state.function.python_function, tensor)
+        what = f"{state.name} ({state.source.where}) closes over {name!r}, a tensor "
+        if owner is None:
+            raise TraceError(
+                f"{what}that another recursive function computed for each of its tokens, and that "
+                "function does not run any more. Call it in the body of that function, or pass the "
+                "tensor as an argument."
+            )
+        kind = owner.kind(tensor)
+        if kind is Kind.WAVE:
+            raise TraceError(
+                f"{what}of shape {tensor.shape} that was computed across the tokens of another "
+                "recursive function. Its own tokens are others; compute it from them."
+            )
+        return kind
 
     def _check_returns(self, state: _State, structure: Any, types: list[Type]) -> None:
         if state.return_types is None:
@@ -264,7 +339,7 @@ class _Tracing:
         same = [state for state in self.states if state.function is function]
         known = same[-1].signature.types if same else ()
         hints = known if len(known) == len(flat) else [None] * len(flat)
-        name = function.python_function.__name__
+        name = function.name
         what = f"an argument of {name}"
         tensors = [tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)]
         types = [tracer.token_type(tensor, what) for tensor in tensors]
@@ -272,6 +347,7 @@ class _Tracing:
         check_shapes(name, signature.names, types)
         state = self.state_of(function, signature)
         self.learn_return_type(state)
+        self._finish(state)
         for place, wanted in enumerate(state.signature.types):
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
                 tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())

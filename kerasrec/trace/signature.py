@@ -1,4 +1,4 @@
-"""Signatures: structure and types of what a function is called with."""
+"""What a recursive function is called with: the structure and types of its arguments."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ from kerasrec.trace.source import current_source
 class Traceable(Protocol):
     """What tracing needs to know of a decorated function."""
 
+    name: str
     python_function: Callable
     returns: Any
 
     def bind(self, args: tuple, kwargs: dict) -> tuple:
         """Arguments by position, defaults filled in."""
+        ...
+
+    def run_python(self, args: tuple) -> Any:
+        """Calls the Python function with arguments by position."""
         ...
 
 

@@ -118,9 +118,16 @@ class Tracer:
         parameters: the placeholders of the function's arguments.
         resolve_call: called with (function, flat arguments, structure) at each call; returns the
           callee's name, its argument tensors and the structure and types of what it returns.
+        kind_outside: the kind of a tensor that the function closes over.
     """
 
-    def __init__(self, graph: tf.Graph, parameters: Sequence[tf.Tensor], resolve_call: Callable):
+    def __init__(
+        self,
+        graph: tf.Graph,
+        parameters: Sequence[tf.Tensor],
+        resolve_call: Callable,
+        kind_outside: Callable[[tf.Tensor], Kind],
+    ):
         self.graph = graph
         self.parameters = list(parameters)
         self.calls: list[CallRecord] = []
@@ -131,7 +138,7 @@ class Tracer:
         self.concrete: Any = None
         self._resolve_call = resolve_call
         self.rows = RowsFinder(graph)
-        self._kinds = KindFinder(graph, self.rows)
+        self._kinds = KindFinder(graph, self.rows, kind_outside)
         self._scope: Scope = ()
         self._num_scopes = 0
         for parameter in self.parameters:
@@ -278,13 +285,16 @@ def active_tracer() -> Tracer | None:
 
 
 def run_traced(
-    function: Callable, specs: Sequence[tf.TensorSpec], resolve_call: Callable
+    function: Callable,
+    specs: Sequence[tf.TensorSpec],
+    resolve_call: Callable,
+    kind_outside: Callable[[tf.Tensor], Kind],
 ) -> tuple[Tracer, Any]:
     """Runs `function` on placeholders of the given specs; returns the tracer and its result."""
     outcome: dict[str, Any] = {}
 
     def body(*parameters):
-        tracer = Tracer(tf.compat.v1.get_default_graph(), parameters, resolve_call)
+        tracer = Tracer(tf.compat.v1.get_default_graph(), parameters, resolve_call, kind_outside)
         _traced_graphs.add(tracer.graph)
         stack = _active.__dict__.setdefault("stack", [])
         stack.append(tracer)
@@ -294,6 +304,8 @@ def run_traced(
             stack.pop()
         outcome["tracer"] = tracer
 
-    concrete = tf.function(body, autograph=False).get_concrete_function(*specs)
+    # Eagerly, this pauses tapes: TensorFlow wraps loops in functions where a persistent one runs.
+    with tf.init_scope() if tf.executing_eagerly() else contextlib.nullcontext():
+        concrete = tf.function(body, autograph=False).get_concrete_function(*specs)
     outcome["tracer"].concrete = concrete
     return outcome["tracer"], outcome["result"]

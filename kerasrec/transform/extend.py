@@ -19,21 +19,8 @@ from kerasrec.graph.region import Branch
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.primitives import PrimitiveWriter, Sparse
+from kerasrec.transform.recompute import Group, in_groups, is_weight, variable_of
 from kerasrec.transform.wanted import wanted_values
-
-# TensorFlow's gradient of these changes the forward op itself, which is a node by then.
-_REWRITTEN_OPS = frozenset(
-    {
-        "While",
-        "StatelessWhile",
-        "If",
-        "StatelessIf",
-        "Case",
-        "StatelessCase",
-        "PartitionedCall",
-        "StatefulPartitionedCall",
-    }
-)
 
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
 
@@ -127,8 +114,11 @@ class _BodyGradient:
         for output, node in zip(body.outputs, body.gradient_parameters, strict=True):
             if node is not None:
                 self._add(output.inputs[0], node.output())
-        for node in reversed(body.nodes):
-            self._node(node)
+        for part in reversed(in_groups(body)):
+            if isinstance(part, Group):
+                self._group(part)
+            else:
+                self._node(part)
         for parameter, out in zip(body.parameters, body.gradient_outputs, strict=True):
             if out is not None:
                 value = parameter.output()
@@ -161,31 +151,55 @@ class _BodyGradient:
             if total is not None:
                 cotangents[value.index] = total
         inputs = [value for value in node.inputs if value in self.wanted]
-        if self._is_obstacle(node, bool(cotangents), bool(inputs)):
-            self.graph.obstacles.append(
-                f"{self.body.name} has no gradient: {node.op} at {node.source} stands in its body. "
-                "Gradients through tf.while_loop, tf.map_fn, tf.cond, tf.function and ops on the "
-                "handle of a variable are not supported inside a recursive function; use "
-                "kerasrec.cond, a recursive function, or ops that work on all rows at once."
-            )
-        elif cotangents and inputs:
+        if not cotangents or not inputs:
+            return
+        try:
             found = self.primitives.gradients(node, cotangents, inputs)
-            for value, cotangent in found.items():
-                self._add(value, cotangent)
+        except LookupError:
+            self._obstacle(f"{node.op} at {node.source}", "TensorFlow has none for it")
+            return
+        for value, cotangent in found.items():
+            self._add(value, cotangent)
 
-    def _is_obstacle(self, node: Node, has_cotangents: bool, has_wanted_inputs: bool) -> bool:
-        """Whether the gradient ends at an op though it should not.
+    def _obstacle(self, where: str, reason: str) -> None:
+        self.graph.obstacles.append(f"{self.body.name} has no gradient through {where}: {reason}.")
 
-        Values of dtype variant, such as the lists of tf.map_fn, have no cotangents here; nor has a
-        variable that an op reads by its handle.
-        """
-        makes_list = any(item.dtype.name == "variant" for item in node.types)
-        reads_handle = node.op != "ReadVariableOp" and any(
-            value.node.attributes.get("variable") is not None for value in node.inputs
-        )
-        return (makes_list and has_wanted_inputs) or (
-            has_cotangents and (reads_handle or (has_wanted_inputs and node.op in _REWRITTEN_OPS))
-        )
+    def _group(self, group: Group) -> None:
+        cotangents = {}
+        for value in (value for node in group.nodes for value in node.outputs):
+            total = self._total(value)
+            if total is not None:
+                cotangents[value] = total
+        sources = [value for value in group.inputs if value in self.wanted or is_weight(value)]
+        if not cotangents or not sources:
+            return
+        obstacle = group.obstacle()
+        if obstacle:
+            self._obstacle(group.title, obstacle)
+            return
+        wanted = {value: self._variable(value) if is_weight(value) else value for value in sources}
+        # What is one value a token is kept for whoever reads it; sums over tokens wait for the end.
+        for is_token in (True, False):
+            part = {
+                value: target
+                for value, target in wanted.items()
+                if (value.type.kind is Kind.TOKEN) == is_token
+            }
+            if part:
+                for value, cotangent in self.primitives.recomputed(group, cotangents, part).items():
+                    self._add(value, cotangent)
+
+    def _variable(self, handle: Value) -> Value:
+        """The value of a variable, which takes the cotangents of its handle."""
+        variable = variable_of(handle)
+
+        def read(handle: tf.Tensor) -> tf.Tensor:
+            value = tf.raw_ops.ReadVariableOp(resource=handle, dtype=variable.dtype)
+            return tf.ensure_shape(value, variable.shape)
+
+        value = self.primitives.apply(read, [handle], None, handle.node.source, Kind.SHARED)
+        self.wanted.add(value)
+        return value
 
     def _merge(self, node: Node) -> None:
         total = self._total(node.output())

@@ -15,6 +15,7 @@ from kerasrec.graph.graph import Body, Node, Source, Traced, Value
 from kerasrec.graph.region import Region
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
+from kerasrec.transform.recompute import Group
 from kerasrec.transform.simplify import simpler
 
 Sparse = tuple[Value, Value]
@@ -99,6 +100,33 @@ class PrimitiveWriter:
                 found[value] = self._with_kind_of(self._traced.values[result.name], value)
         return found
 
+    def recomputed(
+        self, group: Group, cotangents: dict[Value, Value], wanted: dict[Value, Value]
+    ) -> dict[Value, Value]:
+        """Cotangents of inputs of a group, by one op that runs the group again.
+
+        Args:
+            group: ops of this body.
+            cotangents: of outputs of the group.
+            wanted: by input of the group, the value that takes its cotangent.
+
+        Returns:
+            The cotangent of each wanted value that the group is differentiable in.
+        """
+        last = group.nodes[-1]
+        function, reached = group.gradients(list(cotangents), list(wanted))
+        if not reached:
+            return {}
+        targets = [wanted[value] for value in reached]
+        inputs = [
+            self._writer.into(value, last.region) for value in (*group.inputs, *cotangents.values())
+        ]
+        types = [_type_of_cotangent(target) for target in targets]
+        attributes = {"function": function, "name": f"d_{last.op}"}
+        node = Node("PartitionedCall", inputs, types, last.region, last.source, attributes)
+        self._writer.add(node)
+        return dict(zip(targets, node.outputs, strict=True))
+
     def _placeholder(self, value: Value) -> tf.Tensor:
         tensor = tf.compat.v1.placeholder(value.type.dtype, value.type.tensor_shape())
         self._traced.values[tensor.name] = value
@@ -136,15 +164,16 @@ class PrimitiveWriter:
                 self._traced.values[output.name] = value
 
     def _with_kind_of(self, cotangent: Value, value: Value) -> Value:
-        """Says what TensorFlow's shapes may leave open: of what kind a cotangent is.
-
-        A cotangent of a SHARED value is a sum over the tokens at one place, so it is WAVE.
-        """
+        """Says what TensorFlow's shapes may leave open: of what kind a cotangent is."""
         if not cotangent.is_shared and cotangent.node.is_primitive:
-            kind = Kind.WAVE if value.is_shared else value.type.kind
-            shape = value.type.shape
-            cotangent.node.types[cotangent.index] = Type(value.type.dtype, shape, kind)
+            cotangent.node.types[cotangent.index] = _type_of_cotangent(value)
         return cotangent
+
+
+def _type_of_cotangent(value: Value) -> Type:
+    """A cotangent of a SHARED value is a sum over the tokens at one place, so it is WAVE."""
+    kind = Kind.WAVE if value.is_shared else value.type.kind
+    return Type(value.type.dtype, value.type.shape, kind)
 
 
 def _dense(result):

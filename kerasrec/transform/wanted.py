@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tensorflow as tf
+
 from kerasrec.graph.graph import Node, TaggedGraph, Value
 
 
@@ -20,7 +22,7 @@ def wanted_values(graph: TaggedGraph) -> set[Value]:
                 wanted.update(
                     value
                     for value in node.outputs
-                    if value.type.is_differentiable or value.type.dtype.name == "resource"
+                    if value.type.is_differentiable or value.type.dtype in (tf.resource, tf.variant)
                 )
     return {value for value in wanted if value.type.is_differentiable}
 

@@ -53,6 +53,46 @@ OPS = {
 }
 
 
+def _loop_in_a_loop(x):
+    return tf.while_loop(
+        lambda step, _: step < 2,
+        lambda step, y: (step + 1, tf.map_fn(lambda row: tf.sin(row) * B, y)),
+        (0, x),
+    )[1]
+
+
+# What TensorFlow differentiates by changing the forward op; the gradient runs these again.
+CONTROL_FLOW = {
+    "map_fn": lambda x: tf.map_fn(lambda row: tf.sin(row) + tf.linalg.matvec(W, row), x),
+    "while_loop": lambda x: tf.while_loop(
+        lambda step, _: step < 3, lambda step, y: (step + 1, tf.sin(y @ W)), (0, x)
+    )[1],
+    "while_loop over weights": lambda x: (
+        x @ tf.while_loop(lambda step, _: step < 2, lambda step, w: (step + 1, w @ W), (0, W))[1]
+    ),
+    "cond": lambda x: tf.cond(tf.shape(W)[0] > 3, lambda: tf.sin(x) * B, lambda: x),
+    "switch_case": lambda x: tf.switch_case(
+        tf.shape(W)[0] - 3, [lambda: x, lambda: tf.sin(x) @ W, lambda: -x]
+    ),
+    "function": tf.function(lambda x: tf.sin(x) @ W, autograph=False),
+    "jit_compile": tf.function(lambda x: tf.sin(x) @ W, autograph=False, jit_compile=True),
+    "scan over steps": lambda x: tf.scan(
+        lambda state, row: 0.5 * state + tf.sin(row) * B, tf.stack([x, 2.0 * x])
+    )[-1],
+    "TensorArray": lambda x: (
+        tf.TensorArray(tf.float64, 2).write(0, x).write(1, tf.sin(x) * B).stack()[1]
+    ),
+    "loop in a loop": lambda x: tf.while_loop(
+        lambda step, _: step < 2,
+        lambda step, y: (step + 1, tf.map_fn(lambda row: tf.sin(row) * 0.5, y)),
+        (0, x),
+    )[1],
+    "loop in a loop in a function": tf.function(_loop_in_a_loop, autograph=False),
+    "gather in a loop": lambda x: tf.while_loop(
+        lambda step, _: step < 2, lambda step, y: (step + 1, y + tf.gather(T, row(x))), (0, x)
+    )[1],
+}
+
 LAYERS = {
     "Dense": lambda: keras.layers.Dense(4, dtype="float64"),
     "LayerNormalization": lambda: keras.layers.LayerNormalization(dtype="float64"),
@@ -61,6 +101,11 @@ LAYERS = {
     ),
     "Embedding": lambda: keras.layers.Embedding(5, 4, dtype="float64"),
     "GRUCell": lambda: keras.layers.GRUCell(4, dtype="float64"),
+    "LSTM": lambda: keras.layers.LSTM(4, dtype="float64"),
+    "GRU": lambda: keras.layers.GRU(4, dtype="float64", return_sequences=True),
+    "Bidirectional": lambda: keras.layers.Bidirectional(
+        keras.layers.SimpleRNN(2, dtype="float64"), dtype="float64"
+    ),
     "MultiHeadAttention": lambda: keras.layers.MultiHeadAttention(2, 2, dtype="float64"),
 }
 
@@ -124,35 +169,81 @@ def test_layer(name, num_rounds):
             return layer(x, [tf.tanh(x)])[0]
         if name == "MultiHeadAttention":
             return layer(x[:, tf.newaxis], tf.stack([x, 2.0 * x], 1))[:, 0]
+        if name in ("LSTM", "GRU", "Bidirectional"):
+            steps = layer(tf.stack([x, 2.0 * x, tf.sin(x)], 1))
+            return steps[:, -1] if name == "GRU" else steps
         return layer(x)
 
     op(tf.zeros([1, 4], tf.float64))
     check(program_of(op, num_rounds, tuple(item.value for item in layer.trainable_weights)))
 
 
+@each_number_of_rounds
+@pytest.mark.parametrize("name", CONTROL_FLOW)
+def test_control_flow_of_tensorflow(name, num_rounds):
+    check(program_of(CONTROL_FLOW[name], num_rounds, (W, B, T)))
+
+
+def test_a_persistent_tape():
+    program = program_of(CONTROL_FLOW["map_fn"], 1, ())
+    x, n = map(tf.constant, program.inputs)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = program.function(x, n)
+        plain = tf.stack([program.plain(x[place], int(n[place])) for place in range(3)])
+    for source in (x, W):
+        expected = tape.gradient(plain, source)
+        np.testing.assert_allclose(tape.gradient(y, source), expected, rtol=1e-10)
+
+
+def test_a_second_derivative_says_that_there_is_none():
+    program = program_of(CONTROL_FLOW["while_loop"], 1, ())
+    x, n = map(tf.constant, program.inputs)
+    with tf.GradientTape() as second:
+        second.watch(x)
+        with tf.GradientTape() as first:
+            first.watch(x)
+            y = program.function(x, n)
+        slope = first.gradient(y, x)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="once has no second derivative"):
+        second.gradient(slope, x)
+
+
 @pytest.mark.parametrize(
-    "op",
+    ("op", "message"),
     [
-        lambda x: tf.map_fn(lambda item: 2.0 * item, x),
-        lambda x: tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, tf.sin(y)), (0, x))[1],
-        lambda x: tf.cond(tf.shape(W)[0] > 3, lambda: x * 2.0, lambda: x),
+        (
+            lambda x: tf.function(lambda y: tf.nn.dropout(y, 0.5), autograph=False)(x),
+            r"no gradient through .*PartitionedCall at test_ops\.py.*RandomUniform",
+        ),
+        (
+            lambda x: tf.function(
+                lambda y: tf.ensure_shape(tf.py_function(tf.sin, [y], y.dtype), [None, 4]),
+                autograph=False,
+            )(x),
+            r"no gradient through .*PartitionedCall at test_ops\.py.*EagerPyFunc",
+        ),
+        (
+            lambda x: tf.linalg.lu(tf.linalg.diag(x))[0][:, 0],
+            r"no gradient through Lu at test_ops\.py.*TensorFlow has none",
+        ),
+        (_loop_in_a_loop, r"no gradient through While at test_ops\.py.*reads a variable"),
     ],
-    ids=["map_fn", "while_loop", "cond"],
+    ids=["random", "py_function", "no gradient at all", "variable in an inner loop"],
 )
-def test_control_flow_of_tensorflow_has_values_or_says_that_it_has_no_gradient(op):
-    """Never a gradient that is silently wrong."""
+def test_what_cannot_run_again_has_values_and_no_gradient(op, message):
     program = program_of(op, 1, ())
     x, n = map(tf.constant, program.inputs)
-    with tf.GradientTape() as tape:
+    assert program.function(x, n).shape == x.shape
+    with tf.GradientTape() as tape, pytest.raises(kerasrec.TraceError, match=message):
         tape.watch(x)
-        try:
-            y = program.function(x, n)
-        except kerasrec.TraceError as error:
-            assert "no gradient" in str(error)
-            return
-    slope = tape.gradient(y, x)
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        rows = [program.plain(x[place], int(n[place])) for place in range(3)]
-        expected = tf.stack(rows)
-    np.testing.assert_allclose(slope, tape.gradient(expected, x), rtol=1e-10)
+        tape.gradient(program.function(x, n), x)
+
+
+def test_random_numbers_in_a_loop():
+    """A loop runs wherever its result is read, so it would draw more than once for a call."""
+    program = program_of(
+        lambda x: tf.map_fn(lambda row: row + tf.random.normal([4], dtype=tf.float64), x), 1, ()
+    )
+    with pytest.raises(kerasrec.TraceError, match=r"test_ops\.py:.* outside of loops"):
+        program.function(*program.inputs)

@@ -1,5 +1,6 @@
 """Random ops fire once: the gradient reads what they gave, and every call draws anew."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -76,5 +77,42 @@ def test_entries_of_rows_draw_as_tokens():
         below = entries(x, tf.gather(CHILDREN, node))
         return x + tf.reduce_sum(tf.ragged.map_flat_values(tf.nn.dropout, below, 0.3), axis=1)
 
-    with pytest.raises(TraceError, match=r"test_random_ops.py:\d+ draws .* inside kerasrec.map_fn"):
+    with pytest.raises(TraceError, match=r"test_random_ops.py:\d+ draws .*inside kerasrec.map_fn"):
         entries(tf.ones([2]), 0)
+
+
+GENERATOR = tf.random.Generator.from_seed(1)
+SEED = keras.random.SeedGenerator(3)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: tf.random.stateless_uniform(tf.shape(x), [1, 2]),
+        lambda x: GENERATOR.uniform(tf.shape(x)),
+        lambda x: keras.random.uniform(tf.shape(x), seed=SEED),
+    ],
+    ids=["stateless", "Generator", "SeedGenerator"],
+)
+def test_the_gradient_reads_what_was_drawn(draw):
+    @recursive
+    def f(x, n):
+        return cond(n < 1, lambda: x, lambda: draw(x) * f(x, n - 1))
+
+    x = tf.ones([100])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x, 2)
+    assert len(np.unique(y)) == 100
+    np.testing.assert_allclose(tape.gradient(y, x), y, rtol=1e-6)
+
+
+def test_a_draw_for_all_tokens_together():
+    """It would be drawn anew wherever it is read."""
+
+    @recursive
+    def f(x, n):
+        return cond(n < 1, lambda: x, lambda: f(x, n - 1) * tf.random.uniform([2, tf.size(x)])[0])
+
+    with pytest.raises(TraceError, match=r"RandomUniform at test_random_ops\.py.*token axis first"):
+        f(tf.ones([5]), 2)

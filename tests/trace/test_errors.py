@@ -151,12 +151,16 @@ def test_no_arguments():
     answer(kerasrec.SignatureError, f, "f was called without arguments", "tokens")
 
 
-def test_keyword_only_arguments():
+def test_any_keyword():
     @recursive
-    def f(n, *, m=2):
-        return n + m
+    def f(n, **others):
+        return n + others["m"]
 
-    answer(kerasrec.SignatureError, lambda: f(3), "f has keyword-only arguments", "m")
+    answer(kerasrec.SignatureError, lambda: f(3, m=2), "f takes any keyword", "given m", "dict")
+
+
+def test_something_that_is_no_function():
+    answer(kerasrec.TraceError, lambda: recursive(3), "was given 3", "no function")
 
 
 def test_an_argument_that_is_no_tensor():
@@ -430,16 +434,78 @@ def test_a_value_computed_across_tokens_passed_on():
     answer(kerasrec.TraceError, lambda: f([1.0, 2.0], 1), "argument of f", LINE, "across tokens")
 
 
-def test_a_tensor_of_another_recursive_function():
+def test_a_nested_function_after_the_one_around_it():
+    kept = []
+
     @recursive
     def f(n):
         @recursive
         def g(m):
             return m + n
 
-        return cond(n < 1, lambda: n, lambda: g(n - 1))
+        kept.append(g)
+        return g(n)
 
-    answer(kerasrec.TraceError, lambda: f(3), "g ", LINE, "closes over", "Pass it as an argument")
+    assert f(3) == 6
+    answer(
+        kerasrec.TraceError,
+        lambda: kept[-1](3),
+        "g ",
+        LINE,
+        "closes over 'n'",
+        "does not run any more",
+        "pass the tensor as an argument",
+    )
+
+
+def test_a_nested_function_that_closes_over_what_is_across_tokens():
+    @recursive
+    def f(x):
+        total = tf.reduce_sum(x)
+
+        @recursive
+        def g(y):
+            return y + total
+
+        return g(x)
+
+    answer(kerasrec.TraceError, lambda: f([1.0, 2.0]), "g ", LINE, "across the tokens of another")
+
+
+def test_a_nested_function_whose_variable_changes():
+    @recursive
+    def f(x):
+        y = tf.sin(x)
+
+        @recursive
+        def g(z):
+            return z + y
+
+        first = g(x)
+        y = tf.cos(x)
+        return first + g(x)
+
+    answer(kerasrec.TraceError, lambda: f([1.0, 2.0]), "g ", LINE, "'y'", "another tensor", LINE)
+
+
+def test_a_nested_function_called_outside_the_branch_of_what_it_closes_over():
+    @recursive
+    def f(n):
+        kept = []
+
+        def first():
+            twice = n * 2
+
+            @recursive
+            def g(m):
+                return m + twice
+
+            kept.append(g)
+            return g(n)
+
+        return cond(n < 1, first, lambda: n) + kept[0](n)
+
+    answer(kerasrec.TraceError, lambda: f(3), LINE, "inside one branch")
 
 
 # Tables.

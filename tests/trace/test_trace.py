@@ -108,6 +108,19 @@ def test_what_no_token_takes_part_in_is_shared():
     assert kinds["Mul"] is kinds["MERGE"] is Kind.TOKEN
 
 
+def test_what_a_nested_function_closes_over_becomes_an_argument():
+    graphs = programs.nested.function_graphs(programs.f64(1.0), programs.i32(1))
+    names = {
+        function.name: [node.attributes["name"] for node in function.parameters]
+        for function in graphs
+    }
+    assert names == {
+        "nested": ["x", "n"],
+        "uses": ["m", "nested.x", "nested.sine"],
+        "without": ["m", "nested.x", "nested.sine"],
+    }
+
+
 def test_variables_are_found_by_themselves_and_read_once_for_all_tokens():
     (function,) = programs.tree_rnn.function_graphs(0)
     shared = [node for node in function.nodes if node.op == "SHARED"]

@@ -1,0 +1,83 @@
+"""What nested recursive functions close over, as further arguments.
+
+A recursive function that stands in the body of another may use the tensors of that one, which are
+different for each of its tokens. Lambda lifting (Johnsson 1985, "Lambda Lifting: Transforming
+Programs to Recursive Equations") makes them arguments: of the function that uses them, and of every
+function on the way there from the one that owns them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.graph.types import Kind, Type
+from kerasrec.trace.tracer import Tracer, is_traced
+
+
+@dataclass(frozen=True)
+class FreeTensor:
+    """A tensor that a function closes over and another one computes for each of its tokens.
+
+    Args:
+        tensor: of the graph of the function that owns it.
+        name: for prints.
+        type: of kind TOKEN.
+    """
+
+    tensor: tf.Tensor
+    name: str
+    type: Type
+
+
+def free_tensors(
+    tracers: Mapping[str, Tracer], functions: Mapping[str, Callable]
+) -> dict[str, list[FreeTensor]]:
+    """What each function takes beside its own arguments.
+
+    Args:
+        tracers: of all functions of a program, by name.
+        functions: the Python functions.
+    """
+    owners = {tracer.graph: name for name, tracer in tracers.items()}
+    free: dict[str, dict] = {name: {} for name in tracers}
+    for name, tracer in tracers.items():
+        for tensor, _ in tracer.graph.captures:
+            if not is_traced(tensor):
+                continue
+            owner = owners[tensor.graph]
+            found = tracers[owner].type(tensor)
+            if found.kind is Kind.TOKEN:
+                label = f"{owner}.{variable_name(functions[name], tensor)}"
+                free[name][tensor.ref()] = FreeTensor(tensor, label, found)
+    size = -1
+    while size != sum(map(len, free.values())):
+        size = sum(map(len, free.values()))
+        for name, tracer in tracers.items():
+            for call in tracer.calls:
+                passed = free[call.callee].items()
+                free[name].update(
+                    (key, item) for key, item in passed if item.tensor.graph is not tracer.graph
+                )
+    return {name: list(found.values()) for name, found in free.items()}
+
+
+def closed_over(function: Callable) -> dict[str, Any]:
+    """References to the tensors of traced functions that a function names as its own variables."""
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    found = {}
+    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=True):
+        with contextlib.suppress(ValueError):  # A variable without a value yet.
+            if tf.is_symbolic_tensor(cell.cell_contents) and is_traced(cell.cell_contents):
+                found[name] = cell.cell_contents.ref()
+    return found
+
+
+def variable_name(function: Callable, tensor: tf.Tensor) -> str:
+    """The name under which a function closes over a tensor, or else that of its op."""
+    names = {reference: name for name, reference in closed_over(function).items()}
+    return names.get(tensor.ref(), tensor.op.name)

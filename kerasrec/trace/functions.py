@@ -1,0 +1,137 @@
+"""Ops that hold functions of their own, such as loops, as functions that are called.
+
+TensorFlow's gradient of such an op changes it, and finds what it holds by what Python keeps beside
+the op: a copy has no gradient. A function that is called has one, of every order, wherever it is
+called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from kerasrec.graph.fire import copy_of
+
+_LOOPS = frozenset({"While", "StatelessWhile"})
+_CONTROL_FLOW = _LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
+# Ops with a state that they only read, and those that hold others: what they hold is looked at.
+_REPEATABLE_OPS = frozenset(
+    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "Assert", "PrintV2"}
+    | {"While", "If", "Case", "StatefulPartitionedCall"}
+)
+
+
+def held_functions(node_def: tf.compat.v1.NodeDef) -> set[str]:
+    """Names of the functions that an op holds: a loop's body, branches, what it calls."""
+    found: set[str] = set()
+    for attribute in node_def.attr.values():
+        found.update(function.name for function in (attribute.func, *attribute.list.func))
+    return found - {""}
+
+
+def as_function(
+    operation: tf.Operation, variables: Sequence[tf.Variable | None]
+) -> tf.types.experimental.ConcreteFunction:
+    """A function that does what an op does: of its inputs, to its outputs.
+
+    Args:
+        operation: of a traced graph, which is being built.
+        variables: for each input, the variable whose handle it is.
+    """
+
+    def run(*inputs: tf.Tensor) -> list[tf.Tensor]:
+        copy = copy_of(operation, inputs)
+        # There is no public way; TensorFlow's own copies (lift_to_graph.py) take them like this.
+        copy._gradient_function = operation._gradient_function
+        for name in held_functions(operation.node_def):
+            copy.graph._add_function_recursive(operation.graph._get_function(name))
+        for tensor, original in zip(copy.outputs, operation.outputs, strict=True):
+            tensor.set_shape(original.shape)
+        if operation.type in _LOOPS:
+            return _with_known_handles(copy.outputs, inputs, variables)
+        return list(copy.outputs)
+
+    # Tensors in place of specs: they say what the handles among them are handles of.
+    return tf.function(run, autograph=False).get_concrete_function(*operation.inputs)
+
+
+def _with_known_handles(
+    outputs: Sequence[tf.Tensor],
+    inputs: Sequence[tf.Tensor],
+    variables: Sequence[tf.Variable | None],
+) -> list[tf.Tensor]:
+    """What a copied loop returns, so that its gradient can be taken.
+
+    A loop returns each handle that it reads, and a copy has forgotten what these are handles of.
+    TensorFlow asks them for it where they have no cotangent; so they get one, which is zero.
+    """
+    results = list(outputs)
+    reads = []
+    for place, variable in enumerate(variables):
+        if variable is not None:
+            results[place] = inputs[place]
+            read = tf.raw_ops.ReadVariableOp(resource=outputs[place], dtype=variable.dtype)
+            reads.append(tf.ensure_shape(read, variable.shape))
+    floats = [place for place, tensor in enumerate(results) if tensor.dtype.is_floating]
+    if reads and floats:
+        results[floats[0]] = _first(results[floats[0]], *reads)
+    return results
+
+
+@tf.custom_gradient
+def _first(tensor: tf.Tensor, *others: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+    """The first tensor; the others have cotangents of zero."""
+
+    def gradient(cotangent: tf.Tensor) -> list[tf.Tensor]:
+        return [cotangent, *map(tf.zeros_like, others)]
+
+    return tf.identity(tensor), gradient
+
+
+def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
+    """An op that may give something else when it runs again, such as a random one.
+
+    Args:
+        operations: of one graph; the functions that they hold are searched, too.
+    """
+    graph_def = tf.compat.v1.GraphDef()
+    for node in _with_held(operations):
+        graph_def.node.add().CopyFrom(node)
+        graph_def.node[-1].name = f"op_{len(graph_def.node)}"
+        del graph_def.node[-1].input[:]
+    # What TensorFlow tells in public of the ops that functions hold.
+    meta = tf.compat.v1.train.export_meta_graph(graph_def=graph_def, graph=tf.Graph())
+    for definition in meta.meta_info_def.stripped_op_list.op:
+        if definition.is_stateful and definition.name not in _REPEATABLE_OPS:
+            return definition.name
+    return None
+
+
+def hides_a_variable(operation: tf.Operation) -> bool:
+    """Whether a loop or choice inside a loop or choice reads a variable.
+
+    TensorFlow makes the inner one anew from its definition, which does not say what its handles are
+    of, and then takes the variable's gradient for zero.
+    """
+    return operation.type in _CONTROL_FLOW and any(
+        node.op in _CONTROL_FLOW and tf.resource.as_datatype_enum in _input_dtypes(node)
+        for node in _with_held([operation])[1:]
+    )
+
+
+def _input_dtypes(node: tf.compat.v1.NodeDef) -> Sequence[int]:
+    return node.attr["T" if node.op in _LOOPS else "Tin"].list.type
+
+
+def _with_held(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.NodeDef]:
+    """Ops of one graph and those in the functions that they hold, at any depth."""
+    library = operations[0].graph.as_graph_def().library.function
+    functions = {function.signature.name: function for function in library}
+    found = [operation.node_def for operation in operations]
+    seen: set[str] = set()
+    for node in found:
+        for name in sorted(held_functions(node) - seen):
+            seen.add(name)
+            found += functions[name].node_def
+    return found

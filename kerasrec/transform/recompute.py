@@ -1,0 +1,208 @@
+"""Gradients of ops that TensorFlow differentiates by changing them.
+
+For `tf.while_loop`, `tf.cond` or a call of a `tf.function`, TensorFlow's gradient has the forward
+op return what the gradient will read. In a recursive function it is a node by then, and stays. So
+its gradient is one node more: a function that runs the op again, on the same inputs, and has
+TensorFlow differentiate it there. Recomputing is what Chen et al. 2016, "Training Deep Nets with
+Sublinear Memory Cost", do to save memory; here, too, nothing from inside the loop is kept.
+
+Ops that pass each other a value without cotangent, such as the lists of `tf.map_fn`, run again
+together.
+"""
+
+from __future__ import annotations
+
+import graphlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.graph.fire import fire
+from kerasrec.graph.graph import Body, Node, Value
+from kerasrec.trace.functions import hides_a_variable, unrepeatable_op
+
+
+@dataclass(frozen=True)
+class Group:
+    """Ops of a body that run again together.
+
+    Args:
+        nodes: in order, all in one branch.
+        inputs: what they read from elsewhere, constants apart.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Value, ...]
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node]) -> Group:
+        """A group of nodes, with the constants and the shared lists that they read."""
+        members = dict.fromkeys(_with_shared(nodes))
+        read = [value for node in members for value in node.inputs if value.node not in members]
+        return cls(tuple(members), tuple(dict.fromkeys(read)))
+
+    @property
+    def title(self) -> str:
+        """The op that a user will know it by, and its line."""
+        (first, *_) = filter(_runs_again, self.nodes)
+        return f"{first.op} at {first.source}"
+
+    def obstacle(self) -> str | None:
+        """Why these nodes cannot run again, in words for the user; None if they can."""
+        for node in self.nodes:
+            if not node.is_primitive:
+                return (
+                    "a value goes from it to a call or a conditional of kerasrec, and back to the "
+                    "same list; stack the list first"
+                )
+        operations = [node.attributes["operation"] for node in self.nodes]
+        name = unrepeatable_op(operations)
+        if name:
+            return (
+                f"{name} runs in it, which does not give the same when the gradient runs it again; "
+                "draw random numbers (and change state) outside it, and pass them in"
+            )
+        if any(map(hides_a_variable, operations)):
+            return (
+                "a loop or choice inside it reads a variable. Read the variable outside, "
+                "`weight = tf.convert_to_tensor(variable)`, or put the whole into a tf.function"
+            )
+        return None
+
+    def gradients(
+        self, cotangents: Sequence[Value], wanted: Sequence[Value]
+    ) -> tuple[tf.types.experimental.ConcreteFunction, list[Value]]:
+        """A function that runs the nodes again and returns cotangents of some of their inputs.
+
+        Args:
+            cotangents: outputs of the nodes that have a cotangent.
+            wanted: the inputs whose cotangents are asked for; a variable's handle stands for the
+              variable.
+
+        Returns:
+            The function, of one tensor for each of `inputs` and of `cotangents`, and the inputs
+            that it returns a cotangent for.
+        """
+        reached: list[Value] = []
+
+        def backward(*tensors: tf.Tensor) -> list[tf.Tensor]:
+            known = dict(zip(self.inputs, tensors, strict=False))
+            for node in self.nodes:
+                made = fire(node, [known[value] for value in node.inputs])
+                known.update(zip(node.outputs, made, strict=True))
+            found = tf.gradients(
+                [known[value] for value in cotangents],
+                [known[value] for value in wanted],
+                list(tensors[len(self.inputs) :]),
+            )
+            pairs = [pair for pair in zip(wanted, found, strict=True) if pair[1] is not None]
+            reached.extend(value for value, _ in pairs)
+            return [tf.convert_to_tensor(cotangent) for _, cotangent in pairs]
+
+        # A handle says what it is of; a spec of it would not.
+        specs = [
+            variable_of(value).handle if is_handle(value) else value.type.tensor_spec()
+            for value in (*self.inputs, *cotangents)
+        ]
+        return tf.function(backward, autograph=False).get_concrete_function(*specs), reached
+
+
+def variable_of(value: Value) -> Any:
+    """The variable whose handle a value is; None if it is none."""
+    return value.node.attributes.get("variable")
+
+
+def is_handle(value: Value) -> bool:
+    """Whether a value is the handle of a variable."""
+    return variable_of(value) is not None
+
+
+def is_weight(value: Value) -> bool:
+    """Whether a value is the handle of a variable that has a gradient."""
+    variable = variable_of(value)
+    return variable is not None and (variable.dtype.is_floating or variable.dtype.is_complex)
+
+
+def in_groups(body: Body) -> list[Node | Group]:
+    """The nodes of a body, those that run again together in groups, inputs before their readers."""
+    parts = _Parts(body)
+    for node in body.nodes:
+        if _runs_again(node):
+            parts.join([node, *(value.node for value in node.inputs if _is_list(value))])
+    return parts.in_order()
+
+
+def _runs_again(node: Node) -> bool:
+    if not node.is_primitive:
+        return False
+    return (
+        "function" in node.attributes
+        or any(_is_list(value) for value in (*node.inputs, *node.outputs))
+        or (node.op != "ReadVariableOp" and any(map(is_handle, node.inputs)))
+    )
+
+
+def _is_list(value: Value) -> bool:
+    return value.type.dtype == tf.variant
+
+
+class _Parts:
+    """A partition of a body's nodes in which no two parts wait for each other."""
+
+    def __init__(self, body: Body):
+        self._body = body
+        self._own = set(body.nodes)
+        self._parts: dict[Node, tuple[Node, ...]] = {node: (node,) for node in body.nodes}
+        self._grouped: set[Node] = set()
+
+    def join(self, nodes: Iterable[Node]) -> None:
+        """Puts the parts of all these nodes into one."""
+        joined = {item for node in nodes if node in self._own for item in self._parts[node]}
+        part = tuple(node for node in self._body.nodes if node in joined)
+        self._parts.update(dict.fromkeys(part, part))
+        self._grouped |= joined
+
+    def in_order(self) -> list[Node | Group]:
+        """Nodes and groups, inputs before their readers."""
+        if not self._grouped:
+            return list(self._body.nodes)
+        while True:
+            needs = {part: self._needs(part) for part in self._parts.values()}
+            try:
+                order = list(graphlib.TopologicalSorter(needs).static_order())
+            except graphlib.CycleError as error:
+                self.join(node for part in error.args[1] for node in part)
+            else:
+                return [Group.of(part) if part[0] in self._grouped else part[0] for part in order]
+
+    def _needs(self, part: tuple[Node, ...]) -> list[tuple[Node, ...]]:
+        """The parts that stand before a part."""
+        nodes = (item for node in part for item in self._needs_of_node(node) if item in self._own)
+        return [
+            found for found in dict.fromkeys(self._parts[node] for node in nodes) if found != part
+        ]
+
+    def _needs_of_node(self, node: Node) -> list[Node]:
+        """What stands before a node; entrances of a body and RETURNs read other calls."""
+        if node in self._body.parameters:
+            return []
+        values = [] if node.op == "RETURN" else list(node.inputs)
+        if "predicate" in node.attributes:
+            values.append(node.attributes["predicate"])
+        return [value.node for value in values] + node.control
+
+
+def _with_shared(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes after the constants and the makers of shared lists that they read."""
+    found: list[Node] = []
+    for node in nodes:
+        shared = [
+            value.node
+            for value in node.inputs
+            if value.is_shared and value.node.is_primitive
+            if value.node.op == "Const" or _is_list(value)
+        ]
+        found += [*_with_shared(shared), node]
+    return found
