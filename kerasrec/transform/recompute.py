@@ -13,6 +13,7 @@ together.
 from __future__ import annotations
 
 import graphlib
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -156,6 +157,10 @@ class _Parts:
         self._own = set(body.nodes)
         self._parts: dict[Node, tuple[Node, ...]] = {node: (node,) for node in body.nodes}
         self._grouped: set[Node] = set()
+        self._calls: dict[int, list[Node]] = defaultdict(list)
+        for node in body.nodes:
+            if node.op == "CALL":
+                self._calls[node.attributes["label"]].append(node)
 
     def join(self, nodes: Iterable[Node]) -> None:
         """Puts the parts of all these nodes into one."""
@@ -185,9 +190,15 @@ class _Parts:
         ]
 
     def _needs_of_node(self, node: Node) -> list[Node]:
-        """What stands before a node; entrances of a body and RETURNs read other calls."""
+        """What stands before a node; entrances of a body and RETURNs read other calls.
+
+        The last CALL of a call site stands for all of them.
+        """
         if node in self._body.parameters:
             return []
+        if node.op == "CALL":
+            calls = self._calls[node.attributes["label"]]
+            return [node.inputs[0].node, *calls[: calls.index(node)]]
         values = [] if node.op == "RETURN" else list(node.inputs)
         if "predicate" in node.attributes:
             values.append(node.attributes["predicate"])

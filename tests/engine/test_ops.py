@@ -178,8 +178,16 @@ def test_layer(name, num_rounds):
     check(program_of(op, num_rounds, tuple(item.value for item in layer.trainable_weights)))
 
 
-@each_number_of_rounds
-@pytest.mark.parametrize("name", CONTROL_FLOW)
+@pytest.mark.parametrize(
+    ("name", "num_rounds"),
+    [
+        pytest.param(name, num, marks=pytest.mark.slow)
+        if num == 2 and name not in ("map_fn", "function")
+        else (name, num)
+        for name in CONTROL_FLOW
+        for num in (1, 2)
+    ],
+)
 def test_control_flow_of_tensorflow(name, num_rounds):
     check(program_of(CONTROL_FLOW[name], num_rounds, (W, B, T)))
 
