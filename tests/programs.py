@@ -12,6 +12,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import kerasrec
@@ -1093,3 +1094,31 @@ def plain_padded(node):
 
 
 add(padded, plain_padded, i32(0, 1, 5), sources=(ROW_VALUES, WEIGHTS), has_gradient=True)
+
+# The default run of the tests takes these wherever running all would take long.
+_FEW = {
+    "fib",
+    "ackermann",
+    "power",
+    "call_in_argument",
+    "several_outputs",
+    "tree_rnn",
+    "collect",
+    "two_ragged_calls",
+    "nested",
+}
+
+
+def each(condition: Callable[[Program], bool] = lambda _: True, few: bool = False) -> Any:
+    """Parametrizes a test with the programs of the list.
+
+    Args:
+        condition: which of them.
+        few: whether most are left to `make test`, which runs the tests marked `many`, too.
+    """
+    programs = [program for program in PROGRAMS if condition(program)]
+    parameters = [
+        pytest.param(program, marks=[pytest.mark.many] if few and program.name not in _FEW else [])
+        for program in programs
+    ]
+    return pytest.mark.parametrize("program", parameters, ids=[item.name for item in programs])

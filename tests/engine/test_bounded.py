@@ -5,17 +5,17 @@ import pytest
 
 import kerasrec
 from tests.engine.helpers import assert_same, run_lowered, run_plain
-from tests.programs import PROGRAMS
+from tests.programs import each
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@each(few=True)
 def test_every_program(program):
     assert_same(run_lowered(program, engine="waves", parallel_tokens=2), run_plain(program))
 
 
 @pytest.mark.parametrize("parallel_tokens", [1, 3, 4, 5, 1000])
 def test_any_bound(parallel_tokens):
-    @kerasrec.recursive(parallel_tokens=parallel_tokens)
+    @kerasrec.recursive(parallel_tokens=parallel_tokens, engine="waves")
     def fib(n):
         return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
 
@@ -29,7 +29,7 @@ def test_no_token_at_all_is_no_bound():
 
 
 def test_the_plan_says_so():
-    @kerasrec.recursive(parallel_tokens=5000)
+    @kerasrec.recursive(parallel_tokens=5000, engine="waves")
     def half(x):
         return kerasrec.cond(x < 1.0, lambda: x, lambda: half(x / 2.0))
 

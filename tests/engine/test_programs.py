@@ -1,7 +1,6 @@
 """Every program gives, in every way it can be run, what plain Python gives."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from tests.engine.helpers import (
@@ -12,52 +11,41 @@ from tests.engine.helpers import (
     result_of,
     run_engine,
     run_in_function,
+    run_lowered,
     run_on_stack,
     run_plain,
 )
-from tests.programs import PROGRAMS
-
-each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
-each_smooth_program = pytest.mark.parametrize(
-    "program", [item for item in PROGRAMS if item.is_smooth], ids=lambda program: program.name
-)
+from tests.programs import each
 
 
-@each_program
+@each()
+def test_by_waves(program):
+    assert_same(run_lowered(program, engine="waves"), run_plain(program))
+
+
+@each(lambda program: program.num_rounds == 1, few=True)
+def test_by_waves_on_the_stack_without_need(program):
+    assert_same(run_on_stack(program), run_plain(program))
+
+
+@each(few=True)
 def test_called_eagerly(program):
     assert_same(run_engine(program), run_plain(program))
 
 
-@each_program
+@each(few=True)
 def test_called_inside_a_tf_function(program):
     found = run_in_function(program, program.num_tokens)
     assert_same(found, run_plain(program), num_gradients=len(found.gradients))
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        item
-        for item in PROGRAMS
-        if item.name in ("fib", "call_in_argument", "tree_rnn", "child_sum")
-    ],
-    ids=lambda program: program.name,
-)
+@each(lambda program: program.name in ("fib", "call_in_argument", "tree_rnn", "child_sum"))
 def test_called_inside_a_tf_function_for_any_number_of_tokens(program):
     found = run_in_function(program, num_tokens=None)
     assert_same(found, run_plain(program), num_gradients=len(found.gradients))
 
 
-@pytest.mark.parametrize(
-    "program",
-    [item for item in PROGRAMS if item.num_rounds == 1],
-    ids=lambda program: program.name,
-)
-def test_run_on_the_stack_without_need(program):
-    assert_same(run_on_stack(program), run_plain(program))
-
-
-@each_smooth_program
+@each(lambda program: program.is_smooth, few=True)
 def test_finite_differences(program):
     """Along one direction of all arguments and variables at once."""
     inputs = [tf.constant(item) for item in program.flat_inputs]

@@ -50,7 +50,7 @@ def check(drawn: Drawn, *ways: str) -> None:
             assert_same(WAYS[way](program), expected)
 
 
-@settings(max_examples=12, derandomize=True, **OPTIONS)
+@settings(max_examples=8, derandomize=True, **OPTIONS)
 @given(programs())
 def test_a_few(drawn):
     check(drawn, "default")
@@ -58,7 +58,7 @@ def test_a_few(drawn):
 
 @pytest.mark.many
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=50, derandomize=True, **OPTIONS)
+@settings(max_examples=34, derandomize=True, **OPTIONS)
 @given(drawn=programs())
 def test_hundreds(way, drawn):
     check(drawn, way)

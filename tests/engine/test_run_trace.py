@@ -17,11 +17,7 @@ from kerasrec.graph.scopes import names_in, scopes_of
 from tests import programs
 from tests.engine.helpers import lowered
 from tests.golden.compare import assert_golden
-from tests.programs import PROGRAMS
-
-each_program = pytest.mark.parametrize(
-    "program", [item for item in PROGRAMS if not item.is_deep], ids=lambda program: program.name
-)
+from tests.programs import PROGRAMS, each
 
 
 def fib():
@@ -56,16 +52,12 @@ def assert_counts(trace, program):
     assert set(trace.fired) - without_step == set(in_steps)
 
 
-@each_program
+@each(lambda program: not program.is_deep, few=True)
 def test_counts_of_the_interpreter(program):
     assert_counts(program.function.run_trace(*program.inputs), program)
 
 
-@pytest.mark.parametrize(
-    "program",
-    [item for item in PROGRAMS if item.num_rounds == 1 and not item.is_deep],
-    ids=lambda program: program.name,
-)
+@each(lambda program: program.num_rounds == 1 and not program.is_deep, few=True)
 def test_counts_of_the_interpreter_on_the_stack(program):
     assert_counts(trace_on_stack(program), program)
 
@@ -171,7 +163,7 @@ def test_a_program_that_runs_on_another_engine_is_traced_by_waves():
     trace = programs.ackermann.run_trace([2, 2], [3, 3])
     assert (trace.num_calls, trace.max_parallelism) == (88, 2)
     assert "this run went by waves; ordinary ones do not (engine: scalar" in trace.summary()
-    assert "ordinary" not in programs.fib.run_trace(3).summary()
+    assert "ordinary" not in programs.tree_rnn.run_trace(0).summary()
 
 
 def test_plain_data():

@@ -10,7 +10,7 @@ from kerasrec.engine.plan import plan
 from kerasrec.engine.scalar_ops import obstacles
 from tests import programs
 from tests.engine.helpers import assert_same, run_lowered, run_plain
-from tests.programs import PROGRAMS
+from tests.programs import PROGRAMS, each
 
 
 def is_scalar(program):
@@ -21,7 +21,7 @@ def chosen(function, *args):
     return choose(plan(function.extended_graph(*args)), "auto").name
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@each(few=True)
 def test_every_program_of_plain_numbers(program):
     if not is_scalar(program):
         with pytest.raises(kerasrec.TraceError, match="engine='scalar' cannot run"):

@@ -6,17 +6,9 @@ import pytest
 from kerasrec.graph.interpreter import interpret
 from tests import programs
 from tests.engine.helpers import assert_same, cotangents_of, run_interpreter, run_plain
-from tests.programs import PROGRAMS
+from tests.programs import PROGRAMS, each
 
-SHALLOW = [item for item in PROGRAMS if not item.is_deep]
 BY_NAME = {item.name: item for item in PROGRAMS}
-
-each_program = pytest.mark.parametrize("program", SHALLOW, ids=lambda program: program.name)
-each_with_gradient = pytest.mark.parametrize(
-    "program",
-    [item for item in SHALLOW if item.has_gradient],
-    ids=lambda program: program.name,
-)
 
 
 def forward_counts(graph, interpretation):
@@ -24,7 +16,7 @@ def forward_counts(graph, interpretation):
     return [interpretation.fired[node] for body in graph.bodies.values() for node in body.nodes]
 
 
-@each_program
+@each(lambda program: not program.is_deep, few=True)
 def test_values_of_the_tagged_graph(program):
     found = interpret(program.function.tagged_graph(*program.inputs), program.flat_inputs)
     expected = run_plain(program)
@@ -33,7 +25,7 @@ def test_values_of_the_tagged_graph(program):
     assert sorted(found.tables) == list(expected.tables)
 
 
-@each_with_gradient
+@each(lambda program: program.has_gradient and not program.is_deep, few=True)
 def test_gradient_of_the_extended_graph(program):
     """Nothing is computed twice: forward nodes fire as often with the gradient as without.
 
