@@ -10,7 +10,7 @@ READY := .venv/.ready
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-slow format bench setup clean
+.PHONY: demo test test-many test-slow format bench setup clean
 
 demo: $(READY)
 	$(BIN)/python models/sentiment_tree_lstm.py
@@ -20,6 +20,8 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
+
+test-many: $(READY)
 	$(BIN)/python -m pytest -m many
 
 test-slow: $(READY)

@@ -1114,7 +1114,7 @@ def each(condition: Callable[[Program], bool] = lambda _: True, few: bool = Fals
 
     Args:
         condition: which of them.
-        few: whether most are left to `make test`, which runs the tests marked `many`, too.
+        few: whether most are left to `make test-many`.
     """
     programs = [program for program in PROGRAMS if condition(program)]
     parameters = [

@@ -18,7 +18,7 @@ from tests.engine.helpers import (
 from tests.programs import each
 
 
-@each()
+@each(few=True)
 def test_by_waves(program):
     assert_same(run_lowered(program, engine="waves"), run_plain(program))
 
