@@ -51,7 +51,7 @@ class BoundedRun(ForwardOnly):
         waves: Callable,
         parallel_tokens: int,
     ):
-        super().__init__(partial(waves, extended, shared, limits))
+        super().__init__(extended, shared, limits, waves)
         forward = plan(_forward_part(extended.graph), is_linear=False)
         self._machine = _BoundedMachine(forward, shared, limits, parallel_tokens)
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.engine.limits import Limits
+from kerasrec.engine.plan import Plan
 from kerasrec.engine.results import Gradients, Outcome, Tensors
 from kerasrec.graph.graph import Value
 
@@ -16,22 +18,35 @@ class ForwardOnly(ABC):
     """One run of a program; its gradient, if it is asked for, runs the program again by waves.
 
     Args:
-        waves: makes a run of the same program by an engine that has a gradient.
+        plan: of the program.
+        shared: tensors of SHARED values.
+        limits: bounds on depth, width and memory.
+        waves: makes a run of (plan, shared, limits) by an engine that has a gradient.
     """
 
-    def __init__(self, waves: Callable[[], Any]):
-        self._waves = waves
-        self._arguments: Tensors
+    def __init__(
+        self,
+        plan: Plan,
+        shared: dict[Value, tf.Tensor],
+        limits: Limits,
+        waves: Callable[[Plan, dict[Value, tf.Tensor], Limits], Any],
+    ):
+        self.plan = plan
+        self.graph = plan.graph
+        self.shared = shared
+        self.limits = limits
+        self.waves = waves
+        self.arguments: Tensors
 
     def forward(self, arguments: Tensors) -> Outcome:
         """Runs the program."""
-        self._arguments = arguments
+        self.arguments = arguments
         return self.run(arguments)
 
     def backward(self, cotangents: Tensors, shared: dict[Value, tf.Tensor]) -> Gradients:
         """Runs the program again, and back; arguments as in `LevelRun.backward`."""
-        waves = self._waves()
-        waves.forward(self._arguments)
+        waves = self.waves(self.plan, self.shared, self.limits)
+        waves.forward(self.arguments)
         return waves.backward(cotangents, shared)
 
     @abstractmethod

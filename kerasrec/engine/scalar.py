@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
 from kerasrec.engine.calls import present, tensors_of_present
-from kerasrec.engine.limits import NUM_LABELS, Limits
-from kerasrec.engine.plan import Plan
+from kerasrec.engine.forward_only import ForwardOnly
+from kerasrec.engine.limits import NUM_LABELS
 from kerasrec.engine.results import Gradients, Outcome, Tensors
 from kerasrec.engine.scalar_forward import Forward
 from kerasrec.engine.scalar_gradient import Gradient
@@ -32,30 +31,15 @@ _NUM_ROWS = 1 << 14
 _GROWTH = 16
 
 
-class ScalarRun:
+class ScalarRun(ForwardOnly):
     """One run of a program of plain numbers.
 
     Its gradient runs the program again. What the gradient cannot do here, and second gradients, are
     left to an engine of waves.
-
-    Args:
-        plan: of the program.
-        shared: tensors of SHARED values.
-        limits: bounds on depth and memory.
-        waves: makes a run of the same program by an engine of waves.
     """
 
-    def __init__(self, plan: Plan, shared: dict[Value, tf.Tensor], limits: Limits, waves: Any):
-        self.plan = plan
-        self.graph = plan.graph
-        self.shared = shared
-        self.limits = limits
-        self.waves = waves
-        self.arguments: Tensors
-
-    def forward(self, arguments: Tensors) -> Outcome:
+    def run(self, arguments: Tensors) -> Outcome:
         """Runs all tokens."""
-        self.arguments = arguments
         way = Forward(self.graph, self.shared)
         compiled = tf.function(way.run, jit_compile=True, autograph=False)
 
@@ -65,7 +49,7 @@ class ScalarRun:
                 return ~is_done & (size < self.limits.max_depth)
 
             def run(state: dict, size: tf.Tensor) -> tuple[dict, tf.Tensor]:
-                size = self._more(size, _NUM_FRAMES, self.limits.max_depth)
+                size = _more(size, _NUM_FRAMES, self.limits.max_depth)
                 return compiled(way.grown(state, size), given, num_tokens), size
 
             state, _ = _grow_until_done(goes_on, run, way.first_state(_BLOCK))
@@ -77,9 +61,7 @@ class ScalarRun:
     def backward(self, cotangents: Tensors, shared: dict[Value, tf.Tensor]) -> Gradients:
         """Runs all tokens again, and back; arguments as in `LevelRun.backward`."""
         if gradient_obstacles(self.graph):
-            waves = self.waves(self.plan, self.shared, self.limits)
-            waves.forward(self.arguments)
-            return waves.backward(cotangents, shared)
+            return super().backward(cotangents, shared)
         way = Gradient(self.graph, self.shared)
         entry = self.graph.bodies[self.graph.entry]
         given = tensors_of_present(entry.gradient_parameters, cotangents)
@@ -116,7 +98,7 @@ class ScalarRun:
                 return (state["token"] < num_tokens) & (num_rows < most_rows)
 
             def run(state: dict, num_rows: tf.Tensor) -> tuple[dict, tf.Tensor]:
-                num_rows = self._more(num_rows, _NUM_ROWS, most_rows)
+                num_rows = _more(num_rows, _NUM_ROWS, most_rows)
                 num_frames = tf.minimum(num_rows, self.limits.max_depth)
                 grown = way.grown(state, num_frames, num_rows)
                 state = compiled(grown, given[:num_arguments], given[num_arguments:], num_tokens)
@@ -152,11 +134,6 @@ class ScalarRun:
             tf.convert_to_tensor(found.shared[value]) for value in way.wanted
         ]
 
-    def _more(self, size: tf.Tensor, first: int, most: int) -> tf.Tensor:
-        """The next size of a buffer."""
-        grown = tf.where(size > most // _GROWTH, most, size * _GROWTH)
-        return tf.minimum(tf.where(size > 0, grown, first), most)
-
     def _checked(self, way: Forward, state: dict, num_tokens: tf.Tensor) -> Tensors:
         """The results, or an error if the run failed or was stopped."""
         registers, fault = state["registers"], state["fault"]
@@ -171,6 +148,12 @@ class ScalarRun:
         checks.append(tf.debugging.Assert(tf.equal(fault, 0), [self.limits.name, messages[fault]]))
         with tf.control_dependencies(checks):
             return [tf.identity(result) for result in state["results"]]
+
+
+def _more(size: tf.Tensor, first: int, most: int) -> tf.Tensor:
+    """The next size of a buffer."""
+    grown = tf.where(size > most // _GROWTH, most, size * _GROWTH)
+    return tf.minimum(tf.where(size > 0, grown, first), most)
 
 
 def _dtypes(nodes: Sequence[Node]) -> list[tf.DType]:

@@ -43,7 +43,7 @@ class Forward:
     def grown(self, state: dict, size: tf.Tensor) -> dict:
         """The state with room for `size` frames."""
         registers = state["registers"]
-        stack = {name: grown(rows, size) for name, rows in registers["stack"].items()}
+        stack = grown(registers["stack"], size)
         return {**state, "registers": {**registers, "stack": stack}}
 
     def run(self, state: dict, arguments: Tensors, num_tokens: tf.Tensor) -> dict:

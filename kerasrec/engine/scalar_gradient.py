@@ -67,9 +67,9 @@ class Gradient:
         """The state with room for so many frames, and rows of the log."""
         return {
             **state,
-            "forward": {name: grown(rows, num_frames) for name, rows in state["forward"].items()},
-            "backward": {name: grown(rows, num_frames) for name, rows in state["backward"].items()},
-            "log": {name: grown(rows, num_rows) for name, rows in state["log"].items()},
+            "forward": grown(state["forward"], num_frames),
+            "backward": grown(state["backward"], num_frames),
+            "log": grown(state["log"], num_rows),
         }
 
     def run(

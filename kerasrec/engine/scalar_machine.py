@@ -229,9 +229,11 @@ def _chosen(calls: Sequence[Made], numbers: Sequence[int], default: tf.Tensor) -
     return default
 
 
-def grown(rows: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """`[rows, width]` with zeros below, so that there are `size` rows."""
-    return tf.pad(rows, [[0, size - tf.shape(rows)[0]], [0, 0]])
+def grown(tables: dict[str, tf.Tensor], size: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Tables `[rows, width]` with zeros below, so that each has `size` rows."""
+    return {
+        name: tf.pad(rows, [[0, size - tf.shape(rows)[0]], [0, 0]]) for name, rows in tables.items()
+    }
 
 
 def array_of(rows: tf.Tensor) -> tf.TensorArray:

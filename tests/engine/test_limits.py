@@ -12,33 +12,18 @@ SCALAR = {"engine": "scalar"}
 DEEP = r"recursion is deeper than max_depth=9\."
 
 
-def one_round(**options):
-    """Calls once: its waves lie in a line."""
+def run_away(num_rounds, **options):
+    """Calls once, its waves in a line; or again with what a call returned, its waves on a stack."""
 
     @kerasrec.recursive(max_depth=9, **options)
     def lost(n):
+        def even():
+            return lost(n + 1) if num_rounds == 1 else lost(lost(n + 1))
+
         return kerasrec.cond(
             n < 0,
             lambda: n,
-            lambda: kerasrec.cond(n % 2 == 0, lambda: lost(n + 1), lambda: other(n + 1)),
-        )
-
-    @kerasrec.recursive
-    def other(n):
-        return lost(n)
-
-    return lost
-
-
-def two_rounds(**options):
-    """Calls with what a call returned: its waves wait on a stack."""
-
-    @kerasrec.recursive(max_depth=9, **options)
-    def lost(n):
-        return kerasrec.cond(
-            n < 0,
-            lambda: n,
-            lambda: kerasrec.cond(n % 2 == 0, lambda: lost(lost(n + 1)), lambda: other(n + 1)),
+            lambda: kerasrec.cond(n % 2 == 0, even, lambda: other(n + 1)),
         )
 
     @kerasrec.recursive
@@ -50,13 +35,13 @@ def two_rounds(**options):
 
 @pytest.mark.parametrize("options", [WAVES, BOUNDED, SCALAR], ids=str)
 @pytest.mark.parametrize(
-    ("program", "path"),
+    ("num_rounds", "path"),
     # 0 is the (inner) call of lost for an even n; then other is called, which calls lost.
-    [(one_round, "[0 2 1 0 2 1 0 2 1]"), (two_rounds, "[0 3 2 0 3 2 0 3 2]")],
+    [(1, "[0 2 1 0 2 1 0 2 1]"), (2, "[0 3 2 0 3 2 0 3 2]")],
 )
-def test_depth_function_and_call_path(program, path, options):
+def test_depth_function_and_call_path(num_rounds, path, options):
     with pytest.raises(tf.errors.InvalidArgumentError, match=DEEP) as error:
-        program(**options)([-1, -2, -3, 1, -4])
+        run_away(num_rounds, **options)([-1, -2, -3, 1, -4])
     message = str(error.value)
     assert "lost: recursion is deeper" in message
     assert f"newest first:] {path}" in message
@@ -88,7 +73,7 @@ def test_width():
 
 @pytest.mark.parametrize("options", [WAVES, BOUNDED, SCALAR], ids=str)
 def test_inside_a_tf_function(options):
-    lost = two_rounds(**options)
+    lost = run_away(2, **options)
     with pytest.raises(tf.errors.InvalidArgumentError, match=DEEP):
         tf.function(lost, autograph=False)(tf.constant([1]))
     np.testing.assert_array_equal(lost([-1]), [-1])
