@@ -62,16 +62,8 @@ class BoundedRun(ForwardOnly):
 
 def _forward_part(graph: TaggedGraph) -> TaggedGraph:
     """An extended graph without its gradient."""
-    bodies = {
-        name: replace(
-            body, gradient_parameters=[], gradient_outputs=[], gradient_nodes=[], accumulates=[]
-        )
-        for name, body in graph.bodies.items()
-    }
-    sites = {
-        label: replace(site, gradient_calls=(), gradient_returns=())
-        for label, site in graph.call_sites.items()
-    }
+    bodies = {name: replace(body, sweeps=body.sweeps[:1]) for name, body in graph.bodies.items()}
+    sites = {label: replace(site, trips=site.trips[:1]) for label, site in graph.call_sites.items()}
     return TaggedGraph(bodies, graph.entry, sites, graph.shared)
 
 
@@ -95,7 +87,7 @@ class _BoundedMachine(StackRun):
     def forward(self, arguments: Tensors) -> Outcome:
         """Runs the program."""
         self.sums = Sums()
-        return Outcome(self._walk(arguments), self.sums.tables())
+        return Outcome({0: self._walk(arguments)}, self.sums.tables())
 
     def _first_state(self, arguments: Tensors) -> dict:
         """All tokens of the entry wait for their turn; the outside waits for them."""

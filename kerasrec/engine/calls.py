@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.results import Tensors
 from kerasrec.errors import GraphError
-from kerasrec.graph.graph import Body, CallSite, Node
+from kerasrec.graph.graph import Body, CallSite, Node, present
 from kerasrec.graph.region import Region
 
 Frames = dict[str, Frame]
-
-
-def present(nodes: Iterable[Node | None]) -> list[Node]:
-    """The nodes that are there."""
-    return [node for node in nodes if node is not None]
 
 
 def tensors_of_present(
@@ -28,46 +23,34 @@ def tensors_of_present(
     return [tensor for node, tensor in pairs if node is not None and tensor is not None]
 
 
-def passed_arguments(body: Body, sites: Sequence[CallSite], frames: Frames) -> Tensors:
-    """Arguments of the wave that call sites make together, `[tokens, ...]` each.
+def passed(body: Body, index: int, sites: Sequence[CallSite], frames: Frames) -> Tensors:
+    """What call sites send into a sweep of a body together, `[tokens, ...]` each.
+
+    Zeros stand for the tokens of a call site that sends nothing.
 
     Args:
         body: that is called.
+        index: of the sweep.
         sites: that call it.
         frames: of the callers, by name.
     """
+    places = [place for place, node in enumerate(body.sweeps[index].parameters) if node]
     if not sites:
-        return empty(body.parameters)
+        return empty(present(body.sweeps[index].parameters))
     return [
-        _joined([_of(site, frames).get(site.calls[place].inputs[0]) for site in sites])
-        for place in range(len(body.parameters))
+        _joined([_sent(_of(site, frames), site, body, index, place) for site in sites])
+        for place in places
     ]
 
 
-def passed_cotangents(body: Body, sites: Sequence[CallSite], frames: Frames) -> Tensors:
-    """Cotangents of the outputs of that wave; zero where a call site has none."""
-    if not sites:
-        return empty(present(body.gradient_parameters))
-    return [
-        _joined([_cotangent(_of(site, frames), site, place) for site in sites])
-        for place, node in enumerate(body.gradient_parameters)
-        if node is not None
-    ]
-
-
-def hand_back(
-    sites: Sequence[CallSite],
-    frames: Frames,
-    tensors: Tensors,
-    nodes_of: Callable[[CallSite], Sequence[Node]],
-) -> None:
-    """Splits what a wave returns among the call sites that made it.
+def hand_back(index: int, sites: Sequence[CallSite], frames: Frames, tensors: Tensors) -> None:
+    """Splits what a sweep returns among the call sites that made it.
 
     Args:
+        index: of the sweep.
         sites: the call sites.
         frames: of the callers, by name.
-        tensors: what the wave returns.
-        nodes_of: the RETURN nodes of a call site, one for each tensor, or none at all.
+        tensors: what the sweep returns.
     """
     if len(sites) == 1:
         pieces = [[tensor] for tensor in tensors]
@@ -75,7 +58,7 @@ def hand_back(
         sizes = [_of(site, frames).count(_region(site)) for site in sites]
         pieces = [tf.split(tensor, sizes) for tensor in tensors] if sites else []
     for place, site in enumerate(sites):
-        nodes = nodes_of(site)
+        nodes = present(site.trips[index].returns)
         if nodes:
             _of(site, frames).set(nodes, [piece[place] for piece in pieces])
 
@@ -116,11 +99,14 @@ def _region(site: CallSite) -> Region | None:
     return site.calls[0].region
 
 
-def _cotangent(frame: Frame, site: CallSite, place: int) -> tf.Tensor:
-    call = site.gradient_calls[place] if site.gradient_calls else None
+def _sent(frame: Frame, site: CallSite, body: Body, index: int, place: int) -> tf.Tensor:
+    """What a call site sends to one parameter of a sweep."""
+    calls = site.trips[index].calls
+    call = calls[place] if calls else None
     if call is not None:
         return frame.get(call.inputs[0])
-    found = site.returns[place].types[0]
+    (parameter,) = present([body.sweeps[index].parameters[place]])
+    found = parameter.types[0]
     return tf.zeros([frame.count(_region(site)), *(found.shape or ())], found.dtype)
 
 

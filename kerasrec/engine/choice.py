@@ -54,7 +54,7 @@ def choose(plan: Plan, engine: str, parallel_tokens: int | None = None) -> Choic
             f"engine='scalar' cannot run this program: {found[0]}. Use engine='waves' or leave the "
             "choice to engine='auto'."
         )
-    waves: Any = LevelRun if plan.is_linear else StackRun
+    waves = waves_for(plan)
     if _has_gradient(plan.graph):
         found += gradient_obstacles(plan.graph)
     if engine == "scalar" or (engine == "auto" and not found):
@@ -67,9 +67,12 @@ def choose(plan: Plan, engine: str, parallel_tokens: int | None = None) -> Choic
     return Choice("waves", waves, reason)
 
 
+def waves_for(plan: Plan) -> Any:
+    """The engine that runs a program by waves, and all of its derivatives."""
+    return LevelRun if plan.is_linear else StackRun
+
+
 def _has_gradient(graph: TaggedGraph) -> bool:
-    entry = graph.bodies[graph.entry]
-    outputs = [node for node in entry.gradient_parameters if node is not None]
-    inputs = [node for node in entry.gradient_outputs if node is not None]
-    inputs += [node for body in graph.bodies.values() for node in body.accumulates]
-    return bool(outputs and inputs)
+    sweep = graph.bodies[graph.entry].sweeps[1]
+    sinks = [node for body in graph.bodies.values() for node in body.accumulates]
+    return any(sweep.parameters) and (any(sweep.outputs) or bool(sinks))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan
-from kerasrec.engine.results import Gradients, Outcome, Tensors
+from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.graph.graph import Value
 
 
@@ -43,11 +43,11 @@ class ForwardOnly(ABC):
         self.arguments = arguments
         return self.run(arguments)
 
-    def backward(self, cotangents: Tensors, shared: dict[Value, tf.Tensor]) -> Gradients:
+    def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs the program again, and back; arguments as in `LevelRun.backward`."""
         waves = self.waves(self.plan, self.shared, self.limits)
         waves.forward(self.arguments)
-        return waves.backward(cotangents, shared)
+        return waves.backward(given, shared)
 
     @abstractmethod
     def run(self, arguments: Tensors) -> Outcome:

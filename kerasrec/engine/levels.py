@@ -8,7 +8,7 @@ over them. Loops are of stock ops; what a run does not need TensorFlow removes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,9 +17,7 @@ import tensorflow as tf
 from kerasrec.engine.calls import (
     empty,
     hand_back,
-    passed_arguments,
-    passed_cotangents,
-    present,
+    passed,
     shapes,
     tensors_of_present,
     with_open_tokens,
@@ -28,16 +26,16 @@ from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.path import caller_of, walk_up
 from kerasrec.engine.plan import Part, Plan
-from kerasrec.engine.results import Gradients, Outcome, Sums, Tensors
+from kerasrec.engine.results import Outcome, Sums, Tensors
 from kerasrec.engine.store import WaveStore, new_arrays, scope_of
-from kerasrec.graph.graph import Node, Value
+from kerasrec.graph.graph import Node, Value, order_of, present
 
 Carry = dict[str, Tensors]
 Frames = dict[str, Frame]
 
 
 @dataclass
-class _Sweep:
+class _Loop:
     """A loop over the waves of a stage.
 
     Args:
@@ -78,30 +76,32 @@ class LevelRun:
         self.num_waves: tf.Tensor
 
     def forward(self, arguments: Tensors) -> Outcome:
-        """Runs stages 0 and 1."""
+        """Runs sweep 0."""
         sums = Sums()
         self._down(arguments)
-        self.store.run_bulk(0, sums)
-        outputs = self._up()
-        self.store.run_bulk(1, sums)
-        return Outcome(outputs, sums.tables())
+        outputs = self._back_up(0, sums)
+        return Outcome({0: outputs}, sums.tables())
 
-    def backward(self, cotangents: Tensors, shared: dict[Value, tf.Tensor]) -> Gradients:
-        """Runs stages 2 to 4, after `forward`.
+    def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
+        """Runs all sweeps after the first, after `forward`.
 
         Args:
-            cotangents: for each flat output of the entry; anything for outputs without gradient.
+            given: for each of these sweeps, what comes in from outside: cotangents of flat outputs
+              of an earlier sweep; anything for those without gradient.
             shared: tensors of SHARED values, the cotangents of tables among them.
         """
         self.store = self.store.copy()
         self.store.shared = shared
-        sums = Sums()
-        self.store.run_bulk(2, sums)
-        self._gradient_down(cotangents)
-        self.store.run_bulk(3, sums)
-        arguments = self._gradient_up()
-        self.store.run_bulk(4, sums)
-        return Gradients(arguments, sums.gradients(shared))
+        found = {}
+        for index, cotangents in enumerate(given, start=1):
+            if order_of(index) != order_of(index - 1):
+                sums = Sums()
+            self.store.run_bulk(self.plan.first_stage(index) - 1, sums)
+            self._down_again(index, cotangents)
+            outputs = iter(self._back_up(index, sums))
+            exits = self.bodies[self.graph.entry].sweeps[index].outputs
+            found[index] = [None if node is None else next(outputs) for node in exits]
+        return Outcome(found, sums.gradients(shared))
 
     def notes(self) -> tf.Tensor:
         """What `forward` ran, in order: int32 `[steps, 3]`, each (stage, wave, depth)."""
@@ -126,13 +126,13 @@ class LevelRun:
 
         def leave(frames: Frames) -> Carry:
             return {
-                name: passed_arguments(body, self.sites[name], frames)
+                name: passed(body, 0, self.sites[name], frames)
                 for name, body in self.bodies.items()
             }
 
         carried = {name: body.parameters for name, body in self.bodies.items()}
-        sweep = _Sweep(0, tf.constant(0), 1, goes_on, carried, enter, leave)
-        wave, carry, memory = self._run(sweep, arguments)
+        loop = _Loop(0, tf.constant(0), 1, goes_on, carried, enter, leave)
+        wave, carry, memory = self._run(loop, arguments)
         waiting = width(carry)
         tag = tf.cond(waiting > 0, lambda: self._tag(wave, carry), lambda: tf.zeros([0], tf.int32))
         checks = self.limits.check(self.graph, wave, waiting, memory, tag)
@@ -166,19 +166,11 @@ class LevelRun:
         first = tf.cast(tf.argmax(widths > 0), tf.int32)
         return walk_up(wave, (first, tf.constant(0)), caller)
 
-    def _up(self) -> Tensors:
-        """Stage 1: each wave returns to the one before; the first returns to the outside."""
-
-        def enter(frames: Frames, carry: Carry) -> None:
-            for name, tensors in carry.items():
-                hand_back(self.sites[name], frames, tensors, lambda site: site.returns)
-
-        carried = {name: body.outputs for name, body in self.bodies.items()}
-        return self._sweep_up(1, carried, enter)
-
-    def _gradient_down(self, cotangents: Tensors) -> None:
-        """Stage 3: cotangents of outputs go down, from the caller to the called."""
-        carried = {name: present(body.gradient_parameters) for name, body in self.bodies.items()}
+    def _down_again(self, index: int, given: Sequence) -> None:
+        """The first stage of a later sweep: what comes in goes from the caller to the called."""
+        carried = {
+            name: present(body.sweeps[index].parameters) for name, body in self.bodies.items()
+        }
 
         def enter(frames: Frames, carry: Carry) -> None:
             for name, frame in frames.items():
@@ -186,37 +178,31 @@ class LevelRun:
 
         def leave(frames: Frames) -> Carry:
             return {
-                name: passed_cotangents(body, self.sites[name], frames)
+                name: passed(body, index, self.sites[name], frames)
                 for name, body in self.bodies.items()
             }
 
-        entry = self.bodies[self.graph.entry]
-        given = tensors_of_present(entry.gradient_parameters, cotangents)
-        sweep = _Sweep(
-            3, tf.constant(0), 1, lambda wave, *_: wave < self.num_waves, carried, enter, leave
+        entry = self.bodies[self.graph.entry].sweeps[index]
+        loop = _Loop(
+            self.plan.first_stage(index),
+            tf.constant(0),
+            1,
+            lambda wave, *_: wave < self.num_waves,
+            carried,
+            enter,
+            leave,
         )
-        self._run(sweep, given)
+        self._run(loop, tensors_of_present(entry.parameters, given))
 
-    def _gradient_up(self) -> list[tf.Tensor | None]:
-        """Stage 4: cotangents of arguments come up, from the called to the caller."""
-        carried = {name: present(body.gradient_outputs) for name, body in self.bodies.items()}
-        entry = self.bodies[self.graph.entry]
-        if not any(carried.values()):
-            return [None] * len(entry.parameters)
+    def _back_up(self, index: int, sums: Sums) -> Tensors:
+        """The rest of a sweep: each wave returns to the one before, the first to the outside."""
+        first, last = self.plan.first_stage(index), self.plan.last_stage(index)
+        self.store.run_bulk(first, sums)
+        carried = {name: present(body.sweeps[index].outputs) for name, body in self.bodies.items()}
 
         def enter(frames: Frames, carry: Carry) -> None:
             for name, tensors in carry.items():
-                hand_back(
-                    self.sites[name], frames, tensors, lambda site: present(site.gradient_returns)
-                )
-
-        found = iter(self._sweep_up(4, carried, enter))
-        return [None if node is None else next(found) for node in entry.gradient_outputs]
-
-    def _sweep_up(
-        self, stage: int, carried: dict[str, list[Node]], enter: Callable[[Frames, Carry], None]
-    ) -> Tensors:
-        """A loop from the last wave to the first; returns what the first hands to the outside."""
+                hand_back(index, self.sites[name], frames, tensors)
 
         def leave(frames: Frames) -> Carry:
             return {
@@ -224,35 +210,39 @@ class LevelRun:
                 for name, nodes in carried.items()
             }
 
-        sweep = _Sweep(
-            stage, self.num_waves - 1, -1, lambda wave, *_: wave >= 0, carried, enter, leave
-        )
-        return self._run(sweep, None)[1][self.graph.entry]
+        outputs: Tensors = []
+        if any(carried.values()):
+            loop = _Loop(
+                last, self.num_waves - 1, -1, lambda wave, *_: wave >= 0, carried, enter, leave
+            )
+            outputs = self._run(loop, None)[1][self.graph.entry]
+        self.store.run_bulk(last, sums)
+        return outputs
 
-    def _run(self, sweep: _Sweep, given: Tensors | None) -> tuple[tf.Tensor, Carry, tf.Tensor]:
+    def _run(self, loop: _Loop, given: Tensors | None) -> tuple[tf.Tensor, Carry, tf.Tensor]:
         """Runs a loop: all bodies fire on their wave, and what is kept is written down.
 
         Args:
-            sweep: the loop.
+            loop: the loop.
             given: what the outside hands to the entry.
 
         Returns:
             The wave it ended with, what the last wave handed on, and the bytes that are kept.
         """
-        part = Part(sweep.stage, is_bulk=False)
+        part = Part(loop.stage, is_bulk=False)
         slots = [slot for name in self.bodies for slot in self.store.slots(name, part)]
-        is_first = sweep.stage == 0
+        is_first = loop.stage == 0
         arrays = new_arrays(slots, 0 if is_first else self.num_waves, is_dynamic=is_first)
-        first = {name: empty(nodes) for name, nodes in sweep.carried.items()}
+        first = {name: empty(nodes) for name, nodes in loop.carried.items()}
         if given is not None:
-            nodes = sweep.carried[self.graph.entry]
+            nodes = loop.carried[self.graph.entry]
             first[self.graph.entry] = with_open_tokens(nodes, given)
 
         def iterate(
             wave: tf.Tensor, carry: Carry, memory: tf.Tensor, listed: list[tf.TensorArray]
         ) -> tuple:
-            frames = {name: self._frame(sweep.stage, name, wave, carry) for name in self.bodies}
-            sweep.enter(frames, carry)
+            frames = {name: self._frame(loop.stage, name, wave, carry) for name in self.bodies}
+            loop.enter(frames, carry)
             for name, frame in frames.items():
                 frame.run(self.plan.nodes.get((name, part), ()))
             written = [
@@ -261,15 +251,15 @@ class LevelRun:
             ]
             for name, frame in frames.items() if is_first else ():
                 memory += self.plan.bytes_kept(name, frame.count(None))
-            return wave + sweep.step, sweep.leave(frames), memory, written
+            return wave + loop.step, loop.leave(frames), memory, written
 
         wave, carry, memory, filled = tf.while_loop(
-            lambda wave, carry, memory, _: sweep.goes_on(wave, carry, memory),
+            lambda wave, carry, memory, _: loop.goes_on(wave, carry, memory),
             iterate,
-            (sweep.start, first, tf.constant(0, tf.int64), list(arrays.values())),
+            (loop.start, first, tf.constant(0, tf.int64), list(arrays.values())),
             shape_invariants=(
                 tf.TensorShape([]),
-                {name: shapes(nodes) for name, nodes in sweep.carried.items()},
+                {name: shapes(nodes) for name, nodes in loop.carried.items()},
                 tf.TensorShape([]),
                 [tf.TensorShape(None)] * len(slots),
             ),

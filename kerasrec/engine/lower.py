@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.engine.choice import choose
+from kerasrec.engine.choice import choose, waves_for
+from kerasrec.engine.derivatives import Inputs, dense, differentiable
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan, plan
-from kerasrec.engine.results import Outcome, Tensors
+from kerasrec.engine.results import Outcome
 from kerasrec.errors import TraceError
 from kerasrec.graph.fire import fire, read_shared
 from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.transform.extend import extend
 
 
 class Program:
@@ -36,6 +40,7 @@ class Program:
         is_linear: bool | None = None,
     ):
         self.plan: Plan = plan(graph, is_linear)
+        self._plans = [self.plan]
         self.graph = graph
         self.limits = limits
         self.choice = choose(self.plan, engine, parallel_tokens)
@@ -46,58 +51,73 @@ class Program:
     def run(self, arguments: Sequence[tf.Tensor]) -> Outcome:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
 
-        Call it while a graph is being built. Gradients come from the extended graph, through
-        `tf.custom_gradient`: to the arguments, and to every shared value that tokens read, from
-        where TensorFlow takes them to the variables and tensors that the functions close over.
-        TensorFlow may ask for the gradient in several graphs; each walks back for itself.
+        Call it while a graph is being built. Gradients come from the extended graph: to the
+        arguments, and to every shared value, from where TensorFlow takes them to the variables and
+        tensors that the functions close over. TensorFlow may ask for the gradient in several
+        graphs; each walks back for itself.
         """
-        shared = shared_tensors(self.graph)
-        wanted = self._wanted_shared()
-        names: list[str] = []
+        runs: list[Any] = []
 
-        @tf.custom_gradient
-        def engine(*tensors: tf.Tensor) -> tuple:
-            given = list(tensors[: len(arguments)])
-            known = {**shared, **dict(zip(wanted, tensors[len(arguments) :], strict=True))}
-            run = self.choice.run(self.plan, known, self.limits)
-            outcome = run.forward(given)
-            names.extend(outcome.tables)
-            outputs = (*outcome.outputs, *outcome.tables.values())
+        def forward(inputs: Inputs) -> Outcome:
+            runs.append(self.choice.run(self.plan, inputs.shared, self.limits))
+            return runs[0].forward(inputs.sweeps[0])
 
-            def gradient(*cotangents: tf.Tensor) -> list:
-                if self.graph.obstacles:
-                    raise TraceError(self.graph.obstacles[0])
-                if _is_exporting():
-                    return [None] * len(tensors)
-                passed = list(cotangents[: len(outcome.outputs)])
-                tables = dict(zip(names, cotangents[len(outcome.outputs) :], strict=True))
-                found = copy.copy(run).backward(
-                    passed, with_table_cotangents(self.graph, known, tables)
-                )
-                gradients = [*found.arguments, *(found.shared.get(value) for value in wanted)]
-                return _once(gradients, self.limits.name) if self._holds_functions else gradients
+        def backward(inputs: Inputs) -> Outcome:
+            return copy.copy(runs[0]).backward(inputs.sweeps[1:], inputs.shared)
 
-            return outputs, gradient
+        def gradient(inputs: Inputs, cotangents: Outcome) -> Outcome | None:
+            if self.graph.obstacles:
+                raise TraceError(self.graph.obstacles[0])
+            if _is_exporting():
+                return None
+            return self._derivative(1, backward, inputs, cotangents)
 
-        results: Tensors = list(engine(*arguments, *(shared[value] for value in wanted)))
-        num_outputs = len(self.graph.root.returns)
-        return Outcome(results[:num_outputs], dict(zip(names, results[num_outputs:], strict=True)))
+        inputs = Inputs([arguments], shared_tensors(self.graph))
+        return differentiable(forward, gradient, inputs)
 
-    @property
-    def _holds_functions(self) -> bool:
-        """Whether there are loops of TensorFlow, or other ops with functions, in a body."""
-        bodies = self.graph.bodies.values()
-        return any("function" in node.attributes for body in bodies for node in body.all_nodes)
+    def _derivative(
+        self,
+        order: int,
+        run: Callable[[Inputs], Outcome],
+        inputs: Inputs,
+        cotangents: Outcome,
+    ) -> Outcome:
+        """A derivative, differentiable in its turn.
 
-    def _wanted_shared(self) -> list[Value]:
-        """Shared values that have a gradient."""
-        return list(
-            dict.fromkeys(
-                node.attributes["to"]
-                for body in self.graph.bodies.values()
-                for node in body.accumulates
-            )
-        )
+        Args:
+            order: of the derivative.
+            run: computes it.
+            inputs: of the derivative before.
+            cotangents: of what the derivative before returns.
+        """
+        graph = self._plan(order).graph
+        num_tokens = tf.shape(inputs.sweeps[0][0])[0]
+        outputs = [sweep.outputs for sweep in graph.bodies[graph.entry].sweeps]
+        given = [
+            cotangents.sweeps.get(index) or _zeros(outputs[index], num_tokens)
+            for index in reversed(range(len(inputs.sweeps)))
+        ]
+        sums = {(order, key): dense(tensor) for key, tensor in cotangents.sums.items()}
+        shared = with_cotangents(graph, inputs.shared, sums)
+        further = partial(self._second, order + 1)
+        return differentiable(run, further, Inputs([*inputs.sweeps, *given], shared))
+
+    def _second(self, order: int, inputs: Inputs, cotangents: Outcome) -> Outcome:
+        """A second or higher derivative: all sweeps run again, of a graph extended so often."""
+        plan = self._plan(order)
+
+        def run(inputs: Inputs) -> Outcome:
+            waves = waves_for(plan)(plan, inputs.shared, self.limits)
+            waves.forward(inputs.sweeps[0])
+            return waves.backward(inputs.sweeps[1:], inputs.shared)
+
+        return self._derivative(order, run, inputs, cotangents)
+
+    def _plan(self, order: int) -> Plan:
+        """The plan of the graph extended so many times."""
+        while len(self._plans) < order:
+            self._plans.append(plan(extend(self._plans[-1].graph), self.plan.is_linear))
+        return self._plans[order - 1]
 
 
 def lower(
@@ -121,30 +141,12 @@ def _is_exporting() -> bool:
     return getattr(graph, "name", None) == "internal_grad_fn"
 
 
-def _once(gradients: list, name: str) -> list:
-    """The gradients, without gradients of their own: asking for these fails when it runs.
-
-    TensorFlow does not come to an end with the second derivative of calls in loops, and a
-    persistent tape prepares it unasked (seen with TensorFlow 2.21). So frames fire calls without
-    gradient.
-    """
-
-    @tf.custom_gradient
-    def first(*tensors: tf.Tensor) -> tuple:
-        def second(*_: tf.Tensor) -> list[tf.Tensor]:
-            message = (
-                f"{name} has no second derivative: tf.while_loop, tf.map_fn, tf.cond or a "
-                "tf.function stands in its body."
-            )
-            with tf.control_dependencies([tf.debugging.Assert(False, [message])]):
-                return [tf.zeros_like(tensor) for tensor in tensors]
-
-        return tuple(map(tf.identity, tensors)), second
-
-    flat = tf.nest.flatten(gradients, expand_composites=True)
-    known = iter(first(*(tensor for tensor in flat if tensor is not None)))
-    passed = [None if tensor is None else next(known) for tensor in flat]
-    return tf.nest.pack_sequence_as(gradients, passed, expand_composites=True)
+def _zeros(nodes: Sequence[Node | None], num_tokens: tf.Tensor) -> list[tf.Tensor | None]:
+    """No cotangents, for the outputs of a sweep."""
+    return [
+        node and tf.zeros([num_tokens, *(node.types[0].shape or ())], node.types[0].dtype)
+        for node in nodes
+    ]
 
 
 def shared_tensors(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
@@ -152,15 +154,15 @@ def shared_tensors(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
     return _compute_shared(graph.shared, {})
 
 
-def with_table_cotangents(
-    graph: TaggedGraph, shared: dict[Value, tf.Tensor], tables: dict[str, tf.Tensor]
+def with_cotangents(
+    graph: TaggedGraph, shared: dict[Value, tf.Tensor], sums: dict[tuple, tf.Tensor]
 ) -> dict[Value, tf.Tensor]:
-    """The shared values again, with those that depend on the cotangents of tables."""
+    """The shared values again, with those that depend on the cotangents of sums over all tokens."""
     known = dict(shared)
     for node in graph.shared:
-        name = node.attributes.get("cotangent_of_table")
-        if name is not None:
-            known[node.output()] = tables[name]
+        key = node.attributes.get("cotangent_of")
+        if key in sums:
+            known[node.output()] = sums[key]
     return _compute_shared(graph.shared, known)
 
 
@@ -168,7 +170,7 @@ def _compute_shared(nodes: Sequence[Node], known: dict[Value, tf.Tensor]) -> dic
     found = dict(known)
     for node in nodes:
         is_done = node.output() in found if node.outputs else bool(known)
-        if "cotangent_of_table" in node.attributes or is_done:
+        if "cotangent_of" in node.attributes or is_done:
             continue
         if node.op == "SHARED":
             found[node.output()] = read_shared(node)

@@ -8,6 +8,9 @@ rounds lie stages. With `rounds` = K the stages of a body are
     K + 2 .. 2K + 2 gradient; stage K + 2 + j knows what the gradients of rounds K .. K + 1 - j
                     have returned
 
+and so on for the sweeps of further derivatives, K + 2 stages each. Sweeps of even number take the
+rounds in order, those of odd number the other way round, as the gradient does.
+
 A recursion over trees has one round: stage 0 goes down the tree, stage 1 up, stage 3 down again
 and stage 4 up. Only some nodes of a stage are needed by calls and returns; they run wave by wave,
 in a loop. Nothing waits for the others, so they run once for all waves together, in bulk, when the
@@ -23,7 +26,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value
+from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value, present
 from kerasrec.graph.printer import title
 from kerasrec.graph.region import Region, branches
 from kerasrec.graph.types import Kind
@@ -65,15 +68,13 @@ class Plan:
     kept: dict[tuple[str, Part], list[Value]]
     kept_regions: dict[tuple[str, Part], list[tuple[Region, ...]]]
 
-    @property
-    def first_gradient_stage(self) -> int:
-        """The stage that gradient nodes begin with."""
-        return self.rounds + 1
+    def first_stage(self, sweep: int) -> int:
+        """The stage in which what comes into a sweep is there."""
+        return _first_stage(sweep, self.rounds)
 
-    @property
-    def last_stage(self) -> int:
-        """The last stage of the gradient."""
-        return 2 * self.rounds + 2
+    def last_stage(self, sweep: int) -> int:
+        """The stage in which a sweep returns."""
+        return self.first_stage(sweep) + self.rounds
 
     def bytes_kept(self, body: str, num_tokens: tf.Tensor) -> tf.Tensor:
         """int64 scalar: what so many tokens of a body leave behind on the way forward, at least."""
@@ -92,6 +93,10 @@ class Plan:
         return "\n".join(lines)
 
 
+def _first_stage(sweep: int, rounds: int) -> int:
+    return sweep * (rounds + 2)
+
+
 def is_placeless(node: Node) -> bool:
     """Whether a node runs wherever its value is read, from what it reads itself.
 
@@ -108,10 +113,10 @@ def sources(node: Node) -> Iterator[Value]:
 
     Predicates are among them. Entrances of a body and RETURNs read what other bodies sent.
     """
-    if node.op == "RETURN" or (node.op == "MERGE" and "predicate" not in node.attributes):
+    if node.op == "RETURN" or node.is_entrance:
         return
     waiting = list(node.inputs)
-    if node.op == "MERGE" and "predicate" in node.attributes:
+    if node.op == "MERGE":
         waiting.append(node.attributes["predicate"])
     seen = set()
     while waiting:
@@ -164,7 +169,7 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None) -> Plan:
     for name, body in graph.bodies.items():
         stages = _stages(body, groups[name], rounds)
         loop = _loop_nodes(body, stages, rounds, is_linear)
-        for node in body.all_nodes:
+        for node in body.nodes:
             if not is_placeless(node):
                 parts[node] = _part(stages[node], node in loop, rounds, is_linear)
         for siblings in _regions(body):
@@ -172,7 +177,7 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None) -> Plan:
             regions[(name, Part(stage, False))].append(siblings)
     nodes: dict[tuple[str, Part], list[Node]] = defaultdict(list)
     for name, body in graph.bodies.items():
-        for node in body.all_nodes:
+        for node in body.nodes:
             if node in parts:
                 nodes[(name, parts[node])].append(node)
     kept = _kept(graph, parts)
@@ -182,7 +187,7 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None) -> Plan:
 def _regions(body: Body) -> list[tuple[Region, ...]]:
     """The regions of a body, those of one selector together."""
     found: dict[tuple[Region, ...], None] = {}
-    for node in body.nodes:
+    for node in body.sweeps[0].nodes:
         inside = [node.region, *(value.region for value in node.outputs)]
         if "predicate" in node.attributes:
             inside += branches(node.region, node.attributes["predicate"], len(node.inputs))
@@ -195,10 +200,10 @@ def _call_depths(body: Body) -> dict[int, int]:
     """For each call site of a body, by label: the round in which it is ready."""
     depth: dict[Node, int] = {}
     found: dict[int, int] = {}
-    for node in body.nodes:
+    for node in body.sweeps[0].nodes:
         if node.op == "RETURN":
             depth[node] = found[node.attributes["label"]]
-        elif node in body.parameters:
+        elif node.is_entrance:
             depth[node] = 0
         else:
             depth[node] = max((depth.get(value.node, 0) for value in node.inputs), default=0)
@@ -224,23 +229,19 @@ def _group(
 
 def _stages(body: Body, groups: dict[int, list[CallSite]], rounds: int) -> dict[Node, int]:
     stages: dict[Node, int] = {}
-    for place, sites in groups.items():
-        for site in sites:
-            stages.update(dict.fromkeys(site.calls, place - 1))
-            stages.update(dict.fromkeys(site.returns, place))
-            stages.update(dict.fromkeys(filter(None, site.gradient_calls), 2 * rounds + 2 - place))
-            stages.update(
-                dict.fromkeys(filter(None, site.gradient_returns), 2 * rounds + 3 - place)
-            )
-    stages.update(dict.fromkeys(body.parameters, 0))
-    stages.update(dict.fromkeys(body.outputs, rounds))
-    stages.update(dict.fromkeys(filter(None, body.gradient_parameters), rounds + 2))
-    stages.update(dict.fromkeys(filter(None, body.gradient_outputs), 2 * rounds + 2))
-    gradient = set(body.gradient_nodes)
-    for node in body.all_nodes:
-        if node not in stages:
-            first = rounds + 1 if node in gradient else 0
-            stages[node] = max([first, *(stages.get(item.node, 0) for item in node.inputs)])
+    for index, sweep in enumerate(body.sweeps):
+        first = _first_stage(index, rounds)
+        for place, sites in groups.items():
+            called = first + (rounds - place if index % 2 else place - 1)
+            for site in sites:
+                stages.update(dict.fromkeys(present(site.trips[index].calls), called))
+                stages.update(dict.fromkeys(present(site.trips[index].returns), called + 1))
+        stages.update(dict.fromkeys(present(sweep.parameters), first))
+        stages.update(dict.fromkeys(present(sweep.outputs), first + rounds))
+        earliest = max(0, first - 1)
+        for node in sweep.nodes:
+            if node not in stages:
+                stages[node] = max([earliest, *(stages.get(item.node, 0) for item in node.inputs)])
     return stages
 
 
@@ -249,10 +250,8 @@ def _loop_nodes(body: Body, stages: dict[Node, int], rounds: int, is_linear: boo
     selectors = {siblings[0].selector.node for siblings in _regions(body)}
     waiting = [
         node
-        for node in body.all_nodes
-        if node.op in ("CALL", "RETURN", "IDENTITY")
-        or node in selectors
-        or (node.op == "MERGE" and "predicate" not in node.attributes)
+        for node in body.nodes
+        if node.op in ("CALL", "RETURN", "IDENTITY") or node in selectors or node.is_entrance
     ]
     loop: set[Node] = set()
     while waiting:
@@ -271,22 +270,32 @@ def _is_same_loop(one: int, other: int, rounds: int, is_linear: bool) -> bool:
     """Whether nodes of two stages run in one loop; a linear program has a loop for each stage."""
     if is_linear:
         return one == other
-    return (one <= rounds) == (other <= rounds) and one != rounds + 1
+    return _sweep_of(one, rounds) == _sweep_of(other, rounds) and not _is_before(one, rounds)
 
 
 def _part(stage: int, is_in_loop: bool, rounds: int, is_linear: bool) -> Part:
-    if stage == rounds + 1 or (not is_in_loop and is_linear):
+    if _is_before(stage, rounds) or (not is_in_loop and is_linear):
         return Part(stage, True)
     if is_in_loop:
         return Part(stage, False)
-    return Part(rounds if stage <= rounds else 2 * rounds + 2, True)
+    return Part(_first_stage(_sweep_of(stage, rounds), rounds) + rounds, True)
+
+
+def _sweep_of(stage: int, rounds: int) -> int:
+    """Which sweep a stage is a part of."""
+    return (stage + 1) // (rounds + 2)
+
+
+def _is_before(stage: int, rounds: int) -> bool:
+    """Whether a stage has nothing of what comes into its sweep."""
+    return stage == _first_stage(_sweep_of(stage, rounds), rounds) - 1
 
 
 def _kept(graph: TaggedGraph, parts: dict[Node, Part]) -> dict[tuple[str, Part], list[Value]]:
     """Values that are read in another part than the one that computes them."""
     kept: dict[tuple[str, Part], dict[Value, None]] = defaultdict(dict)
     for name, body in graph.bodies.items():
-        for node in body.all_nodes:
+        for node in body.nodes:
             for value in sources(node) if node in parts else ():
                 if parts[value.node] != parts[node]:
                     kept[(name, parts[value.node])][value] = None

@@ -91,11 +91,11 @@ def _steps(plan: Plan, notes: list[list[int]], tokens: _Tokens) -> Iterator[RunS
                 yield from tokens.step(next(number), plan.graph.bodies, [stage])
 
 
-def _what_runs(plan: Plan) -> list[tuple[list[str], tuple[int, ...]]]:
+def _what_runs(plan: Plan) -> list[tuple[list[str], Sequence[int]]]:
     """The bodies and stages that run, for each number that a note begins with."""
     if plan.is_linear:
         return [(list(plan.graph.bodies), (stage,)) for stage in (0, 1)]
-    return [([segment.body], segment.stages) for segment in segments_of(plan)]
+    return [([segment.body], segment.stages[0]) for segment in segments_of(plan)]
 
 
 class _Tokens:

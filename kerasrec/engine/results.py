@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,18 +16,26 @@ Tensors = list[tf.Tensor]
 
 @dataclass
 class Outcome:
-    """Flat outputs of the entry and tables by name, after a forward run."""
+    """What a run gives: the program's own results, or those of one of its derivatives.
 
-    outputs: Tensors
-    tables: dict[str, tf.Tensor]
+    Args:
+        sweeps: for each sweep of the derivative, by its index, what it returns to the outside:
+          flat outputs of the entry, or their gradients, None for what has none.
+        sums: what was summed over all tokens: tables by name, or gradients by SHARED value.
+    """
 
+    sweeps: dict[int, list[tf.Tensor | None]]
+    sums: dict[Any, tf.Tensor | tf.IndexedSlices]
 
-@dataclass
-class Gradients:
-    """Gradients of flat arguments (None for those without) and of SHARED values."""
+    @property
+    def outputs(self) -> Tensors:
+        """Flat outputs of the program itself."""
+        return self.sweeps[0]
 
-    arguments: list[tf.Tensor | None]
-    shared: dict[Value, tf.Tensor | tf.IndexedSlices]
+    @property
+    def tables(self) -> dict[str, tf.Tensor]:
+        """Collected tables of the program itself, by name."""
+        return self.sums
 
 
 @dataclass

@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from kerasrec.engine.calls import present, tensors_of_present
+from kerasrec.engine.calls import tensors_of_present
 from kerasrec.engine.forward_only import ForwardOnly
 from kerasrec.engine.limits import NUM_LABELS
-from kerasrec.engine.results import Gradients, Outcome, Tensors
+from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.engine.scalar_forward import Forward
 from kerasrec.engine.scalar_gradient import Gradient
 from kerasrec.engine.scalar_ops import gradient_obstacles
-from kerasrec.graph.graph import Node, Value
+from kerasrec.graph.graph import Node, Value, present
 
 _BLOCK = 128
 _NUM_FRAMES = 1 << 12
@@ -56,34 +56,20 @@ class ScalarRun(ForwardOnly):
             return self._checked(way, state, num_tokens)
 
         outputs = self.graph.bodies[self.graph.entry].outputs
-        return Outcome(_in_blocks(run_block, arguments, _dtypes(outputs)), {})
+        return Outcome({0: _in_blocks(run_block, arguments, _dtypes(outputs))}, {})
 
-    def backward(self, cotangents: Tensors, shared: dict[Value, tf.Tensor]) -> Gradients:
+    def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs all tokens again, and back; arguments as in `LevelRun.backward`."""
         if gradient_obstacles(self.graph):
-            return super().backward(cotangents, shared)
+            return super().backward(given, shared)
         way = Gradient(self.graph, self.shared)
-        entry = self.graph.bodies[self.graph.entry]
-        given = tensors_of_present(entry.gradient_parameters, cotangents)
-        shared_tensors = [self.shared[value] for value in way.wanted]
-        num_arguments, num_given = len(self.arguments), len(given)
-
-        @tf.custom_gradient
-        def gradient(*tensors: tf.Tensor) -> tuple:
-            arguments = list(tensors[:num_arguments])
-            found = self._gradient(way, arguments, list(tensors[num_arguments:][:num_given]))
-
-            def second(*further: tf.Tensor) -> list:
-                first = self._gradient_by_waves(way, list(tensors), num_arguments, num_given)
-                return tf.gradients(first, list(tensors), list(further))
-
-            return tuple(found), second
-
-        found = list(gradient(*self.arguments, *given, *shared_tensors))
+        sweep = self.graph.bodies[self.graph.entry].sweeps[1]
+        cotangents = tensors_of_present(sweep.parameters, given[0])
+        found = self._gradient(way, self.arguments, cotangents)
         sums = found[len(found) - len(way.wanted) :]
         of_arguments = iter(found)
-        return Gradients(
-            [None if node is None else next(of_arguments) for node in entry.gradient_outputs],
+        return Outcome(
+            {1: [None if node is None else next(of_arguments) for node in sweep.outputs]},
             dict(zip(way.wanted, sums, strict=True)),
         )
 
@@ -115,24 +101,9 @@ class ScalarRun(ForwardOnly):
             with tf.control_dependencies([check]):
                 return [tf.identity(tensor) for tensor in [*state["results"], *state["sums"]]]
 
-        dtypes = _dtypes(present(self.graph.bodies[self.graph.entry].gradient_outputs))
+        dtypes = _dtypes(present(self.graph.bodies[self.graph.entry].sweeps[1].outputs))
         sums = [value.type.tensor_spec() for value in way.wanted]
         return _in_blocks(run_block, [*arguments, *cotangents], dtypes, sums)
-
-    def _gradient_by_waves(
-        self, way: Gradient, tensors: Tensors, num_arguments: int, num_given: int
-    ) -> Tensors:
-        """The same, of ops that TensorFlow can differentiate."""
-        shared = dict(zip(way.wanted, tensors[num_arguments + num_given :], strict=True))
-        waves = self.waves(self.plan, {**self.shared, **shared}, self.limits)
-        waves.forward(tensors[:num_arguments])
-        entry = self.graph.bodies[self.graph.entry]
-        given = iter(tensors[num_arguments : num_arguments + num_given])
-        cotangents = [None if node is None else next(given) for node in entry.gradient_parameters]
-        found = waves.backward(cotangents, waves.store.shared)
-        return [item for item in found.arguments if item is not None] + [
-            tf.convert_to_tensor(found.shared[value]) for value in way.wanted
-        ]
 
     def _checked(self, way: Forward, state: dict, num_tokens: tf.Tensor) -> Tensors:
         """The results, or an error if the run failed or was stopped."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.engine.calls import present
 from kerasrec.engine.scalar_ops import fault_of, may_fail
 from kerasrec.graph.fire import fire
-from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value
+from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value, present
 from kerasrec.graph.region import Branch, Region
 
 
@@ -74,15 +73,15 @@ def gradient_routines(graph: TaggedGraph) -> dict[str, Routine]:
     """The gradients of the bodies; they call in the opposite order."""
     return {
         name: Routine(
-            _values(present(body.gradient_parameters)),
-            _values(present(body.gradient_outputs)),
+            _values(present(body.sweeps[1].parameters)),
+            _values(present(body.sweeps[1].outputs)),
             [
                 Call(
                     site.label,
                     site.callee,
                     site.calls[0].region,
-                    tuple(call.inputs[0] for call in present(site.gradient_calls)),
-                    tuple(_values(present(site.gradient_returns))),
+                    tuple(call.inputs[0] for call in present(site.trips[1].calls)),
+                    tuple(_values(present(site.trips[1].returns))),
                 )
                 for site in reversed(_sites(graph, body))
             ],
@@ -97,7 +96,7 @@ def _values(nodes: Sequence[Node]) -> list[Value]:
 
 def _sites(graph: TaggedGraph, body: Body) -> list[CallSite]:
     """The call sites of a body, each after those whose results it needs."""
-    labels = (node.attributes["label"] for node in body.nodes if node.op == "CALL")
+    labels = (node.attributes["label"] for node in body.sweeps[0].nodes if node.op == "CALL")
     return [graph.call_sites[label] for label in dict.fromkeys(labels)]
 
 
@@ -194,7 +193,7 @@ class ScalarFrame:
 
     def faults(self, body: Body) -> Iterator[tuple[str, tf.Tensor]]:
         """Nodes of the body that may fail: what is said then, and bool `[1]`, whether one does."""
-        for node in filter(may_fail, body.nodes):
+        for node in filter(may_fail, body.sweeps[0].nodes):
             message, fails = fault_of(node, [self.get(value) for value in node.inputs])
             yield message, fails & self.is_alive(node.region)
 

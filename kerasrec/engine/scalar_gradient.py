@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec.engine.calls import present
 from kerasrec.engine.results import Tensors
 from kerasrec.engine.scalar_frame import Layout, forward_routines, gradient_routines
 from kerasrec.engine.scalar_machine import Machine, array_of, grown
-from kerasrec.graph.graph import TaggedGraph, Value
+from kerasrec.graph.graph import TaggedGraph, Value, present
 
 
 class Gradient:
@@ -49,7 +48,7 @@ class Gradient:
     def first_state(self, block: int) -> dict:
         """The state before the first token, with no room."""
         widths = self.forward.layout.widths
-        outputs = present(self.entry.gradient_outputs)
+        outputs = present(self.entry.sweeps[1].outputs)
         return {
             "token": tf.constant(0),
             "is_full": tf.constant(False),

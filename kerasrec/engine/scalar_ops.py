@@ -51,7 +51,7 @@ def obstacles(graph: TaggedGraph) -> list[str]:
             if not _is_number(item):
                 what = "an argument" if node in body.parameters else "a result"
                 found.append(f"{body.name} has {what} of type {item}, which is not a plain number")
-        for node in body.nodes:
+        for node in body.sweeps[0].nodes:
             if node.op == "COLLECT":
                 found.append(f"{body.name} collects values at {node.source}")
             elif isinstance(node.region, Each):
@@ -65,7 +65,7 @@ def gradient_obstacles(graph: TaggedGraph) -> list[str]:
     """Why the scalar engine cannot run the gradient of a program that it can run otherwise."""
     found = list(graph.obstacles)
     for body in graph.bodies.values():
-        for node in body.gradient_nodes:
+        for node in body.sweeps[1].nodes:
             if node.is_primitive and (node.op not in _GRADIENT_OPS or not _is_sound(node)):
                 found.append(f"the gradient of {body.name} computes {node.op} at {node.source}")
         for node in body.accumulates:

@@ -7,7 +7,8 @@ on a stack while the wave it called runs; when that returns, the next segment ru
 
 The gradient is the same walk backwards. The machine has noted which segment it ran on which wave,
 and the gradient's segments follow the notes from the last to the first: so each finds what its
-callee's gradient handed up, and needs no stack.
+callee's gradient handed up, and needs no stack. Sweeps of further derivatives follow the notes,
+too, those of even number from the first to the last.
 """
 
 from __future__ import annotations
@@ -22,9 +23,7 @@ import tensorflow as tf
 from kerasrec.engine.calls import (
     empty,
     hand_back,
-    passed_arguments,
-    passed_cotangents,
-    present,
+    passed,
     shapes,
     tensors_of_present,
     with_open_tokens,
@@ -33,9 +32,9 @@ from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.path import caller_of, walk_up
 from kerasrec.engine.plan import Part, Plan
-from kerasrec.engine.results import Gradients, Outcome, Sums, Tensors
+from kerasrec.engine.results import Outcome, Sums, Tensors
 from kerasrec.engine.store import Slot, TokensSlot, WaveStore, new_arrays
-from kerasrec.graph.graph import CallSite, Node, Value
+from kerasrec.graph.graph import CallSite, Value, order_of, present
 
 
 @dataclass(frozen=True)
@@ -45,40 +44,48 @@ class Segment:
     Args:
         body: its name.
         place: its place among the body's segments.
-        stages: forward stages it covers.
-        gradient_stages: stages of its gradient.
+        stages: for each sweep, the stages it covers.
         before: call sites whose returns it begins with; empty for the first.
         after: call sites that call when it ends; empty for the last, which returns.
     """
 
     body: str
     place: int
-    stages: tuple[int, ...]
-    gradient_stages: tuple[int, ...]
+    stages: tuple[range, ...]
     before: tuple[CallSite, ...]
     after: tuple[CallSite, ...]
+
+    def before_in(self, sweep: int) -> tuple[CallSite, ...]:
+        """Call sites whose returns it begins with in a sweep; odd ones go the other way."""
+        return self.after if sweep % 2 else self.before
+
+    def after_in(self, sweep: int) -> tuple[CallSite, ...]:
+        """Call sites that call when it ends in a sweep."""
+        return self.before if sweep % 2 else self.after
 
 
 def segments_of(plan: Plan) -> list[Segment]:
     """All segments of a program, body by body."""
-    last = plan.last_stage
     found = []
     for name in plan.graph.bodies:
         groups = plan.groups[name]
         for place in range(len(groups) + 1):
-            is_end = place == len(groups)
-            stages = tuple(range(place, plan.rounds + 1)) if is_end else (place,)
-            found.append(
-                Segment(
-                    name,
-                    place,
-                    stages,
-                    tuple(sorted(last - stage for stage in stages)),
-                    tuple(groups.get(place, ())),
-                    tuple(groups.get(place + 1, ())),
-                )
+            end = plan.rounds + 1 if place == len(groups) else place + 1
+            stages = tuple(
+                _stages_of(plan, sweep, place, end) for sweep in range(plan.graph.num_sweeps)
             )
+            before, after = groups.get(place, ()), groups.get(place + 1, ())
+            found.append(Segment(name, place, stages, tuple(before), tuple(after)))
     return found
+
+
+def _stages_of(plan: Plan, sweep: int, start: int, end: int) -> range:
+    """The stages of a sweep for those from `start` to `end` of sweep 0."""
+    if sweep % 2:
+        last = plan.last_stage(sweep)
+        return range(last - end + 1, last - start + 1)
+    first = plan.first_stage(sweep)
+    return range(first + start, first + end)
 
 
 class StackRun:
@@ -110,17 +117,20 @@ class StackRun:
         sums = Sums()
         outputs = self._walk(arguments)
         self.store.run_bulk(self.plan.rounds, sums)
-        return Outcome(outputs, sums.tables())
+        return Outcome({0: outputs}, sums.tables())
 
-    def backward(self, cotangents: Tensors, shared: dict[Value, tf.Tensor]) -> Gradients:
-        """Runs all gradient stages, after `forward`; arguments as in `LevelRun.backward`."""
+    def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
+        """Runs all sweeps after the first, after `forward`; arguments as in `LevelRun.backward`."""
         self.store = self.store.copy()
         self.store.shared = shared
-        sums = Sums()
-        self.store.run_bulk(self.plan.first_gradient_stage, sums)
-        arguments = self._walk_back(cotangents)
-        self.store.run_bulk(self.plan.last_stage, sums)
-        return Gradients(arguments, sums.gradients(shared))
+        found = {}
+        for index, cotangents in enumerate(given, start=1):
+            if order_of(index) != order_of(index - 1):
+                sums = Sums()
+            self.store.run_bulk(self.plan.first_stage(index) - 1, sums)
+            found[index] = self._walk_again(index, cotangents)
+            self.store.run_bulk(self.plan.last_stage(index), sums)
+        return Outcome(found, sums.gradients(shared))
 
     def notes(self) -> tf.Tensor:
         """What `forward` ran, in order: int32 `[steps, 3]`, each (segment, wave, depth)."""
@@ -128,7 +138,7 @@ class StackRun:
 
     def _walk(self, arguments: Tensors) -> Tensors:
         """The machine. A step runs the segment `counter` on the wave `wave` of its body."""
-        slots = self._slots(range(self.plan.rounds + 1))
+        slots = self._slots(0)
         state = self._first_state(arguments)
         state["arrays"] = list(new_arrays(slots, 0, is_dynamic=True).values())
 
@@ -249,19 +259,19 @@ class StackRun:
             num_tokens = tf.shape(given[0])[0]
         else:
             num_tokens = arrays[TokensSlot(segment.body)].read(wave)[0]
-        before = self._without(segment.body, segment.stages, arrays)
+        before = self._without(segment, 0, arrays)
         frame = self.store.frame(segment.body, wave, num_tokens, before)
         frames = {segment.body: frame}
         if segment.place == 0:
             frame.set(self.bodies[segment.body].parameters, given)
         else:
             returned = state["returns"][segment.before[0].callee]
-            hand_back(segment.before, frames, returned, lambda site: site.returns)
-        self._fire(segment.body, segment.stages, frame)
-        state = {**state, "arrays": self._write(segment.stages, segment.body, arrays, wave, frame)}
+            hand_back(0, segment.before, frames, returned)
+        self._fire(segment, 0, frame)
+        state = {**state, "arrays": self._write(segment, 0, arrays, wave, frame)}
         if segment.after:
             body = self.bodies[segment.after[0].callee]
-            arguments = passed_arguments(body, segment.after, frames)
+            arguments = passed(body, 0, segment.after, frames)
             return self._call(self.segments.index(segment) + 1, body.name, arguments, state)
         return self._return(segment.body, frame, state)
 
@@ -299,10 +309,9 @@ class StackRun:
             "width": tf.constant(0),
         }
 
-    def _walk_back(self, cotangents: Tensors) -> list[tf.Tensor | None]:
-        """The machine's notes from the last to the first, the gradient of each."""
-        stages = range(self.plan.rounds + 2, self.plan.last_stage + 1)
-        slots = self._slots(stages)
+    def _walk_again(self, index: int, given: Sequence) -> list[tf.Tensor | None]:
+        """A later sweep: the steps that the machine has noted, for an odd sweep the last first."""
+        slots = self._slots(index)
         sizes = {name: self.num_waves[place] for place, name in enumerate(self.names)}
         arrays = {
             slot: array
@@ -312,110 +321,105 @@ class StackRun:
             ).items()
         }
         slots = list(arrays)
-        entrances = {name: present(body.gradient_parameters) for name, body in self.bodies.items()}
-        exits = {name: present(body.gradient_outputs) for name, body in self.bodies.items()}
-        entry = self.bodies[self.graph.entry]
-        outputs = {name: empty(nodes) for name, nodes in entrances.items()}
-        given = tensors_of_present(entry.gradient_parameters, cotangents)
-        outputs[self.graph.entry] = with_open_tokens(entrances[self.graph.entry], given)
+        sweeps = {name: body.sweeps[index] for name, body in self.bodies.items()}
+        entrances = {name: present(sweep.parameters) for name, sweep in sweeps.items()}
+        exits = {name: present(sweep.outputs) for name, sweep in sweeps.items()}
+        entry = self.graph.entry
+        tensors = tensors_of_present(sweeps[entry].parameters, given)
+        arguments = {name: empty(nodes) for name, nodes in entrances.items()}
         state = {
-            "outputs": outputs,
-            "arguments": {name: empty(nodes) for name, nodes in exits.items()},
+            "arguments": {**arguments, entry: with_open_tokens(entrances[entry], tensors)},
+            "returns": {name: empty(nodes) for name, nodes in exits.items()},
             "arrays": list(arrays.values()),
         }
         invariants = {
-            "outputs": {name: shapes(nodes) for name, nodes in entrances.items()},
-            "arguments": {name: shapes(nodes) for name, nodes in exits.items()},
+            "arguments": {name: shapes(nodes) for name, nodes in entrances.items()},
+            "returns": {name: shapes(nodes) for name, nodes in exits.items()},
             "arrays": [tf.TensorShape(None)] * len(slots),
         }
+        first, step = (self.num_steps - 1, -1) if index % 2 else (tf.constant(0), 1)
 
-        def iterate(step: tf.Tensor, state: dict) -> tuple[tf.Tensor, dict]:
-            note = self.trace.read(step)
+        def iterate(place: tf.Tensor, state: dict) -> tuple[tf.Tensor, dict]:
+            note = self.trace.read(place)
             branches = [
-                lambda segment=segment: self._step_back(segment, slots, state, note[1])
+                lambda segment=segment: self._step_again(segment, index, slots, state, note[1])
                 for segment in self.segments
             ]
-            return step - 1, tf.switch_case(note[0], branches)
+            return place + step, tf.switch_case(note[0], branches)
 
         _, end = tf.while_loop(
-            lambda step, _: step >= 0,
+            lambda place, _: (place >= 0) & (place < self.num_steps),
             iterate,
-            (self.num_steps - 1, state),
+            (first, state),
             shape_invariants=(tf.TensorShape([]), invariants),
             parallel_iterations=1,
         )
         self.store.keep(dict(zip(slots, end["arrays"], strict=True)))
-        found = iter(end["arguments"][self.graph.entry])
-        return [None if node is None else next(found) for node in entry.gradient_outputs]
+        found = iter(end["returns"][entry])
+        return [None if node is None else next(found) for node in sweeps[entry].outputs]
 
-    def _step_back(
-        self, segment: Segment, slots: Sequence[Slot], state: dict, wave: tf.Tensor
+    def _step_again(
+        self, segment: Segment, index: int, slots: Sequence[Slot], state: dict, wave: tf.Tensor
     ) -> dict:
-        """The gradient of a segment on one wave."""
+        """A segment of a later sweep on one wave."""
         arrays = dict(zip(slots, state["arrays"], strict=True))
-        body = self.bodies[segment.body]
+        sweep = self.bodies[segment.body].sweeps[index]
         num_tokens = self.store.num_tokens(segment.body, wave)
-        before = self._without(segment.body, segment.gradient_stages, arrays)
-        frame = self.store.frame(segment.body, wave, num_tokens, before)
+        others = self._without(segment, index, arrays)
+        frame = self.store.frame(segment.body, wave, num_tokens, others)
         frames = {segment.body: frame}
-        if segment.after:
-            returned = state["arguments"][segment.after[0].callee]
-            hand_back(segment.after, frames, returned, lambda site: present(site.gradient_returns))
+        before, after = segment.before_in(index), segment.after_in(index)
+        if before:
+            hand_back(index, before, frames, state["returns"][before[0].callee])
         else:
-            frame.set(present(body.gradient_parameters), state["outputs"][segment.body])
-        self._fire(segment.body, segment.gradient_stages, frame)
-        state = {
-            **state,
-            "arrays": self._write(segment.gradient_stages, segment.body, arrays, wave, frame),
-        }
-        if segment.before:
-            callee = segment.before[0].callee
-            called = self.bodies[callee]
-            passed = passed_cotangents(called, segment.before, frames)
-            nothing = empty(present(called.gradient_outputs))
+            frame.set(present(sweep.parameters), state["arguments"][segment.body])
+        self._fire(segment, index, frame)
+        state = {**state, "arrays": self._write(segment, index, arrays, wave, frame)}
+        if after:
+            callee = self.bodies[after[0].callee]
+            arguments = passed(callee, index, after, frames)
+            nothing = empty(present(callee.sweeps[index].outputs))
             return {
                 **state,
-                "outputs": {**state["outputs"], callee: passed},
-                "arguments": {**state["arguments"], callee: nothing},
+                "arguments": {**state["arguments"], callee.name: arguments},
+                "returns": {**state["returns"], callee.name: nothing},
             }
-        found = [frame.get(node.output()) for node in present(body.gradient_outputs)]
-        return {**state, "arguments": {**state["arguments"], segment.body: found}}
+        found = [frame.get(node.output()) for node in present(sweep.outputs)]
+        return {**state, "returns": {**state["returns"], segment.body: found}}
 
-    def _slots(self, stages: Sequence[int]) -> list[Slot]:
+    def _slots(self, index: int) -> list[Slot]:
+        """What the loop of a sweep writes down."""
+        stages = range(self.plan.first_stage(index), self.plan.last_stage(index) + 1)
+        return [slot for name in self.names for slot in self._slots_of(name, stages)]
+
+    def _slots_of(self, body: str, stages: Sequence[int]) -> list[Slot]:
         return [
-            slot
-            for name in self.names
-            for stage in stages
-            for slot in self.store.slots(name, Part(stage, is_bulk=False))
+            slot for stage in stages for slot in self.store.slots(body, Part(stage, is_bulk=False))
         ]
 
     def _without(
-        self, body: str, stages: Sequence[int], arrays: dict[Slot, tf.TensorArray]
+        self, segment: Segment, index: int, arrays: dict[Slot, tf.TensorArray]
     ) -> dict[Slot, tf.TensorArray]:
         """The arrays that other segments fill."""
-        own = {
-            slot for stage in stages for slot in self.store.slots(body, Part(stage, is_bulk=False))
-        }
+        own = set(self._slots_of(segment.body, segment.stages[index]))
         return {slot: array for slot, array in arrays.items() if slot not in own}
 
-    def _fire(self, body: str, stages: Sequence[int], frame: Frame) -> None:
-        for stage in stages:
-            nodes: Sequence[Node] = self.plan.nodes.get((body, Part(stage, is_bulk=False)), ())
-            frame.run(nodes)
+    def _fire(self, segment: Segment, index: int, frame: Frame) -> None:
+        for stage in segment.stages[index]:
+            frame.run(self.plan.nodes.get((segment.body, Part(stage, is_bulk=False)), ()))
 
     def _write(
         self,
-        stages: Sequence[int],
-        body: str,
+        segment: Segment,
+        index: int,
         arrays: dict[Slot, tf.TensorArray],
         wave: tf.Tensor,
         frame: Frame,
     ) -> list[tf.TensorArray]:
         """The arrays, after what a segment keeps was written down."""
         written = dict(arrays)
-        for stage in stages:
-            for slot in self.store.slots(body, Part(stage, is_bulk=False)):
-                written[slot] = arrays[slot].write(wave, slot.of(frame))
+        for slot in self._slots_of(segment.body, segment.stages[index]):
+            written[slot] = arrays[slot].write(wave, slot.of(frame))
         return list(written.values())
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 
 from kerasrec.errors import GraphError
-from kerasrec.graph.graph import FunctionGraphs, Node, TaggedGraph
+from kerasrec.graph.graph import (
+    CallSite,
+    FunctionGraphs,
+    Node,
+    Sweep,
+    TaggedGraph,
+    Trip,
+    present,
+)
 from kerasrec.graph.region import Each
 from kerasrec.graph.types import Kind, Type
 
@@ -33,7 +39,7 @@ def check_tagged_graph(graph: TaggedGraph) -> None:
     """Raises GraphError unless every edge ends in the graph and every call meets its function."""
     nodes = set(graph.nodes)
     for body in graph.bodies.values():
-        for node in body.all_nodes:
+        for node in body.nodes:
             _check_node(body.name, node)
     for node in nodes:
         for value in node.inputs:
@@ -41,36 +47,25 @@ def check_tagged_graph(graph: TaggedGraph) -> None:
                 raise GraphError(f"{node.op} reads {value.node.op}, which is not in the graph.")
     for label, site in graph.call_sites.items():
         body = graph.bodies[site.callee]
-        ends = (*site.calls, *site.returns, *site.gradient_calls, *site.gradient_returns)
-        labels = {node.attributes["label"] for node in ends if node is not None}
+        ends = [node for trip in site.trips for node in (*trip.calls, *trip.returns)]
+        labels = {node.attributes["label"] for node in present(ends)}
         if labels != {label} or site.label != label:
             raise GraphError(f"The call site {label} of {body.name} has nodes of another label.")
-        _check_call(label, site.calls, body.parameters, site.returns, body.outputs)
-        if site.gradient_calls:
-            _check_call(
-                label,
-                site.gradient_calls,
-                body.gradient_parameters,
-                site.gradient_returns,
-                body.gradient_outputs,
-            )
+        for trip, sweep in zip(site.trips, body.sweeps, strict=True):
+            if trip.calls:
+                _check_trip(site, trip, sweep)
 
 
-def _check_call(
-    label: int,
-    calls: Sequence[Node | None],
-    parameters: Sequence[Node | None],
-    returns: Sequence[Node | None],
-    outputs: Sequence[Node | None],
-) -> None:
-    for call, parameter in zip(calls, parameters, strict=True):
+def _check_trip(site: CallSite, trip: Trip, sweep: Sweep) -> None:
+    for call, parameter in zip(trip.calls, sweep.parameters, strict=True):
         if call and (parameter is None or call.output() not in parameter.inputs):
-            raise GraphError(f"CALL_{label} does not reach its MERGE.")
-    for back, output in zip(returns, outputs, strict=True):
+            raise GraphError(f"CALL_{site.label} does not reach its MERGE.")
+    calls = set(present(trip.calls) or site.calls)
+    for back, output in zip(trip.returns, sweep.outputs, strict=True):
         if back and (output is None or back.inputs != [output.output()]):
-            raise GraphError(f"RETURN_{label} does not read an output of its function.")
-        if back and not set(calls) & set(back.control):
-            raise GraphError(f"RETURN_{label} has no control edge from CALL.")
+            raise GraphError(f"RETURN_{site.label} does not read an output of its function.")
+        if back and not calls & set(back.control):
+            raise GraphError(f"RETURN_{site.label} has no control edge from CALL.")
 
 
 def _check_node(name: str, node: Node) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from kerasrec.graph.graph import Drawable, Node, Value
 from kerasrec.graph.printer import title
 from kerasrec.graph.scopes import (
-    GRADIENT,
     OUTSIDE,
     SHARED,
     Scope,
@@ -75,9 +74,16 @@ def _box(scope: Scope, boxes: dict[Scope, list[Node]], names: dict[Node, str]) -
             lines += _box(inner, boxes, names)
     if scope:
         name, label = _quoted("cluster_" + "/".join(scope)), _quoted(scope[-1])
-        style = _GRADIENT_BOX if scope[1:] == (GRADIENT,) else _INNER_BOX if scope[1:] else ""
+        style = _style(scope)
         lines = [f"subgraph {name} {{ label={label}; {style}".rstrip(), *lines, "}"]
     return ["  " + line for line in lines]
+
+
+def _style(scope: Scope) -> str:
+    if len(scope) == 1:
+        return ""
+    is_gradient = scope[1].startswith(("gradient", "sweep ")) and len(scope) == 2
+    return _GRADIENT_BOX if is_gradient else _INNER_BOX
 
 
 def _node(node: Node) -> str:

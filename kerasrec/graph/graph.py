@@ -25,7 +25,7 @@ tagged dataflow, written in capitals (Kostopoulou et al., sections 2 and 3):
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,6 +98,11 @@ class Node:
     def is_primitive(self) -> bool:
         """Whether this is an op of TensorFlow."""
         return self.op not in DATAFLOW_OPS
+
+    @property
+    def is_entrance(self) -> bool:
+        """Whether it gathers what all call sites send into a body."""
+        return self.op == "MERGE" and "predicate" not in self.attributes
 
     @property
     def outputs(self) -> list[Value]:
@@ -222,6 +227,19 @@ class FunctionGraphs(Drawable):
 
 
 @dataclass(frozen=True)
+class Trip:
+    """The nodes of a call site in one sweep: into the callee and back.
+
+    Args:
+        calls: CALL nodes, in the order of the sweep's parameters (None where it has none).
+        returns: RETURN nodes, in the order of its outputs (None where it has none).
+    """
+
+    calls: tuple[Node | None, ...] = ()
+    returns: tuple[Node | None, ...] = ()
+
+
+@dataclass(frozen=True)
 class CallSite:
     """A call in a tagged graph: CALL_i for each argument, RETURN_i for each output.
 
@@ -229,19 +247,50 @@ class CallSite:
         label: i, what CALL_i puts before a tag and RETURN_i takes away.
         caller: name of the function that calls; None for the call from outside.
         callee: name of the function called.
-        calls: CALL nodes, in the order of the callee's parameters.
-        returns: RETURN nodes, in the order of the callee's outputs.
-        gradient_calls: CALL nodes for cotangents of outputs (None where there is none).
-        gradient_returns: RETURN nodes for cotangents of arguments (None where there is none).
+        trips: one for each sweep of the callee; empty where this call has no part in a sweep.
     """
 
     label: int
     caller: str | None
     callee: str
-    calls: tuple[Node, ...]
-    returns: tuple[Node, ...]
-    gradient_calls: tuple[Node | None, ...] = ()
-    gradient_returns: tuple[Node | None, ...] = ()
+    trips: tuple[Trip, ...]
+
+    @property
+    def calls(self) -> list[Node]:
+        """CALL nodes of sweep 0, in the order of the callee's parameters."""
+        return present(self.trips[0].calls)
+
+    @property
+    def returns(self) -> list[Node]:
+        """RETURN nodes of sweep 0, in the order of the callee's outputs."""
+        return present(self.trips[0].returns)
+
+
+@dataclass
+class Sweep:
+    """One way through a body, from what comes in to what goes out.
+
+    Sweep 0 computes the function and sweep 1 its gradient. The gradient of both are the sweeps 2
+    and 3, and so on: each derivative has as many sweeps as all before it.
+
+    Args:
+        parameters: MERGE nodes that gather what all call sites send: arguments in sweep 0, later
+          cotangents of outputs of an earlier sweep; None for an output without gradient.
+        outputs: IDENTITY nodes that all RETURNs read: results in sweep 0, later cotangents of
+          parameters of an earlier sweep; None for a parameter without gradient.
+        nodes: all of its nodes, MERGEs, IDENTITYs, CALLs and RETURNs included.
+        sinks: those among them that sum over all tags: COLLECTs in sweep 0, later ACCUMULATEs.
+    """
+
+    parameters: list[Node | None]
+    outputs: list[Node | None]
+    nodes: list[Node]
+    sinks: list[Node]
+
+
+def order_of(sweep: int) -> int:
+    """Of which derivative a sweep is a part: 0, 1, 2, 2, 3, 3, 3, 3, and so on."""
+    return sweep.bit_length()
 
 
 @dataclass
@@ -250,40 +299,45 @@ class Body:
 
     Args:
         name: the function's name.
-        parameters: MERGE nodes that gather arguments from all call sites.
-        outputs: IDENTITY nodes that all RETURNs read.
-        nodes: nodes of the body, MERGEs and IDENTITYs and forward CALLs and RETURNs included.
-        collects: COLLECT nodes.
+        sweeps: the function itself, and in extended graphs its gradients.
         traced: what TensorFlow traced for it.
-        gradient_parameters: MERGE nodes for the cotangents of outputs; None where an output has
-          no gradient.
-        gradient_outputs: IDENTITY nodes for the cotangents of parameters; None where a parameter
-          has no gradient.
-        gradient_nodes: what the gradient added to the body.
-        accumulates: ACCUMULATE nodes.
+        source: where the user's function starts.
     """
 
     name: str
-    parameters: list[Node]
-    outputs: list[Node]
-    nodes: list[Node]
-    collects: list[Node]
+    sweeps: list[Sweep]
     traced: Traced
     source: Source | None = None
-    gradient_parameters: list[Node | None] = field(default_factory=list)
-    gradient_outputs: list[Node | None] = field(default_factory=list)
-    gradient_nodes: list[Node] = field(default_factory=list)
-    accumulates: list[Node] = field(default_factory=list)
 
     @property
-    def entrances(self) -> list[Node]:
-        """The MERGEs that gather arguments and cotangents from all call sites."""
-        return self.parameters + [node for node in self.gradient_parameters if node is not None]
+    def parameters(self) -> list[Node]:
+        """MERGE nodes that gather arguments from all call sites."""
+        return present(self.sweeps[0].parameters)
 
     @property
-    def all_nodes(self) -> list[Node]:
-        """Forward and gradient nodes."""
-        return self.nodes + self.gradient_nodes
+    def outputs(self) -> list[Node]:
+        """IDENTITY nodes that all RETURNs of sweep 0 read."""
+        return present(self.sweeps[0].outputs)
+
+    @property
+    def collects(self) -> list[Node]:
+        """COLLECT nodes."""
+        return self.sweeps[0].sinks
+
+    @property
+    def accumulates(self) -> list[Node]:
+        """ACCUMULATE nodes of all sweeps."""
+        return [node for sweep in self.sweeps[1:] for node in sweep.sinks]
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Nodes of all sweeps."""
+        return [node for sweep in self.sweeps for node in sweep.nodes]
+
+
+def present(nodes: Iterable[Node | None]) -> list[Node]:
+    """The nodes that are there."""
+    return [node for node in nodes if node is not None]
 
 
 @dataclass
@@ -291,14 +345,13 @@ class TaggedGraph(Drawable):
     """One static graph for the whole program (Kostopoulou et al., section 3).
 
     It is an extended graph too once `transform.extend` has added the gradient (Vasilakopoulos
-    2024, chapter 4): bodies then have gradient nodes, call sites gradient calls.
+    2024, chapter 4): bodies then have more sweeps, and call sites more trips.
 
     Args:
         bodies: by function name, the entry first.
         entry: name of the function that the outside calls.
         call_sites: by label; the call from outside has the last label.
         shared: nodes with one value for all tokens, computed once, in order.
-        is_extended: whether it has its gradient.
         obstacles: why it has no gradient after all, in words for the user; empty if it has.
     """
 
@@ -306,8 +359,12 @@ class TaggedGraph(Drawable):
     entry: str
     call_sites: dict[int, CallSite]
     shared: list[Node]
-    is_extended: bool = False
     obstacles: list[str] = field(default_factory=list)
+
+    @property
+    def num_sweeps(self) -> int:
+        """How many sweeps every body has: 1, and twice as many for each time it was extended."""
+        return len(self.bodies[self.entry].sweeps)
 
     @property
     def root(self) -> CallSite:
@@ -315,15 +372,17 @@ class TaggedGraph(Drawable):
         return self.call_sites[max(self.call_sites)]
 
     @property
+    def outside(self) -> list[Node]:
+        """Nodes around the bodies: ARGUMENTs of the program, and the CALLs and RETURNs for them."""
+        calls = [call for trip in self.root.trips for call in present(trip.calls)]
+        returns = [back for trip in self.root.trips for back in present(trip.returns)]
+        return [*(call.inputs[0].node for call in calls), *calls, *returns]
+
+    @property
     def nodes(self) -> list[Node]:
         """All nodes: shared values, the outside, then each body."""
-        outside = [value.node for call in self.root.calls for value in call.inputs]
-        outside += [*self.root.calls, *self.root.returns]
-        gradient_calls = [call for call in self.root.gradient_calls if call is not None]
-        outside += [call.inputs[0].node for call in gradient_calls] + gradient_calls
-        outside += [node for node in self.root.gradient_returns if node is not None]
-        inside = [node for body in self.bodies.values() for node in body.all_nodes]
-        return self.shared + outside + inside
+        inside = [node for body in self.bodies.values() for node in body.nodes]
+        return self.shared + self.outside + inside
 
     @property
     def collects(self) -> list[Node]:
@@ -335,10 +394,10 @@ class TaggedGraph(Drawable):
 
         return print_tagged_graph(self)
 
-    def sites_to(self, callee: str, from_outside: bool = False) -> list[CallSite]:
+    def sites_to(self, callee: str) -> list[CallSite]:
         """Call sites of a function, inside the program, in the order of their labels."""
         return [
             site
             for site in self.call_sites.values()
-            if site.callee == callee and (from_outside or site.caller is not None)
+            if site.callee == callee and site.caller is not None
         ]

@@ -23,8 +23,9 @@ The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, s
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ import tensorflow as tf
 
 from kerasrec.errors import GraphError, SignatureError
 from kerasrec.graph.fire import fire, read_shared
-from kerasrec.graph.graph import Node, TaggedGraph, Value, other_rows
+from kerasrec.graph.graph import Node, TaggedGraph, Value, order_of, other_rows, present
 from kerasrec.graph.printer import title
 from kerasrec.graph.tags import ROOT, Tag, enter, enter_row, leave, leave_row
 
@@ -51,22 +52,31 @@ class Interpretation:
     """What a run gave.
 
     Args:
-        outputs: one array for each flat output, `[tokens, ...]`.
-        gradients: one for each flat argument, None where it has none; empty without cotangents.
-        shared_gradients: by the node of the shared value, summed over all tokens.
+        sweeps: for each sweep that ran, one array for each of its flat outputs, `[tokens, ...]`,
+          None where it has none.
+        shared_gradients: by the shared value, summed over all tokens; of the last derivative.
         tables: collected values by name.
         fired: how often each node fired with live tokens, over all tags.
         fired_under_tag: the most often that any node fired under one tag of one root token.
         dead: how many dead tokens each node passed on.
     """
 
-    outputs: list[np.ndarray]
-    gradients: list[np.ndarray | None] = field(default_factory=list)
+    sweeps: list[list[Any]]
     shared_gradients: dict[Value, np.ndarray] = field(default_factory=dict)
     tables: dict[str, np.ndarray] = field(default_factory=dict)
     fired: Counter = field(default_factory=Counter)
     fired_under_tag: int = 0
     dead: Counter = field(default_factory=Counter)
+
+    @property
+    def outputs(self) -> list[Any]:
+        """What the function returns, one array for each flat output."""
+        return self.sweeps[0]
+
+    @property
+    def gradients(self) -> list[Any]:
+        """Its gradient, one array for each flat argument; None where it has none."""
+        return self.sweeps[1]
 
     def fired_by_title(self) -> dict[str, int]:
         """Tokens fired, by what the node does: `{"CALL_0": 5, "Mul": 4, ...}`."""
@@ -79,36 +89,31 @@ class Interpretation:
 def interpret(
     graph: TaggedGraph,
     arguments: Sequence[np.ndarray],
-    cotangents: Sequence[np.ndarray | None] = (),
-    table_cotangents: dict[str, np.ndarray] | None = None,
+    *cotangents: Sequence[np.ndarray | None],
+    sums: Mapping[tuple[int, str | Value], np.ndarray] = MappingProxyType({}),
 ) -> Interpretation:
     """Runs a tagged graph, or an extended one, a token at a time.
 
     Args:
         graph: tagged; extended where cotangents are given.
         arguments: one array for each flat argument, `[tokens, ...]`.
-        cotangents: one for each flat output, `[tokens, ...]`; None for integer outputs. Without
-          them only the forward part of an extended graph runs: a partial call.
-        table_cotangents: cotangents of collected tables, by name.
+        cotangents: for each further sweep, one array for each of its flat parameters,
+          `[tokens, ...]`; None where it has none. Without them only the forward part of an
+          extended graph runs: a partial call.
+        sums: cotangents of what was summed over all tokens, by the order of the derivative and
+          the name of a table, or the shared value whose gradient was summed.
     """
-    run = _Run(graph, table_cotangents or {})
+    run = _Run(graph, sums)
     results = [
-        run.token(
-            [array[row : row + 1] for array in arguments],
-            [None if array is None else array[row : row + 1] for array in cotangents],
-        )
-        for row in range(len(arguments[0]))
+        run.token([[_row(array, place) for array in arrays] for arrays in (arguments, *cotangents)])
+        for place in range(len(arguments[0]))
     ]
-    outputs = [
-        np.concatenate(column) for column in zip(*(item[0] for item in results), strict=True)
-    ]
-    gradients = [
-        None if column[0] is None else np.concatenate(column)
-        for column in zip(*(item[1] for item in results), strict=True)
+    sweeps = [
+        [_rows(column) for column in zip(*sweep, strict=True)]
+        for sweep in zip(*results, strict=True)
     ]
     return Interpretation(
-        outputs,
-        gradients,
+        sweeps,
         run.shared_gradients,
         run.tables,
         run.fired,
@@ -117,9 +122,27 @@ def interpret(
     )
 
 
+def _row(array: np.ndarray | None, place: int) -> np.ndarray | None:
+    return None if array is None else array[place : place + 1]
+
+
+def _rows(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    found = [array for array in arrays if array is not None]
+    return np.concatenate(found) if found else None
+
+
 class _Run:
-    def __init__(self, graph: TaggedGraph, table_cotangents: dict[str, np.ndarray]):
+    def __init__(self, graph: TaggedGraph, sums: Mapping):
         self.graph = graph
+        self.sums = sums
+        order = order_of(graph.num_sweeps - 1)
+        self.results = {
+            node
+            for body in graph.bodies.values()
+            for index, sweep in enumerate(body.sweeps)
+            if order_of(index) == order
+            for node in sweep.sinks
+        }
         self.readers: dict[Value, list[tuple[Node, int]]] = defaultdict(list)
         self.after: dict[Node, list[Node]] = defaultdict(list)
         for node in graph.nodes:
@@ -127,7 +150,6 @@ class _Run:
                 self.readers[value].append((node, place))
             for before in node.control:
                 self.after[before].append(node)
-        self.functions = {node for body in graph.bodies.values() for node in body.entrances}
         self.kernels: dict[Node, Callable] = {}
         self.fired: Counter = Counter()
         self.dead: Counter = Counter()
@@ -136,12 +158,12 @@ class _Run:
         self.tables: dict[str, np.ndarray] = {}
         self.shared: dict[Value, Any] = {}
         for node in graph.shared:
-            self._share(node, table_cotangents)
+            self._share(node)
 
-    def _share(self, node: Node, table_cotangents: dict[str, np.ndarray]) -> None:
-        table = node.attributes.get("cotangent_of_table")
-        if table is not None:
-            tensors = [tf.constant(table_cotangents[table])] if table in table_cotangents else []
+    def _share(self, node: Node) -> None:
+        key = node.attributes.get("cotangent_of")
+        if key is not None:
+            tensors = [tf.constant(self.sums[key])] if key in self.sums else []
         elif node.op == "SHARED":
             tensors = [read_shared(node)]
         elif all(value in self.shared for value in node.inputs):
@@ -150,8 +172,15 @@ class _Run:
             tensors = []
         self.shared.update(zip(node.outputs, tensors, strict=False))
 
-    def token(self, arguments: list, cotangents: list) -> tuple[list, list]:
-        """Sends one root token through the graph until nothing is ready."""
+    def token(self, given: list[list]) -> list[list]:
+        """Sends one root token through the graph until nothing is ready.
+
+        Args:
+            given: what comes in, for each sweep.
+
+        Returns:
+            What goes out, for each sweep.
+        """
         self.waiting: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
         self.entries: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
         self.passed: set[tuple[Node, Tag]] = set()
@@ -159,26 +188,19 @@ class _Run:
         self.fired_under_tag: Counter = Counter()
         root = self.graph.root
         self.found: dict[Node, Any] = {}
-        self.sinks = {*root.returns, *(node for node in root.gradient_returns if node)}
-        pairs: list[tuple[Node | None, Any]] = list(zip(root.calls, arguments, strict=True))
-        if cotangents:
-            pairs += zip(root.gradient_calls, cotangents, strict=True)
-        for call, value in pairs:
-            if call is not None:
-                self._send(call.inputs[0], ROOT, tf.constant(value))
+        self.sinks = {node for trip in root.trips for node in present(trip.returns)}
+        trips = root.trips[: len(given)]
+        for trip, values in zip(trips, given, strict=True):
+            for call, value in zip(trip.calls, values, strict=True):
+                if call is not None:
+                    self._send(call.inputs[0], ROOT, tf.constant(value))
         while self.queue:
             self._arrive(*self.queue.popleft())
         self.most_fired_under_tag = max(self.most_fired_under_tag, *self.fired_under_tag.values())
         missing = [node for node in root.returns if node not in self.found]
         if missing:
             raise GraphError(f"{title(missing[0])} received no token.")
-        outputs = [self.found[node] for node in root.returns]
-        gradients = (
-            [self.found.get(node) if node else None for node in root.gradient_returns]
-            if cotangents
-            else []
-        )
-        return outputs, gradients
+        return [[self.found.get(node) if node else None for node in trip.returns] for trip in trips]
 
     def _send(self, value: Value, tag: Tag, data: Any) -> None:
         """Puts a token on all edges that leave an output."""
@@ -230,7 +252,8 @@ class _Run:
         if node.op == "ROWS":
             return [tf.zeros(inputs[0], node.types[0].dtype)]
         if node.op == "ACCUMULATE":
-            self._accumulate(node.attributes["to"], inputs)
+            if node in self.results:
+                self._accumulate(node.attributes["to"], inputs)
             return []
         if node.op == "COLLECT":
             self._collect(node, inputs)
@@ -260,7 +283,7 @@ class _Run:
             self._send(node.output(), caller, data)
 
     def _merge(self, node: Node, place: int, tag: Tag, data: Any) -> None:
-        if node in self.functions:
+        if node.is_entrance:
             self._count(node, tag)
             self._send(node.output(), tag, data)
             return

@@ -55,19 +55,20 @@ def print_function_graphs(graphs: FunctionGraphs) -> str:
 
 def print_tagged_graph(graph: TaggedGraph) -> str:
     """Text of a tagged or an extended graph."""
-    root = graph.root
-    gradient_calls = [call for call in root.gradient_calls if call]
-    outside = [call.inputs[0].node for call in (*root.calls, *gradient_calls)]
-    outside += [*root.calls, *gradient_calls, *root.returns]
-    outside += [node for node in root.gradient_returns if node]
     sections = [("shared", graph.shared)] if graph.shared else []
-    sections.append(("outside", outside))
+    sections.append(("outside", graph.outside))
     for body in graph.bodies.values():
-        sections.append((f"body {body.name}{_at(body)}", body.nodes))
-        if body.gradient_nodes:
-            sections.append((f"gradient of {body.name}", body.gradient_nodes))
+        sections.append((f"body {body.name}{_at(body)}", body.sweeps[0].nodes))
+        for index, sweep in enumerate(body.sweeps[1:], start=1):
+            if sweep.nodes:
+                sections.append((f"{sweep_name(index)} of {body.name}", sweep.nodes))
     names = _Names(node for _, nodes in sections for node in nodes)
     return "\n\n".join("\n".join([head, *_lines(nodes, names)]) for head, nodes in sections)
+
+
+def sweep_name(index: int) -> str:
+    """What to call a sweep that is no function's own: gradient, then by its number."""
+    return "gradient" if index == 1 else f"sweep {index}"
 
 
 class _Names:

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import Drawable, FunctionGraphs, Node, TaggedGraph, Value
+from kerasrec.graph.printer import sweep_name
 from kerasrec.graph.region import Branch, Each, Region
 
 Scope = tuple[str, ...]
@@ -22,7 +23,6 @@ Scope = tuple[str, ...]
 # With a blank, so that no function has their names.
 SHARED: Scope = ("shared values",)
 OUTSIDE: Scope = ("call from outside",)
-GRADIENT = "gradient"
 
 
 def scopes_of(graph: Drawable) -> dict[Node, Scope]:
@@ -36,8 +36,9 @@ def scopes_of(graph: Drawable) -> dict[Node, Scope]:
         scopes = dict.fromkeys(graph.nodes, OUTSIDE) | dict.fromkeys(graph.shared, SHARED)
         for body in graph.bodies.values():
             conditionals = _Conditionals()
-            scopes |= _scopes_in(conditionals, (body.name,), body.nodes)
-            scopes |= _scopes_in(conditionals, (body.name, GRADIENT), body.gradient_nodes)
+            for index, sweep in enumerate(body.sweeps):
+                scope = (body.name, sweep_name(index)) if index else (body.name,)
+                scopes |= _scopes_in(conditionals, scope, sweep.nodes)
         return scopes
     raise GraphError(f"{type(graph).__name__} is no graph of a program.")
 

@@ -5,16 +5,32 @@ outputs becomes one of n + m arguments and m + n outputs, the cotangents of outp
 those of arguments going out. A call and the call of its gradient share one label, so gradient nodes
 find forward values under the same tag and nothing is computed twice. SWITCH and MERGE are each
 other's gradients; CALL and RETURN too, ENTER and LEAVE, REPEAT and the sum over a row's entries.
+
+An extended graph can be extended again, for second derivatives. Its bodies have two sweeps then,
+the values and the gradient, and each sweep has its gradient, the last one first: sweep S - 1 - i
+of S is differentiated by sweep S + i. What ACCUMULATEs summed is a result of the gradient, so it
+has a cotangent, a shared value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import tensorflow as tf
 
 from kerasrec.graph.check import check_tagged_graph
-from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value
+from kerasrec.graph.graph import (
+    Body,
+    CallSite,
+    Node,
+    Sweep,
+    TaggedGraph,
+    Trip,
+    Value,
+    order_of,
+    present,
+)
 from kerasrec.graph.region import Branch
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
@@ -25,35 +41,34 @@ from kerasrec.transform.wanted import wanted_values
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
 
 
-def extend(tagged: TaggedGraph) -> TaggedGraph:
-    """The same graph with gradient nodes in every body; the tagged graph stays as it is."""
-    wanted = wanted_values(tagged)
+def extend(graph: TaggedGraph) -> TaggedGraph:
+    """The same graph with the gradient of all sweeps; the graph itself stays as it is."""
+    wanted = wanted_values(graph)
     bodies = {
         name: replace(
             body,
-            gradient_parameters=[_gradient_parameter(output) for output in body.outputs],
-            gradient_outputs=[_gradient_output(node, wanted) for node in body.parameters],
-            gradient_nodes=[],
-            accumulates=[],
+            sweeps=[*body.sweeps, *(_gradient_of(sweep, wanted) for sweep in body.sweeps[::-1])],
         )
-        for name, body in tagged.bodies.items()
+        for name, body in graph.bodies.items()
     }
-    graph = TaggedGraph(
-        bodies, tagged.entry, dict(tagged.call_sites), list(tagged.shared), is_extended=True
-    )
+    sites = {
+        label: replace(site, trips=site.trips + (Trip(),) * graph.num_sweeps)
+        for label, site in graph.call_sites.items()
+    }
+    extended = TaggedGraph(bodies, graph.entry, sites, list(graph.shared))
     collecting = _collecting(graph, wanted)
     for body in bodies.values():
-        _BodyGradient(graph, body, wanted, collecting).run()
+        _BodyGradient(extended, body, wanted, collecting).run()
     for name in sorted(collecting):
-        if not any(bodies[name].gradient_parameters):
-            graph.obstacles.append(
+        if not any(bodies[name].sweeps[1].parameters):
+            extended.obstacles.append(
                 f"{name} has no gradient: it collects floats, or calls what does, but returns none "
                 "of them, and gradients enter a function through what it returns. Return a float, "
                 "too."
             )
-    _call_gradient_from_outside(graph)
-    check_tagged_graph(graph)
-    return graph
+    _call_gradients_from_outside(extended)
+    check_tagged_graph(extended)
+    return extended
 
 
 def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
@@ -74,15 +89,25 @@ def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
     return found
 
 
-def _gradient_parameter(output: Node) -> Node | None:
-    found = output.types[0]
-    if not found.is_differentiable:
+def _gradient_of(sweep: Sweep, wanted: set[Value]) -> Sweep:
+    """The entrances and exits of a sweep's gradient."""
+    return Sweep(
+        [_gradient_parameter(output) for output in sweep.outputs],
+        [_gradient_output(parameter, wanted) for parameter in sweep.parameters],
+        [],
+        [],
+    )
+
+
+def _gradient_parameter(output: Node | None) -> Node | None:
+    if output is None or not output.types[0].is_differentiable:
         return None
-    return Node("MERGE", [], [found], None, output.source, {"name": "d_output"})
+    name = f"d_{output.attributes.get('name', 'output')}"
+    return Node("MERGE", [], output.types, None, output.source, {"name": name})
 
 
-def _gradient_output(parameter: Node, wanted: set[Value]) -> Node | None:
-    if parameter.output() not in wanted:
+def _gradient_output(parameter: Node | None, wanted: set[Value]) -> Node | None:
+    if parameter is None or parameter.output() not in wanted:
         return None
     name = f"d_{parameter.attributes['name']}"
     return Node("IDENTITY", [], parameter.types, None, parameter.source, {"name": name})
@@ -96,40 +121,61 @@ class _BodyGradient:
         self.body = body
         self.wanted = wanted
         self.collecting = collecting
-        self.nodes: list[Node] = []
-        self.writer = GraphWriter(self.nodes)
+        self.num_sweeps = graph.num_sweeps // 2
+        self.order = order_of(self.num_sweeps)
+        self.writer = GraphWriter([])
         self.writer.reuse(body.nodes)
         self.primitives = PrimitiveWriter(body, self.writer, graph.shared)
         self.cotangents: dict[Value, list[Value]] = {}
-        self.sites = {
-            call: site
+        # The node at which, on the way back, all that reads what a trip returns has been seen.
+        self.trips = {
+            (present(trip.calls)[-1:] or present(trip.returns)[:1])[0]: site.label
             for site in graph.call_sites.values()
             if site.caller == body.name
-            for call in site.calls
+            for trip in site.trips
+            if any(trip.calls) or any(trip.returns)
         }
 
     def run(self) -> None:
-        body = self.body
-        self.nodes += [node for node in body.gradient_parameters if node is not None]
-        for output, node in zip(body.outputs, body.gradient_parameters, strict=True):
-            if node is not None:
+        for index in reversed(range(self.num_sweeps)):
+            self._sweep(index)
+        added = self.body.sweeps[self.num_sweeps :]
+        needed = _needed(added)
+        for sweep in added:
+            sweep.nodes = [node for node in sweep.nodes if node in needed]
+
+    def _sweep(self, index: int) -> None:
+        """The gradient of one sweep."""
+        self.index = index
+        sweep, self.gradient = self.body.sweeps[index], self._gradient_in(self.body)
+        self.writer.nodes = self.gradient.nodes
+        self.gradient.nodes += present(self.gradient.parameters)
+        for output, node in zip(sweep.outputs, self.gradient.parameters, strict=True):
+            if output is not None and node is not None:
                 self._add(output.inputs[0], node.output())
-        for part in reversed(in_groups(body)):
+        for part in reversed(in_groups(sweep)):
             if isinstance(part, Group):
                 self._group(part)
             else:
                 self._node(part)
-        for parameter, out in zip(body.parameters, body.gradient_outputs, strict=True):
-            if out is not None:
+        for parameter, out in zip(sweep.parameters, self.gradient.outputs, strict=True):
+            if parameter is not None and out is not None:
                 value = parameter.output()
                 out.inputs.append(self._total(value) or self._zeros(value))
-                self.nodes.append(out)
-        body.gradient_nodes = _needed(self.nodes, body)
+                self.gradient.nodes.append(out)
+
+    def _gradient_in(self, body: Body) -> Sweep:
+        """The gradient of the present sweep, in any body."""
+        return body.sweeps[-1 - self.index]
 
     def _node(self, node: Node) -> None:
-        if node.op == "COLLECT":
+        if node in self.trips:
+            self._call(self.graph.call_sites[self.trips[node]])
+        elif node.op == "COLLECT":
             self._collect(node)
-        elif node.op == "MERGE" and node not in self.body.parameters:
+        elif node.op == "ACCUMULATE":
+            self._accumulate(node)
+        elif node.op == "MERGE" and "predicate" in node.attributes:
             self._merge(node)
         elif node.op == "SWITCH":
             self._switch(node)
@@ -137,10 +183,6 @@ class _BodyGradient:
             self._broadcast(node)
         elif node.op in ("REPEAT", "ENTER", "LEAVE"):
             self._rows(node)
-        elif node.op == "CALL":
-            site = self.sites[node]
-            if node is site.calls[-1]:
-                self._call(site)
         elif node.is_primitive:
             self._primitive(node)
 
@@ -162,7 +204,8 @@ class _BodyGradient:
             self._add(value, cotangent)
 
     def _obstacle(self, where: str, reason: str) -> None:
-        self.graph.obstacles.append(f"{self.body.name} has no gradient through {where}: {reason}.")
+        order = ("gradient", "second derivative", "third derivative")[min(self.order, 3) - 1]
+        self.graph.obstacles.append(f"{self.body.name} has no {order} through {where}: {reason}.")
 
     def _group(self, group: Group) -> None:
         cotangents = {}
@@ -250,55 +293,65 @@ class _BodyGradient:
 
     def _collect(self, node: Node) -> None:
         value, index = node.inputs
-        if value not in self.wanted:
+        if value not in self.wanted or self.order > 1:
             return
-        name = node.attributes["name"]
         shape = None if value.type.shape is None else (None, *value.type.shape)
-        table = self._table_cotangent(name, Type(value.type.dtype, shape, Kind.SHARED))
+        table = self._shared_cotangent(node.attributes["name"], Type(value.type.dtype, shape))
         looked_up = self.primitives.apply(tf.gather, [table, index], node.region, node.source)
         self._add(value, looked_up)
 
-    def _table_cotangent(self, name: str, found: Type) -> Value:
+    def _accumulate(self, node: Node) -> None:
+        if order_of(self.index) < self.order - 1:
+            return  # Its sum is a result of an earlier derivative.
+        target = node.attributes["to"]
+        cotangent = self._shared_cotangent(target, target.type)
+        value, *indices = node.inputs
+        if indices:
+            cotangent = self.primitives.apply(
+                tf.gather, [cotangent, *indices], node.region, node.source, value.type.kind
+            )
+        self._add(value, cotangent)
+
+    def _shared_cotangent(self, of: str | Value, found: Type) -> Value:
+        """The cotangent of a sum over all tokens: of a table, by its name, or of a gradient."""
+        key = (self.order, of)
         for node in self.graph.shared:
-            if node.attributes.get("cotangent_of_table") == name:
+            if node.attributes.get("cotangent_of") == key:
                 return node.output()
-        attributes = {"name": f"d_{name}", "cotangent_of_table": name}
-        node = Node("SHARED", [], [found], attributes=attributes)
+        name = of if isinstance(of, str) else of.node.attributes.get("name", of.node.op)
+        node = Node(
+            "SHARED",
+            [],
+            [Type(found.dtype, found.shape, Kind.SHARED)],
+            attributes={"name": f"{'d_' * self.order}{name}", "cotangent_of": key},
+        )
         self.graph.shared.append(node)
         return node.output()
 
     def _call(self, site: CallSite) -> None:
-        callee = self.graph.bodies[site.callee]
-        totals = [self._total(node.output()) for node in site.returns]
-        is_wanted = any(totals) or callee.name in self.collecting
-        if not is_wanted or not any(callee.gradient_parameters):
+        trip = site.trips[self.index]
+        callee = self._gradient_in(self.graph.bodies[site.callee])
+        totals = [self._total(node.output()) if node else None for node in trip.returns]
+        if not self._is_visited(site, totals):
             return
-        region, source = site.calls[0].region, site.calls[0].source
-        attributes = site.calls[0].attributes
-        calls: list[Node | None] = []
-        for total, node, parameter in zip(
-            totals, site.returns, callee.gradient_parameters, strict=True
-        ):
-            if parameter is None:
-                calls.append(None)
-                continue
-            value = total or self._zeros(node.output())
-            call = self.writer.add(Node("CALL", [value], [value.type], region, source, attributes))
-            parameter.inputs.append(call.output())
-            calls.append(call)
-        control = [call for call in calls if call is not None]
-        returns: list[Node | None] = []
-        for call, out in zip(site.calls, callee.gradient_outputs, strict=True):
-            if out is None:
-                returns.append(None)
-                continue
-            back = Node("RETURN", [out.output()], out.types, region, source, attributes, control)
-            returns.append(self.writer.add(back))
-            if call.inputs[0] in self.wanted:
+        values = [
+            total or (self._zeros(node.output()) if node and parameter else None)
+            for total, node, parameter in zip(totals, trip.returns, callee.parameters, strict=True)
+        ]
+        found = _trip(site, values, callee)
+        self.gradient.nodes += [*present(found.calls), *present(found.returns)]
+        for call, back in zip(trip.calls, found.returns, strict=True):
+            if call is not None and back is not None:
                 self._add(call.inputs[0], back.output())
-        self.graph.call_sites[site.label] = replace(
-            site, gradient_calls=tuple(calls), gradient_returns=tuple(returns)
-        )
+        _set_trip(self.graph, site.label, len(site.trips) - 1 - self.index, found)
+
+    def _is_visited(self, site: CallSite, totals: list[Value | None]) -> bool:
+        """Whether a gradient goes into a call: from its results, or from sums made inside."""
+        if self.order > 1:
+            return any(totals) or bool(site.trips[1].calls)
+        callee = self.graph.bodies[site.callee]
+        has_entrance = any(self._gradient_in(callee).parameters)
+        return has_entrance and (any(totals) or site.callee in self.collecting)
 
     def _add(self, value: Value, cotangent: Value | Sparse) -> None:
         """Notes one contribution to the cotangent of `value`."""
@@ -311,8 +364,8 @@ class _BodyGradient:
         node = Node(
             "ACCUMULATE", inputs, [], inputs[0].region, inputs[0].node.source, {"to": value}
         )
-        self.nodes.append(node)
-        self.body.accumulates.append(node)
+        self.gradient.nodes.append(node)
+        self.gradient.sinks.append(node)
 
     def _total(self, value: Value) -> Value | None:
         """The sum of what was noted for a value; None where there is nothing."""
@@ -339,41 +392,59 @@ def _sum_of_rows(entries: tf.Tensor, ids: tf.Tensor, tokens: tf.Tensor) -> tf.Te
     return tf.math.unsorted_segment_sum(entries, ids, tf.shape(tokens)[0])
 
 
-def _needed(nodes: list[Node], body: Body) -> list[Node]:
-    """The gradient nodes that something leaves the body through."""
-    own = set(nodes)
+def _needed(sweeps: Sequence[Sweep]) -> set[Node]:
+    """The nodes that something enters the body through, or leaves it."""
+    own = {node for sweep in sweeps for node in sweep.nodes}
     needed: set[Node] = set()
-    waiting = [node for node in nodes if node.op in ("CALL", "ACCUMULATE", "RETURN")]
-    waiting += [node for node in body.gradient_outputs if node is not None]
-    waiting += [node for node in body.gradient_parameters if node is not None]
+    waiting = [node for node in own if node.op in ("CALL", "ACCUMULATE", "RETURN")]
+    for sweep in sweeps:
+        waiting += present(sweep.parameters) + present(sweep.outputs)
     while waiting:
         node = waiting.pop()
         if node in own and node not in needed:
             needed.add(node)
             waiting += [value.node for value in node.inputs]
-    return [node for node in nodes if node in needed]
+    return needed
 
 
-def _call_gradient_from_outside(graph: TaggedGraph) -> None:
-    """The outside hands in the cotangents of the entry's outputs, under the root's label."""
-    root, body = graph.root, graph.bodies[graph.entry]
-    attributes = root.calls[0].attributes
+def _trip(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Trip:
+    """The nodes that call a sweep and return from it, under the label of its forward call.
+
+    Without anything to pass, the RETURNs follow the CALLs of the forward trip.
+    """
+    first = site.calls[0]
+    region, source, attributes = first.region, first.source, first.attributes
     calls: list[Node | None] = []
-    for parameter in body.gradient_parameters:
-        if parameter is None:
+    for value, parameter in zip(values, callee.parameters, strict=True):
+        if value is None or parameter is None:
             calls.append(None)
             continue
-        argument = Node("ARGUMENT", [], parameter.types, None, None, {"name": "d_output"})
-        call = Node("CALL", [argument.output()], parameter.types, None, None, attributes)
+        call = Node("CALL", [value], [value.type], region, source, attributes)
         parameter.inputs.append(call.output())
         calls.append(call)
-    control = [call for call in calls if call is not None]
+    control = present(calls) or site.calls
     returns = tuple(
-        None
-        if out is None or not control
-        else Node("RETURN", [out.output()], out.types, None, None, attributes, control)
-        for out in body.gradient_outputs
+        out and Node("RETURN", [out.output()], out.types, region, source, attributes, control)
+        for out in callee.outputs
     )
-    graph.call_sites[root.label] = replace(
-        root, gradient_calls=tuple(calls), gradient_returns=returns
-    )
+    return Trip(tuple(calls), returns)
+
+
+def _set_trip(graph: TaggedGraph, label: int, sweep: int, trip: Trip) -> None:
+    site = graph.call_sites[label]
+    trips = (*site.trips[:sweep], trip, *site.trips[sweep + 1 :])
+    graph.call_sites[label] = replace(site, trips=trips)
+
+
+def _call_gradients_from_outside(graph: TaggedGraph) -> None:
+    """The outside hands in the cotangents of the entry's outputs, under the root's label."""
+    for index in range(graph.num_sweeps // 2, graph.num_sweeps):
+        sweep = graph.bodies[graph.entry].sweeps[index]
+        if index == 1 and not any(sweep.parameters):
+            continue
+        values = [_argument(parameter) if parameter else None for parameter in sweep.parameters]
+        _set_trip(graph, graph.root.label, index, _trip(graph.root, values, sweep))
+
+
+def _argument(parameter: Node) -> Value:
+    return Node("ARGUMENT", [], parameter.types, attributes=parameter.attributes).output()

@@ -21,7 +21,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.graph.fire import fire
-from kerasrec.graph.graph import Body, Node, Value
+from kerasrec.graph.graph import Node, Sweep, Value
 from kerasrec.trace.functions import hides_a_variable, unrepeatable_op
 
 
@@ -58,7 +58,9 @@ class Group:
                     "a value goes from it to a call or a conditional of kerasrec, and back to the "
                     "same list; stack the list first"
                 )
-        operations = [node.attributes["operation"] for node in self.nodes]
+        operations = [
+            node.attributes["operation"] for node in self.nodes if "operation" in node.attributes
+        ]
         name = unrepeatable_op(operations)
         if name:
             return (
@@ -126,10 +128,10 @@ def is_weight(value: Value) -> bool:
     return variable is not None and (variable.dtype.is_floating or variable.dtype.is_complex)
 
 
-def in_groups(body: Body) -> list[Node | Group]:
-    """The nodes of a body, those that run again together in groups, inputs before their readers."""
-    parts = _Parts(body)
-    for node in body.nodes:
+def in_groups(sweep: Sweep) -> list[Node | Group]:
+    """Nodes of a sweep, those that run again together in groups, inputs before their readers."""
+    parts = _Parts(sweep)
+    for node in sweep.nodes:
         if _runs_again(node):
             parts.join([node, *(value.node for value in node.inputs if _is_list(value))])
     return parts.in_order()
@@ -150,29 +152,29 @@ def _is_list(value: Value) -> bool:
 
 
 class _Parts:
-    """A partition of a body's nodes in which no two parts wait for each other."""
+    """A partition of a sweep's nodes in which no two parts wait for each other."""
 
-    def __init__(self, body: Body):
-        self._body = body
-        self._own = set(body.nodes)
-        self._parts: dict[Node, tuple[Node, ...]] = {node: (node,) for node in body.nodes}
+    def __init__(self, sweep: Sweep):
+        self._nodes = sweep.nodes
+        self._own = set(sweep.nodes)
+        self._parts: dict[Node, tuple[Node, ...]] = {node: (node,) for node in sweep.nodes}
         self._grouped: set[Node] = set()
         self._calls: dict[int, list[Node]] = defaultdict(list)
-        for node in body.nodes:
+        for node in sweep.nodes:
             if node.op == "CALL":
                 self._calls[node.attributes["label"]].append(node)
 
     def join(self, nodes: Iterable[Node]) -> None:
         """Puts the parts of all these nodes into one."""
         joined = {item for node in nodes if node in self._own for item in self._parts[node]}
-        part = tuple(node for node in self._body.nodes if node in joined)
+        part = tuple(node for node in self._nodes if node in joined)
         self._parts.update(dict.fromkeys(part, part))
         self._grouped |= joined
 
     def in_order(self) -> list[Node | Group]:
         """Nodes and groups, inputs before their readers."""
         if not self._grouped:
-            return list(self._body.nodes)
+            return list(self._nodes)
         while True:
             needs = {part: self._needs(part) for part in self._parts.values()}
             try:
@@ -194,12 +196,10 @@ class _Parts:
 
         The last CALL of a call site stands for all of them.
         """
-        if node in self._body.parameters:
-            return []
         if node.op == "CALL":
             calls = self._calls[node.attributes["label"]]
             return [node.inputs[0].node, *calls[: calls.index(node)]]
-        values = [] if node.op == "RETURN" else list(node.inputs)
+        values = [] if node.op == "RETURN" or node.is_entrance else list(node.inputs)
         if "predicate" in node.attributes:
             values.append(node.attributes["predicate"])
         return [value.node for value in values] + node.control

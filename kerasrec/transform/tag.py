@@ -19,8 +19,10 @@ from kerasrec.graph.graph import (
     FunctionGraphs,
     Node,
     Source,
+    Sweep,
     TaggedGraph,
     Traced,
+    Trip,
     Value,
 )
 from kerasrec.graph.region import Region
@@ -73,10 +75,7 @@ class _Tagging:
         ]
         self.bodies[function.name] = Body(
             function.name,
-            parameters,
-            outputs,
-            list(parameters),
-            [],
+            [Sweep([*parameters], [*outputs], [*parameters], [])],
             Traced(function.traced.concrete, {}),
             function.source,
         )
@@ -93,7 +92,7 @@ class _Tagging:
                 self._copy(body, node)
         for node, value in zip(body.outputs, function.outputs, strict=True):
             node.inputs.append(self._moved[value])
-        body.nodes += body.outputs
+        body.sweeps[0].nodes += body.outputs
         for name, value in function.traced.values.items():
             if value in self._moved:
                 body.traced.values[name] = self._moved[value]
@@ -121,9 +120,9 @@ class _Tagging:
             copy.attributes["size"] = self._moved[copy.attributes["size"]]
         is_shared = copy.is_primitive and not copy.types  # An assignment; it runs once.
         is_shared |= bool(copy.types) and copy.output().is_shared
-        (self.shared if is_shared else body.nodes).append(copy)
+        (self.shared if is_shared else body.sweeps[0].nodes).append(copy)
         if node.op == "COLLECT":
-            body.collects.append(copy)
+            body.sweeps[0].sinks.append(copy)
         for old, new in zip(node.outputs, copy.outputs, strict=True):
             self._moved[old] = new
 
@@ -132,7 +131,7 @@ class _Tagging:
         site = self._site(
             body.name, node.attributes["callee"], arguments, self._region(node.region), node.source
         )
-        body.nodes += [*site.calls, *site.returns]
+        body.sweeps[0].nodes += [*site.calls, *site.returns]
         for old, new in zip(node.outputs, site.returns, strict=True):
             self._moved[old] = new.output()
 
@@ -156,7 +155,7 @@ class _Tagging:
             Node("RETURN", [out.output()], out.types, region, source, attributes, list(calls))
             for out in target.outputs
         )
-        site = CallSite(label, caller, callee, calls, returns)
+        site = CallSite(label, caller, callee, (Trip(calls, returns),))
         self.call_sites[label] = site
         return site
 

@@ -57,24 +57,7 @@ def assert_same(run: Run, expected: Run, num_gradients: int | None = None) -> No
 def run_plain(program: Program) -> Run:
     """One token at a time, in eager Python."""
     inputs = [tf.constant(item) if is_float(item) else item for item in program.flat_inputs]
-    dtypes = [item.dtype for item in result_of(program)[0]]
-
-    def run():
-        tokens = [
-            tf.nest.pack_sequence_as(program.inputs, [_token(item[row]) for item in inputs])
-            for row in range(program.num_tokens)
-        ]
-        rows = [tf.nest.flatten(program.plain(*token)) for token in tokens]
-        outputs = [
-            tf.stack([tf.cast(item, dtype) for item in column])
-            for column, dtype in zip(zip(*rows, strict=True), dtypes, strict=True)
-        ]
-        if not program.plain_tables:
-            return outputs, {}
-        parts = [program.plain_tables(*token) for token in tokens]
-        return outputs, {name: tf.add_n([part[name] for part in parts]) for name in parts[0]}
-
-    return _with_gradients(program, inputs, run)
+    return _with_gradients(program, inputs, lambda: plain_result_of(program, inputs))
 
 
 def run_engine(program: Program) -> Run:
@@ -129,7 +112,7 @@ def run_in_function(program: Program, num_tokens: int | None) -> Run:
         wanted = [*filter(is_float, flat), *variables]
         results = [item for item in [*outputs, *by_name(tables)] if is_float(item)]
         gradients = tf.gradients(results, wanted, [item for item in given if item is not None])
-        return outputs, tables, _dense(gradients, wanted)
+        return outputs, tables, dense(gradients, wanted)
 
     outputs, tables, gradients = call(*inputs)
     return Run(outputs, tables, [item.numpy() for item in gradients])
@@ -144,8 +127,9 @@ def run_interpreter(program: Program) -> tuple[Run, Interpretation]:
     plain = run_plain(program)
     given = cotangents_of(plain)
     num_outputs = len(plain.outputs)
-    tables = dict(zip(plain.tables, given[num_outputs:], strict=True))
-    found = interpret(graph, program.flat_inputs, given[:num_outputs], tables)
+    keys = [(1, name) for name in plain.tables]
+    sums = dict(zip(keys, given[num_outputs:], strict=True))
+    found = interpret(graph, program.flat_inputs, given[:num_outputs], sums=sums)
     gradients = [
         np.zeros_like(item) if gradient is None else gradient
         for gradient, item in zip(found.gradients, program.flat_inputs, strict=True)
@@ -160,6 +144,24 @@ def result_of(program: Program, inputs: Sequence | None = None) -> tuple[list, d
     flat = program.flat_inputs if inputs is None else inputs
     result, tables = program.function.with_tables(*tf.nest.pack_sequence_as(program.inputs, flat))
     return tf.nest.flatten(result), tables
+
+
+def plain_result_of(program: Program, inputs: Sequence) -> tuple[list, dict]:
+    """Flat outputs and tables of plain Python, of tensors, but arrays of integers."""
+    dtypes = [item.dtype for item in result_of(program)[0]]
+    tokens = [
+        tf.nest.pack_sequence_as(program.inputs, [_token(item[row]) for item in inputs])
+        for row in range(program.num_tokens)
+    ]
+    rows = [tf.nest.flatten(program.plain(*token)) for token in tokens]
+    outputs = [
+        tf.stack([tf.cast(item, dtype) for item in column])
+        for column, dtype in zip(zip(*rows, strict=True), dtypes, strict=True)
+    ]
+    if not program.plain_tables:
+        return outputs, {}
+    parts = [program.plain_tables(*token) for token in tokens]
+    return outputs, {name: tf.add_n([part[name] for part in parts]) for name in parts[0]}
 
 
 def cotangents_of(run: Run) -> list[np.ndarray | None]:
@@ -192,11 +194,11 @@ def _with_gradients(
         results = [item for item in [*outputs, *by_name(tables)] if is_float(item)]
         given = [tf.constant(item) for item in cotangents_of(found) if item is not None]
         gradients = tape.gradient(results, sources, given)
-        found.gradients = [item.numpy() for item in _dense(gradients, sources)]
+        found.gradients = [item.numpy() for item in dense(gradients, sources)]
     return found
 
 
-def _dense(gradients: Sequence, sources: Sequence) -> list[tf.Tensor]:
+def dense(gradients: Sequence, sources: Sequence) -> list[tf.Tensor]:
     """Gradients as tensors, zero where there is none."""
     return [
         tf.zeros(tf.shape(source), source.dtype)
@@ -215,7 +217,7 @@ def _through_shared(graph: TaggedGraph, found: Interpretation, sources: tuple) -
             lambda: [shared_tensors(graph)[value] for value in values], autograph=False
         )()
     given = [tf.constant(found.shared_gradients[value]) for value in values]
-    return [item.numpy() for item in _dense(tape.gradient(tensors, sources, given), sources)]
+    return [item.numpy() for item in dense(tape.gradient(tensors, sources, given), sources)]
 
 
 def _token(value):

@@ -28,7 +28,7 @@ def test_every_node_has_one_part_or_none_if_it_is_placeless(program):
     assert len(placed) == len(set(placed))
     bodies = found.graph.bodies.values()
     assert set(placed) == {
-        node for body in bodies for node in body.all_nodes if not is_placeless(node)
+        node for body in bodies for node in body.nodes if not is_placeless(node)
     }
 
 
@@ -41,7 +41,7 @@ def test_leaves_and_weight_gradients_leave_the_loop():
     assert sum(node.op == "ACCUMULATE" for node in bulk) == 3
     (product,) = [
         node
-        for node in found.graph.bodies["tree_rnn"].nodes
+        for node in found.graph.bodies["tree_rnn"].sweeps[0].nodes
         if node.op in ("MatMul", "BatchMatMulV2")
     ]
     assert not found.parts[product].is_bulk

@@ -161,14 +161,14 @@ def test_return_without_control_edge(tagged):
 
 def test_gradient_call_that_does_not_reach_its_function(tagged):
     extended = extend(tagged)
-    extended.bodies["exp"].gradient_parameters[0].inputs.pop()
+    extended.bodies["exp"].sweeps[1].parameters[0].inputs.pop()
     with pytest.raises(GraphError, match="CALL_1 does not reach its MERGE"):
         check_tagged_graph(extended)
 
 
 def test_gradient_return_without_control_edge(tagged):
     extended = extend(tagged)
-    extended.call_sites[0].gradient_returns[0].control.clear()
+    extended.call_sites[0].trips[1].returns[0].control.clear()
     with pytest.raises(GraphError, match="RETURN_0 has no control edge from CALL"):
         check_tagged_graph(extended)
 

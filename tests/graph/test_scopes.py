@@ -41,13 +41,13 @@ def test_functions_gradients_and_branches_are_scopes():
     scopes = scopes_of(graph)
     assert {scopes[node] for node in graph.shared} == {SHARED}
     assert {scopes[node] for node in (*graph.root.calls, *graph.root.returns)} == {OUTSIDE}
-    assert {scopes[node] for node in body.nodes} == {
+    assert {scopes[node] for node in body.sweeps[0].nodes} == {
         ("exp",),
         ("exp", "cond"),
         ("exp", "cond", "true"),
         ("exp", "cond", "false"),
     }
-    assert {scopes[node][:2] for node in body.gradient_nodes} == {("exp", "gradient")}
+    assert {scopes[node][:2] for node in body.sweeps[1].nodes} == {("exp", "gradient")}
     names = set(names_in(scopes).values())
     assert {"exp/MERGE_n", "exp/cond/SWITCH", "exp/cond/false/Mul", "exp/cond/MERGE"} <= names
     assert {"exp/gradient/MERGE_d_output", "exp/gradient/cond/false/CALL_0"} <= names

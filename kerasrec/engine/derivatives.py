@@ -1,0 +1,165 @@
+"""A program and its derivatives as functions of TensorFlow, each the gradient of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from kerasrec.engine.results import Outcome
+from kerasrec.graph.graph import Value
+
+_Tensors = Sequence[tf.Tensor | None]
+
+
+@dataclass
+class Inputs:
+    """What a program, or one of its derivatives, reads.
+
+    Args:
+        sweeps: for each sweep, what comes in from outside: flat arguments `[tokens, ...]`, then
+          cotangents of what earlier sweeps return; None for what has none.
+        shared: tensors of SHARED values.
+    """
+
+    sweeps: list[_Tensors]
+    shared: dict[Value, tf.Tensor]
+
+    @property
+    def flat(self) -> list[tf.Tensor]:
+        """All tensors that may have a gradient, and the arguments."""
+        given = [tensor for sweep in self.sweeps for tensor in sweep if tensor is not None]
+        return given + [self.shared[value] for value in self._differentiable()]
+
+    def replaced(self, tensors: Sequence[tf.Tensor]) -> Inputs:
+        """The same with other tensors, in the order of `flat`."""
+        left = iter(tensors)
+        sweeps: list[_Tensors] = [
+            [None if tensor is None else next(left) for tensor in sweep] for sweep in self.sweeps
+        ]
+        shared = dict(zip(self._differentiable(), left, strict=True))
+        return Inputs(sweeps, {**self.shared, **shared})
+
+    def copied(self) -> Inputs:
+        """The same in the graph that is being built, where alone TensorFlow looks for what the
+        gradient of a gradient reads.
+        """
+        sweeps: list[_Tensors] = [
+            [None if tensor is None else tf.identity(tensor) for tensor in sweep]
+            for sweep in self.sweeps
+        ]
+        return Inputs(sweeps, {value: tf.identity(item) for value, item in self.shared.items()})
+
+    def gradients(self, found: Outcome) -> list:
+        """What the derivative of these inputs' function found for each tensor of `flat`.
+
+        Sweep j of S is differentiated by sweep 2S - 1 - j.
+        """
+        last = 2 * len(self.sweeps) - 1
+        pairs = [
+            pair
+            for index, sweep in enumerate(self.sweeps)
+            for pair in zip(sweep, found.sweeps[last - index], strict=True)
+        ]
+        of_sweeps = [gradient for tensor, gradient in pairs if tensor is not None]
+        return of_sweeps + [found.sums.get(value) for value in self._differentiable()]
+
+    def _differentiable(self) -> list[Value]:
+        return [
+            value
+            for value in self.shared
+            if value.type.is_differentiable and value.node.op != "Const"
+        ]
+
+
+def differentiable(
+    run: Callable[[Inputs], Outcome],
+    gradient: Callable[[Inputs, Outcome], Outcome | None],
+    inputs: Inputs,
+) -> Outcome:
+    """Runs a function of which TensorFlow sees nothing but its gradient.
+
+    Args:
+        run: the function.
+        gradient: takes the inputs and cotangents of the results, and gives what the derivative of
+          all sweeps found; None for no gradients. TensorFlow may call it more than once, in graphs
+          of its own.
+        inputs: of the function.
+    """
+    outcome: Outcome
+
+    @tf.custom_gradient
+    def call(*tensors: tf.Tensor) -> tuple:
+        nonlocal outcome
+        outcome = run(inputs.replaced([_hidden(tensor) for tensor in tensors]))
+
+        def back(*cotangents: tf.Tensor | tf.IndexedSlices) -> list:
+            here = inputs.replaced(tensors).copied()
+            found = gradient(here, _like(outcome, cotangents))
+            return [None] * len(tensors) if found is None else here.gradients(found)
+
+        return tuple(_flat(outcome)), back
+
+    results = call(*inputs.flat)
+    return _like(outcome, results)
+
+
+def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
+    """The cotangent of a gradient; of a sparse one as the table whose rows it has.
+
+    Raises an error when it runs if rows that belong to one row of the table differ, which can only
+    be if they were not used as parts of their sum.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    places = tf.cast(gradient.indices, tf.int32)
+    empty = tf.zeros(tf.cast(gradient.dense_shape, tf.int32), gradient.values.dtype)
+    table = tf.tensor_scatter_nd_update(empty, places[:, tf.newaxis], gradient.values)
+    check = tf.debugging.Assert(
+        tf.reduce_all(tf.gather(table, places) == gradient.values),
+        [
+            "The second derivative of a sparse gradient (tf.IndexedSlices) needs its rows summed: "
+            "apply tf.convert_to_tensor to the gradient before anything else."
+        ],
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(table)
+
+
+def _hidden(tensor: tf.Tensor) -> tf.Tensor:
+    """The same tensor, but TensorFlow finds no way from it to what is computed from it.
+
+    A tape in a tape would otherwise differentiate the loops of a run, for what they keep.
+    """
+    if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
+        return tensor
+    integer = {1: tf.int8, 2: tf.int16, 4: tf.int32}.get(tensor.dtype.size, tf.int64)
+    return tf.bitcast(tf.bitcast(tensor, integer), tensor.dtype)
+
+
+def _flat(outcome: Outcome) -> list[tf.Tensor]:
+    """All tensors; those of a sparse gradient one by one, for TensorFlow would make it dense."""
+    tensors = [tensor for sweep in outcome.sweeps.values() for tensor in sweep]
+    found = [tensor for tensor in (*tensors, *outcome.sums.values()) if tensor is not None]
+    return tf.nest.flatten(found, expand_composites=True)
+
+
+def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
+    """The same with other tensors, in the order of `_flat`."""
+    left = iter(tensors)
+    sweeps = {
+        index: [None if tensor is None else next(left) for tensor in sweep]
+        for index, sweep in outcome.sweeps.items()
+    }
+    return Outcome(sweeps, {key: _sum_like(found, left) for key, found in outcome.sums.items()})
+
+
+def _sum_like(
+    found: tf.Tensor | tf.IndexedSlices, left: Iterator[tf.Tensor]
+) -> tf.Tensor | tf.IndexedSlices:
+    """A sum over all tokens, or its cotangent, which has the same rows."""
+    if not isinstance(found, tf.IndexedSlices):
+        return next(left)
+    values, *_ = (next(left) for _ in tf.nest.flatten(found, expand_composites=True))
+    return tf.IndexedSlices(values, found.indices, found.dense_shape)

@@ -1,0 +1,191 @@
+"""Derivatives of derivatives, against nested tapes around plain eager recursion."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.graph.interpreter import interpret
+from kerasrec.transform.extend import extend
+from tests.engine.helpers import (
+    by_name,
+    cotangents_of,
+    dense,
+    is_float,
+    lowered,
+    plain_result_of,
+    result_of,
+    run_plain,
+)
+from tests.programs import each
+
+
+def weights(place, shape, dtype):
+    """What a gradient is multiplied with, for something to take the second derivative of."""
+    size = np.prod(shape, dtype=int)
+    return np.sin(1.0 + np.arange(size) + place).reshape(shape).astype(dtype)
+
+
+def second_gradients(program, result_of_inputs):
+    """Gradients of the weighted sum of all gradients."""
+    inputs = [tf.constant(item) if is_float(item) else item for item in program.flat_inputs]
+    sources = [*filter(is_float, inputs), *program.sources]
+    given = [tf.constant(item) for item in cotangents_of(run_plain(program)) if item is not None]
+    with tf.GradientTape() as second:
+        second.watch(sources)
+        with tf.GradientTape() as first:
+            first.watch(sources)
+            outputs, tables = result_of_inputs(inputs)
+        results = [item for item in [*outputs, *by_name(tables)] if is_float(item)]
+        gradients = dense(first.gradient(results, sources, given), sources)
+        weighted = tf.add_n(
+            [
+                tf.reduce_sum(item * weights(place, item.shape, item.dtype.as_numpy_dtype))
+                for place, item in enumerate(gradients)
+            ]
+        )
+    return [item.numpy() for item in dense(second.gradient(weighted, sources), sources)]
+
+
+def by_engine(program, **options):
+    made = lowered(program, **options)
+
+    @tf.function(autograph=False)
+    def run(*flat):
+        outcome = made.run(flat)
+        return tuple(outcome.outputs), outcome.tables
+
+    return second_gradients(program, lambda inputs: run(*map(tf.constant, inputs)))
+
+
+def assert_equal_to_plain(program, found):
+    expected = second_gradients(program, lambda inputs: plain_result_of(program, inputs))
+    tolerance = 1e-9 if program.is_smooth else 1e-4
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
+
+
+def is_differentiable(program):
+    return program.has_gradient and not program.is_deep
+
+
+@each(is_differentiable, few=True)
+def test_equal_to_nested_tapes_of_plain_recursion(program):
+    found = second_gradients(program, lambda inputs: result_of(program, inputs))
+    assert_equal_to_plain(program, found)
+
+
+@each(is_differentiable, few=True)
+def test_on_the_stack(program):
+    assert_equal_to_plain(program, by_engine(program, engine="waves", is_linear=False))
+
+
+@each(lambda program: is_differentiable(program) and not program.sources, few=True)
+def test_the_interpreter_runs_the_graph_that_was_extended_twice(program):
+    plain = run_plain(program)
+    given = cotangents_of(plain)
+    first, tables = given[: len(plain.outputs)], given[len(plain.outputs) :]
+    places = iter(range(len(program.flat_inputs)))
+    of_gradients = [
+        weights(next(places), item.shape, item.dtype) if is_float(item) else None
+        for item in program.flat_inputs
+    ]
+    none = [np.zeros_like(item) if is_float(item) else None for item in plain.outputs]
+    graph = extend(program.function.extended_graph(*program.inputs))
+    sums = {(1, name): table for name, table in zip(plain.tables, tables, strict=True)}
+    found = interpret(graph, program.flat_inputs, first, of_gradients, none, sums=sums)
+    gradients = [
+        np.zeros_like(item) if gradient is None else gradient
+        for gradient, item in zip(found.sweeps[3], program.flat_inputs, strict=True)
+        if is_float(item)
+    ]
+    assert_equal_to_plain(program, gradients)
+    assert found.fired_under_tag == 1
+
+
+@pytest.mark.parametrize("engine", ["waves", "scalar"])
+def test_third_derivative_of_power(engine):
+    @kerasrec.recursive(engine=engine)
+    def power(x, n):
+        return kerasrec.cond(n == 0, lambda: tf.ones_like(x), lambda: x * power(x, n - 1))
+
+    x = tf.constant([1.5, 0.5], tf.float64)
+    with tf.GradientTape() as third:
+        third.watch(x)
+        with tf.GradientTape() as second:
+            second.watch(x)
+            with tf.GradientTape() as first:
+                first.watch(x)
+                y = power(x, [5, 4])
+            slope = first.gradient(y, x)
+        curvature = second.gradient(slope, x)
+    np.testing.assert_allclose(slope, [5 * 1.5**4, 4 * 0.5**3])
+    np.testing.assert_allclose(curvature, [20 * 1.5**3, 12 * 0.5**2])
+    np.testing.assert_allclose(third.gradient(curvature, x), [60 * 1.5**2, 24 * 0.5])
+
+
+def test_inside_a_function():
+    """tf.gradients of tf.gradients, where no tape tells beforehand what will be asked for."""
+
+    @kerasrec.recursive
+    def power(x, n):
+        return kerasrec.cond(n == 0, lambda: tf.ones_like(x), lambda: x * power(x, n - 1))
+
+    @tf.function
+    def derivatives(x):
+        y = power(x, tf.constant([5]))
+        (slope,) = tf.gradients(y, x)
+        return slope, *tf.gradients(slope, x)
+
+    slope, curvature = derivatives(tf.constant([1.5], tf.float64))
+    np.testing.assert_allclose(slope, [5 * 1.5**4])
+    np.testing.assert_allclose(curvature, [20 * 1.5**3])
+
+
+def test_depth_of_ten_thousand():
+    @kerasrec.recursive(engine="waves")
+    def power(x, n):
+        return kerasrec.cond(n == 0, lambda: tf.ones_like(x), lambda: x * power(x, n - 1))
+
+    n = 10_000
+    x = tf.constant(1 + 1 / n, tf.float64)
+    with tf.GradientTape() as second:
+        second.watch(x)
+        with tf.GradientTape() as first:
+            first.watch(x)
+            y = power(x, n)
+        slope = first.gradient(y, x)
+    np.testing.assert_allclose(second.gradient(slope, x), n * (n - 1) * x ** (n - 2))
+
+
+TABLE = tf.Variable(np.linspace(0.5, 1.5, 6).reshape(3, 2))
+
+
+@kerasrec.recursive
+def cubes_of_rows(n):
+    """Rows 0 and 1 are read twice for n = 4, with different gradients."""
+    row = tf.gather(tf.convert_to_tensor(TABLE), n % 3)
+    factor = tf.cast(n, tf.float64)[:, tf.newaxis]
+    return kerasrec.cond(n == 0, lambda: row**3, lambda: factor * row**3 + cubes_of_rows(n - 1))
+
+
+def second_gradient_of_rows(of_slope):
+    @tf.function
+    def run():
+        y = cubes_of_rows(tf.constant([4]))
+        (slope,) = tf.gradients(y, TABLE.handle)
+        assert isinstance(slope, tf.IndexedSlices)
+        return tf.convert_to_tensor(tf.gradients(of_slope(slope), TABLE.handle)[0])
+
+    return run()
+
+
+def test_of_a_sparse_gradient():
+    found = second_gradient_of_rows(lambda slope: tf.convert_to_tensor(slope) ** 2)
+    factors = np.array([[1 + 3], [1 + 4], [2]])
+    np.testing.assert_allclose(found, 4 * (3 * factors) ** 2 * TABLE.numpy() ** 3)
+
+
+def test_rows_of_a_sparse_gradient_apart_are_an_error():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="needs its rows summed"):
+        second_gradient_of_rows(lambda slope: slope.values**2)
