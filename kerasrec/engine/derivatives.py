@@ -42,8 +42,9 @@ class Inputs:
         return Inputs(sweeps, {**self.shared, **shared})
 
     def copied(self) -> Inputs:
-        """The same in the graph that is being built, where alone TensorFlow looks for what the
-        gradient of a gradient reads.
+        """The same, copied into the graph that is being built.
+
+        Only there does TensorFlow look for what the gradient of a gradient reads.
         """
         sweeps: list[_Tensors] = [
             [None if tensor is None else tf.identity(tensor) for tensor in sweep]

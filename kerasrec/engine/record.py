@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
-from kerasrec.engine.levels import LevelRun
+from kerasrec.engine.choice import waves_for
 from kerasrec.engine.lower import Program, shared_tensors
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.run_trace import RunStep, RunTrace
-from kerasrec.engine.stack import StackRun, segments_of
+from kerasrec.engine.stack import segments_of
 from kerasrec.graph.graph import Node
 from kerasrec.graph.region import Region
 from kerasrec.graph.scopes import names_in, scopes_of
@@ -39,7 +39,7 @@ class Recorder:
     def usual_way(self) -> str:
         """How ordinary calls run, if it is not by waves without a bound; otherwise empty."""
         choice = self.program.choice
-        return "" if choice.run in (LevelRun, StackRun) else str(choice)
+        return "" if choice.run is waves_for(self.program.plan) else str(choice)
 
     def record(self, arguments: Sequence[tf.Tensor]) -> RunTrace:
         """Runs the program forward on flat arguments, `[tokens, ...]` each."""
@@ -51,8 +51,7 @@ class Recorder:
 
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         plan = self.program.plan
-        engine = LevelRun if plan.is_linear else StackRun
-        run = engine(plan, shared_tensors(self.program.graph), self.program.limits)
+        run = waves_for(plan)(plan, shared_tensors(self.program.graph), self.program.limits)
         run.forward(list(arguments))
         sizes = run.store.sizes()
         self._keys = list(sizes)
@@ -72,7 +71,7 @@ def _run_trace(plan: Plan, notes: list[list[int]], sizes: Sizes, usual_way: str)
     calls = {name: tokens.count(name, None) for name in plan.graph.bodies}
     fired: dict[str, int] = {}
     for name, body in plan.graph.bodies.items():
-        fired |= tokens.fired(name, body.nodes)
+        fired |= tokens.fired(name, body.sweeps[0].nodes)
     steps = list(_steps(plan, notes, tokens))
     return RunTrace(plan.graph.entry, steps, calls, fired, usual_way)
 

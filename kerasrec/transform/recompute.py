@@ -61,13 +61,15 @@ class Group:
         operations = [
             node.attributes["operation"] for node in self.nodes if "operation" in node.attributes
         ]
-        name = unrepeatable_op(operations)
+        is_gradient = len(operations) < len(self.nodes)
+        reads_variables = any(map(is_handle, self.inputs))
+        name = unrepeatable_op(operations) if operations else None
         if name:
             return (
                 f"{name} runs in it, which does not give the same when the gradient runs it again; "
                 "draw random numbers (and change state) outside it, and pass them in"
             )
-        if any(map(hides_a_variable, operations)):
+        if (is_gradient and reads_variables) or any(map(hides_a_variable, operations)):
             return (
                 "a loop or choice inside it reads a variable. Read the variable outside, "
                 "`weight = tf.convert_to_tensor(variable)`, or put the whole into a tf.function"

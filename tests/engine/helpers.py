@@ -139,6 +139,43 @@ def run_interpreter(program: Program) -> tuple[Run, Interpretation]:
     return Run(found.outputs, found.tables, gradients), found
 
 
+def weights(place: int, shape: Sequence[int], dtype) -> np.ndarray:
+    """What a gradient is multiplied with, for something to take the second derivative of."""
+    size = np.prod(shape, dtype=int)
+    return np.sin(1.0 + np.arange(size) + place).reshape(shape).astype(dtype)
+
+
+def second_gradients(
+    program: Program, result_of_inputs: Callable[[Sequence], tuple[Sequence, dict]]
+) -> list[np.ndarray]:
+    """Gradients of the weighted sum of all gradients."""
+    inputs = [tf.constant(item) if is_float(item) else item for item in program.flat_inputs]
+    sources = [*filter(is_float, inputs), *program.sources]
+    given = [tf.constant(item) for item in cotangents_of(run_plain(program)) if item is not None]
+    with tf.GradientTape() as second:
+        second.watch(sources)
+        with tf.GradientTape() as first:
+            first.watch(sources)
+            outputs, tables = result_of_inputs(inputs)
+        results = [item for item in [*outputs, *by_name(tables)] if is_float(item)]
+        gradients = dense(first.gradient(results, sources, given), sources)
+        weighted = tf.add_n(
+            [
+                tf.reduce_sum(item * weights(place, item.shape, item.dtype.as_numpy_dtype))
+                for place, item in enumerate(gradients)
+            ]
+        )
+    return [item.numpy() for item in dense(second.gradient(weighted, sources), sources)]
+
+
+def assert_same_second(program: Program, found: Sequence[np.ndarray]) -> None:
+    """Second derivatives are those of nested tapes around plain eager recursion."""
+    expected = second_gradients(program, lambda inputs: plain_result_of(program, inputs))
+    tolerance = 1e-9 if found[0].dtype == np.float64 else 1e-4
+    for one, two in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
+
+
 def result_of(program: Program, inputs: Sequence | None = None) -> tuple[list, dict]:
     """Flat outputs and tables of the engine."""
     flat = program.flat_inputs if inputs is None else inputs

@@ -9,7 +9,15 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from tests.engine.helpers import assert_same, run_engine, run_interpreter, run_plain
+from tests.engine.helpers import (
+    assert_same,
+    assert_same_second,
+    result_of,
+    run_engine,
+    run_interpreter,
+    run_plain,
+    second_gradients,
+)
 from tests.programs import Program, some
 
 W = tf.Variable(some(4, 4, seed=1), name="w")
@@ -202,6 +210,32 @@ def test_a_persistent_tape():
     for source in (x, W):
         expected = tape.gradient(plain, source)
         np.testing.assert_allclose(tape.gradient(y, source), expected, rtol=1e-10)
+
+
+SECOND_DERIVATIVES = {
+    **OPS,
+    "function": tf.function(lambda x: tf.sin(x) * x, autograph=False),
+    "while_loop": lambda x: tf.while_loop(
+        lambda step, _: step < 3, lambda step, y: (step + 1, tf.sin(y) * x), (0, x)
+    )[1],
+    "map_fn": lambda x: tf.map_fn(lambda row: tf.sin(row) * row, x),
+    "loop in a loop": CONTROL_FLOW["loop in a loop"],
+}
+# Nested tapes cannot take it in plain Python either.
+del SECOND_DERIVATIVES["recomputed"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("einsum", "while_loop") else pytest.mark.many)
+        for name in SECOND_DERIVATIVES
+    ],
+)
+def test_second_derivative(name):
+    program = program_of(SECOND_DERIVATIVES[name], 1, (W, B, T))
+    found = second_gradients(program, lambda inputs: result_of(program, inputs))
+    assert_same_second(program, found)
 
 
 def test_a_second_derivative_says_that_there_is_none():

@@ -27,9 +27,7 @@ def test_every_node_has_one_part_or_none_if_it_is_placeless(program):
     placed = [node for nodes in found.nodes.values() for node in nodes]
     assert len(placed) == len(set(placed))
     bodies = found.graph.bodies.values()
-    assert set(placed) == {
-        node for body in bodies for node in body.nodes if not is_placeless(node)
-    }
+    assert set(placed) == {node for body in bodies for node in body.nodes if not is_placeless(node)}
 
 
 def test_leaves_and_weight_gradients_leave_the_loop():

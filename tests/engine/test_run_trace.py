@@ -42,7 +42,7 @@ def assert_counts(trace, program):
     graph = program.function.extended_graph(*program.inputs)
     names = names_in(scopes_of(graph))
     found = interpret(graph, program.flat_inputs).fired
-    nodes = [node for body in graph.bodies.values() for node in body.nodes]
+    nodes = [node for body in graph.bodies.values() for node in body.sweeps[0].nodes]
     assert trace.fired == {names[node]: found[node] for node in nodes if node in found}
     assert trace.calls == {name: found[body.parameters[0]] for name, body in graph.bodies.items()}
     assert sum(step.tokens for step in trace.waves) == trace.num_calls

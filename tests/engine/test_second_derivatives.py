@@ -8,43 +8,16 @@ import kerasrec
 from kerasrec.graph.interpreter import interpret
 from kerasrec.transform.extend import extend
 from tests.engine.helpers import (
-    by_name,
+    assert_same_second,
     cotangents_of,
-    dense,
     is_float,
     lowered,
-    plain_result_of,
     result_of,
     run_plain,
+    second_gradients,
+    weights,
 )
 from tests.programs import each
-
-
-def weights(place, shape, dtype):
-    """What a gradient is multiplied with, for something to take the second derivative of."""
-    size = np.prod(shape, dtype=int)
-    return np.sin(1.0 + np.arange(size) + place).reshape(shape).astype(dtype)
-
-
-def second_gradients(program, result_of_inputs):
-    """Gradients of the weighted sum of all gradients."""
-    inputs = [tf.constant(item) if is_float(item) else item for item in program.flat_inputs]
-    sources = [*filter(is_float, inputs), *program.sources]
-    given = [tf.constant(item) for item in cotangents_of(run_plain(program)) if item is not None]
-    with tf.GradientTape() as second:
-        second.watch(sources)
-        with tf.GradientTape() as first:
-            first.watch(sources)
-            outputs, tables = result_of_inputs(inputs)
-        results = [item for item in [*outputs, *by_name(tables)] if is_float(item)]
-        gradients = dense(first.gradient(results, sources, given), sources)
-        weighted = tf.add_n(
-            [
-                tf.reduce_sum(item * weights(place, item.shape, item.dtype.as_numpy_dtype))
-                for place, item in enumerate(gradients)
-            ]
-        )
-    return [item.numpy() for item in dense(second.gradient(weighted, sources), sources)]
 
 
 def by_engine(program, **options):
@@ -58,13 +31,6 @@ def by_engine(program, **options):
     return second_gradients(program, lambda inputs: run(*map(tf.constant, inputs)))
 
 
-def assert_equal_to_plain(program, found):
-    expected = second_gradients(program, lambda inputs: plain_result_of(program, inputs))
-    tolerance = 1e-9 if program.is_smooth else 1e-4
-    for one, two in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
-
-
 def is_differentiable(program):
     return program.has_gradient and not program.is_deep
 
@@ -72,12 +38,12 @@ def is_differentiable(program):
 @each(is_differentiable, few=True)
 def test_equal_to_nested_tapes_of_plain_recursion(program):
     found = second_gradients(program, lambda inputs: result_of(program, inputs))
-    assert_equal_to_plain(program, found)
+    assert_same_second(program, found)
 
 
 @each(is_differentiable, few=True)
 def test_on_the_stack(program):
-    assert_equal_to_plain(program, by_engine(program, engine="waves", is_linear=False))
+    assert_same_second(program, by_engine(program, engine="waves", is_linear=False))
 
 
 @each(lambda program: is_differentiable(program) and not program.sources, few=True)
@@ -99,7 +65,7 @@ def test_the_interpreter_runs_the_graph_that_was_extended_twice(program):
         for gradient, item in zip(found.sweeps[3], program.flat_inputs, strict=True)
         if is_float(item)
     ]
-    assert_equal_to_plain(program, gradients)
+    assert_same_second(program, gradients)
     assert found.fired_under_tag == 1
 
 
