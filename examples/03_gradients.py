@@ -1,7 +1,8 @@
 """The gradient of a recursive function is a recursive function, in the same graph.
 
 In the extended graph, a call of `power` and the call of its gradient share one label: so the
-gradient reads under its tag what the forward call has left there, and computes nothing twice.
+gradient reads under its tag what the forward call has left there, and computes nothing twice. An
+extended graph is a program again, and has a gradient in its turn.
 """
 
 import tensorflow as tf
@@ -15,11 +16,16 @@ def power(x, n):
 
 
 x = tf.constant([1.0, 2.0, 3.0])
-with tf.GradientTape() as tape:
-    tape.watch(x)
-    y = power(x, [4, 3, 2])
+with tf.GradientTape() as outer:
+    outer.watch(x)
+    with tf.GradientTape() as inner:
+        inner.watch(x)
+        y = power(x, [4, 3, 2])
+    slope = inner.gradient(y, x)
+curvature = outer.gradient(slope, x)
 
-print("x^n       =", y.numpy())
-print("n x^(n-1) =", tape.gradient(y, x).numpy())
+print("x^n             =", y.numpy())
+print("n x^(n-1)       =", slope.numpy())
+print("n (n-1) x^(n-2) =", curvature.numpy())
 print("\nThe extended graph:\n")
 print(power.extended_graph(2.0, 3))

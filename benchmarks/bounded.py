@@ -1,0 +1,78 @@
+"""Peak memory of wide recursion, with and without a bound on the tokens that run at once.
+
+    python -m benchmarks.bounded
+
+Each line is a process of its own: it calls fib by waves with a small number, so that everything is
+compiled, then with the measured one, and tells by how much its peak resident memory grew. Without a
+bound all calls of a depth are there at once; with one, memory is bound to the depth times it.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+
+from benchmarks.memory import peak_memory
+from benchmarks.report import print_table, short
+
+COLUMNS = {
+    "": lambda row: f"fib({row['n']})",
+    "tokens at once": lambda row: f"{row['bound']:,}" if row["bound"] else "all",
+    "MB": lambda row: short(row["MB"]),
+    "s": lambda row: short(row["s"]),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--n", type=int, nargs="+", default=[26, 28, 30], help="fib of these")
+    parser.add_argument("--bounds", type=int, nargs="+", default=[100_000, 10_000, 1_000])
+    parser.add_argument("--measure", type=int, nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(measure(*arguments.measure)))
+    else:
+        pairs = ((n, bound) for n in arguments.n for bound in (0, *arguments.bounds))
+        print_table(COLUMNS, (in_new_process(n, bound) for n, bound in pairs))
+
+
+def in_new_process(n, bound):
+    """`measure(n, bound)`, in a process that has run nothing else."""
+    command = [sys.executable, "-m", "benchmarks.bounded", "--measure", str(n), str(bound)]
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def measure(n, bound):
+    """Growth of this process' peak memory by fib(n), and the seconds it took.
+
+    Args:
+        n: the number.
+        bound: how many tokens may run at once; 0 for all.
+    """
+    import kerasrec
+
+    @kerasrec.recursive(engine="waves", parallel_tokens=bound or None)
+    def fib(n):
+        return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+    fib(5)
+    before, start = peak_memory(), time.perf_counter()
+    found = int(fib(n))
+    seconds = time.perf_counter() - start
+    if found != plain_fib(n):
+        raise ValueError(f"fib({n}) is {plain_fib(n)}, not {found}.")
+    return {"n": n, "bound": bound, "MB": peak_memory() - before, "s": seconds}
+
+
+def plain_fib(n):
+    """The same, from the bottom."""
+    last, this = 1, 0
+    for _ in range(n):
+        last, this = this, last + this
+    return this
+
+
+if __name__ == "__main__":
+    main()
