@@ -84,10 +84,9 @@ class _BoundedMachine(StackRun):
         self.parallel_tokens = parallel_tokens
         self.take = {name: len(self.segments) + place for place, name in enumerate(self.names)}
 
-    def forward(self, arguments: Tensors) -> Outcome:
-        """Runs the program."""
-        self.sums = Sums()
-        return Outcome({0: self._walk(arguments)}, self.sums.tables())
+    def _first_sweep(self, arguments: Tensors, sums: Sums) -> Tensors:
+        self.sums = sums
+        return self._walk(arguments)
 
     def _first_state(self, arguments: Tensors) -> dict:
         """All tokens of the entry wait for their turn; the outside waits for them."""

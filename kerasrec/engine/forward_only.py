@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan
 from kerasrec.engine.results import Outcome, Tensors
+from kerasrec.engine.wave_run import WaveRun
 from kerasrec.graph.graph import Value
 
 
@@ -29,7 +29,7 @@ class ForwardOnly(ABC):
         plan: Plan,
         shared: dict[Value, tf.Tensor],
         limits: Limits,
-        waves: Callable[[Plan, dict[Value, tf.Tensor], Limits], Any],
+        waves: Callable[[Plan, dict[Value, tf.Tensor], Limits], WaveRun],
     ):
         self.plan = plan
         self.graph = plan.graph
@@ -44,7 +44,7 @@ class ForwardOnly(ABC):
         return self.run(arguments)
 
     def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs the program again, and back; arguments as in `LevelRun.backward`."""
+        """Runs the program again, and back; arguments as in `WaveRun.backward`."""
         waves = self.waves(self.plan, self.shared, self.limits)
         waves.forward(self.arguments)
         return waves.backward(given, shared)

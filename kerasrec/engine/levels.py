@@ -26,9 +26,10 @@ from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.path import caller_of, walk_up
 from kerasrec.engine.plan import Part, Plan
-from kerasrec.engine.results import Outcome, Sums, Tensors
-from kerasrec.engine.store import WaveStore, new_arrays, scope_of
-from kerasrec.graph.graph import Node, Value, order_of, present
+from kerasrec.engine.results import Sums, Tensors
+from kerasrec.engine.store import new_arrays, scope_of
+from kerasrec.engine.wave_run import WaveRun
+from kerasrec.graph.graph import Node, Value, present
 
 Carry = dict[str, Tensors]
 Frames = dict[str, Frame]
@@ -57,58 +58,28 @@ class _Loop:
     leave: Callable[[Frames], Carry]
 
 
-class LevelRun:
-    """One run of a program of one round.
-
-    Args:
-        plan: of the program.
-        shared: tensors of SHARED values.
-        limits: bounds on depth and width.
-    """
+class LevelRun(WaveRun):
+    """One run of a program of one round; arguments as for `WaveRun`."""
 
     def __init__(self, plan: Plan, shared: dict[Value, tf.Tensor], limits: Limits):
-        self.plan = plan
-        self.graph = plan.graph
-        self.bodies = plan.graph.bodies
+        super().__init__(plan, shared, limits)
         self.sites = {name: plan.graph.sites_to(name) for name in self.bodies}
-        self.limits = limits
-        self.store = WaveStore(plan, shared)
         self.num_waves: tf.Tensor
 
-    def forward(self, arguments: Tensors) -> Outcome:
-        """Runs sweep 0."""
-        sums = Sums()
-        self._down(arguments)
-        outputs = self._back_up(0, sums)
-        return Outcome({0: outputs}, sums.tables())
-
-    def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs all sweeps after the first, after `forward`.
-
-        Args:
-            given: for each of these sweeps, what comes in from outside: cotangents of flat outputs
-              of an earlier sweep; anything for those without gradient.
-            shared: tensors of SHARED values, the cotangents of tables among them.
-        """
-        self.store = self.store.copy()
-        self.store.shared = shared
-        found = {}
-        for index, cotangents in enumerate(given, start=1):
-            if order_of(index) != order_of(index - 1):
-                sums = Sums()
-            self.store.run_bulk(self.plan.first_stage(index) - 1, sums)
-            self._down_again(index, cotangents)
-            outputs = iter(self._back_up(index, sums))
-            exits = self.bodies[self.graph.entry].sweeps[index].outputs
-            found[index] = [None if node is None else next(outputs) for node in exits]
-        return Outcome(found, sums.gradients(shared))
-
     def notes(self) -> tf.Tensor:
-        """What `forward` ran, in order: int32 `[steps, 3]`, each (stage, wave, depth)."""
+        """What `forward` ran; the number of a stage says what."""
         waves = tf.range(self.num_waves)
         down = tf.stack([tf.zeros_like(waves), waves, waves], 1)
         up = tf.stack([tf.ones_like(waves), waves[::-1], waves[::-1]], 1)
         return tf.concat([down, up], 0)
+
+    def _first_sweep(self, arguments: Tensors, sums: Sums) -> Tensors:
+        self._down(arguments)
+        return self._back_up(0, sums)
+
+    def _later_sweep(self, index: int, given: Sequence, sums: Sums) -> Tensors:
+        self._down_again(index, given)
+        return self._back_up(index, sums)
 
     def _down(self, arguments: Tensors) -> None:
         """Stage 0: each wave computes the arguments of the next, until nobody calls."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -63,7 +62,7 @@ class Program:
             return runs[0].forward(inputs.sweeps[0])
 
         def backward(inputs: Inputs) -> Outcome:
-            return copy.copy(runs[0]).backward(inputs.sweeps[1:], inputs.shared)
+            return runs[0].backward(inputs.sweeps[1:], inputs.shared)
 
         def gradient(inputs: Inputs, cotangents: Outcome) -> Outcome | None:
             if self.graph.obstacles:

@@ -14,7 +14,7 @@ from kerasrec.engine.choice import waves_for
 from kerasrec.engine.lower import Program, shared_tensors
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.run_trace import RunStep, RunTrace
-from kerasrec.engine.stack import segments_of
+from kerasrec.engine.segments import segments_of
 from kerasrec.graph.graph import Node
 from kerasrec.graph.region import Region
 from kerasrec.graph.scopes import names_in, scopes_of

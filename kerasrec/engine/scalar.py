@@ -59,7 +59,7 @@ class ScalarRun(ForwardOnly):
         return Outcome({0: _in_blocks(run_block, arguments, _dtypes(outputs))}, {})
 
     def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs all tokens again, and back; arguments as in `LevelRun.backward`."""
+        """Runs all tokens again, and back; arguments as in `WaveRun.backward`."""
         if gradient_obstacles(self.graph):
             return super().backward(given, shared)
         way = Gradient(self.graph, self.shared)

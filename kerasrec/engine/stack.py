@@ -14,7 +14,6 @@ too, those of even number from the first to the last.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,78 +31,19 @@ from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.path import caller_of, walk_up
 from kerasrec.engine.plan import Part, Plan
-from kerasrec.engine.results import Outcome, Sums, Tensors
-from kerasrec.engine.store import Slot, TokensSlot, WaveStore, new_arrays
-from kerasrec.graph.graph import CallSite, Value, order_of, present
+from kerasrec.engine.results import Sums, Tensors
+from kerasrec.engine.segments import Segment, segments_of
+from kerasrec.engine.store import Slot, TokensSlot, new_arrays
+from kerasrec.engine.wave_run import WaveRun
+from kerasrec.graph.graph import Value, present
 
 
-@dataclass(frozen=True)
-class Segment:
-    """Nodes of a body between two rounds of calls.
-
-    Args:
-        body: its name.
-        place: its place among the body's segments.
-        stages: for each sweep, the stages it covers.
-        before: call sites whose returns it begins with; empty for the first.
-        after: call sites that call when it ends; empty for the last, which returns.
-    """
-
-    body: str
-    place: int
-    stages: tuple[range, ...]
-    before: tuple[CallSite, ...]
-    after: tuple[CallSite, ...]
-
-    def before_in(self, sweep: int) -> tuple[CallSite, ...]:
-        """Call sites whose returns it begins with in a sweep; odd ones go the other way."""
-        return self.after if sweep % 2 else self.before
-
-    def after_in(self, sweep: int) -> tuple[CallSite, ...]:
-        """Call sites that call when it ends in a sweep."""
-        return self.before if sweep % 2 else self.after
-
-
-def segments_of(plan: Plan) -> list[Segment]:
-    """All segments of a program, body by body."""
-    found = []
-    for name in plan.graph.bodies:
-        groups = plan.groups[name]
-        for place in range(len(groups) + 1):
-            end = plan.rounds + 1 if place == len(groups) else place + 1
-            stages = tuple(
-                _stages_of(plan, sweep, place, end) for sweep in range(plan.graph.num_sweeps)
-            )
-            before, after = groups.get(place, ()), groups.get(place + 1, ())
-            found.append(Segment(name, place, stages, tuple(before), tuple(after)))
-    return found
-
-
-def _stages_of(plan: Plan, sweep: int, start: int, end: int) -> range:
-    """The stages of a sweep for those from `start` to `end` of sweep 0."""
-    if sweep % 2:
-        last = plan.last_stage(sweep)
-        return range(last - end + 1, last - start + 1)
-    first = plan.first_stage(sweep)
-    return range(first + start, first + end)
-
-
-class StackRun:
-    """One run of any program.
-
-    Args:
-        plan: of the program.
-        shared: tensors of SHARED values.
-        limits: bounds on depth and width.
-    """
+class StackRun(WaveRun):
+    """One run of any program; arguments as for `WaveRun`."""
 
     def __init__(self, plan: Plan, shared: dict[Value, tf.Tensor], limits: Limits):
-        self.plan = plan
-        self.graph = plan.graph
-        self.bodies = plan.graph.bodies
+        super().__init__(plan, shared, limits)
         self.names = list(self.bodies)
-        self.limits = limits
-        self.store = WaveStore(plan, shared)
         self.segments = segments_of(plan)
         self.first = {
             item.body: place for place, item in enumerate(self.segments) if not item.place
@@ -112,29 +52,19 @@ class StackRun:
         self.num_steps: tf.Tensor
         self.num_waves: tf.Tensor
 
-    def forward(self, arguments: Tensors) -> Outcome:
-        """Runs all forward stages."""
-        sums = Sums()
-        outputs = self._walk(arguments)
-        self.store.run_bulk(self.plan.rounds, sums)
-        return Outcome({0: outputs}, sums.tables())
-
-    def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs all sweeps after the first, after `forward`; arguments as in `LevelRun.backward`."""
-        self.store = self.store.copy()
-        self.store.shared = shared
-        found = {}
-        for index, cotangents in enumerate(given, start=1):
-            if order_of(index) != order_of(index - 1):
-                sums = Sums()
-            self.store.run_bulk(self.plan.first_stage(index) - 1, sums)
-            found[index] = self._walk_again(index, cotangents)
-            self.store.run_bulk(self.plan.last_stage(index), sums)
-        return Outcome(found, sums.gradients(shared))
-
     def notes(self) -> tf.Tensor:
-        """What `forward` ran, in order: int32 `[steps, 3]`, each (segment, wave, depth)."""
+        """What `forward` ran; the number of a segment says what."""
         return self.trace.stack()
+
+    def _first_sweep(self, arguments: Tensors, sums: Sums) -> Tensors:
+        outputs = self._walk(arguments)
+        self.store.run_bulk(self.plan.last_stage(0), sums)
+        return outputs
+
+    def _later_sweep(self, index: int, given: Sequence, sums: Sums) -> Tensors:
+        outputs = self._walk_again(index, given)
+        self.store.run_bulk(self.plan.last_stage(index), sums)
+        return outputs
 
     def _walk(self, arguments: Tensors) -> Tensors:
         """The machine. A step runs the segment `counter` on the wave `wave` of its body."""
@@ -309,7 +239,7 @@ class StackRun:
             "width": tf.constant(0),
         }
 
-    def _walk_again(self, index: int, given: Sequence) -> list[tf.Tensor | None]:
+    def _walk_again(self, index: int, given: Sequence) -> Tensors:
         """A later sweep: the steps that the machine has noted, for an odd sweep the last first."""
         slots = self._slots(index)
         sizes = {name: self.num_waves[place] for place, name in enumerate(self.names)}
@@ -355,8 +285,7 @@ class StackRun:
             parallel_iterations=1,
         )
         self.store.keep(dict(zip(slots, end["arrays"], strict=True)))
-        found = iter(end["returns"][entry])
-        return [None if node is None else next(found) for node in sweeps[entry].outputs]
+        return end["returns"][entry]
 
     def _step_again(
         self, segment: Segment, index: int, slots: Sequence[Slot], state: dict, wave: tf.Tensor

@@ -102,9 +102,9 @@ class WaveStore:
         self._sizes: dict[Region | str, tf.Tensor] = {}
         self._all_tokens: dict[Value, tf.Tensor] = {}
 
-    def copy(self) -> WaveStore:
-        """A store that begins with what this one has; what it takes over later stays its own."""
-        other = WaveStore(self.plan, self.shared)
+    def copy(self, shared: dict[Value, tf.Tensor]) -> WaveStore:
+        """A store that begins with what this one has, and with other tensors of SHARED values."""
+        other = WaveStore(self.plan, shared)
         other._waves = dict(self._waves)
         other._rows = dict(self._rows)
         other._sizes = dict(self._sizes)

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.engine.levels import LevelRun
 from kerasrec.engine.plan import is_placeless
 from kerasrec.engine.record import Recorder
+from kerasrec.engine.wave_run import WaveRun
 from kerasrec.graph.interpreter import interpret
 from kerasrec.graph.scopes import names_in, scopes_of
 from tests import programs
@@ -177,7 +177,7 @@ def test_plain_data():
 def test_other_numbers_of_tokens_trace_nothing_anew(monkeypatch):
     function = fib()
     function.run_trace(4)
-    monkeypatch.delattr(LevelRun, "forward")
+    monkeypatch.delattr(WaveRun, "forward")
     assert function.run_trace([4, 5]).num_calls == 9 + 15
 
 

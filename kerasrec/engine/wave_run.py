@@ -1,0 +1,70 @@
+"""What the engines that run by waves have in common: one sweep after the other."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from kerasrec.engine.limits import Limits
+from kerasrec.engine.plan import Plan
+from kerasrec.engine.results import Outcome, Sums, Tensors
+from kerasrec.engine.store import WaveStore
+from kerasrec.graph.graph import Value, order_of
+
+
+class WaveRun(ABC):
+    """One run of a program; what it keeps serves all of its derivatives.
+
+    Args:
+        plan: of the program.
+        shared: tensors of SHARED values.
+        limits: bounds on depth, width and memory.
+    """
+
+    def __init__(self, plan: Plan, shared: dict[Value, tf.Tensor], limits: Limits):
+        self.plan = plan
+        self.graph = plan.graph
+        self.bodies = plan.graph.bodies
+        self.limits = limits
+        self.store = WaveStore(plan, shared)
+
+    def forward(self, arguments: Tensors) -> Outcome:
+        """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
+        sums = Sums()
+        outputs = self._first_sweep(arguments, sums)
+        return Outcome({0: outputs}, sums.tables())
+
+    def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
+        """Runs all sweeps after the first, after `forward`, as often as it is asked to.
+
+        Args:
+            given: for each of these sweeps, what comes in from outside: cotangents of flat outputs
+              of an earlier sweep; anything for those without gradient.
+            shared: tensors of SHARED values, the cotangents of sums over all tokens among them.
+        """
+        run = copy.copy(self)
+        run.store = self.store.copy(shared)
+        found = {}
+        for index, tensors in enumerate(given, start=1):
+            if order_of(index) != order_of(index - 1):
+                sums = Sums()
+            run.store.run_bulk(run.plan.first_stage(index) - 1, sums)
+            outputs = iter(run._later_sweep(index, tensors, sums))
+            exits = run.bodies[run.graph.entry].sweeps[index].outputs
+            found[index] = [None if node is None else next(outputs) for node in exits]
+        return Outcome(found, sums.gradients(shared))
+
+    @abstractmethod
+    def notes(self) -> tf.Tensor:
+        """What `forward` ran, in order: int32 `[steps, 3]`, each (what, wave, depth)."""
+
+    @abstractmethod
+    def _first_sweep(self, arguments: Tensors, sums: Sums) -> Tensors:
+        """Runs sweep 0 and returns what it returns to the outside."""
+
+    @abstractmethod
+    def _later_sweep(self, index: int, given: Sequence, sums: Sums) -> Tensors:
+        """Runs another sweep and returns what it returns to the outside."""
