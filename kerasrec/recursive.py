@@ -170,7 +170,7 @@ class RecursiveFunction:
             for tensor in outputs:  # A loop around may want to know.
                 tensor.set_shape([given.tensors[0].shape[0], *tensor.shape[1:]])
         if given.is_scalar:
-            outputs = [tensor[0] for tensor in outputs]
+            outputs = [tf.squeeze(tensor, 0) for tensor in outputs]
         if given.rows is not None:
             outputs = [given.rows.with_values(tensor) for tensor in outputs]
         return tf.nest.pack_sequence_as(compiled.returns, list(outputs)), tables
@@ -316,7 +316,7 @@ class RecursiveFunction:
         """Gives every tensor the token axis that the longest of them has."""
         with_axis = [tensor for tensor in tensors if tensor.shape.rank]
         if not with_axis:
-            return [tensor[tf.newaxis] for tensor in tensors]
+            return [tf.expand_dims(tensor, 0) for tensor in tensors]
         sizes = {tensor.shape[0] for tensor in with_axis}
         if len(sizes - {None}) > 1:
             shapes = ", ".join(str(tensor.shape) for tensor in tensors)

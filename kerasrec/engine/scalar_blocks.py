@@ -16,7 +16,8 @@ import tensorflow as tf
 from kerasrec.engine.results import Tensors
 
 _BLOCK = 128
-_FIRST_SIZE = 1 << 12
+# As deep as Python's own recursion.
+_FIRST_SIZE = 1 << 10
 _GROWTH = 16
 
 
@@ -56,29 +57,36 @@ class Blocks:
         """
         with tf.device("/device:CPU:0"):
             num_tokens = tf.shape(tensors[0])[0]
-            num_blocks = tf.maximum((num_tokens + _BLOCK - 1) // _BLOCK, 1)
-            padding = [[0, num_blocks * _BLOCK - num_tokens]]
-            padded = [tf.pad(tensor, padding) for tensor in tensors]
-            # No token if they are more than one block: these run side by side.
+            # None if they are more than one block: blocks run side by side.
             at_once = tf.where(num_tokens <= _BLOCK, num_tokens, 0)
-            state = self._begin(_block(padded, 0), at_once)
+            state = self._begin(_block(_padded(tensors), 0), at_once)
 
             def apart() -> Tensors:
-                return self._run_blocks(padded, num_tokens, num_blocks, state)
+                return self._run_blocks(tensors, state)
 
-            return tf.cond(
+            found = tf.cond(
                 state["token"] >= num_tokens,
-                lambda: [item[:num_tokens] for item in state["results"]] + state["sums"],
+                lambda: state["results"] + state["sums"],
                 tf.function(apart, autograph=False, experimental_attributes={"_noinline": True}),
             )
+            num_results = len(state["results"])
+            return [item[:num_tokens] for item in found[:num_results]] + found[num_results:]
 
     def _begin(self, given: Tensors, num_tokens: tf.Tensor) -> dict:
         return self._attempt(tf.constant(self.first_size), tf.constant(0), num_tokens, given)
 
-    def _run_blocks(
-        self, padded: Tensors, num_tokens: tf.Tensor, num_blocks: tf.Tensor, like: dict
-    ) -> Tensors:
-        """Runs tokens a block at a time, blocks side by side on the cores."""
+    def _run_blocks(self, tensors: Tensors, like: dict) -> Tensors:
+        """Runs tokens a block at a time, blocks side by side on the cores.
+
+        Args:
+            tensors: `[tokens]` each.
+            like: what an attempt returns.
+
+        Returns:
+            The results with some rows below those of the tokens, then the sums.
+        """
+        num_tokens, padded = tf.shape(tensors[0])[0], _padded(tensors)
+        num_blocks = tf.shape(padded[0])[0] // _BLOCK
         kinds = [*like["results"], *like["sums"]]
         empty = [tf.TensorArray(item.dtype, num_blocks, element_shape=item.shape) for item in kinds]
 
@@ -96,7 +104,7 @@ class Blocks:
             name="blocks",
         )
         num_results = len(like["results"])
-        results = [array.concat()[:num_tokens] for array in arrays[:num_results]]
+        results = [array.concat() for array in arrays[:num_results]]
         return results + [tf.reduce_sum(array.stack(), axis=0) for array in arrays[num_results:]]
 
     def _run_block(self, given: Tensors, num_tokens: tf.Tensor) -> dict:
@@ -128,7 +136,13 @@ class Blocks:
             return tf.nest.map_structure(tf.identity, state)
 
 
+def _padded(tensors: Tensors) -> Tensors:
+    """The tensors with zeros below, so that they are one block or more."""
+    num_tokens = tf.shape(tensors[0])[0]
+    num_rows = tf.maximum((num_tokens + _BLOCK - 1) // _BLOCK, 1) * _BLOCK
+    return [tf.pad(tensor, [[0, num_rows - num_tokens]]) for tensor in tensors]
+
+
 def _block(padded: Tensors, block: tf.Tensor | int) -> Tensors:
     """The tensors `[_BLOCK]` of a block."""
-    start = block * _BLOCK
-    return [tf.ensure_shape(item[start : start + _BLOCK], [_BLOCK]) for item in padded]
+    return [tf.slice(tensor, [block * _BLOCK], [_BLOCK]) for tensor in padded]
