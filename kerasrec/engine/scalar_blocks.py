@@ -16,8 +16,7 @@ import tensorflow as tf
 from kerasrec.engine.results import Tensors
 
 _BLOCK = 128
-# As deep as Python's own recursion.
-_FIRST_SIZE = 1 << 10
+_FIRST_SIZE = 1 << 12
 _GROWTH = 16
 
 
