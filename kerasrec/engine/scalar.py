@@ -20,6 +20,11 @@ from kerasrec.engine.scalar_gradient import Gradient
 from kerasrec.engine.scalar_ops import gradient_obstacles
 from kerasrec.graph.graph import Value
 
+# What a machine begins with. Filling it with zeros costs little beside the launch; a run that was
+# long and then needs more stack has been for nothing, a full log ends a run soon.
+_NUM_FRAMES = 1 << 12
+_NUM_ROWS = 1 << 10
+
 
 class ScalarRun(ForwardOnly):
     """One run of a program of plain numbers.
@@ -44,7 +49,8 @@ class ScalarRun(ForwardOnly):
                 *self.limits.check(self.graph, depth, stopped, nothing, state["labels"]),
             ]
 
-        return Outcome(Blocks(way.run, check, self.limits.max_depth).run(arguments), {})
+        blocks = Blocks(way.run, check, _NUM_FRAMES, self.limits.max_depth)
+        return Outcome(blocks.run(arguments), {})
 
     def backward(self, cotangents: Tensors, shared: dict[Value, tf.Tensor]) -> Gradients:
         """Runs all tokens again, and back; arguments as in `LevelRun.backward`."""
@@ -94,7 +100,7 @@ class ScalarRun(ForwardOnly):
             return [tf.debugging.Assert(state["token"] >= num_tokens, [message])]
 
         most_rows = min(limits.max_memory // way.row_bytes, (1 << 31) - 1)
-        return Blocks(attempt, check, most_rows).run([*arguments, *cotangents])
+        return Blocks(attempt, check, _NUM_ROWS, most_rows).run([*arguments, *cotangents])
 
     def _gradient_by_waves(
         self, way: Gradient, tensors: Tensors, num_arguments: int, num_given: int

@@ -16,7 +16,6 @@ import tensorflow as tf
 from kerasrec.engine.results import Tensors
 
 _BLOCK = 128
-_FIRST_SIZE = 1 << 12
 _GROWTH = 16
 
 
@@ -31,6 +30,7 @@ class Blocks:
           over the tokens that came to their end; and what else `check` reads.
         check: ops that fail unless a block came to its end, for (what the last attempt returned,
           num_tokens).
+        first_size: how much room a block begins with.
         most: the largest size.
     """
 
@@ -38,12 +38,13 @@ class Blocks:
         self,
         attempt: Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Tensors], dict],
         check: Callable[[dict, tf.Tensor], list[tf.Operation]],
+        first_size: int,
         most: int,
     ):
         self._attempt = tf.function(attempt, jit_compile=True, autograph=False)
         self.check = check
         self.most = most
-        self.first_size = min(_FIRST_SIZE, most)
+        self.first_size = min(first_size, most)
 
     def run(self, tensors: Tensors) -> Tensors:
         """Runs all tokens.
