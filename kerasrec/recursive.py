@@ -57,13 +57,20 @@ class _Compiled:
         """
         return _runner(lower(self.extended, self.program.limits, "waves"), self.specs)
 
+    @functools.cached_property
+    def run_one(self) -> Any:
+        """`run` for one token, with tensors that have no token axis."""
+        specs = [tf.TensorSpec(spec.shape[1:], spec.dtype, spec.name) for spec in self.specs]
+        one = functools.partial(_run_one, self.run)
+        return tf.function(one, input_signature=specs, autograph=False)
+
 
 @dataclass
 class _Arguments:
     """What a function is called with from outside.
 
     Args:
-        tensors: flat, with a token axis.
+        tensors: flat, with a token axis unless `is_scalar`.
         is_scalar: whether all came without one.
         rows: a RaggedTensor whose entries the tokens are, if any was given.
         signature: of the tensors.
@@ -73,6 +80,10 @@ class _Arguments:
     is_scalar: bool
     rows: tf.RaggedTensor | None
     signature: Signature
+
+    def tokens(self) -> list[tf.Tensor]:
+        """The tensors with a token axis."""
+        return _as_token(self.tensors) if self.is_scalar else self.tensors
 
 
 class RecursiveFunction:
@@ -119,9 +130,10 @@ class RecursiveFunction:
         self.max_memory = memory_of_machine() if max_memory is None else max_memory
         self.engine = engine
         self.parallel_tokens = parallel_tokens
+        self.python_signature = inspect.signature(python_function)
         self._keywords = [
             parameter.name
-            for parameter in inspect.signature(python_function).parameters.values()
+            for parameter in self.python_signature.parameters.values()
             if parameter.kind is parameter.KEYWORD_ONLY
         ]
         self._compiled: dict[tuple, _Compiled] = {}
@@ -165,12 +177,15 @@ class RecursiveFunction:
         compiled = self._compile(given.signature)
         is_session = not tf.compat.v1.executing_eagerly_outside_functions()
         run = compiled.run_in_session if is_session else compiled.run
-        outputs, tables = run(*given.tensors)
-        if not tf.executing_eagerly():
-            for tensor in outputs:  # A loop around may want to know.
-                tensor.set_shape([given.tensors[0].shape[0], *tensor.shape[1:]])
-        if given.is_scalar:
-            outputs = [tensor[0] for tensor in outputs]
+        if not given.is_scalar:
+            outputs, tables = run(*given.tensors)
+            if not tf.executing_eagerly():
+                for tensor in outputs:  # A loop around may want to know.
+                    tensor.set_shape([given.tensors[0].shape[0], *tensor.shape[1:]])
+        elif tf.executing_eagerly():
+            outputs, tables = compiled.run_one(*given.tensors)
+        else:
+            outputs, tables = _run_one(run, *given.tensors)
         if given.rows is not None:
             outputs = [given.rows.with_values(tensor) for tensor in outputs]
         return tf.nest.pack_sequence_as(compiled.returns, list(outputs)), tables
@@ -208,7 +223,7 @@ class RecursiveFunction:
                 "runs yet. Call it outside of tf.function and of recursive functions."
             )
         given = self._arguments(args, kwargs)
-        return self._compile(given.signature).recorder.record(given.tensors)
+        return self._compile(given.signature).recorder.record(given.tokens())
 
     @property
     def num_traces(self) -> int:
@@ -220,11 +235,11 @@ class RecursiveFunction:
     def bind(self, args: tuple, kwargs: dict) -> tuple:
         """Arguments by position, keyword-only ones last, defaults filled in."""
         try:
-            bound = inspect.signature(self.python_function).bind(*args, **kwargs)
+            bound = self.python_signature.bind(*args, **kwargs)
         except TypeError as error:
             source = current_source()
             raise SignatureError(
-                f"A call of {self.name}{inspect.signature(self.python_function)} does not fit: "
+                f"A call of {self.name}{self.python_signature} does not fit: "
                 f"{error}.{f' At {source.where}.' if source else ''}"
             ) from error
         bound.apply_defaults()
@@ -296,8 +311,11 @@ class RecursiveFunction:
                     "(tf.ensure_shape)."
                 )
         is_scalar = all(tensor.shape.rank == 0 for tensor in tensors)
-        tensors = self._same_tokens(tensors)
-        types = [Type.of(tensor, Kind.TOKEN) for tensor in tensors]
+        if is_scalar:
+            types = [Type(tensor.dtype, ()) for tensor in tensors]
+        else:
+            tensors = self._same_tokens(tensors)
+            types = [Type.of(tensor, Kind.TOKEN) for tensor in tensors]
         signature = signature_of(self, bound, types)
         check_shapes(self.name, signature.names, types)
         return _Arguments(tensors, is_scalar, rows, signature)
@@ -315,8 +333,6 @@ class RecursiveFunction:
     def _same_tokens(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
         """Gives every tensor the token axis that the longest of them has."""
         with_axis = [tensor for tensor in tensors if tensor.shape.rank]
-        if not with_axis:
-            return [tensor[tf.newaxis] for tensor in tensors]
         sizes = {tensor.shape[0] for tensor in with_axis}
         if len(sizes - {None}) > 1:
             shapes = ", ".join(str(tensor.shape) for tensor in tensors)
@@ -325,7 +341,7 @@ class RecursiveFunction:
                 "The first axis of every argument is the token axis: it must be equal, or the "
                 "argument 0-d."
             )
-        count = tf.shape(with_axis[0])[0]
+        count = tf.shape(with_axis[0])[0] if None in sizes else max(sizes)
         for tensor in with_axis[1:] if None in sizes else ():
             tf.debugging.assert_equal(
                 tf.shape(tensor)[0],
@@ -435,6 +451,16 @@ def _specs(signature: Signature) -> list[tf.TensorSpec]:
         item.tensor_spec(f"{name}_{place}")
         for place, (name, item) in enumerate(zip(signature.names, signature.types, strict=True))
     ]
+
+
+def _as_token(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    return [tf.expand_dims(tensor, 0) for tensor in tensors]
+
+
+def _run_one(run: Any, *tensors: tf.Tensor) -> tuple[tuple, dict[str, tf.Tensor]]:
+    """A run of one token, whose tensors have no token axis."""
+    outputs, tables = run(*_as_token(tensors))
+    return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables
 
 
 def _runner(program: Program, specs: Sequence[tf.TensorSpec]) -> Any:

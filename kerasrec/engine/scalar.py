@@ -4,59 +4,55 @@ Recursion that is sequential by nature, such as Ackermann's function, has no tok
 holds one, and an op of TensorFlow costs more than all the arithmetic of a call. Here the program is
 a small machine with one stack (`scalar_machine.py`), compiled by XLA as one loop.
 
-XLA needs sizes that are known when it compiles. Tokens go through in blocks of one size. The stack,
-and the log that the gradient reads, begin small; a run that outgrows them goes on, or that token
-begins again, in the same machine compiled for more.
+XLA needs sizes that are known when it compiles: `scalar_blocks.py` finds them.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from kerasrec.engine.calls import tensors_of_present
 from kerasrec.engine.forward_only import ForwardOnly
-from kerasrec.engine.limits import NUM_LABELS
 from kerasrec.engine.results import Outcome, Tensors
+from kerasrec.engine.scalar_blocks import Blocks
 from kerasrec.engine.scalar_forward import Forward
 from kerasrec.engine.scalar_gradient import Gradient
 from kerasrec.engine.scalar_ops import gradient_obstacles
-from kerasrec.graph.graph import Node, Value, present
+from kerasrec.graph.graph import Value
 
-_BLOCK = 128
+# What a machine begins with. Filling it with zeros costs little beside the launch; a run that was
+# long and then needs more stack has been for nothing, a full log ends a run soon.
 _NUM_FRAMES = 1 << 12
-_NUM_ROWS = 1 << 14
-_GROWTH = 16
+_NUM_ROWS = 1 << 10
 
 
 class ScalarRun(ForwardOnly):
     """One run of a program of plain numbers.
 
-    Its gradient runs the program again. What the gradient cannot do here, and second gradients, are
-    left to an engine of waves.
+    Its gradient runs the program again. What the gradient cannot do here is left to an engine of
+    waves.
     """
 
     def run(self, arguments: Tensors) -> Outcome:
         """Runs all tokens."""
         way = Forward(self.graph, self.shared)
-        compiled = tf.function(way.run, jit_compile=True, autograph=False)
 
-        def run_block(given: Tensors, num_tokens: tf.Tensor) -> Tensors:
-            def goes_on(state: dict, size: tf.Tensor) -> tf.Tensor:
-                is_done = (state["token"] >= num_tokens) | (state["fault"] > 0)
-                return ~is_done & (size < self.limits.max_depth)
+        def check(state: dict, num_tokens: tf.Tensor) -> list[tf.Operation]:
+            depth = tf.constant(self.limits.max_depth)
+            fault = state["fault"]
+            is_sound = tf.equal(fault, 0)
+            stopped = tf.where(is_sound & (state["token"] < num_tokens), 1, 0)
+            nothing = tf.constant(0, tf.int64)
+            messages = tf.constant(["", *way.messages])
+            return [
+                tf.debugging.Assert(is_sound, [self.limits.name, messages[fault]]),
+                *self.limits.check(self.graph, depth, stopped, nothing, state["labels"]),
+            ]
 
-            def run(state: dict, size: tf.Tensor) -> tuple[dict, tf.Tensor]:
-                size = _more(size, _NUM_FRAMES, self.limits.max_depth)
-                return compiled(way.grown(state, size), given, num_tokens), size
-
-            state, _ = _grow_until_done(goes_on, run, way.first_state(_BLOCK))
-            return self._checked(way, state, num_tokens)
-
-        outputs = self.graph.bodies[self.graph.entry].outputs
-        return Outcome({0: _in_blocks(run_block, arguments, _dtypes(outputs))}, {})
+        blocks = Blocks(way.run, check, _NUM_FRAMES, self.limits.max_depth)
+        return Outcome({0: blocks.run(arguments)}, {})
 
     def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs all tokens again, and back; arguments as in `WaveRun.backward`."""
@@ -64,8 +60,7 @@ class ScalarRun(ForwardOnly):
             return super().backward(given, shared)
         way = Gradient(self.graph, self.shared)
         sweep = self.graph.bodies[self.graph.entry].sweeps[1]
-        cotangents = tensors_of_present(sweep.parameters, given[0])
-        found = self._gradient(way, self.arguments, cotangents)
+        found = self._gradient(way, tensors_of_present(sweep.parameters, given[0]))
         sums = found[len(found) - len(way.wanted) :]
         of_arguments = iter(found)
         return Outcome(
@@ -73,124 +68,23 @@ class ScalarRun(ForwardOnly):
             dict(zip(way.wanted, sums, strict=True)),
         )
 
-    def _gradient(self, way: Gradient, arguments: Tensors, cotangents: Tensors) -> Tensors:
+    def _gradient(self, way: Gradient, cotangents: Tensors) -> Tensors:
         """Gradients of the arguments that have one, then of the SHARED values."""
-        compiled = tf.function(way.run, jit_compile=True, autograph=False)
-        num_arguments = len(arguments)
-        most_rows = min(self.limits.max_memory // way.row_bytes, (1 << 31) - 1)
+        num_arguments, limits = len(self.arguments), self.limits
 
-        def run_block(given: Tensors, num_tokens: tf.Tensor) -> Tensors:
-            def goes_on(state: dict, num_rows: tf.Tensor) -> tf.Tensor:
-                return (state["token"] < num_tokens) & (num_rows < most_rows)
+        def attempt(
+            num_rows: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, given: Tensors
+        ) -> dict:
+            num_frames = tf.minimum(num_rows, limits.max_depth)
+            arguments, cotangents = given[:num_arguments], given[num_arguments:]
+            return way.run(num_frames, num_rows, first, num_tokens, arguments, cotangents)
 
-            def run(state: dict, num_rows: tf.Tensor) -> tuple[dict, tf.Tensor]:
-                num_rows = _more(num_rows, _NUM_ROWS, most_rows)
-                num_frames = tf.minimum(num_rows, self.limits.max_depth)
-                grown = way.grown(state, num_frames, num_rows)
-                state = compiled(grown, given[:num_arguments], given[num_arguments:], num_tokens)
-                return state, num_rows
-
-            state, _ = _grow_until_done(goes_on, run, way.first_state(_BLOCK))
-            check = tf.debugging.Assert(
-                state["token"] >= num_tokens,
-                [
-                    f"{self.limits.name}: the gradient of one token keeps more bytes than "
-                    f"max_memory={self.limits.max_memory}."
-                ],
+        def check(state: dict, num_tokens: tf.Tensor) -> list[tf.Operation]:
+            message = (
+                f"{limits.name}: the gradient of one token keeps more bytes than "
+                f"max_memory={limits.max_memory}."
             )
-            with tf.control_dependencies([check]):
-                return [tf.identity(tensor) for tensor in [*state["results"], *state["sums"]]]
+            return [tf.debugging.Assert(state["token"] >= num_tokens, [message])]
 
-        dtypes = _dtypes(present(self.graph.bodies[self.graph.entry].sweeps[1].outputs))
-        sums = [value.type.tensor_spec() for value in way.wanted]
-        return _in_blocks(run_block, [*arguments, *cotangents], dtypes, sums)
-
-    def _checked(self, way: Forward, state: dict, num_tokens: tf.Tensor) -> Tensors:
-        """The results, or an error if the run failed or was stopped."""
-        registers, fault = state["registers"], state["fault"]
-        places = registers["stack"]["places"][: registers["depth"], 0]
-        tag = tf.gather(way.machine.layout.labels, tf.reverse(places[-NUM_LABELS:], [0]))
-        is_done = (state["token"] >= num_tokens) | (fault > 0)
-        nothing = tf.constant(0, tf.int64)
-        checks = self.limits.check(
-            self.graph, registers["depth"], tf.where(is_done, 0, 1), nothing, tag
-        )
-        messages = tf.constant(["", *way.messages])
-        checks.append(tf.debugging.Assert(tf.equal(fault, 0), [self.limits.name, messages[fault]]))
-        with tf.control_dependencies(checks):
-            return [tf.identity(result) for result in state["results"]]
-
-
-def _more(size: tf.Tensor, first: int, most: int) -> tf.Tensor:
-    """The next size of a buffer."""
-    grown = tf.where(size > most // _GROWTH, most, size * _GROWTH)
-    return tf.minimum(tf.where(size > 0, grown, first), most)
-
-
-def _dtypes(nodes: Sequence[Node]) -> list[tf.DType]:
-    return [node.types[0].dtype for node in nodes]
-
-
-def _in_blocks(
-    run_block: Callable[[Tensors, tf.Tensor], Tensors],
-    tensors: Tensors,
-    dtypes: Sequence[tf.DType],
-    sums: Sequence[tf.TensorSpec] = (),
-) -> Tensors:
-    """Runs tokens a block at a time, blocks side by side on the cores.
-
-    Args:
-        run_block: from `[_BLOCK]` tensors and how many of the block are real, to one `[_BLOCK]`
-          for each of `dtypes`, then the sums.
-        tensors: `[tokens]` each.
-        dtypes: of results that each token has.
-        sums: specs of results that are summed over the tokens.
-
-    Returns:
-        `[tokens]` for each of `dtypes`, then the sums.
-    """
-    num_tokens = tf.shape(tensors[0])[0]
-    num_blocks = (num_tokens + _BLOCK - 1) // _BLOCK
-    missing = num_blocks * _BLOCK - num_tokens
-    padded = [tf.pad(tensor, [[0, missing]]) for tensor in tensors]
-    specs = [*(tf.TensorSpec([_BLOCK], dtype) for dtype in dtypes), *sums]
-    empty = [tf.TensorArray(spec.dtype, num_blocks, element_shape=spec.shape) for spec in specs]
-
-    def iterate(block: tf.Tensor, arrays: list[tf.TensorArray]) -> tuple:
-        start = block * _BLOCK
-        given = [tf.ensure_shape(item[start : start + _BLOCK], [_BLOCK]) for item in padded]
-        results = run_block(given, tf.minimum(num_tokens - start, _BLOCK))
-        pairs = zip(arrays, results, strict=True)
-        return block + 1, [array.write(block, result) for array, result in pairs]
-
-    with tf.device("/device:CPU:0"):
-        _, arrays = tf.while_loop(
-            lambda block, _: block < num_blocks,
-            iterate,
-            (0, empty),
-            parallel_iterations=os.cpu_count() or 1,
-            name="blocks",
-        )
-        num_each = len(specs) - len(sums)
-        of_each = [array.concat()[:num_tokens] for array in arrays[:num_each]]
-        return of_each + [tf.reduce_sum(array.stack(), axis=0) for array in arrays[num_each:]]
-
-
-def _grow_until_done(
-    goes_on: Callable[[dict, tf.Tensor], tf.Tensor],
-    run: Callable[[dict, tf.Tensor], tuple[dict, tf.Tensor]],
-    state: dict,
-) -> tuple[dict, tf.Tensor]:
-    """Runs a state with more and more room; the size is 0 before the first time."""
-    invariants = tf.nest.map_structure(
-        lambda item: tf.TensorShape([None, item.shape[1]]) if item.shape.rank == 2 else item.shape,
-        state,
-    )
-    return tf.while_loop(
-        lambda state, size: tf.equal(size, 0) | goes_on(state, size),
-        run,
-        (state, tf.constant(0)),
-        shape_invariants=(invariants, tf.TensorShape([])),
-        parallel_iterations=1,
-        name="sizes",
-    )
+        most_rows = min(limits.max_memory // way.row_bytes, (1 << 31) - 1)
+        return Blocks(attempt, check, _NUM_ROWS, most_rows).run([*self.arguments, *cotangents])

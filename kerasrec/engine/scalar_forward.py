@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from kerasrec.engine.limits import NUM_LABELS
 from kerasrec.engine.results import Tensors
-from kerasrec.engine.scalar_frame import Layout, forward_routines
-from kerasrec.engine.scalar_machine import Machine, array_of, grown
+from kerasrec.engine.scalar_frame import Layout, empty_like, forward_routines
+from kerasrec.engine.scalar_machine import Machine
 from kerasrec.graph.graph import TaggedGraph, Value
 
 
 class Forward:
     """Runs a program on a block of tokens.
-
-    Its state is a dict, so that a run that was stopped goes on with more room:
-
-    * `token`: int32, the next of the block; `fault`: int32, which message tells why an op failed,
-      or 0.
-    * `registers`: of the machine, for the token that is under way.
-    * `results`: `[block]` for each output.
 
     Args:
         graph: a program without `scalar_ops.obstacles`.
@@ -30,37 +24,28 @@ class Forward:
         self.machine = Machine(Layout(forward_routines(graph)), shared)
         self.messages: dict[str, int] = {}
 
-    def first_state(self, block: int) -> dict:
-        """The state before the first token, with no room for frames."""
-        outputs = self.graph.bodies[self.graph.entry].outputs
-        return {
-            "token": tf.constant(0),
-            "fault": tf.constant(0),
-            "registers": self.machine.registers(),
-            "results": [tf.zeros([block], node.types[0].dtype) for node in outputs],
-        }
-
-    def grown(self, state: dict, size: tf.Tensor) -> dict:
-        """The state with room for `size` frames."""
-        registers = state["registers"]
-        stack = grown(registers["stack"], size)
-        return {**state, "registers": {**registers, "stack": stack}}
-
-    def run(self, state: dict, arguments: Tensors, num_tokens: tf.Tensor) -> dict:
+    def run(
+        self, size: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, arguments: Tensors
+    ) -> dict:
         """Runs until the block is done, the stack is full, or an op fails; XLA can compile it.
 
         Args:
-            state: with room for some frames.
-            arguments: `[block]` for each argument of the program.
+            size: int32, how many frames the stack has room for.
+            first: int32, the token of the block to begin with.
             num_tokens: int32, how many of the block are real.
+            arguments: `[block]` for each argument of the program.
+
+        Returns:
+            A dict of `token`: int32, the one that did not come to its end, or `num_tokens`;
+            `fault`: int32, which message tells why an op failed, or 0; `labels`: int32, of the
+            newest calls on a full stack, the newest first; `results`: `[block]` for each output.
         """
-        registers = state["registers"]
-        size = tf.shape(registers["stack"]["places"])[0]
-        stack = tf.nest.map_structure(array_of, registers["stack"])
+        outputs = self.graph.bodies[self.graph.entry].outputs
         state = {
-            **state,
-            "registers": {**registers, "stack": stack},
-            "results": tf.nest.map_structure(array_of, state["results"]),
+            "token": first,
+            "fault": tf.constant(0),
+            "registers": self.machine.registers(self.machine.stack(size)),
+            "results": [empty_like(arguments[0], node.types[0].dtype) for node in outputs],
         }
 
         def goes_on(state: dict) -> tf.Tensor:
@@ -81,28 +66,21 @@ class Forward:
             (state,),
             name="tokens",
         )
-        stack = {name: rows.stack() for name, rows in state["registers"]["stack"].items()}
+        places = state["registers"]["stack"]["places"].stack()[-NUM_LABELS:, 0]
         return {
-            **state,
-            "registers": {**state["registers"], "stack": stack},
-            "results": [
-                tf.ensure_shape(rows.stack(), arguments[0].shape) for rows in state["results"]
-            ],
+            "token": state["token"],
+            "fault": state["fault"],
+            "labels": tf.gather(self.machine.layout.labels, tf.reverse(places, [0])),
+            "results": [rows.stack() for rows in state["results"]],
+            "sums": [],
         }
 
     def _begun(self, state: dict, arguments: Tensors) -> dict:
-        """The state with the next token's call begun, unless one is under way."""
-        old = state["registers"]
+        """The state with the next token's call begun."""
+        registers = state["registers"]
         given = [tf.gather(tensor, state["token"])[tf.newaxis] for tensor in arguments]
-        new = self.machine.begin(self.graph.entry, given, old["mark"], old)
-        is_next = old["depth"] < 0
-        chosen = {
-            name: tf.nest.map_structure(
-                lambda one, other: tf.where(is_next, one, other), new[name], old[name]
-            )
-            for name in ("depth", "counter", "columns")
-        }
-        return {**state, "registers": {**old, **chosen}}
+        begun = self.machine.begin(self.graph.entry, given, registers["mark"], registers)
+        return {**state, "registers": begun}
 
     def _step(self, state: dict) -> dict:
         registers, fault = state["registers"], state["fault"]
@@ -118,9 +96,10 @@ class Forward:
         """The state with the token's results written down, if it has come to its end."""
         registers, token = state["registers"], state["token"]
         results = self.machine.results(self.graph.entry, registers)
+        is_ended = (registers["depth"] < 0) & tf.equal(state["fault"], 0)
         return {
             **state,
-            "token": token + tf.cast(registers["depth"] < 0, tf.int32),
+            "token": token + tf.cast(is_ended, tf.int32),
             "results": [
                 array.write(token, result[0])
                 for array, result in zip(state["results"], results, strict=True)

@@ -156,10 +156,24 @@ class Layout:
             found[place] = label
         return tf.constant(found)
 
+    def empty_frames(self, size: tf.Tensor) -> dict[str, tf.TensorArray]:
+        """Room for `size` frames of any routine, by dtype `[size, width]`."""
+        return {dtype.name: empty_rows(size, self.widths[dtype], dtype) for dtype in self.widths}
+
     def read(self, routine: str, rows: dict[str, list[tf.Tensor]]) -> dict[Value, tf.Tensor]:
         """The values in a frame of a routine, from `[1]` tensors by dtype."""
         columns = self.columns[routine]
         return {value: rows[item.dtype.name][item.place] for value, item in columns.items()}
+
+
+def empty_rows(size: tf.Tensor, width: int, dtype: tf.DType) -> tf.TensorArray:
+    """Zeros `[size, width]`, as a TensorArray of rows that XLA writes in place."""
+    return tf.TensorArray(dtype, size, element_shape=[width], clear_after_read=False)
+
+
+def empty_like(tensor: tf.Tensor, dtype: tf.DType) -> tf.TensorArray:
+    """Zeros, as many as a tensor `[block]` has, as a TensorArray."""
+    return tf.TensorArray(dtype, tensor.shape[0], element_shape=[])
 
 
 class ScalarFrame:

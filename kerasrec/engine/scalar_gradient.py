@@ -11,21 +11,19 @@ from __future__ import annotations
 import tensorflow as tf
 
 from kerasrec.engine.results import Tensors
-from kerasrec.engine.scalar_frame import Layout, forward_routines, gradient_routines
-from kerasrec.engine.scalar_machine import Machine, array_of, grown
+from kerasrec.engine.scalar_frame import (
+    Layout,
+    empty_like,
+    empty_rows,
+    forward_routines,
+    gradient_routines,
+)
+from kerasrec.engine.scalar_machine import Machine
 from kerasrec.graph.graph import TaggedGraph, Value, present
 
 
 class Gradient:
     """Gradients of a program on a block of tokens.
-
-    Its state is a dict; a token that was stopped begins again, with more room:
-
-    * `token`: int32, the next of the block; `is_full`: bool, whether it needs more room.
-    * `forward`, `backward`: stacks of two machines; `log`: by dtype `[rows, width]`, and `start`,
-      `[rows, 1]`, how long the log was when the frame was begun.
-    * `results`: `[block]` for each argument that has a gradient.
-    * `sums`: for each SHARED value, its gradient over the tokens so far.
 
     Args:
         graph: a program without obstacles, those of gradients among them.
@@ -45,46 +43,43 @@ class Gradient:
         """Bytes of a row of the log."""
         return self.forward.layout.row_bytes + tf.int32.size
 
-    def first_state(self, block: int) -> dict:
-        """The state before the first token, with no room."""
-        widths = self.forward.layout.widths
-        outputs = present(self.entry.sweeps[1].outputs)
-        return {
-            "token": tf.constant(0),
-            "is_full": tf.constant(False),
-            "forward": self.forward.registers()["stack"],
-            "backward": self.backward.registers()["stack"],
-            "log": {
-                "start": tf.zeros([0, 1], tf.int32),
-                **{dtype.name: tf.zeros([0, widths[dtype]], dtype) for dtype in widths},
-            },
-            "results": [tf.zeros([block], node.types[0].dtype) for node in outputs],
-            "sums": [tf.zeros(value.type.shape or (), value.type.dtype) for value in self.wanted],
-        }
-
-    def grown(self, state: dict, num_frames: tf.Tensor, num_rows: tf.Tensor) -> dict:
-        """The state with room for so many frames, and rows of the log."""
-        return {
-            **state,
-            "forward": grown(state["forward"], num_frames),
-            "backward": grown(state["backward"], num_frames),
-            "log": grown(state["log"], num_rows),
-        }
-
     def run(
-        self, state: dict, arguments: Tensors, cotangents: Tensors, num_tokens: tf.Tensor
+        self,
+        num_frames: tf.Tensor,
+        num_rows: tf.Tensor,
+        first: tf.Tensor,
+        num_tokens: tf.Tensor,
+        arguments: Tensors,
+        cotangents: Tensors,
     ) -> dict:
         """Runs until the block is done or a token needs more room; XLA can compile it.
 
         Args:
-            state: with some room.
+            num_frames: int32, how many frames the stacks have room for.
+            num_rows: int32, how many frames the log has room for.
+            first: int32, the token of the block to begin with.
+            num_tokens: int32, how many of the block are real.
             arguments: `[block]` for each argument of the program.
             cotangents: `[block]` for each output that has one.
-            num_tokens: int32, how many of the block are real.
+
+        Returns:
+            A dict of `token`: int32, the one that did not come to its end, or `num_tokens`;
+            `results`: `[block]` for each argument that has a gradient; `sums`: for each SHARED
+            value, its gradient over the tokens that came to their end.
         """
-        arrays = {
-            name: tf.nest.map_structure(array_of, state[name])
-            for name in ("forward", "backward", "log", "results")
+        outputs = present(self.entry.sweeps[1].outputs)
+        state = {
+            "token": first,
+            "is_full": tf.constant(False),
+            "forward": self.forward.stack(num_frames),
+            "backward": self.backward.stack(num_frames),
+            # By dtype, and how long the log was when the frame was begun.
+            "log": {
+                "start": empty_rows(num_rows, 1, tf.int32),
+                **self.forward.layout.empty_frames(num_rows),
+            },
+            "results": [empty_like(arguments[0], node.types[0].dtype) for node in outputs],
+            "sums": [tf.zeros(value.type.shape or (), value.type.dtype) for value in self.wanted],
         }
 
         def run_token(state: dict) -> tuple[dict]:
@@ -97,25 +92,21 @@ class Gradient:
         (state,) = tf.while_loop(
             lambda state: (state["token"] < num_tokens) & ~state["is_full"],
             run_token,
-            ({**state, "is_full": tf.constant(False), **arrays},),
+            (state,),
             name="tokens",
         )
         return {
-            **state,
-            **{
-                name: tf.nest.map_structure(lambda rows: rows.stack(), state[name])
-                for name in ("forward", "backward", "log")
-            },
-            "results": [
-                tf.ensure_shape(rows.stack(), arguments[0].shape) for rows in state["results"]
-            ],
+            "token": state["token"],
+            "fault": tf.constant(0),
+            "results": [rows.stack() for rows in state["results"]],
+            "sums": state["sums"],
         }
 
     def _down(self, state: dict, arguments: Tensors) -> tuple[dict, tf.Tensor]:
         """Runs a token forward; returns how many frames are in the log."""
         size, num_rows = state["forward"]["places"].size(), state["log"]["start"].size()
         start = tf.constant([0])
-        registers = {**self.forward.registers(), "stack": state["forward"]}
+        registers = self.forward.registers(state["forward"])
         registers = self.forward.begin(self.graph.entry, arguments, start, registers)
 
         def goes_on(registers: dict, log: dict, count: tf.Tensor) -> tf.Tensor:
@@ -139,7 +130,7 @@ class Gradient:
     def _back(self, state: dict, cotangents: Tensors, num_logged: tf.Tensor) -> dict:
         """Runs a token backwards, unless it has not come to its end."""
         log = state["log"]
-        registers = {**self.backward.registers(), "stack": state["backward"]}
+        registers = self.backward.registers(state["backward"])
         last = num_logged - 1
         registers = self.backward.begin(self.graph.entry, cotangents, last, registers)
         registers["depth"] = tf.where(state["is_full"], -1, registers["depth"])

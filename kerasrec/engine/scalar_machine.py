@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 
 from kerasrec.engine.results import Tensors
-from kerasrec.engine.scalar_frame import Call, Column, Layout, ScalarFrame
+from kerasrec.engine.scalar_frame import Call, Column, Layout, ScalarFrame, empty_rows
 from kerasrec.graph.graph import Value
 
 Rows = dict[str, Tensors]
@@ -89,18 +89,19 @@ class Machine:
         self.layout = layout
         self.shared = shared
 
-    def registers(self) -> dict:
-        """Registers at rest, with no room for frames, the stack as tensors."""
+    def stack(self, size: tf.Tensor) -> dict[str, tf.TensorArray]:
+        """An empty stack, with room for `size` frames."""
+        return {"places": empty_rows(size, 2, tf.int32), **self.layout.empty_frames(size)}
+
+    def registers(self, stack: dict[str, tf.TensorArray]) -> dict:
+        """Registers at rest."""
         widths = self.layout.widths
         return {
             "depth": tf.constant(-1),
             "counter": tf.constant([0]),
             "mark": tf.constant([0]),
             "columns": {dtype.name: [tf.zeros([1], dtype)] * widths[dtype] for dtype in widths},
-            "stack": {
-                "places": tf.zeros([0, 2], tf.int32),
-                **{dtype.name: tf.zeros([0, widths[dtype]], dtype) for dtype in widths},
-            },
+            "stack": stack,
         }
 
     def begin(self, routine: str, arguments: Tensors, mark: tf.Tensor, registers: dict) -> dict:
@@ -227,17 +228,3 @@ def _chosen(calls: Sequence[Made], numbers: Sequence[int], default: tf.Tensor) -
     for item, number in zip(calls, numbers, strict=True):
         default = tf.where(item.is_made, number, default)
     return default
-
-
-def grown(tables: dict[str, tf.Tensor], size: tf.Tensor) -> dict[str, tf.Tensor]:
-    """Tables `[rows, width]` with zeros below, so that each has `size` rows."""
-    return {
-        name: tf.pad(rows, [[0, size - tf.shape(rows)[0]], [0, 0]]) for name, rows in tables.items()
-    }
-
-
-def array_of(rows: tf.Tensor) -> tf.TensorArray:
-    """A tensor as a TensorArray of its rows, which XLA writes in place."""
-    return tf.TensorArray(
-        rows.dtype, tf.shape(rows)[0], element_shape=rows.shape[1:], clear_after_read=False
-    ).unstack(rows)

@@ -19,6 +19,7 @@ class Traceable(Protocol):
 
     name: str
     python_function: Callable
+    python_signature: inspect.Signature
     returns: Any
 
     def bind(self, args: tuple, kwargs: dict) -> tuple:
@@ -58,9 +59,9 @@ class Signature:
 def signature_of(function: Traceable, args: tuple, types: Sequence[Type]) -> Signature:
     """The signature of flat argument types, named after the function's parameters."""
     names = []
-    parameters = list(inspect.signature(function.python_function).parameters.values())
+    parameters = list(function.python_signature.parameters)
     for place, arg in enumerate(args):
-        parameter = parameters[min(place, len(parameters) - 1)].name
+        parameter = parameters[min(place, len(parameters) - 1)]
         size = len(tf.nest.flatten(arg))
         names += [parameter] if size == 1 else [f"{parameter}_{item}" for item in range(size)]
     structure = tf.nest.map_structure(lambda _: 0, args)
