@@ -12,6 +12,7 @@ from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan, plan
 from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.errors import TraceError
+from kerasrec.graph.custom_gradient import custom_gradient
 from kerasrec.graph.fire import fire, read_shared
 from kerasrec.graph.graph import Node, TaggedGraph, Value
 
@@ -47,7 +48,7 @@ class Program:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
 
         Call it while a graph is being built. Gradients come from the extended graph, through
-        `tf.custom_gradient`: to the arguments, and to every shared value that tokens read, from
+        `custom_gradient`: to the arguments, and to every shared value that tokens read, from
         where TensorFlow takes them to the variables and tensors that the functions close over.
         TensorFlow may ask for the gradient in several graphs; each walks back for itself.
         """
@@ -55,7 +56,7 @@ class Program:
         wanted = self._wanted_shared()
         names: list[str] = []
 
-        @tf.custom_gradient
+        @custom_gradient
         def engine(*tensors: tf.Tensor) -> tuple:
             given = list(tensors[: len(arguments)])
             known = {**shared, **dict(zip(wanted, tensors[len(arguments) :], strict=True))}
@@ -67,8 +68,6 @@ class Program:
             def gradient(*cotangents: tf.Tensor) -> list:
                 if self.graph.obstacles:
                     raise TraceError(self.graph.obstacles[0])
-                if _is_exporting():
-                    return [None] * len(tensors)
                 passed = list(cotangents[: len(outcome.outputs)])
                 tables = dict(zip(names, cotangents[len(outcome.outputs) :], strict=True))
                 found = copy.copy(run).backward(
@@ -110,17 +109,6 @@ def lower(
     return Program(extended, limits, engine, parallel_tokens)
 
 
-def _is_exporting() -> bool:
-    """Whether TensorFlow asks for the gradient in order to save it beside an exported model.
-
-    It traces the registered function of a custom gradient by itself then, apart from the forward
-    run whose waves it would have to read, and could not save these. So an exported model serves;
-    it gives None for gradients.
-    """
-    graph = tf.compat.v1.get_default_graph()
-    return getattr(graph, "name", None) == "internal_grad_fn"
-
-
 def _once(gradients: list, name: str) -> list:
     """The gradients, without gradients of their own: asking for these fails when it runs.
 
@@ -129,7 +117,7 @@ def _once(gradients: list, name: str) -> list:
     gradient.
     """
 
-    @tf.custom_gradient
+    @custom_gradient
     def first(*tensors: tf.Tensor) -> tuple:
         def second(*_: tf.Tensor) -> list[tf.Tensor]:
             message = (

@@ -23,6 +23,7 @@ from kerasrec.engine.results import Gradients, Outcome, Tensors
 from kerasrec.engine.scalar_forward import Forward
 from kerasrec.engine.scalar_gradient import Gradient
 from kerasrec.engine.scalar_ops import gradient_obstacles
+from kerasrec.graph.custom_gradient import custom_gradient
 from kerasrec.graph.graph import Node, Value
 
 _BLOCK = 128
@@ -68,7 +69,7 @@ class ScalarRun(ForwardOnly):
         shared_tensors = [self.shared[value] for value in way.wanted]
         num_arguments, num_given = len(self.arguments), len(given)
 
-        @tf.custom_gradient
+        @custom_gradient
         def gradient(*tensors: tf.Tensor) -> tuple:
             arguments = list(tensors[:num_arguments])
             found = self._gradient(way, arguments, list(tensors[num_arguments:][:num_given]))
