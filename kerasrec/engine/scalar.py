@@ -138,16 +138,21 @@ class ScalarRun(ForwardOnly):
     def _checked(self, way: Forward, state: dict, num_tokens: tf.Tensor) -> Tensors:
         """The results, or an error if the run failed or was stopped."""
         registers, fault = state["registers"], state["fault"]
-        places = registers["stack"]["places"][: registers["depth"], 0]
-        tag = tf.gather(way.machine.layout.labels, tf.reverse(places[-NUM_LABELS:], [0]))
+
+        def tag() -> tf.Tensor:
+            places = registers["stack"]["places"][: registers["depth"], 0]
+            return tf.gather(way.machine.layout.labels, tf.reverse(places[-NUM_LABELS:], [0]))
+
         is_done = (state["token"] >= num_tokens) | (fault > 0)
         nothing = tf.constant(0, tf.int64)
-        checks = self.limits.check(
+        is_within = self.limits.check(
             self.graph, registers["depth"], tf.where(is_done, 0, 1), nothing, tag
         )
-        messages = tf.constant(["", *way.messages])
-        checks.append(tf.debugging.Assert(tf.equal(fault, 0), [self.limits.name, messages[fault]]))
-        with tf.control_dependencies(checks):
+        message = tf.gather(["", *way.messages], fault)
+        is_right = tf.raw_ops.Assert(
+            condition=tf.equal(fault, 0), data=[self.limits.name, message], summarize=1
+        )
+        with tf.control_dependencies([is_within, is_right]):
             return [tf.identity(result) for result in state["results"]]
 
 
