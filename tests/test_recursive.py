@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import kerasrec
 from tests.engine.helpers import result_of, run_plain
+from tests.parameters import few_of
 from tests.programs import PROGRAMS, fib, power, statistics
 
 BY_NAME = {item.name: item for item in PROGRAMS}
@@ -89,7 +90,10 @@ def test_options_stand_on_the_decorator():
         f(6)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize(
+    "dtype",
+    few_of(["float16", "bfloat16", "float32", "float64", "complex64"], "bfloat16"),
+)
 def test_dtypes_of_floats(dtype):
     x = tf.cast([1.5, 2.0], dtype)
     with tf.GradientTape() as tape:

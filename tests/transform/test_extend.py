@@ -3,7 +3,7 @@
 import pytest
 
 from tests import golden_programs
-from tests.programs import PROGRAMS
+from tests.programs import each_in_one_worker
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_an_integer_program_has_no_gradient():
     assert body.gradient_parameters == body.gradient_outputs == [None]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+@each_in_one_worker
 def test_forward_part_is_the_tagged_graph(program):
     """`extend` adds nodes and call sites' gradients, and changes nothing that was there."""
     tagged = program.function.tagged_graph(*program.inputs)
