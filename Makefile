@@ -10,7 +10,7 @@ READY := .venv/.ready
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-many test-slow format bench setup clean
+.PHONY: demo test test-slow format bench setup clean
 
 demo: $(READY)
 	$(BIN)/python models/sentiment_tree_lstm.py
@@ -19,10 +19,7 @@ test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
-
-test-many: $(READY)
-	$(BIN)/python -m pytest -m many
+	$(BIN)/python -m pytest -m "not slow"
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow

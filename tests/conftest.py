@@ -1,5 +1,6 @@
 """What every test needs: a silent TensorFlow on two logical CPU devices, and fixed seeds."""
 
+import gc
 import os
 
 # Before TensorFlow is imported. Tests need no GPU and their tolerances are those of a CPU;
@@ -22,6 +23,12 @@ tf.config.set_logical_device_configuration(
 def pytest_report_header() -> str:
     kinds = [device.device_type for device in tf.config.list_physical_devices()]
     return f"tensorflow {tf.__version__}, keras {keras.__version__}, devices {', '.join(kinds)}"
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays; Python need not look through it again for what is garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from tests.parameters import few_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -1096,17 +1097,7 @@ def plain_padded(node):
 add(padded, plain_padded, i32(0, 1, 5), sources=(ROW_VALUES, WEIGHTS), has_gradient=True)
 
 # The default run of the tests takes these wherever running all would take long.
-_FEW = {
-    "fib",
-    "ackermann",
-    "power",
-    "call_in_argument",
-    "several_outputs",
-    "tree_rnn",
-    "collect",
-    "two_ragged_calls",
-    "nested",
-}
+_FEW = {"ackermann", "power", "call_in_argument", "tree_rnn", "collect", "child_sum"}
 
 
 def each(condition: Callable[[Program], bool] = lambda _: True, few: bool = False) -> Any:
@@ -1114,11 +1105,15 @@ def each(condition: Callable[[Program], bool] = lambda _: True, few: bool = Fals
 
     Args:
         condition: which of them.
-        few: whether most are left to `make test-many`.
+        few: whether most are marked as `many`.
     """
     programs = [program for program in PROGRAMS if condition(program)]
-    parameters = [
-        pytest.param(program, marks=[pytest.mark.many] if few and program.name not in _FEW else [])
-        for program in programs
-    ]
-    return pytest.mark.parametrize("program", parameters, ids=[item.name for item in programs])
+    taken = [item for item in programs if not few or item.name in _FEW]
+    return pytest.mark.parametrize(
+        "program", few_of(programs, *taken), ids=[item.name for item in programs]
+    )
+
+
+def each_in_one_worker(test: Callable) -> Callable:
+    """Parametrizes a test with all programs; tests that only trace them share what was traced."""
+    return pytest.mark.xdist_group("traced programs")(each()(test))

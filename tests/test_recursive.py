@@ -1,7 +1,9 @@
 """`@kerasrec.recursive` from a user's side."""
 
 import functools
+import gc
 import threading
+import weakref
 
 import keras
 import numpy as np
@@ -10,6 +12,7 @@ import tensorflow as tf
 
 import kerasrec
 from tests.engine.helpers import result_of, run_plain
+from tests.parameters import few_of
 from tests.programs import PROGRAMS, fib, power, statistics
 
 BY_NAME = {item.name: item for item in PROGRAMS}
@@ -87,7 +90,10 @@ def test_options_stand_on_the_decorator():
         f(6)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize(
+    "dtype",
+    few_of(["float16", "bfloat16", "float32", "float64", "complex64"], "bfloat16"),
+)
 def test_dtypes_of_floats(dtype):
     x = tf.cast([1.5, 2.0], dtype)
     with tf.GradientTape() as tape:
@@ -363,6 +369,37 @@ def test_saved_and_loaded(program, tmp_path):
     x = tf.constant([0.5, 0.2, 0.3, 0.9], tf.float64)
     found = tf.saved_model.load(tmp_path)(x)
     np.testing.assert_allclose(found, program.function(x, 2), rtol=1e-12)
+
+
+def _graphs(run):
+    """Weak references to all graphs there are that TensorFlow built while `run` ran."""
+    before = {id(item) for item in gc.get_objects() if isinstance(item, tf.Graph)}
+    kept = run()
+    graphs = [
+        weakref.ref(item)
+        for item in gc.get_objects()
+        if isinstance(item, tf.Graph) and id(item) not in before
+    ]
+    assert graphs, kept
+    return graphs
+
+
+@both_engines
+@pytest.mark.parametrize("engine", ["waves", "scalar"])
+def test_graphs_go_with_their_function(program, engine):
+    def run():
+        function = kerasrec.recursive(engine=engine)(program.function.python_function)
+        tensors = [tf.constant(item) for item in program.inputs]
+        with tf.GradientTape() as tape:
+            tape.watch(tensors[0])
+            y = function(*tensors)
+        assert tape.gradient(y, tensors[0]) is not None
+        return function
+
+    gc.collect()
+    graphs = _graphs(run)
+    gc.collect()
+    assert not [graph for graph in graphs if graph() is not None]
 
 
 def test_from_several_threads():

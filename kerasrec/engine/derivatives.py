@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.engine.results import Outcome
+from kerasrec.graph.custom_gradient import custom_gradient
 from kerasrec.graph.graph import Value
 
 _Tensors = Sequence[tf.Tensor | None]
@@ -76,7 +77,7 @@ class Inputs:
 
 def differentiable(
     run: Callable[[Inputs], Outcome],
-    gradient: Callable[[Inputs, Outcome], Outcome | None],
+    gradient: Callable[[Inputs, Outcome], Outcome],
     inputs: Inputs,
 ) -> Outcome:
     """Runs a function of which TensorFlow sees nothing but its gradient.
@@ -84,21 +85,19 @@ def differentiable(
     Args:
         run: the function.
         gradient: takes the inputs and cotangents of the results, and gives what the derivative of
-          all sweeps found; None for no gradients. TensorFlow may call it more than once, in graphs
-          of its own.
+          all sweeps found. TensorFlow may call it more than once, in graphs of its own.
         inputs: of the function.
     """
     outcome: Outcome
 
-    @tf.custom_gradient
+    @custom_gradient
     def call(*tensors: tf.Tensor) -> tuple:
         nonlocal outcome
         outcome = run(inputs.replaced([_hidden(tensor) for tensor in tensors]))
 
         def back(*cotangents: tf.Tensor | tf.IndexedSlices) -> list:
             here = inputs.replaced(tensors).copied()
-            found = gradient(here, _like(outcome, cotangents))
-            return [None] * len(tensors) if found is None else here.gradients(found)
+            return here.gradients(gradient(here, _like(outcome, cotangents)))
 
         return tuple(_flat(outcome)), back
 

@@ -24,7 +24,7 @@ from kerasrec.engine.calls import (
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
-from kerasrec.engine.path import caller_of, walk_up
+from kerasrec.engine.path import caller_of, one_of, walk_up
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Sums, Tensors
 from kerasrec.engine.store import new_arrays, scope_of
@@ -105,9 +105,8 @@ class LevelRun(WaveRun):
         loop = _Loop(0, tf.constant(0), 1, goes_on, carried, enter, leave)
         wave, carry, memory = self._run(loop, arguments)
         waiting = width(carry)
-        tag = tf.cond(waiting > 0, lambda: self._tag(wave, carry), lambda: tf.zeros([0], tf.int32))
-        checks = self.limits.check(self.graph, wave, waiting, memory, tag)
-        with tf.control_dependencies(checks):
+        tag = partial(self._tag, wave, carry)
+        with tf.control_dependencies([self.limits.check(self.graph, wave, waiting, memory, tag)]):
             self.num_waves = tf.identity(wave)
 
     def _tag(self, wave: tf.Tensor, carry: Carry) -> tf.Tensor:
@@ -131,7 +130,7 @@ class LevelRun(WaveRun):
                 ]
                 return tf.gather(labels, place), tf.gather(callers, place), token_of_caller
 
-            label, *of_caller = tf.switch_case(body, [partial(of, name) for name in called])
+            label, *of_caller = one_of(body, [partial(of, name) for name in called])
             return label, tuple(of_caller)
 
         first = tf.cast(tf.argmax(widths > 0), tf.int32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -44,37 +45,45 @@ class Limits:
         depth: tf.Tensor,
         width: tf.Tensor,
         memory: tf.Tensor,
-        tag: tf.Tensor,
-    ) -> list[tf.Operation]:
-        """Ops that fail where a run was stopped by these bounds.
+        tag: Callable[[], tf.Tensor],
+    ) -> tf.Tensor:
+        """Fails, when it is computed, where a run was stopped by these bounds.
 
         Args:
             graph: the program, for what its labels mean.
             depth: int32 scalar, how many calls are nested.
             width: int32 scalar, tokens that have not been called because of the bounds.
             memory: int64 scalar, how many bytes are kept.
-            tag: int32 `[labels]`, of one of these tokens: the newest labels, at most `NUM_LABELS`.
+            tag: gives that of one of these tokens, int32 `[labels]`: the newest labels, at most
+              `NUM_LABELS`.
         """
         meaning = "; ".join(
             f"{site.label} is the call of {site.callee} in {site.caller} ({site.calls[0].source})"
             for site in graph.call_sites.values()
             if site.caller is not None
         )
-        state = ["Depth:", depth, "calls that wait:", width, "bytes kept:", memory]
-        state += ["call path of one of them, newest first:", tag, f"where {meaning}."]
         bounds = [
             (depth < self.max_depth, "recursion is deeper", "max_depth", self.max_depth),
             (width <= self.max_width, "more calls at one depth", "max_width", self.max_width),
             (memory <= self.max_memory, "more bytes are kept", "max_memory", self.max_memory),
         ]
-        return [
-            tf.debugging.Assert(
-                (width == 0) | is_within,
-                [self._stopped(what, option, bound), *state],
-                summarize=NUM_LABELS,
-            )
-            for is_within, what, option, bound in bounds
-        ]
+
+        def stopped() -> tf.Tensor:
+            state = ["Depth:", depth, "calls that wait:", width, "bytes kept:", memory]
+            state += ["call path of one of them, newest first:", tag(), f"where {meaning}."]
+            state = [tf.convert_to_tensor(item) for item in state]
+            checks = [
+                tf.raw_ops.Assert(
+                    condition=is_within,
+                    data=[self._stopped(what, option, bound), *state],
+                    summarize=NUM_LABELS,
+                )
+                for is_within, what, option, bound in bounds
+            ]
+            with tf.control_dependencies(checks):
+                return tf.constant(True)
+
+        return tf.cond(width > 0, stopped, lambda: tf.constant(False))
 
     def _stopped(self, what: str, option: str, bound: int) -> str:
         return (

@@ -64,11 +64,9 @@ class Program:
         def backward(inputs: Inputs) -> Outcome:
             return runs[0].backward(inputs.sweeps[1:], inputs.shared)
 
-        def gradient(inputs: Inputs, cotangents: Outcome) -> Outcome | None:
+        def gradient(inputs: Inputs, cotangents: Outcome) -> Outcome:
             if self.graph.obstacles:
                 raise TraceError(self.graph.obstacles[0])
-            if _is_exporting():
-                return None
             return self._derivative(1, backward, inputs, cotangents)
 
         inputs = Inputs([arguments], shared_tensors(self.graph))
@@ -133,17 +131,6 @@ def lower(
 ) -> Program:
     """A program of stock TensorFlow ops for an extended graph; arguments as for `Program`."""
     return Program(extended, limits, engine, parallel_tokens)
-
-
-def _is_exporting() -> bool:
-    """Whether TensorFlow asks for the gradient in order to save it beside an exported model.
-
-    It traces the registered function of a custom gradient by itself then, apart from the forward
-    run whose waves it would have to read, and could not save these. So an exported model serves;
-    it gives None for gradients.
-    """
-    graph = tf.compat.v1.get_default_graph()
-    return getattr(graph, "name", None) == "internal_grad_fn"
 
 
 def _zeros(nodes: Sequence[Node | None], num_tokens: tf.Tensor) -> list[tf.Tensor | None]:

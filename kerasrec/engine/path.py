@@ -7,6 +7,7 @@ site stand in the order of the callers'. So a token's place in its wave tells wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -31,12 +32,18 @@ def caller_of(
         Place of the call site among `sites`, and place of the caller in its own wave, int32.
     """
     found = [_rows(frames[site.caller or ""], site.calls[0].region) for site in sites]
-    counts = tf.stack([count for count, _ in found])
-    ends = tf.cumsum(counts)
-    place = tf.searchsorted(ends, token[tf.newaxis], side="right")[0]
-    inside = token - ends[place] + counts[place]
-    branches = [lambda rows=rows: inside if rows is None else rows[inside] for _, rows in found]
-    return place, tf.switch_case(place, branches)
+    ends = tf.cumsum(tf.stack([count for count, _ in found]))
+    place = tf.reduce_sum(tf.cast(ends <= token, tf.int32))
+    inside = token - tf.gather(tf.concat([[0], ends], 0), place)
+    branches = [
+        lambda rows=rows: inside if rows is None else tf.gather(rows, inside) for _, rows in found
+    ]
+    return place, one_of(place, branches)
+
+
+def one_of(place: tf.Tensor, branches: Sequence[Callable[[], Any]]) -> Any:
+    """What the branch at a place gives; a single one is no choice."""
+    return tf.switch_case(place, branches) if len(branches) > 1 else branches[0]()
 
 
 def _rows(frame: Frame, region: Region | None) -> tuple[tf.Tensor, tf.Tensor | None]:

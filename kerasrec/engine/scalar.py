@@ -48,7 +48,7 @@ class ScalarRun(ForwardOnly):
             messages = tf.constant(["", *way.messages])
             return [
                 tf.debugging.Assert(is_sound, [self.limits.name, messages[fault]]),
-                *self.limits.check(self.graph, depth, stopped, nothing, state["labels"]),
+                self.limits.check(self.graph, depth, stopped, nothing, lambda: state["labels"]),
             ]
 
         blocks = Blocks(way.run, check, _NUM_FRAMES, self.limits.max_depth)

@@ -29,7 +29,7 @@ from kerasrec.engine.calls import (
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
-from kerasrec.engine.path import caller_of, walk_up
+from kerasrec.engine.path import caller_of, one_of, walk_up
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Sums, Tensors
 from kerasrec.engine.segments import Segment, segments_of
@@ -94,9 +94,9 @@ class StackRun(WaveRun):
         )
         waiting = tf.where(end["counter"] >= 0, end["width"], 0)
         outputs = self._ended(end, slots)
-        tag = tf.cond(waiting > 0, lambda: self._tag(end), lambda: tf.zeros([0], tf.int32))
-        checks = self.limits.check(self.graph, end["depth"], waiting, end["memory"], tag)
-        with tf.control_dependencies(checks):
+        tag = partial(self._tag, end)
+        check = self.limits.check(self.graph, end["depth"], waiting, end["memory"], tag)
+        with tf.control_dependencies([check]):
             return [tf.identity(output) for output in outputs]
 
     def _first_state(self, arguments: Tensors) -> dict:
@@ -166,7 +166,7 @@ class StackRun(WaveRun):
 
             places = [returning.index(item) if item.before else -1 for item in self.segments]
             branches = [partial(of, segment) for segment in returning]
-            label, token = tf.switch_case(tf.gather(places, back), branches)
+            label, token = one_of(tf.gather(places, back), branches)
             return label, (token,)
 
         return walk_up(end["depth"], (tf.constant(0),), caller)

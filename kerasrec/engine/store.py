@@ -32,7 +32,7 @@ class TokensSlot:
 
     def of(self, frame: Frame) -> tf.Tensor:
         """The element for the wave of a frame."""
-        return frame.count(None)[tf.newaxis]
+        return tf.stack([frame.count(None)])
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class WaveStore:
 
     def num_tokens(self, body: str, wave: tf.Tensor) -> tf.Tensor:
         """How many tokens a wave of a body has."""
-        return self._sizes[body][wave]
+        return tf.gather(self._sizes[body], wave)
 
     def frame(
         self,

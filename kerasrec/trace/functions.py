@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from kerasrec.graph.custom_gradient import custom_gradient
 from kerasrec.graph.fire import copy_of
 
 _LOOPS = frozenset({"While", "StatelessWhile"})
@@ -75,18 +76,18 @@ def _with_known_handles(
             reads.append(tf.ensure_shape(read, variable.shape))
     floats = [place for place, tensor in enumerate(results) if tensor.dtype.is_floating]
     if reads and floats:
-        results[floats[0]] = _first(results[floats[0]], *reads)
+        (results[floats[0]],) = _first(results[floats[0]], *reads)
     return results
 
 
-@tf.custom_gradient
+@custom_gradient
 def _first(tensor: tf.Tensor, *others: tf.Tensor) -> tuple[tf.Tensor, Callable]:
-    """The first tensor; the others have cotangents of zero."""
+    """The first tensor alone; the others have cotangents of zero."""
 
     def gradient(cotangent: tf.Tensor) -> list[tf.Tensor]:
         return [cotangent, *map(tf.zeros_like, others)]
 
-    return tf.identity(tensor), gradient
+    return [tf.identity(tensor)], gradient
 
 
 def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:

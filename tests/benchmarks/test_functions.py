@@ -66,6 +66,7 @@ def test_tagged_graph_fires_a_token_a_call(name):
         assert sum(fired) == calls
 
 
+@pytest.mark.many
 @each_function
 def test_tensorflows_own_recursion(name, peer):
     for arguments in SMALL[name]:

@@ -7,6 +7,8 @@ import pytest
 from kerasrec.datasets import read_treebank
 from tests.datasets.helpers import TREEBANK
 
+pytestmark = [pytest.mark.many, pytest.mark.xdist_group("embedded treebank")]
+
 SPLITS = {"train": 4000, "dev": 500, "test": 1000}
 
 

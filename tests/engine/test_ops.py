@@ -18,6 +18,7 @@ from tests.engine.helpers import (
     run_plain,
     second_gradients,
 )
+from tests.parameters import few_of
 from tests.programs import Program, some
 
 W = tf.Variable(some(4, 4, seed=1), name="w")
@@ -117,6 +118,8 @@ LAYERS = {
     "MultiHeadAttention": lambda: keras.layers.MultiHeadAttention(2, 2, dtype="float64"),
 }
 
+SLOW_LAYER = "MultiHeadAttention"
+
 each_number_of_rounds = pytest.mark.parametrize(
     "num_rounds", [1, pytest.param(2, marks=pytest.mark.slow)]
 )
@@ -154,7 +157,9 @@ def check(program: Program) -> None:
 
 
 @each_number_of_rounds
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize(
+    "name", few_of(OPS, "matmul", "reshape", "zeros", "gather", "custom gradient")
+)
 def test_op(name, num_rounds):
     check(program_of(OPS[name], num_rounds, (W, B, T)))
 
@@ -163,8 +168,8 @@ def test_op(name, num_rounds):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow) if name == "MultiHeadAttention" else name
-        for name in LAYERS
+        *few_of([name for name in LAYERS if name != SLOW_LAYER], "Dense", "Embedding", "GRUCell"),
+        pytest.param(SLOW_LAYER, marks=pytest.mark.slow),
     ],
 )
 def test_layer(name, num_rounds):
@@ -189,17 +194,22 @@ def test_layer(name, num_rounds):
 @pytest.mark.parametrize(
     ("name", "num_rounds"),
     [
-        pytest.param(name, num, marks=pytest.mark.slow)
-        if num == 2 and name not in ("map_fn", "function")
-        else (name, num)
-        for name in CONTROL_FLOW
-        for num in (1, 2)
+        *few_of(
+            [(name, 1) for name in CONTROL_FLOW], ("map_fn", 1), ("while_loop", 1), ("cond", 1)
+        ),
+        *few_of([("map_fn", 2), ("function", 2)], ("function", 2)),
+        *(
+            pytest.param(name, 2, marks=pytest.mark.slow)
+            for name in CONTROL_FLOW
+            if name not in ("map_fn", "function")
+        ),
     ],
 )
 def test_control_flow_of_tensorflow(name, num_rounds):
     check(program_of(CONTROL_FLOW[name], num_rounds, (W, B, T)))
 
 
+@pytest.mark.many
 def test_a_persistent_tape():
     program = program_of(CONTROL_FLOW["map_fn"], 1, ())
     x, n = map(tf.constant, program.inputs)
@@ -238,6 +248,7 @@ def test_second_derivative(name):
     assert_same_second(program, found)
 
 
+@pytest.mark.many
 def test_a_second_derivative_says_that_there_is_none():
     program = program_of(CONTROL_FLOW["while_loop"], 1, ())
     x, n = map(tf.constant, program.inputs)

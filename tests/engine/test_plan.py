@@ -1,19 +1,15 @@
 """The plan finds which engine a program needs, and when its nodes run."""
 
-import pytest
-
 from kerasrec.engine.plan import is_placeless, plan
 from tests import programs
-from tests.programs import PROGRAMS
-
-each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+from tests.programs import each_in_one_worker
 
 
 def plan_of(program):
     return plan(program.function.extended_graph(*program.inputs))
 
 
-@each_program
+@each_in_one_worker
 def test_rounds(program):
     found = plan_of(program)
     assert found.is_linear == (program.num_rounds == 1)
@@ -21,7 +17,7 @@ def test_rounds(program):
         assert found.rounds == 1
 
 
-@each_program
+@each_in_one_worker
 def test_every_node_has_one_part_or_none_if_it_is_placeless(program):
     found = plan_of(program)
     placed = [node for nodes in found.nodes.values() for node in nodes]

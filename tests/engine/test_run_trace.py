@@ -92,11 +92,11 @@ def plain_calls(program, *functions):
 @pytest.mark.parametrize(
     ("name", "functions"),
     [
-        ("fib", [programs.plain_fib]),
         ("is_even", [programs.plain_is_even, programs.plain_is_odd]),
-        ("ackermann", [programs.plain_ackermann]),
-        ("takeuchi", [programs.plain_takeuchi]),
         ("mutual_in_arguments", [programs.plain_stern, programs.plain_hofstadter]),
+        pytest.param("fib", [programs.plain_fib], marks=pytest.mark.many),
+        pytest.param("ackermann", [programs.plain_ackermann], marks=pytest.mark.many),
+        pytest.param("takeuchi", [programs.plain_takeuchi], marks=pytest.mark.many),
     ],
 )
 def test_calls_at_each_depth_are_those_of_plain_python(name, functions, run):

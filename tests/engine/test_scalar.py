@@ -30,6 +30,7 @@ def test_every_program_of_plain_numbers(program):
     assert_same(run_lowered(program, engine="scalar"), run_plain(program))
 
 
+@pytest.mark.many
 def test_most_programs_of_the_list_are_of_plain_numbers():
     assert sum(map(is_scalar, PROGRAMS)) >= 15
 
@@ -101,6 +102,7 @@ def test_a_log_that_does_not_fit():
         tape.gradient(y, x)
 
 
+@pytest.mark.many
 def test_a_call_whose_result_has_no_gradient_is_left_behind():
     """An int comes back from the first call; its frames lie in the log all the same."""
 

@@ -11,11 +11,11 @@ from tests.layers.helpers import (
     EQUATIONS,
     any_layer,
     built,
-    each_layer,
     features,
     is_node,
     random_children,
 )
+from tests.parameters import few_of
 
 RATES = {"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 5}
 
@@ -52,7 +52,7 @@ def factors(children, **rates):
     return inputs, states
 
 
-@each_layer
+@pytest.mark.parametrize("layer_class", few_of(EQUATIONS, TreeLSTM))
 def test_values_and_gradients_equal_eager_recursion_with_the_same_factors(layer_class):
     children = random_children(6, 9, 2, seed=3)
     x = features(children, 3)
@@ -88,6 +88,7 @@ def test_values_and_gradients_equal_eager_recursion_with_the_same_factors(layer_
         np.testing.assert_allclose(tf.convert_to_tensor(one), two, atol=2e-5)
 
 
+@pytest.mark.many
 @any_layer
 @pytest.mark.parametrize("name", ["dropout", "recurrent_dropout"])
 def test_only_in_training_and_by_seed(layer_class, name):
@@ -111,6 +112,7 @@ def test_only_in_training_and_by_seed(layer_class, name):
     assert layer.num_traces == 2
 
 
+@pytest.mark.many
 def test_share_and_scale():
     """A number is kept with the chance it should be, and its expectation stays."""
     children = random_children(64, 31, 2, sizes=[31] * 64)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec.layers import TreeLSTM
 from tests.layers import reference
 from tests.layers.helpers import (
     EQUATIONS,
@@ -19,7 +20,9 @@ from tests.layers.helpers import (
     random_children,
     treebank_batch,
 )
+from tests.parameters import few_of
 
+NUM_TREES = 8
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 
 
@@ -48,7 +51,7 @@ def eager_gradients(layer_class, inner_inputs):
     Returns:
         For the loss on all nodes and for that on the root: a list of arrays.
     """
-    _, children, _ = treebank_batch(50)
+    _, children, _ = treebank_batch(NUM_TREES)
     layer = built(layer_class, children, inner_inputs=inner_inputs, dtype="float64")
     sources = [tf.constant(features(children)), *(tf.constant(one) for one in layer.get_weights())]
     num_nodes = children.shape[1]
@@ -65,7 +68,7 @@ def eager_gradients(layer_class, inner_inputs):
                 sequence[start + number] = states[0]
             roots.append(found[0])
         states = [tf.concat(state, 0) for state in zip(*roots, strict=True)]
-        on_nodes = loss_of([tf.reshape(tf.concat(sequence, 0), [50, num_nodes, 3])], 0.1)
+        on_nodes = loss_of([tf.reshape(tf.concat(sequence, 0), [NUM_TREES, num_nodes, 3])], 0.1)
         on_root = loss_of(states, 0.1)
     return [
         [tf.convert_to_tensor(one).numpy() for one in tape.gradient(loss, sources)]
@@ -75,10 +78,10 @@ def eager_gradients(layer_class, inner_inputs):
 
 @each_layer
 @each_inner_inputs
-@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("dtype", few_of(TOLERANCE, "float64"))
 def test_gradients_equal_those_of_eager_recursion(layer_class, inner_inputs, dtype):
     """Of the loss on all nodes and of that on the root."""
-    _, children, _ = treebank_batch(50)
+    _, children, _ = treebank_batch(NUM_TREES)
     options = {"inner_inputs": inner_inputs, "dtype": dtype}
     layer = built(layer_class, children, return_sequences=True, return_state=True, **options)
     x = tf.constant(features(children), dtype)
@@ -96,7 +99,7 @@ def test_gradients_equal_those_of_eager_recursion(layer_class, inner_inputs, dty
             assert error < TOLERANCE[dtype], getattr(source, "path", "x")
 
 
-@each_layer
+@pytest.mark.parametrize("layer_class", few_of(EQUATIONS, TreeLSTM))
 @each_inner_inputs
 def test_gradients_equal_finite_differences(layer_class, inner_inputs):
     """Of random entries of x and of each weight, in float64."""
@@ -156,6 +159,7 @@ def test_batch_without_trees_has_zero_gradients(layer_class):
         assert not np.any(tf.convert_to_tensor(gradient))
 
 
+@pytest.mark.many
 @any_layer
 def test_tf_gradients_equal_those_of_the_tape(layer_class):
     _, children, _ = treebank_batch(3)

@@ -223,7 +223,7 @@ class SubclassedForTraining(Subclassed):
     ("model_class", "is_called_first"),
     [
         (Subclassed, True),
-        (SubclassedForTraining, False),
+        pytest.param(SubclassedForTraining, False, marks=pytest.mark.many),
         pytest.param(Subclassed, False, marks=pytest.mark.slow),
         pytest.param(SubclassedForTraining, True, marks=pytest.mark.slow),
     ],
@@ -243,6 +243,7 @@ def test_subclassed_model(model_class, is_called_first):
     np.testing.assert_allclose(after, wanted, atol=1e-5)
 
 
+@pytest.mark.many
 def test_stateless_call():
     """With weights that are tensors, and not those of the layer."""
     children = random_children(4, 5, 2)

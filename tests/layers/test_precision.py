@@ -8,6 +8,7 @@ import tensorflow as tf
 from kerasrec.layers import Recursive
 from tests.layers.helpers import any_layer, built, features, random_children, treebank_batch
 from tests.layers.own_cell import GatedCell
+from tests.parameters import few_of
 
 TOLERANCE = {"mixed_float16": 5e-3, "mixed_bfloat16": 5e-2}
 
@@ -24,7 +25,7 @@ def global_policy(policy):
 
 
 @any_layer
-@pytest.mark.parametrize("policy", list(TOLERANCE))
+@pytest.mark.parametrize("policy", few_of(TOLERANCE, "mixed_float16"))
 def test_values_and_gradients_are_close_to_those_in_float32(layer_class, policy):
     children = random_children(8, 9, 2, seed=3)
     x = tf.constant(features(children), "float32")
@@ -65,6 +66,7 @@ def test_fit_under_a_global_policy(layer_class, global_policy):
     assert "bf16" in str(layer.tagged_graph()) or "f16" in str(layer.tagged_graph())
 
 
+@pytest.mark.many
 @each_policy
 def test_cell_with_layers_of_its_own(global_policy):
     children = random_children(4, 5, 2)

@@ -13,6 +13,8 @@ from kerasrec.layers import Recursive, TreeLSTM, TreeRNN
 from tests.layers.helpers import treebank_batch
 from tests.layers.own_cell import GatedCell
 
+pytestmark = [pytest.mark.many, pytest.mark.xdist_group("saved models")]
+
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
     "TreeRNN": lambda: TreeRNN(

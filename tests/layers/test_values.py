@@ -16,6 +16,7 @@ from tests.layers.helpers import (
     random_children,
     treebank_batch,
 )
+from tests.parameters import few_of
 
 NUMPY = keras.ops.convert_to_numpy
 
@@ -26,7 +27,7 @@ def assert_close(actual, wanted, tolerance=2e-6):
 
 @each_layer
 @each_inner_inputs
-@pytest.mark.parametrize("arity", [1, 2, 3])
+@pytest.mark.parametrize("arity", few_of([1, 2, 3], 3))
 def test_trees_with_missing_children(layer_class, inner_inputs, arity):
     children = random_children(12, 9, arity, seed=arity)
     x = features(children)
@@ -34,7 +35,7 @@ def test_trees_with_missing_children(layer_class, inner_inputs, arity):
     assert_close(layer(x, children), expected(layer, x, children).sequence)
 
 
-@each_layer
+@pytest.mark.parametrize("layer_class", few_of([TreeRNN, TreeLSTM], TreeLSTM))
 def test_what_is_returned(layer_class):
     children = random_children(5, 7, 2)
     x = features(children)

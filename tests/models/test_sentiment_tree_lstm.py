@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+pytestmark = pytest.mark.xdist_group("sentiment")
+
 REPOSITORY = Path(__file__).parents[2]
 RECIPE = runpy.run_path(str(REPOSITORY / "models" / "sentiment_tree_lstm.py"))
 WORDS = {"good": 3, "superb": 4, "bad": 1, "awful": 0, "film": 2, "plot": 2}
@@ -40,6 +42,7 @@ def run(tmp_path_factory):
     return output, data, RECIPE["main"](f"{options} --l2 1e-4 --seed 3".split())
 
 
+@pytest.mark.many
 def test_training_loss_falls_and_figures_are_shares(run):
     _, _, figures = run
     losses = figures["history"]["loss"]
@@ -50,6 +53,7 @@ def test_training_loss_falls_and_figures_are_shares(run):
             assert 0.0 <= figures[split][f"{kind}_accuracy"] <= 1.0
 
 
+@pytest.mark.many
 def test_reloaded_and_exported_models_agree(run):
     output, data, figures = run
     assert figures["reloaded_difference"] <= 1e-6
@@ -63,6 +67,7 @@ def test_reloaded_and_exported_models_agree(run):
     )
 
 
+@pytest.mark.many
 def test_files_are_written(run):
     output, _, _ = run
     assert (output / "tree.png").read_bytes().startswith(b"\x89PNG")

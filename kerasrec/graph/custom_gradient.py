@@ -1,0 +1,40 @@
+"""`tf.custom_gradient` for graphs that come and go.
+
+TensorFlow's own registers a gradient under a new name at each use, for as long as the process runs,
+and the gradient holds the graph. Here the op holds its gradient, so that both go with the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+
+def custom_gradient(function: Callable) -> Callable:
+    """A function that is called while a graph is built, with a gradient of its own.
+
+    TensorFlow sees nothing but this gradient, in `tf.gradients` and in the tapes around the
+    `tf.function` that is built; tapes in the same graph, and exported models, see none.
+
+    Args:
+        function: takes tensors; returns tensors or `tf.IndexedSlices`, and a function of their
+          cotangents that returns one gradient, or None, for each tensor that was taken.
+    """
+
+    def call(*tensors: tf.Tensor) -> list:
+        results, gradient = function(*tensors)
+        results = list(results)
+        flat = tf.nest.flatten(results, expand_composites=True)
+        hidden = tf.identity_n([*map(tf.stop_gradient, flat), *tensors])
+
+        def of_op(_: tf.Operation, *cotangents: tf.Tensor | None) -> list:
+            given = cotangents[: len(flat)]
+            packed = tf.nest.pack_sequence_as(results, given, expand_composites=True)
+            return [None] * len(flat) + list(gradient(*packed))
+
+        # There is no public way; TensorFlow's loader of functions does it like this.
+        hidden[0].op._gradient_function = of_op
+        return tf.nest.pack_sequence_as(results, hidden[: len(flat)], expand_composites=True)
+
+    return call
