@@ -1115,5 +1115,5 @@ def each(condition: Callable[[Program], bool] = lambda _: True, few: bool = Fals
 
 
 def each_in_one_worker(test: Callable) -> Callable:
-    """Parametrizes a test with all programs; tests that only trace them share what was traced."""
-    return pytest.mark.xdist_group("traced programs")(each()(test))
+    """Parametrizes a test with programs; tests that only trace them share what was traced."""
+    return pytest.mark.xdist_group("traced programs")(each(few=True)(test))

@@ -244,7 +244,9 @@ AROUND = {
 }
 
 
-@pytest.mark.parametrize("mode", ["eagerly", "in a function", "for any number of tokens"])
+@pytest.mark.parametrize(
+    "mode", few_of(["eagerly", "in a function", "for any number of tokens"], "in a function")
+)
 @pytest.mark.parametrize("name", AROUND)
 def test_called_inside_control_flow(name, mode):
     """Values and gradients: x to the power of 3, as often as what is around it calls."""
@@ -385,7 +387,7 @@ def _graphs(run):
 
 
 @both_engines
-@pytest.mark.parametrize("engine", ["waves", "scalar"])
+@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], "waves"))
 def test_graphs_go_with_their_function(program, engine):
     def run():
         function = kerasrec.recursive(engine=engine)(program.function.python_function)

@@ -17,6 +17,7 @@ from tests.engine.helpers import (
     second_gradients,
     weights,
 )
+from tests.parameters import few_of
 from tests.programs import each
 
 
@@ -41,11 +42,13 @@ def test_equal_to_nested_tapes_of_plain_recursion(program):
     assert_same_second(program, found)
 
 
+@pytest.mark.many
 @each(is_differentiable, few=True)
 def test_on_the_stack(program):
     assert_same_second(program, by_engine(program, engine="waves", is_linear=False))
 
 
+@pytest.mark.many
 @each(lambda program: is_differentiable(program) and not program.sources, few=True)
 def test_the_interpreter_runs_the_graph_that_was_extended_twice(program):
     plain = run_plain(program)
@@ -69,7 +72,7 @@ def test_the_interpreter_runs_the_graph_that_was_extended_twice(program):
     assert found.fired_under_tag == 1
 
 
-@pytest.mark.parametrize("engine", ["waves", "scalar"])
+@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], "waves"))
 def test_third_derivative_of_power(engine):
     @kerasrec.recursive(engine=engine)
     def power(x, n):
@@ -108,6 +111,7 @@ def test_inside_a_function():
     np.testing.assert_allclose(curvature, [20 * 1.5**3])
 
 
+@pytest.mark.many
 def test_depth_of_ten_thousand():
     @kerasrec.recursive(engine="waves")
     def power(x, n):
