@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -40,6 +41,7 @@ class Program:
     ):
         self.plan: Plan = plan(graph, is_linear)
         self._plans = [self.plan]
+        self._lock = threading.Lock()
         self.graph = graph
         self.limits = limits
         self.choice = choose(self.plan, engine, parallel_tokens)
@@ -117,10 +119,11 @@ class Program:
         return self._derivative(order, run, inputs, cotangents)
 
     def _plan(self, order: int) -> Plan:
-        """The plan of the graph extended so many times."""
-        while len(self._plans) < order:
-            self._plans.append(plan(extend(self._plans[-1].graph), self.plan.is_linear))
-        return self._plans[order - 1]
+        """The plan of the graph extended so many times; any thread may ask for it."""
+        with self._lock:
+            while len(self._plans) < order:
+                self._plans.append(plan(extend(self._plans[-1].graph), self.plan.is_linear))
+            return self._plans[order - 1]
 
 
 def lower(
