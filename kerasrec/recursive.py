@@ -395,6 +395,7 @@ def recursive(
           loop that XLA compiles, and takes programs of plain numbers only. "auto" takes "scalar"
           for these and "waves" for all others. Results are the same; `execution_plan` says which
           engine runs and why. Where very many tokens run at once, "waves" may be the faster.
+          Derivatives of a gradient run the function again, by waves.
         parallel_tokens: how many tokens may run at once; None for all that are ready. Memory of
           the forward run then grows with the depth of the recursion times this bound, and not with
           the number of calls. Results are the same. A gradient still reads values of all calls:

@@ -1114,6 +1114,16 @@ def each(condition: Callable[[Program], bool] = lambda _: True, few: bool = Fals
     )
 
 
+def each_of_few(condition: Callable[[Program], bool]) -> Any:
+    """Parametrizes a test that takes long with programs, most of which are marked as `slow`."""
+    programs = [program for program in PROGRAMS if condition(program)]
+    values = [
+        item if item.name in _FEW else pytest.param(item, marks=pytest.mark.slow)
+        for item in programs
+    ]
+    return pytest.mark.parametrize("program", values, ids=[item.name for item in programs])
+
+
 def each_in_one_worker(test: Callable) -> Callable:
     """Parametrizes a test with programs; tests that only trace them share what was traced."""
     return pytest.mark.xdist_group("traced programs")(each(few=True)(test))

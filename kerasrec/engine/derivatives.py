@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -24,7 +24,7 @@ class Inputs:
         shared: tensors of SHARED values.
     """
 
-    sweeps: list[_Tensors]
+    sweeps: Sequence[_Tensors]
     shared: dict[Value, tf.Tensor]
 
     @property
@@ -36,9 +36,7 @@ class Inputs:
     def replaced(self, tensors: Sequence[tf.Tensor]) -> Inputs:
         """The same with other tensors, in the order of `flat`."""
         left = iter(tensors)
-        sweeps: list[_Tensors] = [
-            [None if tensor is None else next(left) for tensor in sweep] for sweep in self.sweeps
-        ]
+        sweeps = _map(lambda _: next(left), self.sweeps)
         shared = dict(zip(self._differentiable(), left, strict=True))
         return Inputs(sweeps, {**self.shared, **shared})
 
@@ -47,11 +45,8 @@ class Inputs:
 
         Only there does TensorFlow look for what the gradient of a gradient reads.
         """
-        sweeps: list[_Tensors] = [
-            [None if tensor is None else tf.identity(tensor) for tensor in sweep]
-            for sweep in self.sweeps
-        ]
-        return Inputs(sweeps, {value: tf.identity(item) for value, item in self.shared.items()})
+        shared = {value: tf.identity(tensor) for value, tensor in self.shared.items()}
+        return Inputs(_map(tf.identity, self.sweeps), shared)
 
     def gradients(self, found: Outcome) -> list:
         """What the derivative of these inputs' function found for each tensor of `flat`.
@@ -87,6 +82,9 @@ def differentiable(
         gradient: takes the inputs and cotangents of the results, and gives what the derivative of
           all sweeps found. TensorFlow may call it more than once, in graphs of its own.
         inputs: of the function.
+
+    Returns:
+        What the function returned.
     """
     outcome: Outcome
 
@@ -106,18 +104,20 @@ def differentiable(
 
 
 def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
-    """The cotangent of a gradient; of a sparse one as the table whose rows it has.
+    """The cotangent of a gradient; of a sparse one as the table whose rows it has, made for it.
 
-    Raises an error when it runs if rows that belong to one row of the table differ, which can only
-    be if they were not used as parts of their sum.
+    Raises:
+        tf.errors.InvalidArgumentError: when it runs, if cotangents of one row of the table differ,
+          which can only be if the rows were not used as parts of their sum.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
-    places = tf.cast(gradient.indices, tf.int32)
-    empty = tf.zeros(tf.cast(gradient.dense_shape, tf.int32), gradient.values.dtype)
-    table = tf.tensor_scatter_nd_update(empty, places[:, tf.newaxis], gradient.values)
+    places, values = tf.cast(gradient.indices, tf.int32), gradient.values
+    empty = tf.zeros(tf.cast(gradient.dense_shape, tf.int32), values.dtype)
+    table = tf.tensor_scatter_nd_update(empty, places[:, tf.newaxis], values)
+    found = tf.gather(table, places)
     check = tf.debugging.Assert(
-        tf.reduce_all(tf.gather(table, places) == gradient.values),
+        tf.reduce_all((found == values) | ((found != found) & (values != values))),  # NaN is NaN.
         [
             "The second derivative of a sparse gradient (tf.IndexedSlices) needs its rows summed: "
             "apply tf.convert_to_tensor to the gradient before anything else."
@@ -138,6 +138,13 @@ def _hidden(tensor: tf.Tensor) -> tf.Tensor:
     return tf.bitcast(tf.bitcast(tensor, integer), tensor.dtype)
 
 
+def _map(
+    function: Callable[[tf.Tensor], tf.Tensor], sweeps: Iterable[_Tensors]
+) -> list[list[tf.Tensor | None]]:
+    """A function of every tensor that is there."""
+    return [[None if item is None else function(item) for item in sweep] for sweep in sweeps]
+
+
 def _flat(outcome: Outcome) -> list[tf.Tensor]:
     """All tensors; those of a sparse gradient one by one, for TensorFlow would make it dense."""
     tensors = [tensor for sweep in outcome.sweeps.values() for tensor in sweep]
@@ -148,11 +155,11 @@ def _flat(outcome: Outcome) -> list[tf.Tensor]:
 def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
     """The same with other tensors, in the order of `_flat`."""
     left = iter(tensors)
-    sweeps = {
-        index: [None if tensor is None else next(left) for tensor in sweep]
-        for index, sweep in outcome.sweeps.items()
-    }
-    return Outcome(sweeps, {key: _sum_like(found, left) for key, found in outcome.sums.items()})
+    sweeps = _map(lambda _: next(left), outcome.sweeps.values())
+    return Outcome(
+        dict(zip(outcome.sweeps, sweeps, strict=True)),
+        {key: _sum_like(found, left) for key, found in outcome.sums.items()},
+    )
 
 
 def _sum_like(

@@ -11,7 +11,9 @@ from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan
 from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.engine.wave_run import WaveRun
+from kerasrec.errors import TraceError
 from kerasrec.graph.graph import Value
+from kerasrec.transform.recompute import unrepeatable
 
 
 class ForwardOnly(ABC):
@@ -44,7 +46,17 @@ class ForwardOnly(ABC):
         return self.run(arguments)
 
     def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs the program again, and back; arguments as in `WaveRun.backward`."""
+        """Runs the program again, and back; arguments as in `WaveRun.backward`.
+
+        Raises:
+            TraceError: the program would not do the same again.
+        """
+        reason = unrepeatable(self.graph)
+        if reason:
+            raise TraceError(
+                f"{self.limits.name} has no gradient with parallel_tokens, which runs it again for "
+                f"its gradient: {reason}, or leave parallel_tokens out."
+            )
         waves = self.waves(self.plan, self.shared, self.limits)
         waves.forward(self.arguments)
         return waves.backward(given, shared)

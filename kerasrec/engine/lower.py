@@ -14,9 +14,9 @@ from kerasrec.engine.derivatives import Inputs, dense, differentiable
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan, plan
 from kerasrec.engine.results import Outcome
+from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import TraceError
-from kerasrec.graph.fire import fire, read_shared
-from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.graph.graph import Node, TaggedGraph
 from kerasrec.transform.extend import extend
 
 
@@ -142,38 +142,3 @@ def _zeros(nodes: Sequence[Node | None], num_tokens: tf.Tensor) -> list[tf.Tenso
         node and tf.zeros([num_tokens, *(node.types[0].shape or ())], node.types[0].dtype)
         for node in nodes
     ]
-
-
-def shared_tensors(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
-    """Tensors of the shared values that need no cotangent, computed once, before all tokens."""
-    return _compute_shared(graph.shared, {})
-
-
-def with_cotangents(
-    graph: TaggedGraph, shared: dict[Value, tf.Tensor], sums: dict[tuple, tf.Tensor]
-) -> dict[Value, tf.Tensor]:
-    """The shared values again, with those that depend on the cotangents of sums over all tokens."""
-    known = dict(shared)
-    for node in graph.shared:
-        key = node.attributes.get("cotangent_of")
-        if key in sums:
-            known[node.output()] = sums[key]
-    return _compute_shared(graph.shared, known)
-
-
-def _compute_shared(nodes: Sequence[Node], known: dict[Value, tf.Tensor]) -> dict[Value, tf.Tensor]:
-    found = dict(known)
-    for node in nodes:
-        is_done = node.output() in found if node.outputs else bool(known)
-        if "cotangent_of" in node.attributes or is_done:
-            continue
-        if node.op == "SHARED":
-            found[node.output()] = read_shared(node)
-        elif node.op == "ReadVariableOp" and node.inputs[0].node.op == "SHARED":
-            variable = node.inputs[0].node.attributes["variable"]
-            found[node.output()] = variable.read_value()
-        elif all(value in found for value in node.inputs):
-            found.update(
-                zip(node.outputs, fire(node, [found[item] for item in node.inputs]), strict=True)
-            )
-    return found

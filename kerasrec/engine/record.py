@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 import tensorflow as tf
 
 from kerasrec.engine.choice import waves_for
-from kerasrec.engine.lower import Program, shared_tensors
+from kerasrec.engine.lower import Program
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.run_trace import RunStep, RunTrace
 from kerasrec.engine.segments import segments_of
+from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.graph import Node
 from kerasrec.graph.region import Region
 from kerasrec.graph.scopes import names_in, scopes_of

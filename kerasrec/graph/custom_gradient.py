@@ -26,7 +26,10 @@ def custom_gradient(function: Callable) -> Callable:
         results, gradient = function(*tensors)
         results = list(results)
         flat = tf.nest.flatten(results, expand_composites=True)
-        hidden = tf.identity_n([*map(tf.stop_gradient, flat), *tensors])
+        # What the gradient reaches is let through by these alone. Saved, they stop it: a model that
+        # was loaded has no gradient, rather than one of zeros.
+        gates = [tf.stop_gradient(tensor) for tensor in tensors]
+        hidden = tf.identity_n([*map(tf.stop_gradient, flat), *gates])
 
         def of_op(_: tf.Operation, *cotangents: tf.Tensor | None) -> list:
             given = cotangents[: len(flat)]
@@ -35,6 +38,12 @@ def custom_gradient(function: Callable) -> Callable:
 
         # There is no public way; TensorFlow's loader of functions does it like this.
         hidden[0].op._gradient_function = of_op
+        for gate in gates:
+            gate.op._gradient_function = _pass
         return tf.nest.pack_sequence_as(results, hidden[: len(flat)], expand_composites=True)
 
     return call
+
+
+def _pass(_: tf.Operation, cotangent: tf.Tensor) -> tf.Tensor:
+    return cotangent

@@ -128,6 +128,8 @@ def _row(array: np.ndarray | None, place: int) -> np.ndarray | None:
 
 def _rows(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
     found = [array for array in arrays if array is not None]
+    if 0 < len(found) < len(arrays):
+        raise GraphError("Some tokens of a call from outside returned, and others did not.")
     return np.concatenate(found) if found else None
 
 

@@ -35,7 +35,7 @@ from kerasrec.graph.region import Branch
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.primitives import PrimitiveWriter, Sparse
-from kerasrec.transform.recompute import Group, in_groups, is_weight, variable_of
+from kerasrec.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
 from kerasrec.transform.wanted import wanted_values
 
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
@@ -66,6 +66,10 @@ def extend(graph: TaggedGraph) -> TaggedGraph:
                 "of them, and gradients enter a function through what it returns. Return a float, "
                 "too."
             )
+    # The second derivative and those after it run the whole program again.
+    reason = unrepeatable(graph) if graph.num_sweeps > 1 else None
+    if reason:
+        extended.obstacles.append(f"{graph.entry} has no second derivative: {reason}.")
     _call_gradients_from_outside(extended)
     check_tagged_graph(extended)
     return extended
@@ -347,7 +351,7 @@ class _BodyGradient:
 
     def _is_visited(self, site: CallSite, totals: list[Value | None]) -> bool:
         """Whether a gradient goes into a call: from its results, or from sums made inside."""
-        if self.order > 1:
+        if self.order > 1:  # Whatever the first gradient visited has a part in the second.
             return any(totals) or bool(site.trips[1].calls)
         callee = self.graph.bodies[site.callee]
         has_entrance = any(self._gradient_in(callee).parameters)
@@ -441,7 +445,7 @@ def _call_gradients_from_outside(graph: TaggedGraph) -> None:
     for index in range(graph.num_sweeps // 2, graph.num_sweeps):
         sweep = graph.bodies[graph.entry].sweeps[index]
         if index == 1 and not any(sweep.parameters):
-            continue
+            continue  # No gradient can enter, so none returns.
         values = [_argument(parameter) if parameter else None for parameter in sweep.parameters]
         _set_trip(graph, graph.root.label, index, _trip(graph.root, values, sweep))
 

@@ -21,7 +21,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.graph.fire import fire
-from kerasrec.graph.graph import Node, Sweep, Value
+from kerasrec.graph.graph import Node, Sweep, TaggedGraph, Value
 from kerasrec.trace.functions import hides_a_variable, unrepeatable_op
 
 
@@ -112,6 +112,22 @@ class Group:
             for value in (*self.inputs, *cotangents)
         ]
         return tf.function(backward, autograph=False).get_concrete_function(*specs), reached
+
+
+def unrepeatable(graph: TaggedGraph) -> str | None:
+    """Why a program may not run again, in words for the user; None if it may."""
+    for body in graph.bodies.values():
+        nodes = [node for node in body.sweeps[0].nodes if "operation" in node.attributes]
+        if nodes and unrepeatable_op([node.attributes["operation"] for node in nodes]):
+            for node in nodes:
+                name = unrepeatable_op([node.attributes["operation"]])
+                if name:
+                    return (
+                        f"{name} at {node.source} would not give the same when {body.name} runs "
+                        "again. Draw random numbers (and change state) before the call and pass "
+                        "them in, or draw with tf.random.stateless_uniform and its like"
+                    )
+    return None
 
 
 def variable_of(value: Value) -> Any:

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.lower import Program as Lowered
-from kerasrec.engine.lower import shared_tensors
+from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.interpreter import Interpretation, interpret
 from tests.programs import Program

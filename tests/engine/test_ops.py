@@ -238,7 +238,7 @@ del SECOND_DERIVATIVES["recomputed"]
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name in ("einsum", "while_loop") else pytest.mark.many)
+        pytest.param(name, marks=() if name in ("einsum", "while_loop") else pytest.mark.slow)
         for name in SECOND_DERIVATIVES
     ],
 )

@@ -116,3 +116,27 @@ def test_a_draw_for_all_tokens_together():
 
     with pytest.raises(TraceError, match=r"RandomUniform at test_random_ops\.py.*token axis first"):
         f(tf.ones([5]), 2)
+
+
+def test_a_second_derivative_does_not_draw_anew():
+    x = tf.fill([4], 2.0)
+    with tf.GradientTape() as second:
+        second.watch(x)
+        with tf.GradientTape() as first:
+            first.watch(x)
+            y = levels(x, 2) ** 2
+        slope = first.gradient(y, x)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="levels has no second derivative"):
+        second.gradient(slope, x)
+
+
+def test_a_bounded_run_does_not_draw_anew_for_its_gradient():
+    @recursive(engine="waves", parallel_tokens=1)
+    def bounded(x, n):
+        return cond(n < 1, lambda: x, lambda: tf.nn.dropout(bounded(x, n - 1), 0.3))
+
+    x = tf.fill([4], 2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with pytest.raises(TraceError, match="bounded has no gradient with parallel_tokens"):
+            tape.gradient(bounded(x, 2), x)

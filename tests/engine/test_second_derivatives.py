@@ -1,5 +1,8 @@
 """Derivatives of derivatives, against nested tapes around plain eager recursion."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,7 +21,7 @@ from tests.engine.helpers import (
     weights,
 )
 from tests.parameters import few_of
-from tests.programs import each
+from tests.programs import each_of_few
 
 
 def by_engine(program, **options):
@@ -36,20 +39,20 @@ def is_differentiable(program):
     return program.has_gradient and not program.is_deep
 
 
-@each(is_differentiable, few=True)
+@each_of_few(is_differentiable)
 def test_equal_to_nested_tapes_of_plain_recursion(program):
     found = second_gradients(program, lambda inputs: result_of(program, inputs))
     assert_same_second(program, found)
 
 
 @pytest.mark.many
-@each(is_differentiable, few=True)
+@each_of_few(is_differentiable)
 def test_on_the_stack(program):
     assert_same_second(program, by_engine(program, engine="waves", is_linear=False))
 
 
 @pytest.mark.many
-@each(lambda program: is_differentiable(program) and not program.sources, few=True)
+@each_of_few(lambda program: is_differentiable(program) and not program.sources)
 def test_the_interpreter_runs_the_graph_that_was_extended_twice(program):
     plain = run_plain(program)
     given = cotangents_of(plain)
@@ -93,6 +96,56 @@ def test_third_derivative_of_power(engine):
     np.testing.assert_allclose(third.gradient(curvature, x), [60 * 1.5**2, 24 * 0.5])
 
 
+@pytest.fixture(params=few_of(["waves", "scalar"], "waves"))
+def cubes(request):
+    @kerasrec.recursive(engine=request.param)
+    def power(x, n):
+        return kerasrec.cond(n == 0, lambda: tf.ones_like(x), lambda: x * power(x, n - 1))
+
+    return lambda x: power(x, [3, 3])
+
+
+def test_hessians_jacobians_and_forward_mode(cubes):
+    """Other ways in which TensorFlow asks for derivatives."""
+    x = tf.constant([1.5, 0.5], tf.float64)
+    slopes = 3.0 * x**2
+
+    @tf.function
+    def hessians(x):
+        return tf.hessians(cubes(x), x)[0]
+
+    np.testing.assert_allclose(hessians(x), np.diag(6.0 * x))
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = cubes(x)
+    found = tape.jacobian(y, x, experimental_use_pfor=False)
+    np.testing.assert_allclose(found, np.diag(slopes))
+    with tf.autodiff.ForwardAccumulator(x, tf.ones_like(x)) as forward:
+        y = cubes(x)
+    np.testing.assert_allclose(forward.jvp(y), slopes)
+
+
+def test_from_several_threads(cubes):
+    """Whoever asks first extends the graph again, once for all."""
+    x = tf.constant([1.5, 0.5], tf.float64)
+    cubes(x)
+    start = threading.Barrier(3)
+
+    def curvature(_):
+        start.wait()
+        with tf.GradientTape() as second:
+            second.watch(x)
+            with tf.GradientTape() as first:
+                first.watch(x)
+                y = cubes(x)
+            slope = first.gradient(y, x)
+        return second.gradient(slope, x)
+
+    with ThreadPoolExecutor(3) as pool:
+        for found in pool.map(curvature, range(3)):
+            np.testing.assert_allclose(found, 6.0 * x)
+
+
 def test_inside_a_function():
     """tf.gradients of tf.gradients, where no tape tells beforehand what will be asked for."""
 
@@ -111,13 +164,12 @@ def test_inside_a_function():
     np.testing.assert_allclose(curvature, [20 * 1.5**3])
 
 
-@pytest.mark.many
-def test_depth_of_ten_thousand():
+@pytest.mark.parametrize("n", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_depth(n):
     @kerasrec.recursive(engine="waves")
     def power(x, n):
         return kerasrec.cond(n == 0, lambda: tf.ones_like(x), lambda: x * power(x, n - 1))
 
-    n = 10_000
     x = tf.constant(1 + 1 / n, tf.float64)
     with tf.GradientTape() as second:
         second.watch(x)
@@ -125,6 +177,7 @@ def test_depth_of_ten_thousand():
             first.watch(x)
             y = power(x, n)
         slope = first.gradient(y, x)
+    np.testing.assert_allclose(slope, n * x ** (n - 1))
     np.testing.assert_allclose(second.gradient(slope, x), n * (n - 1) * x ** (n - 2))
 
 
@@ -154,6 +207,11 @@ def test_of_a_sparse_gradient():
     found = second_gradient_of_rows(lambda slope: tf.convert_to_tensor(slope) ** 2)
     factors = np.array([[1 + 3], [1 + 4], [2]])
     np.testing.assert_allclose(found, 4 * (3 * factors) ** 2 * TABLE.numpy() ** 3)
+
+
+def test_nan_is_no_reason_to_complain():
+    found = second_gradient_of_rows(lambda slope: tf.convert_to_tensor(slope) * np.nan)
+    assert np.isnan(found).all()
 
 
 def test_rows_of_a_sparse_gradient_apart_are_an_error():

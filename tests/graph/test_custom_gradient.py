@@ -76,3 +76,18 @@ def test_it_goes_with_its_graph():
     graph = graph_of_a_run()
     gc.collect()
     assert graph() is None
+
+
+def test_what_was_saved_has_no_gradient_rather_than_a_wrong_one(tmp_path):
+    module = tf.Module()
+    module.run = tf.function(
+        lambda x, y: tripled(x, y)[0], [tf.TensorSpec([2]), tf.TensorSpec([2])], autograph=False
+    )
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    x, y = tf.constant([1.0, 2.0]), tf.constant([5.0, 7.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        product = loaded.run(x, y)
+    np.testing.assert_array_equal(product, x * y)
+    assert tape.gradient(product, x) is None

@@ -128,6 +128,34 @@ def test_gradients_equal_finite_differences(layer_class, inner_inputs):
             assert gradient[place] == pytest.approx(difference, rel=1e-6, abs=1e-8)
 
 
+@pytest.mark.many
+def test_penalty_on_a_gradient():
+    """Its gradient, a second derivative of the layer, against finite differences."""
+    children = random_children(3, 5, 2, seed=5)
+    layer = built(TreeLSTM, children, return_sequences=True, inner_inputs=True, dtype="float64")
+    x = tf.Variable(features(children))
+
+    def penalty():
+        with tf.GradientTape() as tape:
+            loss = layer_loss(layer, x.value(), children)
+        return tf.reduce_sum(tf.convert_to_tensor(tape.gradient(loss, x)) ** 2)
+
+    with tf.GradientTape(persistent=True) as tape:
+        found = penalty()
+    for weight in [x, *(item.value for item in layer.trainable_weights)]:
+        (gradient,) = tape.gradient(found, [weight])
+        value, step = weight.numpy(), 1e-5
+        place = np.unravel_index(np.abs(gradient).argmax(), value.shape)
+        nudge = np.zeros_like(value)
+        nudge[place] = step
+        weight.assign(value + nudge)
+        above = penalty()
+        weight.assign(value - nudge)
+        below = penalty()
+        weight.assign(value)
+        np.testing.assert_allclose(gradient[place], (above - below) / (2 * step), rtol=1e-5)
+
+
 @any_layer
 def test_padding_has_no_part_in_gradients(layer_class):
     children = random_children(6, 9, 2, seed=3)
