@@ -36,6 +36,7 @@ from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.primitives import PrimitiveWriter, Sparse
 from kerasrec.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
+from kerasrec.transform.trips import call_from_outside, set_trip, trip_like
 from kerasrec.transform.wanted import wanted_values
 
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
@@ -70,7 +71,10 @@ def extend(graph: TaggedGraph) -> TaggedGraph:
     reason = unrepeatable(graph) if graph.num_sweeps > 1 else None
     if reason:
         extended.obstacles.append(f"{graph.entry} has no second derivative: {reason}.")
-    _call_gradients_from_outside(extended)
+    for index in range(graph.num_sweeps, extended.num_sweeps):
+        # Where no gradient can enter the first time, none returns.
+        if index > 1 or any(bodies[graph.entry].sweeps[index].parameters):
+            call_from_outside(extended, index)
     check_tagged_graph(extended)
     return extended
 
@@ -342,12 +346,12 @@ class _BodyGradient:
             total or (self._zeros(node.output()) if node and parameter else None)
             for total, node, parameter in zip(totals, trip.returns, callee.parameters, strict=True)
         ]
-        found = _trip(site, values, callee)
+        found = trip_like(site, values, callee)
         self.gradient.nodes += [*present(found.calls), *present(found.returns)]
         for call, back in zip(trip.calls, found.returns, strict=True):
             if call is not None and back is not None:
                 self._add(call.inputs[0], back.output())
-        _set_trip(self.graph, site.label, len(site.trips) - 1 - self.index, found)
+        set_trip(self.graph, site.label, len(site.trips) - 1 - self.index, found)
 
     def _is_visited(self, site: CallSite, totals: list[Value | None]) -> bool:
         """Whether a gradient goes into a call: from its results, or from sums made inside."""
@@ -409,46 +413,3 @@ def _needed(sweeps: Sequence[Sweep]) -> set[Node]:
             needed.add(node)
             waiting += [value.node for value in node.inputs]
     return needed
-
-
-def _trip(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Trip:
-    """The nodes that call a sweep and return from it, under the label of its forward call.
-
-    Without anything to pass, the RETURNs follow the CALLs of the forward trip.
-    """
-    first = site.calls[0]
-    region, source, attributes = first.region, first.source, first.attributes
-    calls: list[Node | None] = []
-    for value, parameter in zip(values, callee.parameters, strict=True):
-        if value is None or parameter is None:
-            calls.append(None)
-            continue
-        call = Node("CALL", [value], [value.type], region, source, attributes)
-        parameter.inputs.append(call.output())
-        calls.append(call)
-    control = present(calls) or site.calls
-    returns = tuple(
-        out and Node("RETURN", [out.output()], out.types, region, source, attributes, control)
-        for out in callee.outputs
-    )
-    return Trip(tuple(calls), returns)
-
-
-def _set_trip(graph: TaggedGraph, label: int, sweep: int, trip: Trip) -> None:
-    site = graph.call_sites[label]
-    trips = (*site.trips[:sweep], trip, *site.trips[sweep + 1 :])
-    graph.call_sites[label] = replace(site, trips=trips)
-
-
-def _call_gradients_from_outside(graph: TaggedGraph) -> None:
-    """The outside hands in the cotangents of the entry's outputs, under the root's label."""
-    for index in range(graph.num_sweeps // 2, graph.num_sweeps):
-        sweep = graph.bodies[graph.entry].sweeps[index]
-        if index == 1 and not any(sweep.parameters):
-            continue  # No gradient can enter, so none returns.
-        values = [_argument(parameter) if parameter else None for parameter in sweep.parameters]
-        _set_trip(graph, graph.root.label, index, _trip(graph.root, values, sweep))
-
-
-def _argument(parameter: Node) -> Value:
-    return Node("ARGUMENT", [], parameter.types, attributes=parameter.attributes).output()

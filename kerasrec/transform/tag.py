@@ -22,10 +22,10 @@ from kerasrec.graph.graph import (
     Sweep,
     TaggedGraph,
     Traced,
-    Trip,
     Value,
 )
 from kerasrec.graph.region import Region
+from kerasrec.transform.trips import trip
 
 
 def tag(graphs: FunctionGraphs) -> TaggedGraph:
@@ -144,18 +144,11 @@ class _Tagging:
         source: Source | None,
     ) -> CallSite:
         label = len(self.call_sites)
-        target = self.bodies[callee]
         attributes = {"label": label, "callee": callee}
-        calls = tuple(
-            Node("CALL", [value], [value.type], region, source, attributes) for value in arguments
+        sweep = self.bodies[callee].sweeps[0]
+        site = CallSite(
+            label, caller, callee, (trip(arguments, sweep, region, source, attributes),)
         )
-        for call, parameter in zip(calls, target.parameters, strict=True):
-            parameter.inputs.append(call.output())
-        returns = tuple(
-            Node("RETURN", [out.output()], out.types, region, source, attributes, list(calls))
-            for out in target.outputs
-        )
-        site = CallSite(label, caller, callee, (Trip(calls, returns),))
         self.call_sites[label] = site
         return site
 
