@@ -1114,7 +1114,7 @@ def each(condition: Callable[[Program], bool] = lambda _: True, few: bool = Fals
     )
 
 
-def each_of_few(condition: Callable[[Program], bool]) -> Any:
+def each_of_few(condition: Callable[[Program], bool] = lambda _: True) -> Any:
     """Parametrizes a test that takes long with programs, most of which are marked as `slow`."""
     programs = [program for program in PROGRAMS if condition(program)]
     values = [

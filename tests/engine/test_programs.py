@@ -15,7 +15,7 @@ from tests.engine.helpers import (
     run_on_stack,
     run_plain,
 )
-from tests.programs import each
+from tests.programs import each, each_of_few
 
 
 @each(few=True)
@@ -23,7 +23,7 @@ def test_by_waves(program):
     assert_same(run_lowered(program, engine="waves"), run_plain(program))
 
 
-@each(lambda program: program.num_rounds == 1, few=True)
+@each_of_few(lambda program: program.num_rounds == 1)
 def test_by_waves_on_the_stack_without_need(program):
     assert_same(run_on_stack(program), run_plain(program))
 

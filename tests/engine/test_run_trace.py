@@ -17,7 +17,7 @@ from kerasrec.graph.scopes import names_in, scopes_of
 from tests import programs
 from tests.engine.helpers import lowered
 from tests.golden.compare import assert_golden
-from tests.programs import PROGRAMS, each
+from tests.programs import PROGRAMS, each_of_few
 
 
 def fib():
@@ -52,12 +52,12 @@ def assert_counts(trace, program):
     assert set(trace.fired) - without_step == set(in_steps)
 
 
-@each(lambda program: not program.is_deep, few=True)
+@each_of_few(lambda program: not program.is_deep)
 def test_counts_of_the_interpreter(program):
     assert_counts(program.function.run_trace(*program.inputs), program)
 
 
-@each(lambda program: program.num_rounds == 1 and not program.is_deep, few=True)
+@each_of_few(lambda program: program.num_rounds == 1 and not program.is_deep)
 def test_counts_of_the_interpreter_on_the_stack(program):
     assert_counts(trace_on_stack(program), program)
 

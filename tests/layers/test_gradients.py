@@ -128,7 +128,7 @@ def test_gradients_equal_finite_differences(layer_class, inner_inputs):
             assert gradient[place] == pytest.approx(difference, rel=1e-6, abs=1e-8)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_penalty_on_a_gradient():
     """Its gradient, a second derivative of the layer, against finite differences."""
     children = random_children(3, 5, 2, seed=5)
