@@ -1097,7 +1097,8 @@ def plain_padded(node):
 add(padded, plain_padded, i32(0, 1, 5), sources=(ROW_VALUES, WEIGHTS), has_gradient=True)
 
 # The default run of the tests takes these wherever running all would take long.
-_FEW = {"ackermann", "power", "call_in_argument", "tree_rnn", "collect", "child_sum"}
+_FEW = {"ackermann", "power", "tree_rnn", "collect"}
+_SOME = {"call_in_argument", "child_sum"}
 
 
 def each(condition: Callable[[Program], bool] = lambda _: True, few: bool = False) -> Any:
@@ -1115,12 +1116,10 @@ def each(condition: Callable[[Program], bool] = lambda _: True, few: bool = Fals
 
 
 def each_of_few(condition: Callable[[Program], bool] = lambda _: True) -> Any:
-    """Parametrizes a test that takes long with programs, most of which are marked as `slow`."""
+    """Parametrizes a test that takes long with programs, few as `many` and most as `slow`."""
     programs = [program for program in PROGRAMS if condition(program)]
-    values = [
-        item if item.name in _FEW else pytest.param(item, marks=pytest.mark.slow)
-        for item in programs
-    ]
+    marks = dict.fromkeys(_FEW, ()) | dict.fromkeys(_SOME, pytest.mark.many)
+    values = [pytest.param(item, marks=marks.get(item.name, pytest.mark.slow)) for item in programs]
     return pytest.mark.parametrize("program", values, ids=[item.name for item in programs])
 
 
