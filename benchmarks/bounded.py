@@ -9,11 +9,9 @@ bound all calls of a depth are there at once; with one, memory is bound to the d
 
 import argparse
 import json
-import subprocess
-import sys
 import time
 
-from benchmarks.memory import peak_memory
+from benchmarks.memory import in_new_process, peak_memory
 from benchmarks.report import print_table, short
 
 COLUMNS = {
@@ -34,14 +32,7 @@ def main():
         print(json.dumps(measure(*arguments.measure)))
     else:
         pairs = ((n, bound) for n in arguments.n for bound in (0, *arguments.bounds))
-        print_table(COLUMNS, (in_new_process(n, bound) for n, bound in pairs))
-
-
-def in_new_process(n, bound):
-    """`measure(n, bound)`, in a process that has run nothing else."""
-    command = [sys.executable, "-m", "benchmarks.bounded", "--measure", str(n), str(bound)]
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(result.stdout.splitlines()[-1])
+        print_table(COLUMNS, (in_new_process("bounded", *pair) for pair in pairs))
 
 
 def measure(n, bound):

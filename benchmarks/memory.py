@@ -46,7 +46,7 @@ def main():
         for kind, sizes in SHAPES.items():
             above = None
             for height, batch_size in sizes:
-                row = in_new_process(peer, kind, height, batch_size)
+                row = in_new_process("memory", peer, kind, height, batch_size)
                 print(line(row, above), flush=True)
                 rows.append(row)
                 above = row
@@ -73,9 +73,10 @@ def line(row, above):
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def in_new_process(*configuration):
-    """`measure(*configuration)`, in a process that has run nothing else."""
-    command = [sys.executable, "-m", "benchmarks.memory", "--measure", *map(str, configuration)]
+def in_new_process(benchmark, *configuration):
+    """`measure(*configuration)` of a benchmark, in a process that has run nothing else."""
+    command = [sys.executable, "-m", f"benchmarks.{benchmark}", "--measure"]
+    command += map(str, configuration)
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(result.stdout.splitlines()[-1])
 
