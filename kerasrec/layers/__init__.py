@@ -1,15 +1,28 @@
 """Keras layers that read trees."""
 
 from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.growth import Decision, GrownTrees, Place, grow_trees
 from kerasrec.layers.recursive import Recursive
+from kerasrec.layers.top_down import TopDown, TopDownCell
+from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
+from kerasrec.layers.tree_decoder import TreeDecoder
 from kerasrec.layers.tree_lstm import TreeLSTM, TreeLSTMCell
 from kerasrec.layers.tree_rnn import TreeRNN, TreeRNNCell
 
 __all__ = [
+    "Decision",
+    "GrownTrees",
+    "Place",
     "Recursive",
     "RecursiveCell",
+    "TopDown",
+    "TopDownCell",
+    "TopDownTreeLSTM",
+    "TopDownTreeLSTMCell",
+    "TreeDecoder",
     "TreeLSTM",
     "TreeLSTMCell",
     "TreeRNN",
     "TreeRNNCell",
+    "grow_trees",
 ]

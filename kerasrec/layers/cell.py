@@ -35,7 +35,7 @@ class RecursiveCell(keras.layers.Layer):
 
     def __init__(
         self,
-        arity: int = 2,
+        arity: int | None = 2,
         inner_inputs: bool = False,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
@@ -43,12 +43,15 @@ class RecursiveCell(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        if not isinstance(arity, int) or arity < 1:
-            raise ValueError(f"`arity` must be a positive integer, received {arity!r}.")
+        if arity is not None and (not isinstance(arity, int) or arity < 1):
+            raise ValueError(
+                f"`arity` must be a positive integer, or None for any number of children, received "
+                f"{arity!r}."
+            )
         for name, rate in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
             if not 0 <= rate < 1:
                 raise ValueError(f"`{name}` must be at least 0 and below 1, received {rate}.")
-        self.arity = arity
+        self.arity: Any = arity
         self.inner_inputs = inner_inputs
         self.dropout = dropout
         self.recurrent_dropout = recurrent_dropout

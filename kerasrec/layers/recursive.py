@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
-from kerasrec.layers.recursion import Recursion, Stages
+from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.trace.private import in_symbolic_scope
 
 
@@ -60,7 +60,7 @@ class Recursive(keras.layers.Layer):
         self.supports_masking = True
         self.supports_jit = False
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
-        self._recursion = Recursion(cell)
+        self._recursion = Recursion(cell, visitor)
 
     def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
@@ -117,7 +117,7 @@ class Recursive(keras.layers.Layer):
                 f"`x` of {self.name} must have {self._num_features} features, as the layer was "
                 f"built with, {shapes}"
             )
-        if len(children_shape) != 3 or children_shape[-1] != self.cell.arity:
+        if len(children_shape) != 3 or self.cell.arity not in (None, children_shape[-1]):
             raise ValueError(
                 f"`children` of {self.name} must be [batch, nodes, arity] with arity "
                 f"{self.cell.arity} as the cell has it, {shapes}"
