@@ -1,5 +1,6 @@
 """Keras layers that read trees."""
 
+from kerasrec.layers.bidirectional import Bidirectional
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.growth import Decision, GrownTrees, Place, grow_trees
 from kerasrec.layers.recursive import Recursive
@@ -10,6 +11,7 @@ from kerasrec.layers.tree_lstm import TreeLSTM, TreeLSTMCell
 from kerasrec.layers.tree_rnn import TreeRNN, TreeRNNCell
 
 __all__ = [
+    "Bidirectional",
     "Decision",
     "GrownTrees",
     "Place",
