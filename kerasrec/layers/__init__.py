@@ -2,6 +2,7 @@
 
 from kerasrec.layers.bidirectional import Bidirectional
 from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
 from kerasrec.layers.growth import Decision, GrownTrees, Place, grow_trees
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.rntn import RNTN, RNTNCell
@@ -14,6 +15,8 @@ from kerasrec.layers.tree_rnn import TreeRNN, TreeRNNCell
 __all__ = [
     "RNTN",
     "Bidirectional",
+    "ChildSumTreeLSTM",
+    "ChildSumTreeLSTMCell",
     "Decision",
     "GrownTrees",
     "Place",
