@@ -33,6 +33,7 @@ from kerasrec.training import (
     BinaryNodeAccuracy,
     BinaryRootAccuracy,
     NodeAccuracy,
+    OptimizerPerLayer,
     RootAccuracy,
     TreeCrossentropy,
 )
@@ -47,10 +48,12 @@ HELP = {
     "epochs": "at most so many",
     "patience": "epochs without a better dev root before training stops",
     "batch": "trees a batch",
-    "optimizer": "by Keras' name for it",
-    "learning_rate": "of the optimizer",
-    "embedding_rate": "for word vectors, as a share of that",
-    "dropout": "of word vectors and states",
+    "optimizer": "of the weights, by Keras' name for it",
+    "learning_rate": "of the weights",
+    "embedding_optimizer": "of the word vectors",
+    "embedding_rate": "learning rate of the word vectors",
+    "vector_dropout": "of word vectors",
+    "state_dropout": "of tree nodes' states, on the way to the logits",
     "l2": "of the weights, not of embeddings",
 }
 
@@ -134,27 +137,23 @@ def make_embedding(
     return keras.layers.Embedding(*matrix.shape, weights=[matrix], name="embedding")
 
 
-def make_optimizer(name: str, learning_rate: float, embedding_rate: float):
+def make_optimizer(options: argparse.Namespace) -> OptimizerPerLayer:
     """Makes one optimizer for the word vectors and one for all other weights."""
 
-    def make(rate: float) -> keras.optimizers.Optimizer:
-        return keras.optimizers.get({"class_name": name, "config": {"learning_rate": rate}})
+    def make(name: str, learning_rate: float) -> keras.optimizers.Optimizer:
+        config = {"learning_rate": learning_rate}
+        return keras.optimizers.get({"class_name": name, "config": config})
 
-    if not hasattr(keras.optimizers, "MultiOptimizer"):  # Keras for Python 3.10 has none.
-        if embedding_rate != 1:
-            print("--embedding-rate needs a newer Keras; all weights get the same learning rate.")
-        return make(learning_rate)
-    # Good word vectors need to move less than weights that begin at random.
-    word_vectors = {"embedding/.*": make(learning_rate * embedding_rate)}
-    return keras.optimizers.MultiOptimizer(
-        keras.optimizers.OptimizerMap(make(learning_rate), word_vectors)
+    return OptimizerPerLayer(
+        make(options.optimizer, options.learning_rate),
+        {"embedding": make(options.embedding_optimizer, options.embedding_rate)},
     )
 
 
 def train(model: keras.Model, treebank: Treebank, options: argparse.Namespace, seed: int) -> dict:
     """Trains with Keras' own `fit` and keeps the epoch that was best on dev roots."""
     model.compile(
-        optimizer=make_optimizer(options.optimizer, options.learning_rate, options.embedding_rate),
+        optimizer=make_optimizer(options),
         loss=TreeCrossentropy(),
         metrics=[RootAccuracy(), NodeAccuracy(), BinaryRootAccuracy(), BinaryNodeAccuracy()],
     )

@@ -24,8 +24,10 @@ SETTINGS = {
         "batch": 25,
         "optimizer": "adagrad",
         "learning_rate": 0.05,
-        "embedding_rate": 1.0,
-        "dropout": 0.0,
+        "embedding_optimizer": "adagrad",
+        "embedding_rate": 0.05,
+        "vector_dropout": 0.0,
+        "state_dropout": 0.0,
         "l2": 0.0,
     },
     "sst": {
@@ -35,8 +37,10 @@ SETTINGS = {
         "batch": 25,
         "optimizer": "adam",
         "learning_rate": 0.001,
-        "embedding_rate": 0.1,
-        "dropout": 0.5,
+        "embedding_optimizer": "adam",
+        "embedding_rate": 0.0001,
+        "vector_dropout": 0.5,
+        "state_dropout": 0.5,
         "l2": 1e-4,
     },
 }
@@ -47,7 +51,7 @@ def build_model(embedding: keras.layers.Embedding, options: argparse.Namespace) 
     tokens = keras.Input([None], dtype="int32", name="tokens")
     children = keras.Input([None, 2], dtype="int32", name="children")
     l2 = keras.regularizers.L2(options.l2)
-    x = keras.layers.Dropout(options.dropout)(embedding(tokens))
+    x = keras.layers.Dropout(options.vector_dropout)(embedding(tokens))
     x = TreeLSTM(
         options.units,
         return_sequences=True,  # the states of all tree nodes: each has a label
@@ -55,7 +59,7 @@ def build_model(embedding: keras.layers.Embedding, options: argparse.Namespace) 
         recurrent_regularizer=l2,
         name="tree_lstm",
     )(x, children)
-    x = keras.layers.Dropout(options.dropout)(x)
+    x = keras.layers.Dropout(options.state_dropout)(x)
     logits = keras.layers.Dense(5, kernel_regularizer=l2, dtype="float32", name="logits")(x)
     return keras.Model([tokens, children], logits, name="sentiment_tree_lstm")
 

@@ -204,7 +204,7 @@ class _BoundedMachine(StackRun):
             collected = iter([array.concat() for array in state["collected"][name]])
             for node in body.collects:
                 tensors = [next(collected) for _ in node.inputs]
-                self.sums.collect(node, tensors, frame.get(node.attributes["size"]))
+                self.sums.collect(node, tensors, frame)
         return state["returns"][self.graph.entry]
 
 

@@ -43,14 +43,12 @@ class Sums:
     """What COLLECT and ACCUMULATE nodes have given, whatever the tags.
 
     Args:
-        rows: (index, value) pairs by table name.
-        sizes: int32 scalars by table name.
+        rows: by table name, (value, index) pairs, or values alone where there is no index.
+        sizes: int32 scalars by name of a table with an index.
         parts: contributions by SHARED value.
     """
 
-    rows: dict[str, list[tuple[tf.Tensor, tf.Tensor]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    rows: dict[str, list[Tensors]] = field(default_factory=lambda: defaultdict(list))
     sizes: dict[str, tf.Tensor] = field(default_factory=dict)
     parts: dict[Value, list] = field(default_factory=lambda: defaultdict(list))
 
@@ -58,29 +56,33 @@ class Sums:
         """Notes what one COLLECT or ACCUMULATE node gives for the tokens of a frame."""
         tensors = [frame.get(value) for value in node.inputs]
         if node.op == "COLLECT":
-            self.collect(node, tensors, frame.get(node.attributes["size"]))
+            self.collect(node, tensors, frame)
         elif len(tensors) == 2:
             self.parts[node.attributes["to"]].append(tf.IndexedSlices(*tensors))
         else:
             self.parts[node.attributes["to"]].append(tensors[0])
 
-    def collect(self, node: Node, tensors: Tensors, size: tf.Tensor) -> None:
-        """Notes the value and the index that a COLLECT node gives, for a table of so many rows."""
+    def collect(self, node: Node, tensors: Tensors, frame: Frame) -> None:
+        """Notes what a COLLECT node gives; the frame knows the size of a table with an index."""
         name = node.attributes["name"]
-        self.rows[name].append((tensors[1], tensors[0]))
+        self.rows[name].append(tensors)
+        if "size" not in node.attributes:
+            return
+        size = frame.get(node.attributes["size"])
         if name in self.sizes:
             message = f"kerasrec.collect is given two sizes for the table {name!r}."
             tf.debugging.assert_equal(size, self.sizes[name], message)
         self.sizes[name] = size
 
     def tables(self) -> dict[str, tf.Tensor]:
-        """The collected tables, rows summed where several tokens wrote one."""
+        """The collected tables; where several tokens wrote one row by its index, it is summed."""
         return {name: self._table(name, rows) for name, rows in self.rows.items()}
 
-    def _table(self, name: str, rows: list[tuple[tf.Tensor, tf.Tensor]]) -> tf.Tensor:
-        index = tf.concat([index for index, _ in rows], 0)
-        values = tf.concat([value for _, value in rows], 0)
-        size = self.sizes[name]
+    def _table(self, name: str, rows: list[Tensors]) -> tf.Tensor:
+        values, *indices = (tf.concat(parts, 0) for parts in zip(*rows, strict=True))
+        if not indices:
+            return values
+        index, size = indices[0], self.sizes[name]
         check = tf.debugging.Assert(
             tf.reduce_all((index >= 0) & (index < size)),
             [

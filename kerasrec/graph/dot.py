@@ -57,7 +57,7 @@ def to_dot(graph: Drawable) -> str:
             lines.append(f"  {names[value.node]} -> {names[node]} [{_edge(value, node, scopes)}];")
         for before in node.control:
             lines.append(f"  {names[before]} -> {names[node]} [style=dashed];")
-        if node.op == "COLLECT":
+        if "size" in node.attributes:
             size = node.attributes["size"].node
             lines.append(f'  {names[size]} -> {names[node]} [label="size" style=dotted];')
         if node.op == "ACCUMULATE":

@@ -8,7 +8,7 @@ tagged dataflow, written in capitals (Kostopoulou et al., sections 2 and 3):
     SWITCH value, predicate          one output for each branch; the branches not taken are dead
     MERGE values...                  whichever value is not dead
     BROADCAST value, token           a shared value, as one value for each token
-    COLLECT value, index             puts a value into a table of the run
+    COLLECT value [, index]          puts a value into a table of the run, at an index or anywhere
     REPEAT value, lengths            a token's value, once for each entry of its row
     ENTER values, lengths...         entries of the tokens' rows become tokens; all lengths agree
     LEAVE value, lengths             one value an entry becomes rows again

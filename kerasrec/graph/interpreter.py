@@ -363,10 +363,14 @@ class _Run:
             total += inputs[0].numpy().reshape(total.shape)
 
     def _collect(self, node: Node, inputs: list) -> None:
+        name, data = node.attributes["name"], inputs[0].numpy()
+        if len(inputs) == 1:
+            rows = [self.tables[name], data] if name in self.tables else [data]
+            self.tables[name] = np.concatenate(rows)
+            return
         size = int(self.shared[node.attributes["size"]])
-        data, index = inputs[0].numpy(), inputs[1].numpy()
         empty = np.zeros((size, *data.shape[1:]), data.dtype)
-        np.add.at(self.tables.setdefault(node.attributes["name"], empty), index, data)
+        np.add.at(self.tables.setdefault(name, empty), inputs[1].numpy(), data)
 
 
 def _branch(predicate: tf.Tensor, num_branches: int) -> int:

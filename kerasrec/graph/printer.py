@@ -8,7 +8,7 @@ The lines follow this grammar:
                  [place] [control] ["  # " FILE ":" LINE]
     inputs    := %NAME {", " %NAME}
     place     := " into " FUNCTION for CALL, " into " %NAME for ACCUMULATE, and for COLLECT
-                 " at " %NAME " of " %NAME, its index and the size of its table
+                 with an index " at " %NAME " of " %NAME, the index and the size of its table
     control   := " after " OP_LABEL
     TYPE      := f32[2,3] for a token; "shared " or "wave " stands before the other kinds
 
@@ -123,7 +123,7 @@ def _line(node: Node, names: _Names) -> str:
         text += f" into {node.attributes['callee']}"
     if node.op == "ACCUMULATE":
         text += f" into {names.of(node.attributes['to'])}"
-    if node.op == "COLLECT":
+    if "size" in node.attributes:
         text += f" at {names.of(node.inputs[1])} of {names.of(node.attributes['size'])}"
     if node.control:
         text += f" after {title(node.control[0])}"

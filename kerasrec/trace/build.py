@@ -380,21 +380,17 @@ class _Builder:
 
     def _collect(self, record: CollectRecord) -> None:
         region = self._region(record.anchor)
-        value, index = (self._tokens(item, region) for item in (record.value, record.index))
-        size = self._value(record.size)
-        if not size.is_shared:
-            raise SignatureError(
-                f"`size` of kerasrec.collect at {record.source} depends on the tokens; "
-                "a table has one size for the whole run."
-            )
-        node = Node(
-            "COLLECT",
-            [value, index],
-            [],
-            region,
-            record.source,
-            {"name": record.name, "size": size},
-        )
+        inputs = [self._tokens(record.value, region)]
+        attributes: dict[str, Any] = {"name": record.name}
+        if record.index is not None:
+            inputs.append(self._tokens(record.index, region))
+            attributes["size"] = self._value(record.size)
+            if not attributes["size"].is_shared:
+                raise SignatureError(
+                    f"`size` of kerasrec.collect at {record.source} depends on the tokens; "
+                    "a table has one size for the whole run."
+                )
+        node = Node("COLLECT", inputs, [], region, record.source, attributes)
         self.collects.append(self.writer.add(node))
 
 
@@ -407,6 +403,6 @@ def _needed(nodes: list[Node], outputs: list[Value], roots: list[Node]) -> list[
         if node not in needed:
             needed.add(node)
             waiting += [value.node for value in node.inputs]
-            if node.op == "COLLECT":
+            if "size" in node.attributes:
                 waiting.append(node.attributes["size"].node)
     return [node for node in nodes if node in needed]

@@ -12,31 +12,44 @@ from kerasrec.trace.tracer import CollectRecord, tracer_for
 
 
 @tf.autograph.experimental.do_not_convert
-def collect(name: str, value: Any, index: Any, size: Any) -> None:
+def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
     """Keeps a value of this call in a table of the whole run.
 
     `function.with_tables(...)` then returns the tables beside the result; gradients flow through
     them. Values collected at the same index are summed; rows that no call wrote are zero.
 
+    Without `index` and `size` the table has a row for each token that comes here, however many
+    they turn out to be. The rows are in no particular order, so a value should say whose it is,
+    and no gradient flows through them.
+
     Args:
         name: of the table.
-        value: `[tokens, ...]`, any float or int dtype.
+        value: `[tokens, ...]`, any float or int dtype; without an index any dtype.
         index: int32 `[tokens]`, the row that each token writes.
         size: int32 scalar that depends on no token: how many rows the table has.
 
     Raises:
-        TraceError: outside a recursive function, or `index` is not one int32 a token.
+        TraceError: outside a recursive function, `index` is not one int32 a token, or only one of
+            `index` and `size` is given.
     """
     tracer = tracer_for("kerasrec.collect")
     source = current_source()
     place = f" at {source.where}" if source else ""
-    rows = tracer.tensor(index, None, "`index` of kerasrec.collect")
-    found = tracer.token_type(rows, "`index` of kerasrec.collect")
-    if found.shape != () or found.dtype != tf.int32:
+    if (index is None) != (size is None):
+        given, missing = ("size", "index") if index is None else ("index", "size")
         raise TraceError(
-            f"kerasrec.collect{place}: `index` must be one int32 a token; it is {found}."
+            f"kerasrec.collect{place}: `{given}` is given without `{missing}`. Give both, for a "
+            "table of rows by index, or neither, for a row from each token."
         )
     values = tracer.tensor(value, None, "`value` of kerasrec.collect")
     tracer.token_type(values, "`value` of kerasrec.collect")
-    count = tracer.tensor(size, None, "`size` of kerasrec.collect")
+    rows = count = None
+    if index is not None:
+        rows = tracer.tensor(index, None, "`index` of kerasrec.collect")
+        found = tracer.token_type(rows, "`index` of kerasrec.collect")
+        if found.shape != () or found.dtype != tf.int32:
+            raise TraceError(
+                f"kerasrec.collect{place}: `index` must be one int32 a token; it is {found}."
+            )
+        count = tracer.tensor(size, None, "`size` of kerasrec.collect")
     tracer.collects.append(CollectRecord(name, values, rows, count, tf.no_op("collect"), source))

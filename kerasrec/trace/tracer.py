@@ -100,12 +100,15 @@ class MapRecord:
 
 @dataclass
 class CollectRecord:
-    """A value to be kept in the table `name` at `index`; `anchor` is an op of the same branch."""
+    """A value to be kept in the table `name`, at `index` if there is one.
+
+    `anchor` is an op of the same branch.
+    """
 
     name: str
     value: tf.Tensor
-    index: tf.Tensor
-    size: tf.Tensor
+    index: tf.Tensor | None
+    size: tf.Tensor | None
     anchor: tf.Operation
     source: Source | None
 

@@ -84,7 +84,7 @@ def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
     found = {
         body.name
         for body in graph.bodies.values()
-        if any(node.inputs[0] in wanted for node in body.collects)
+        if any(node.inputs[0] in wanted for node in body.collects if "size" in node.attributes)
     }
     size = -1
     while size != len(found):
@@ -300,12 +300,19 @@ class _BodyGradient:
         self._add(value, rows)
 
     def _collect(self, node: Node) -> None:
-        value, index = node.inputs
+        value, *index = node.inputs
         if value not in self.wanted or self.order > 1:
+            return
+        if not index:
+            self._obstacle(
+                f"kerasrec.collect at {node.source}",
+                "without an index, rows are in no particular order. Give it `index` and `size`, or "
+                "collect tf.stop_gradient(value)",
+            )
             return
         shape = None if value.type.shape is None else (None, *value.type.shape)
         table = self._shared_cotangent(node.attributes["name"], Type(value.type.dtype, shape))
-        looked_up = self.primitives.apply(tf.gather, [table, index], node.region, node.source)
+        looked_up = self.primitives.apply(tf.gather, [table, *index], node.region, node.source)
         self._add(value, looked_up)
 
     def _accumulate(self, node: Node) -> None:

@@ -54,6 +54,16 @@ def _check_tables(graph: TaggedGraph) -> None:
                 f"kerasrec.collect keeps two types in the table {name!r}: {types[0]} at "
                 f"{other.source}, {types[1]} at {node.source}. Give them tables of their own."
             )
+        if len(other.inputs) != len(node.inputs):
+            places = [str(item.source) for item in sorted((other, node), key=_num_inputs)]
+            raise SignatureError(
+                f"kerasrec.collect writes to the table {name!r} without an index at {places[0]} "
+                f"and with one at {places[1]}. Give them tables of their own."
+            )
+
+
+def _num_inputs(node: Node) -> int:
+    return len(node.inputs)
 
 
 class _Tagging:

@@ -10,7 +10,7 @@ from kerasrec.graph.graph import Node, TaggedGraph, Value
 def wanted_values(graph: TaggedGraph) -> set[Value]:
     """Values of a float or complex dtype that depend on an argument or on something shared.
 
-    Constants need none, nor does what is computed from integers alone.
+    Constants need none, nor does what is computed from integers alone, nor `tf.stop_gradient`.
     """
     wanted: set[Value] = set()
     nodes = graph.nodes
@@ -18,6 +18,8 @@ def wanted_values(graph: TaggedGraph) -> set[Value]:
     while size != len(wanted):
         size = len(wanted)
         for node in nodes:
+            if node.op == "StopGradient":
+                continue
             if _is_source(node) or any(value in wanted for value in node.inputs):
                 wanted.update(
                     value

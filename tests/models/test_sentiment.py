@@ -14,7 +14,7 @@ import tensorflow as tf
 import sentiment
 from tests.parameters import few_of
 
-RECIPES = ["sentiment_tree_rnn", "sentiment_tree_lstm"]
+RECIPES = ["sentiment_tree_rnn", "sentiment_rntn", "sentiment_tree_lstm"]
 WORDS = {"good": 3, "superb": 4, "bad": 1, "awful": 0, "film": 2, "plot": 2}
 
 
@@ -39,9 +39,9 @@ def run(request, tmp_path_factory):
     """Runs a recipe once. Returns its output directory, its treebank and its results."""
     directory = tmp_path_factory.mktemp(request.param)
     data, output = write_treebank(directory / "data"), directory / "output"
-    options = f"--data {data} --output {output} --units 6 --epochs 3 --batch 20 --dropout 0.1"
+    settings = "--units 6 --epochs 3 --batch 20 --vector-dropout 0.1 --l2 1e-4 --seeds 3 4"
     recipe = importlib.import_module(request.param)
-    return output, data, recipe.main(f"{options} --l2 1e-4 --seeds 3 4".split())
+    return output, data, recipe.main(f"--data {data} --output {output} {settings}".split())
 
 
 @pytest.mark.many

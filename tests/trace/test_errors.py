@@ -529,6 +529,25 @@ def test_size_of_a_table_depends_on_no_token():
     answer(kerasrec.SignatureError, lambda: f(1), "kerasrec.collect", "size", LINE)
 
 
+def test_index_and_size_of_a_table_come_together():
+    @recursive
+    def f(n):
+        kerasrec.collect("states", n, index=n)
+        return n
+
+    answer(kerasrec.TraceError, lambda: f(1), "`index` is given without `size`", "both", LINE)
+
+
+def test_a_table_with_an_index_and_without():
+    @recursive
+    def f(n):
+        kerasrec.collect("states", n)
+        kerasrec.collect("states", n, n, 3)
+        return n
+
+    answer(kerasrec.SignatureError, lambda: f(1), "'states' without an index at", LINE)
+
+
 def test_two_tables_of_one_name_and_other_dtypes():
     @recursive
     def f(n):
@@ -611,3 +630,21 @@ def test_gradient_of_what_a_function_without_float_results_collects():
         return tape.gradient(tables["seen"], x)
 
     answer(kerasrec.TraceError, gradient, "count has no gradient", "Return a float, too")
+
+
+def test_gradient_through_a_table_without_an_index():
+    def gradient(value_of):
+        @recursive
+        def power(x, n):
+            kerasrec.collect("seen", value_of(x))
+            return cond(n == 0, lambda: 1.0, lambda: x * power(x, n - 1))
+
+        x = tf.constant(3.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y, tables = power.with_tables(x, 2)
+        assert tables["seen"].shape == [3]
+        return tape.gradient(y, x)
+
+    answer(kerasrec.TraceError, lambda: gradient(tf.square), LINE, "no particular order", "`index`")
+    assert float(gradient(lambda x: tf.stop_gradient(tf.square(x)))) == 6.0

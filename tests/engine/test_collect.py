@@ -1,0 +1,91 @@
+"""Tables without an index: a row for each token that comes, in no particular order."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.engine.limits import Limits
+from kerasrec.engine.lower import Program
+from kerasrec.graph.interpreter import interpret
+
+
+@kerasrec.recursive
+def collatz(n, x):
+    """Collects on both sides of a choice, and in one branch only."""
+    kerasrec.collect("seen", tf.stack([n, n % 2], axis=1))
+    kerasrec.cond(n % 3 == 0, lambda: _note(n), lambda: n)
+    return kerasrec.cond(
+        n <= 1,
+        lambda: x,
+        lambda: kerasrec.cond(
+            n % 2 == 0,
+            lambda: collatz(n // 2, tf.sin(x)),
+            lambda: collatz(3 * n + 1, x) + collatz(n - 1, x),
+        ),
+    )
+
+
+def _note(n):
+    kerasrec.collect("threes", tf.strings.as_string(n))
+    return n
+
+
+def plain(n):
+    """The numbers that a call comes by."""
+    if n <= 1:
+        return [n]
+    return [n, *plain(n // 2)] if n % 2 == 0 else [n, *plain(3 * n + 1), *plain(n - 1)]
+
+
+STARTS = [7, 1, 12, 3]
+EXPECTED = sorted(number for start in STARTS for number in plain(start))
+
+
+def check(tables):
+    seen = sorted(np.asarray(tables["seen"]).tolist())
+    assert seen == [[number, number % 2] for number in EXPECTED]
+    threes = sorted(int(text) for text in np.asarray(tables["threes"]))
+    assert threes == [number for number in EXPECTED if number % 3 == 0]
+
+
+def arguments():
+    return tf.constant(STARTS), tf.constant([0.1, 0.2, 0.3, 0.4])
+
+
+def test_called():
+    check(collatz.with_tables(*arguments())[1])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"engine": "waves"}, {"engine": "waves", "is_linear": False}, {"parallel_tokens": 3}],
+    ids=["levels", "stack", "bounded"],
+)
+def test_by_every_engine(options):
+    graph = collatz.extended_graph(*arguments())
+    program = Program(graph, Limits("collatz", 1000, 1000, 1 << 40), **options)
+    check(tf.function(lambda *given: program.run(given).tables, autograph=False)(*arguments()))
+
+
+def test_by_the_interpreter():
+    graph = collatz.tagged_graph(*arguments())
+    check(interpret(graph, [item.numpy() for item in arguments()]).tables)
+
+
+def test_the_graph_prints():
+    text = str(collatz.tagged_graph(*arguments()))
+    assert "COLLECT seen(%" in text
+    assert "COLLECT seen" in collatz.function_graphs(*arguments()).to_dot()
+
+
+def test_a_gradient_goes_past_it():
+    x = arguments()[1]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y, tables = collatz.with_tables(arguments()[0], x)
+    check(tables)
+    found = tape.gradient(y, x)
+    step = 1e-3
+    slope = collatz(STARTS, x + step) - collatz(STARTS, x - step)
+    np.testing.assert_allclose(found, slope / (2 * step), rtol=1e-3)
