@@ -17,6 +17,7 @@ from kerasrec.datasets.text_tree import text_tree
 from kerasrec.datasets.treebank import read_tree, read_treebank
 from kerasrec.datasets.vectors import WordVectors, read_vectors
 from kerasrec.datasets.vocabulary import Vocabulary
+from kerasrec.datasets.word_trees import batch_word_trees
 
 __all__ = [
     "DependencyTree",
@@ -26,6 +27,7 @@ __all__ = [
     "Treebank",
     "Vocabulary",
     "WordVectors",
+    "batch_word_trees",
     "binarise",
     "check_tree",
     "collapse_unary",
