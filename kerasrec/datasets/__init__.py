@@ -6,7 +6,7 @@ from kerasrec.datasets.checking import check_tree
 from kerasrec.datasets.conllu import read_conllu
 from kerasrec.datasets.dependency_encoding import encode_dependencies
 from kerasrec.datasets.dependency_tree import DependencyTree
-from kerasrec.datasets.embedding import coverage, embedding_matrix
+from kerasrec.datasets.embedding import coverage, embedding_matrix, word_embedding
 from kerasrec.datasets.encoding import EncodedTree, decode_tree, encode_tree
 from kerasrec.datasets.heads import dependencies_from_heads
 from kerasrec.datasets.left_right import decode_left_right, encode_left_right
@@ -48,4 +48,5 @@ __all__ = [
     "text_tree",
     "tree_batches",
     "treebank_of",
+    "word_embedding",
 ]
