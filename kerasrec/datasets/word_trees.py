@@ -1,4 +1,4 @@
-"""Datasets of trees whose tokens are words yet, to padded batches."""
+"""Datasets of trees whose tokens are still words, to padded batches."""
 
 import tensorflow as tf
 
@@ -30,6 +30,13 @@ def batch_word_trees(
 
     Raises:
         ValueError: If a key is missing.
+
+    Example:
+
+    >>> train = tfds.load("sst_trees/download", split="train")
+    >>> texts = tfds.as_numpy(train.map(lambda example: example["tree"]))
+    >>> vocabulary = Vocabulary.from_trees(read_tree(text.decode()) for text in texts)
+    >>> model.fit(batch_word_trees(train.shuffle(len(train)), vocabulary, 25))
     """
     missing = {"tokens", "children", "labels"} - set(dataset.element_spec)
     if missing:
