@@ -3,7 +3,7 @@ from hypothesis import given
 from nltk import Tree
 
 from kerasrec.datasets import MalformedFileError, MalformedFileWarning, read_brackets
-from tests.datasets.helpers import few, wide_trees
+from tests.datasets.helpers import check_cuts, few, wide_trees
 
 PENN = r"""
 ( (S
@@ -77,6 +77,9 @@ def test_names_line_and_reason_and_can_skip(file, text, reason):
 def test_a_file_cut_off_is_not_half_read(file):
     with pytest.raises(MalformedFileError, match=r"mrg:1: unbalanced"):
         read_brackets(file("(S\n  (NP a)\n  (VP"))
+    first, second = "( (S\n  (NP é)\n  (VP b))\n)", "\n(NN c)"
+    ends = [len(first.encode()), len((first + second).encode())]
+    check_cuts(read_brackets, file(""), first + second + "\n", ends)
 
 
 def test_an_empty_file_is_a_problem(file):
