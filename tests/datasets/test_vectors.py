@@ -56,7 +56,7 @@ BAD_LINES = {
     b"b 1 x": "expected 2 numbers after the word 'b': could not convert string to float",
     b"b 1 nan": "expected 2 numbers after the word 'b': 'nan' is not finite in float32",
     b"b 1e50 2": "expected 2 numbers after the word 'b': '1e50' is not finite in float32",
-    b"\xff 1 2": "byte 0xff at column 1 is no UTF-8",
+    b"\xff 1 2": "byte 1 of the line (0xff) is no UTF-8",
 }
 
 
