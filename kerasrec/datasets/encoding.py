@@ -1,11 +1,13 @@
 """Trees to arrays and back."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from nltk import Tree
 
 from kerasrec.datasets.checking import check_tree
+from kerasrec.datasets.reshaping import MARKER
 from kerasrec.datasets.traversal import preorder
 from kerasrec.datasets.vocabulary import Vocabulary
 
@@ -14,8 +16,9 @@ class EncodedTree(NamedTuple):
     """A tree as arrays; tree node 0 is the root.
 
     Attributes:
-        tokens: int32 `[nodes]`; a leaf's word in the vocabulary, 0 at inner tree nodes.
-        children: int32 `[nodes, 2]`; the tree nodes below each one, -1 = no child.
+        tokens: int32 `[nodes]`; a tree node's word in the vocabulary, 0 where it has none, as the
+            inner tree nodes of a constituency tree.
+        children: int32 `[nodes, arity]`; the tree nodes below each one, -1 = no child.
         labels: int32 `[nodes]`; -1 = none.
     """
 
@@ -24,48 +27,58 @@ class EncodedTree(NamedTuple):
     labels: np.ndarray
 
 
-def encode_tree(tree: Tree, vocabulary: Vocabulary) -> EncodedTree:
-    """Turns a binary tree into arrays, its nodes in preorder.
+def encode_tree(
+    tree: Tree,
+    vocabulary: Vocabulary,
+    arity: int = 2,
+    labels: Mapping[Any, int] | None = None,
+) -> EncodedTree:
+    """Turns a constituency tree into arrays, its nodes in preorder.
 
     In preorder the root is tree node 0, parents come before their children, and leaves come in the
     order of the sentence: `tokens[tokens > 0]` is the sentence. Trees of any height are taken.
 
     Args:
-        tree: An `nltk.Tree` whose nodes hold one word or two trees each. Labels are integers, or
-            text that reads as one; `None` stands for no label.
+        tree: An `nltk.Tree` whose nodes hold one word, or 1 to `arity` trees each.
         vocabulary: Gives words their tokens.
+        arity: Slots for children of each tree node; those with fewer children leave the last ones
+            empty.
+        labels: Gives the label of a tree node its class. By default labels are integers, or text
+            that reads as one. `None` and text that ends in `|`, which `binarise` makes, stand for
+            no label unless they are there.
 
     Returns:
         An `EncodedTree`.
 
     Raises:
-        ValueError: If a tree node holds anything but one word or two trees, or its label is no
-            integer.
+        ValueError: If a tree node holds anything else, or its label is no integer and not in
+            `labels`.
     """
     words: dict[int, str] = {}
     children: list[list[int]] = []
-    labels: list[int] = []
+    classes: list[int] = []
     for index, (node, parent, slot) in enumerate(preorder(tree)):
         is_leaf = len(node) == 1 and isinstance(node[0], str)
-        if not is_leaf and not (len(node) == 2 and all(isinstance(child, Tree) for child in node)):
-            raise ValueError(
-                f"Tree node {index} (label {node.label()!r}, preorder) holds {len(node)} "
-                "child(ren); expected one word (str) or two trees (nltk.Tree). Binarise the tree "
-                "first."
-            )
+        is_inner = 1 <= len(node) <= arity and all(isinstance(child, Tree) for child in node)
         if is_leaf:
             words[index] = node[0]
-        children.append([-1, -1])
-        labels.append(_label(node.label(), index))
+        elif not is_inner:
+            raise ValueError(
+                f"Tree node {index} (label {node.label()!r}, preorder) holds {len(node)} "
+                f"child(ren); expected one word (str), or 1 to {arity} trees (nltk.Tree). Binarise "
+                "the tree first (see binarise), or pass a larger arity."
+            )
+        children.append([-1] * arity)
+        classes.append(_class(node.label(), labels, index))
         if parent >= 0:
             children[parent][slot] = index
-    tokens = np.zeros(len(labels), np.int32)
+    tokens = np.zeros(len(classes), np.int32)
     tokens[list(words)] = vocabulary.encode(words.values())
-    return EncodedTree(tokens, np.array(children, np.int32), np.array(labels, np.int32))
+    return EncodedTree(tokens, np.array(children, np.int32), np.array(classes, np.int32))
 
 
 def decode_tree(encoded: EncodedTree, vocabulary: Vocabulary) -> Tree:
-    """Turns arrays back into a tree.
+    """Turns arrays back into a constituency tree.
 
     Args:
         encoded: An `EncodedTree`, or a tuple like it, with any arity and any order of tree nodes
@@ -76,7 +89,8 @@ def decode_tree(encoded: EncodedTree, vocabulary: Vocabulary) -> Tree:
         An `nltk.Tree` with `int` labels, `None` where the label is -1.
 
     Raises:
-        ValueError: If the arrays hold no tree (see `check_tree`), or a token is out of range.
+        ValueError: If the arrays hold no tree (see `check_tree`), a token is out of range, or a
+            tree node has both a word and children, as in dependency trees.
     """
     tokens, children, labels = (np.asarray(array) for array in encoded)
     check_tree(tokens, children, labels)
@@ -85,6 +99,12 @@ def decode_tree(encoded: EncodedTree, vocabulary: Vocabulary) -> Tree:
             f"Token {tokens.max()} of tree node {tokens.argmax()} is out of range: the vocabulary "
             f"has {len(vocabulary)} entries. Pass the vocabulary that the tree was encoded with."
         )
+    both = np.flatnonzero((tokens > 0) & (children >= 0).any(axis=1))
+    if len(both):
+        raise ValueError(
+            f"Tree node {both[0]} has both a word and children; expected a constituency tree, "
+            "whose inner tree nodes have the token 0."
+        )
     nodes = [Tree(None if label < 0 else label, []) for label in labels.tolist()]
     for node, token, row in zip(nodes, tokens.tolist(), children.tolist(), strict=True):
         below = [nodes[child] for child in row if child >= 0]
@@ -92,13 +112,21 @@ def decode_tree(encoded: EncodedTree, vocabulary: Vocabulary) -> Tree:
     return nodes[0]
 
 
-def _label(label: object, index: int) -> int:
-    if label is None:
+def _class(label: Any, labels: Mapping[Any, int] | None, index: int) -> int:
+    if labels is not None and label in labels:
+        return labels[label]
+    if label is None or (isinstance(label, str) and label.endswith(MARKER)):
         return -1
+    if labels is not None:
+        known = ", ".join(map(repr, list(labels)[:5]))
+        raise ValueError(
+            f"Label {label!r} of tree node {index} (preorder) is not in labels, which has "
+            f"{len(labels)}: {known}{', ...' if len(labels) > 5 else ''}. Add it, with -1 for none."
+        )
     try:
-        return int(label)  # type: ignore[call-overload]
+        return int(label)
     except (TypeError, ValueError):
         raise ValueError(
-            f"Label {label!r} of tree node {index} (preorder) is no integer. Map the labels to "
-            "0, 1, ... first, or set them to None where there is none."
+            f"Label {label!r} of tree node {index} (preorder) is no integer. Pass labels, a dict "
+            "from each label to its class 0, 1, ..., or set it to None where there is none."
         ) from None

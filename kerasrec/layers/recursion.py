@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import switch
 from kerasrec.trace.private import in_stateless_scope
+from kerasrec.trace.ragged import map_fn
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,19 @@ class Recursion:
 
     Args:
         cell: built before the first call.
+        visitor: makes the recursive function from the cell and a batch; see `visitor`.
+        goes_down: whether that function takes states beside the node.
     """
 
-    def __init__(self, cell: RecursiveCell):
+    def __init__(
+        self,
+        cell: RecursiveCell,
+        visitor: Callable[..., RecursiveFunction],
+        goes_down: bool = False,
+    ):
         self._cell = cell
+        self._visitor = visitor
+        self._goes_down = goes_down
         self._runs: dict[tuple, tuple[Any, list[Stages]]] = {}
 
     def __call__(
@@ -44,6 +55,7 @@ class Recursion:
         drop: tf.Tensor | None,
         training: bool,
         return_sequences: bool,
+        initial_states: Sequence[tf.Tensor] = (),
     ) -> tuple[list[tf.Tensor], tf.Tensor | None, tf.Tensor]:
         """States of the roots, first states of all nodes, and which nodes are no padding.
 
@@ -53,14 +65,14 @@ class Recursion:
             drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
             training: as Keras has it.
             return_sequences: whether the outputs of all nodes are wanted.
+            initial_states: of the roots, `[batch, units]` each, if states go down.
         """
         key = (x.dtype, x.shape[-1], drop is not None, training, return_sequences)
         given = (x, children) if drop is None else (x, children, drop)
-        if in_stateless_scope():
-            return self._new_run(key)[0](*given)
-        if key not in self._runs:
-            self._runs[key] = self._new_run(key)
-        return self._runs[key][0](*given)
+        run = self._new_run(key) if in_stateless_scope() else self._runs.get(key)
+        if run is None:
+            run = self._runs[key] = self._new_run(key)
+        return run[0](tuple(initial_states), *given)
 
     @property
     def num_traces(self) -> int:
@@ -79,14 +91,16 @@ class Recursion:
         dtype, features, has_drop, _, return_sequences = key
         arity = self._cell.arity
         stages: list[Stages] = []
+        sizes = self._cell.state_sizes if self._goes_down else []
         specs = [
+            tuple(tf.TensorSpec([None, size], dtype) for size in sizes),
             tf.TensorSpec([None, None, features], dtype, "x"),
             tf.TensorSpec([None, None, arity], tf.int32, "children"),
         ]
         if has_drop:
             specs.append(tf.TensorSpec([None, self._cell.state_sizes[0]], dtype, "drop"))
 
-        def run(x, children, drop=None):
+        def run(initial_states, x, children, drop=None):
             tf.debugging.assert_equal(
                 tf.shape(x)[:2],
                 tf.shape(children)[:2],
@@ -96,9 +110,10 @@ class Recursion:
                 trees = node_tables(children)
             size = tf.shape(x)[0] * tf.shape(x)[1]
             inputs = tf.reshape(x, [-1, features])
-            visit = visitor(self._cell, inputs, trees, drop, size if return_sequences else None)
-            states, tables = visit.with_tables(trees.roots)
-            given = (trees.roots,)
+            table_size = size if return_sequences else None
+            visit = self._visitor(self._cell, inputs, trees, drop, table_size)
+            given = (trees.roots, *([list(initial_states)] if initial_states else []))
+            states, tables = visit.with_tables(*given)
             stages.append(
                 Stages(
                     visit.function_graphs(*given),
@@ -140,26 +155,34 @@ def visitor(
             collect("output", states[0], node, table_size)
         return states
 
-    @recursive
+    rows_of_children = trees.rows() if cell.arity is None else None
+
+    def arriving(child: tf.Tensor, states: list[tf.Tensor]) -> list[tf.Tensor]:
+        """A child's states as its parent reads them."""
+        return states if drop is None else [states[0] * tf.gather(drop, child), *states[1:]]
+
+    def states_of_children(node: tf.Tensor) -> list[Any]:
+        if cell.arity is None:
+            rows = tf.gather(rows_of_children, node)
+            return map_fn(lambda child: arriving(child, visit(child)), rows)
+        numbers = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
+        below = [visit(number) for number in numbers]
+        return [arriving(*pair) for pair in zip(numbers, below, strict=True)]
+
+    @recursive(returns=[tf.TensorSpec([size], cell.compute_dtype) for size in cell.state_sizes])
     def visit(node):
         def leaf():
             return keep(node, cell.call_leaf(tf.gather(inputs, node)))
 
         def inner():
-            numbers = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
-            states = [visit(number) for number in numbers]
-            if drop is not None:
-                states = [
-                    [state[0] * tf.gather(drop, number), *state[1:]]
-                    for state, number in zip(states, numbers, strict=True)
-                ]
             own = tf.gather(inputs, node) if cell.inner_inputs else None
-            return keep(node, cell.call(own, states))
+            return keep(node, cell.call(own, states_of_children(node)))
 
         def missing():
             return [tf.zeros([size], cell.compute_dtype) for size in cell.state_sizes]
 
-        return switch(tf.gather(trees.kinds, node), [leaf, inner, missing])
+        kinds = [leaf, inner] if cell.arity is None else [leaf, inner, missing]
+        return switch(tf.gather(trees.kinds, node), kinds)
 
     return visit
 

@@ -1,4 +1,4 @@
-"""Losses and metrics for trees with a label on every tree node."""
+"""Losses and metrics for trees with a label on every tree node, and an optimizer per layer."""
 
 from kerasrec.training.losses import TreeCrossentropy
 from kerasrec.training.metrics import (
@@ -7,11 +7,13 @@ from kerasrec.training.metrics import (
     NodeAccuracy,
     RootAccuracy,
 )
+from kerasrec.training.optimizer_per_layer import OptimizerPerLayer
 
 __all__ = [
     "BinaryNodeAccuracy",
     "BinaryRootAccuracy",
     "NodeAccuracy",
+    "OptimizerPerLayer",
     "RootAccuracy",
     "TreeCrossentropy",
 ]

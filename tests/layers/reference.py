@@ -167,3 +167,31 @@ def recursion(
 
     visit(0)
     return found
+
+
+def child_sum_tree_lstm(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
+    """Tai et al. 2015, section 3.1, equations 2 to 8.
+
+    Columns of the kernels and of the bias are i, o, u, f. A kernel without f is one that only
+    leaves read.
+    """
+    kernel, recurrent_kernel, bias = weights
+    bias = bias[None]
+    forget = kernel[:, 3 * units :] if kernel.shape[1] > 3 * units else kernel[:, :units] * 0
+    kernel = functions.concat([kernel[:, : 3 * units], forget], 1)
+    u_i, u_o, u_u, u_f = functions.split(recurrent_kernel, 4, -1)
+
+    def node(x: Any, children: Sequence[Any]) -> list[Any]:
+        own = bias if x is None else x @ kernel + bias
+        own_i, own_o, own_u, own_f = functions.split(own, 4, -1)
+        below = [states for states in children if states is not None]
+        hidden = sum((h_k for h_k, _ in below), u_i[:1] * 0)
+        i = functions.sigmoid(own_i + hidden @ u_i)
+        o = functions.sigmoid(own_o + hidden @ u_o)
+        u = functions.tanh(own_u + hidden @ u_u)
+        memory = i * u
+        for h_k, c_k in below:
+            memory = memory + functions.sigmoid(own_f + h_k @ u_f) * c_k
+        return [o * functions.tanh(memory), memory]
+
+    return node

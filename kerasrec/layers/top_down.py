@@ -1,0 +1,225 @@
+"""`TopDown(cell)`: hands states down trees, from the root to the leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.recursion import Recursion
+from kerasrec.layers.recursive import Recursive
+from kerasrec.recursive import RecursiveFunction, recursive
+from kerasrec.trace.collect import collect
+from kerasrec.trace.conditional import cond
+from kerasrec.trace.private import in_symbolic_scope
+
+
+class TopDownCell(RecursiveCell):
+    """Base class of cells that make a child's states from its parent's.
+
+    A subclass sets `state_size`, creates weights in `build`, and implements `call`. The first state
+    of a tree node is its output. A node's slot is its place among its parent's children: a cell may
+    have weights for each, as the four LSTMs of Zhang et al. 2016 are for the first dependent and
+    the next sibling to the left and to the right.
+
+    Args:
+        arity: how many slots a tree node has; by default as many as the `children` that its layer
+            is built with.
+        reads: `"parent"` (default): a node's states come from the inputs of its ancestors alone,
+            so that it can be predicted from them. `"node"`: from its own inputs, too.
+        **kwargs: of `RecursiveCell`, but for `inner_inputs`.
+    """
+
+    def __init__(self, arity: int | None = None, reads: str = "parent", **kwargs: Any):
+        super().__init__(arity=arity, inner_inputs=True, **kwargs)
+        if reads not in ("parent", "node"):
+            raise ValueError(f'`reads` must be "parent" or "node", received {reads!r}.')
+        self.reads = reads
+
+    def call(self, inputs: Any, states: Sequence[Any], slot: int) -> list[Any]:  # type: ignore[override]
+        """The states of the children in one slot.
+
+        Args:
+            inputs: `[nodes, features]`, of the parents, or of the children with `reads="node"`.
+            states: of the parents, `[nodes, units]` each.
+            slot: which child, from 0 to `arity - 1`.
+
+        Returns:
+            The children's states, `[nodes, units]` each; the first is their output.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, as Keras saves them."""
+        config = {**super().get_config(), "reads": self.reads}
+        del config["inner_inputs"]
+        return config
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class TopDown(Recursive):
+    """Applies a cell to every node of trees, parents before children.
+
+    `layer(x, children, initial_state=None)`:
+
+    * `x`, `children`, `training`: as for `Recursive`.
+    * `initial_state`: the roots' states, a list of `[batch, units]` for each; zeros by default.
+
+    Returns `[batch, nodes, units]`, the first state of all nodes (zero for padding), and with
+    `return_state` a list: this, then each state of the roots, as given. Without
+    `return_sequences` the roots' first state `[batch, units]` stands for the sequence.
+
+    Args:
+        cell: a `TopDownCell`.
+        return_sequences: whether to return the outputs of all tree nodes.
+        return_state: whether to return the root's states beside the output.
+        **kwargs: of `keras.layers.Layer`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: as `Recursive` does.
+    """
+
+    def __init__(
+        self,
+        cell: TopDownCell,
+        return_sequences: bool = True,
+        return_state: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(cell, return_sequences, return_state, **kwargs)
+        if not isinstance(cell, TopDownCell):
+            raise ValueError(
+                f"`cell` must be a kerasrec.layers.TopDownCell, received {cell!r}. "
+                "kerasrec.layers.Recursive applies cells that go from children to parents."
+            )
+        self._recursion = Recursion(cell, visitor, goes_down=True)
+
+    def build(self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None) -> None:
+        """Creates the cell's weights."""
+        if self.cell.arity is None:
+            if len(children_shape) != 3 or children_shape[-1] is None:
+                raise ValueError(
+                    f"`children` of {self.name} must be [batch, nodes, arity] with a known arity, "
+                    f"received shape {tuple(children_shape)}. Give the Keras Input a last "
+                    "dimension, or the layer `arity=`."
+                )
+            self.cell.arity = children_shape[-1]
+        super().build(x_shape, children_shape)
+
+    def call(
+        self,
+        x: Any,
+        children: Any,
+        mask: Any = None,
+        training: bool = False,
+        initial_state: Any = None,
+    ) -> Any:
+        """Runs the recursion; see the class."""
+        self._check_inputs(x.shape, children.shape, children.dtype)
+        states = self.initial_states(initial_state, tf.shape(x)[0])
+        if in_symbolic_scope():
+            return self._zeros(x)
+        if not self.return_sequences:
+            return [states[0], *states] if self.return_state else states[0]
+        training = bool(training)
+        drop = None
+        if training and self.cell.dropout:
+            x = keras.random.dropout(x, self.cell.dropout, seed=self.seed_generator)
+        if training and self.cell.recurrent_dropout:
+            ones = tf.ones([tf.size(x[..., 0]) + 1, self.cell.state_sizes[0]], self.compute_dtype)
+            drop = keras.random.dropout(ones, self.cell.recurrent_dropout, seed=self.seed_generator)
+        _, found, is_node = self._recursion(
+            x, tf.cast(children, tf.int32), drop, training, True, states
+        )
+        sequence: Any = found
+        sequence._keras_mask = is_node
+        return [sequence, *states] if self.return_state else sequence
+
+    def initial_states(self, given: Any, batch: Any) -> list[Any]:
+        """The roots' states, `[batch, units]` each: what is given, or zeros for None."""
+        sizes = self.cell.state_sizes
+        if given is None:
+            return [tf.zeros([batch, size], self.compute_dtype) for size in sizes]
+        given = list(given) if isinstance(given, list | tuple) else [given]
+        shapes = [tuple(state.shape) for state in given]
+        if [shape[1:] for shape in shapes] != [(size,) for size in sizes]:
+            raise ValueError(
+                f"`initial_state` of {self.name} must be a list of "
+                f"{' and '.join(f'[batch, {size}]' for size in sizes)}, the states of the roots; "
+                f"received shapes {shapes}."
+            )
+        return [tf.cast(state, self.compute_dtype) for state in given]
+
+    def compute_output_shape(
+        self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None
+    ) -> Any:
+        """Shapes of what `call` returns."""
+        return super().compute_output_shape(x_shape, children_shape)
+
+    def compute_output_spec(
+        self,
+        x: Any,
+        children: Any,
+        mask: Any = None,
+        training: bool = False,
+        initial_state: Any = None,
+    ) -> Any:
+        """Symbolic outputs, so that a functional model is built without compiling."""
+        return super().compute_output_spec(x, children, mask, training)
+
+    def _build_sublayers(self) -> None:
+        """Runs the cell on one node of zeros, so that layers inside it create their weights."""
+        with tf.init_scope():
+            inputs = tf.zeros([1, self._num_features], self.compute_dtype)
+            states = [tf.zeros([1, size], self.compute_dtype) for size in self.cell.state_sizes]
+            cell: Any = self.cell
+            for slot in range(cell.arity):
+                cell.call(inputs, states, slot)
+
+
+def visitor(
+    cell: TopDownCell,
+    inputs: tf.Tensor,
+    trees: Any,
+    drop: tf.Tensor | None,
+    table_size: tf.Tensor | None,
+) -> RecursiveFunction:
+    """The recursive function that hands states from a tree node to its children.
+
+    Args:
+        cell: what each node hands to a child.
+        inputs: `[batch * nodes, features]`.
+        trees: `NodeTables`.
+        drop: factors for what each node reads of its parent's first state,
+            `[batch * nodes + 1, units]`, or None.
+        table_size: rows of the table of all outputs.
+    """
+    size = tf.shape(inputs)[0]
+
+    @recursive
+    def visit(node, states):
+        collect("output", states[0], node, table_size)
+        # Gradients enter a function through what it returns.
+        nothing = tf.zeros_like(states[0][:, 0])
+        own = tf.gather(inputs, node) if cell.reads == "parent" else None
+        children = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
+
+        def go_down(slot, child):
+            x = tf.gather(inputs, child) if own is None else own
+            handed = list(states)
+            if drop is not None:
+                handed[0] *= tf.gather(drop, child)
+            return visit(child, cell.call(x, handed, slot))
+
+        for slot, child in enumerate(children):
+            cond(
+                child < size,
+                lambda slot=slot, child=child: go_down(slot, child),
+                lambda: nothing,
+            )
+        return nothing
+
+    return visit
