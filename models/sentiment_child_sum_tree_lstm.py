@@ -1,6 +1,6 @@
 """Sentiment of sentences, and of phrases in them, with a child-sum TreeLSTM on dependency trees.
 
-The model is the dependency Tree-LSTM of Tai, Socher and Manning 2015 (sections 3.1 and 4.1). Every
+The model is the dependency Tree-LSTM of Tai, Socher and Manning 2015 (section 3.1). Every
 word is a tree node, and its label is that of the largest phrase that it is the head of.
 
     python models/sentiment_child_sum_tree_lstm.py
