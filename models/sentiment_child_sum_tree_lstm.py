@@ -1,7 +1,7 @@
 """Sentiment of sentences, and of phrases in them, with a child-sum TreeLSTM on dependency trees.
 
-The model is the dependency Tree-LSTM of Tai, Socher and Manning 2015 (section 3.1). Every
-word is a tree node, and its label is that of the largest phrase that it is the head of.
+The model is the dependency Tree-LSTM of Tai, Socher and Manning 2015 (section 3.1). Every word is a
+tree node, and its label is that of the largest phrase that it is the head of.
 
     python models/sentiment_child_sum_tree_lstm.py
 
@@ -45,8 +45,8 @@ SETTINGS = {
     },
     "sst": {
         "units": 168,
-        "epochs": 10,
-        "patience": 3,
+        "epochs": 20,
+        "patience": 5,
         "batch": 25,
         "optimizer": "adam",
         "learning_rate": 0.001,
