@@ -55,6 +55,7 @@ HELP = {
     "vector_dropout": "of word vectors",
     "state_dropout": "of tree nodes' states, on the way to the logits",
     "l2": "of the weights, not of embeddings",
+    "tensor_l2": "of the tensor",
 }
 
 Results = dict[str, Any]
