@@ -32,16 +32,16 @@ SETTINGS = {
         "tensor_l2": 1e-2,
     },
     "sst": {
-        "units": 40,
+        "units": 30,
         "epochs": 12,
         "patience": 4,
         "batch": 25,
         "optimizer": "adam",
-        "learning_rate": 3e-4,
+        "learning_rate": 2e-4,
         "embedding_optimizer": "sgd",
         "embedding_rate": 0.1,
-        "vector_dropout": 0.5,
-        "state_dropout": 0.2,
+        "vector_dropout": 0.3,
+        "state_dropout": 0.1,
         "l2": 1e-4,
         "tensor_l2": 1e-2,
     },
@@ -59,9 +59,9 @@ def build_model(embedding: keras.layers.Embedding, options: argparse.Namespace) 
         return_sequences=True,  # the states of all tree nodes: each has a label
         kernel_regularizer=l2,
         recurrent_regularizer=l2,
-        # The model begins as a TreeRNN: a tensor of random numbers feeds back on itself, tree node
-        # after tree node, and from one that grows fast nothing is learned any more.
-        tensor_initializer="zeros",
+        # The model begins close to a TreeRNN: the tensor feeds states back on themselves, tree node
+        # after tree node, and where it grew fast nothing more was learned.
+        tensor_initializer=keras.initializers.RandomUniform(-0.003, 0.003),
         tensor_regularizer=keras.regularizers.L2(options.tensor_l2),
         name="rntn",
     )(x, children)
