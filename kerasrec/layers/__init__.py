@@ -11,6 +11,7 @@ from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.top_down_decoder import TopDownDecoder
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
 from kerasrec.layers.tree_decoder import TreeDecoder
+from kerasrec.layers.tree_gru import TreeGRU, TreeGRUCell
 from kerasrec.layers.tree_lstm import TreeLSTM, TreeLSTMCell
 from kerasrec.layers.tree_rnn import TreeRNN, TreeRNNCell
 
@@ -33,6 +34,8 @@ __all__ = [
     "TopDownTreeLSTM",
     "TopDownTreeLSTMCell",
     "TreeDecoder",
+    "TreeGRU",
+    "TreeGRUCell",
     "TreeLSTM",
     "TreeLSTMCell",
     "TreeRNN",

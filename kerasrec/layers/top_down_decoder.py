@@ -82,11 +82,12 @@ class TopDownDecoder(keras.layers.Layer):
         self.max_depth = max_depth
         self.max_nodes = max_nodes
         self.dropout = dropout
-        self.top_down = TopDown(cell, name="top_down")
+        policy = self.dtype_policy
+        self.top_down = TopDown(cell, dtype=policy, name="top_down")
         self.embedding = keras.layers.Embedding(
-            num_tokens, embedding_dim, embeddings_initializer, name="embedding"
+            num_tokens, embedding_dim, embeddings_initializer, dtype=policy, name="embedding"
         )
-        self.drop = keras.layers.Dropout(dropout)
+        self.drop = keras.layers.Dropout(dropout, dtype=policy)
         self._allowed = _allowed(follows, cell.arity)
         self._generate: Any = None
 

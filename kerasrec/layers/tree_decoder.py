@@ -30,6 +30,7 @@ class TreeDecoder(TopDownDecoder):
         embedding_dim: size of the tokens' vectors, which the cell reads.
         growth: a Keras layer from `[nodes, units + embedding_dim]` to logits `[nodes, arity]`; by
             default one Dense layer.
+        follows: slots that may have children, as for `TopDownDecoder`.
         **kwargs: of `TopDownDecoder` and `keras.layers.Layer`.
     """
 
@@ -43,8 +44,9 @@ class TreeDecoder(TopDownDecoder):
         **kwargs: Any,
     ):
         super().__init__(cell, num_tokens, embedding_dim, follows, **kwargs)
-        self.words = keras.layers.Dense(num_tokens, name="words")
-        self.growth = growth or keras.layers.Dense(cell.arity, name="growth")
+        policy = self.dtype_policy
+        self.words = keras.layers.Dense(num_tokens, dtype=policy, name="words")
+        self.growth = growth or keras.layers.Dense(cell.arity, dtype=policy, name="growth")
 
     def build(self, tokens_shape: Any, children_shape: Any, *_: Any) -> None:
         """Creates all weights."""
