@@ -116,14 +116,14 @@ class StringToTree(keras.layers.Layer):
     Args:
         units: size of each state, of the string's and of the tree's.
         embedding_dim: size of the labels' vectors.
-        dropout: of the decoder.
+        dropout: fraction of the labels' vectors and of the predicting states to drop in training.
     """
 
     def __init__(self, units: int, embedding_dim: int, dropout: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
         self.options = {"units": units, "embedding_dim": embedding_dim, "dropout": dropout}
         self.embedding = Embedding(len(VOCABULARY), embedding_dim, mask_zero=True)
-        self.encoder = LSTM(units)
+        self.encoder = LSTM(units, dropout=dropout)
         self.decoder = DoublyRecurrentDecoder(
             DoublyRecurrentCell(units),
             len(VOCABULARY),
@@ -139,13 +139,14 @@ class StringToTree(keras.layers.Layer):
         self.decoder.build(tokens_shape, children_shape)
         self.built = True
 
-    def encode(self, string):
+    def encode(self, string, training=False):
         """The root's states: its parent is the string, and it has no sibling."""
-        code = self.encoder(self.embedding(string))
+        code = self.encoder(self.embedding(string), training=training)
         return self.decoder.cell.states(code, tf.zeros_like(code))
 
     def call(self, string, tokens, children, training=False):
-        return self.decoder(tokens, children, self.encode(string), training=training)
+        states = self.encode(string, training)
+        return self.decoder(tokens, children, states, training=training)
 
     def generate(self, string, seed=0, temperature=0.0) -> GrownTrees:
         """Trees for strings, int32 `[batch, letters]`; temperature 0 takes what is likeliest."""
@@ -254,10 +255,11 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--trees", type=int, default=5000, help="80%% train, 10%% dev, 10%% test")
+    parser.add_argument("--train", type=int, help="train on so many trees; default: all of train")
     parser.add_argument("--data-seed", type=int, default=0, help="of the grammar and its trees")
     parser.add_argument("--units", type=int, default=128, help="size of each state")
     parser.add_argument("--embedding", type=int, default=32, help="size of the labels' vectors")
-    parser.add_argument("--dropout", type=float, default=0.2, help="of the decoder")
+    parser.add_argument("--dropout", type=float, default=0.3, help="of vectors and states")
     parser.add_argument("--learning-rate", type=float, default=0.003, help="of Adam")
     parser.add_argument("--batch", type=int, default=64, help="trees a batch")
     parser.add_argument("--epochs", type=int, default=40, help="at most so many")
@@ -274,7 +276,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     # 1. Data: no tree is there twice, so the test set holds trees that were never seen.
     trees = Grammar(np.random.default_rng(options.data_seed)).distinct_trees(options.trees)
     tenth = len(trees) // 10
-    test, dev, train = trees[:tenth], trees[tenth : 2 * tenth], trees[2 * tenth :]
+    test, dev, train = trees[:tenth], trees[tenth : 2 * tenth], trees[2 * tenth :][: options.train]
     inputs, dev_inputs = arrays(train), arrays(dev)
     print(f"{len(train)} trees to train on, such as {train[0]}")
 

@@ -45,12 +45,16 @@ class Grammar:
                 return tree
 
     def distinct_trees(self, number: int) -> list[Tree]:
-        """Draws trees until there are so many different ones."""
+        """Draws trees until there are so many different ones, and shuffles them.
+
+        What is likely comes early, so the first ones are others than the last.
+        """
         trees: dict[str, Tree] = {}
         while len(trees) < number:
             tree = self.tree()
             trees[str(tree)] = tree
-        return list(trees.values())
+        drawn = list(trees.values())
+        return [drawn[place] for place in self._random.permutation(number)]
 
     def _siblings(self, parent: int, level: int) -> list[Tree | str]:
         siblings: list[Tree | str] = []
