@@ -35,7 +35,7 @@ class Facts:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-# A new layer goes here, and all tests below run it.
+# A new layer goes here, and all shared tests run it.
 LAYERS = {
     TreeRNN: Facts(
         reference.tree_rnn,
