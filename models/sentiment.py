@@ -24,9 +24,9 @@ from kerasrec.datasets import (
     Vocabulary,
     WordVectors,
     coverage,
-    embedding_matrix,
     load_treebank,
     read_vectors,
+    word_embedding,
 )
 from kerasrec.layers import Recursive
 from kerasrec.training import (
@@ -140,8 +140,7 @@ def make_embedding(
     """Makes the embedding layer: from word vectors, or of `dim` random numbers a word."""
     if vectors is None:
         return keras.layers.Embedding(len(vocabulary), dim, name="embedding")
-    matrix = embedding_matrix(vocabulary, vectors, seed)
-    return keras.layers.Embedding(*matrix.shape, weights=[matrix], name="embedding")
+    return word_embedding(vocabulary, vectors, seed, name="embedding")
 
 
 def make_optimizer(options: argparse.Namespace) -> OptimizerPerLayer:
