@@ -2,24 +2,38 @@
 
 from kerasrec.datasets.batching import tree_batches
 from kerasrec.datasets.checking import check_tree
+from kerasrec.datasets.conllu import read_conllu
+from kerasrec.datasets.dependency_encoding import encode_dependencies
+from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.embedding import coverage, embedding_matrix
 from kerasrec.datasets.encoding import EncodedTree, decode_tree, encode_tree
+from kerasrec.datasets.heads import dependencies_from_heads
+from kerasrec.datasets.left_right import decode_left_right, encode_left_right
 from kerasrec.datasets.loading import Treebank, load_treebank
+from kerasrec.datasets.problems import MalformedFileError, MalformedFileWarning
 from kerasrec.datasets.treebank import read_tree, read_treebank
 from kerasrec.datasets.vectors import WordVectors, read_vectors
 from kerasrec.datasets.vocabulary import Vocabulary
 
 __all__ = [
+    "DependencyTree",
     "EncodedTree",
+    "MalformedFileError",
+    "MalformedFileWarning",
     "Treebank",
     "Vocabulary",
     "WordVectors",
     "check_tree",
     "coverage",
+    "decode_left_right",
     "decode_tree",
+    "dependencies_from_heads",
     "embedding_matrix",
+    "encode_dependencies",
+    "encode_left_right",
     "encode_tree",
     "load_treebank",
+    "read_conllu",
     "read_tree",
     "read_treebank",
     "read_vectors",

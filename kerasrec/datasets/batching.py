@@ -25,14 +25,15 @@ def tree_batches(
     seed: int | None = None,
     bucket_by_size: bool = True,
     drop_remainder: bool = False,
+    arity: int | None = None,
 ) -> tf.data.Dataset:
     """Batches trees, padded to the largest of their batch.
 
     Every tree comes exactly once an epoch. The dataset knows its number of batches.
 
     Args:
-        encoded_trees: Trees as `encode_tree` gives them; or tuples `(tokens, children, labels)`
-            of one's own, all of the same arity.
+        encoded_trees: Trees as `encode_tree` and `encode_dependencies` give them; or tuples
+            `(tokens, children, labels)` of one's own.
         batch_size: Trees a batch.
         shuffle: Whether trees come in another order each epoch.
         seed: Makes the shuffling the same in each run (together with TensorFlow's global seed,
@@ -41,14 +42,16 @@ def tree_batches(
             `shuffle=False` the trees then come in order of size; pass `False` to keep the order
             of `encoded_trees`, for instance for `predict`.
         drop_remainder: Whether a last batch with fewer trees is left out.
+        arity: Slots for children of each tree node, so that several datasets get the same shape;
+            by default as many as the tree with most of them has.
 
     Returns:
         A `tf.data.Dataset` of `((tokens, children), labels)`: int32 `[batch, nodes]`, padded with
         0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
 
     Raises:
-        ValueError: If there are no trees, one is malformed (see `check_tree`), they differ in
-            arity, or no batch would come out.
+        ValueError: If there are no trees, one is malformed (see `check_tree`) or has more slots for
+            children than `arity`, or no batch would come out.
     """
     if not len(encoded_trees):
         raise ValueError("encoded_trees is empty; expected at least one tree.")
@@ -61,7 +64,7 @@ def tree_batches(
             f"drop_remainder=True leaves no batch of {num_trees} trees with "
             f"batch_size={batch_size}. Pass a smaller batch_size or drop_remainder=False."
         )
-    _check_trees(encoded_trees)
+    _check_trees(encoded_trees, arity)
     sizes = np.array([len(tree[0]) for tree in encoded_trees], np.int64)
 
     order = tf.data.Dataset.range(num_trees)
@@ -73,23 +76,22 @@ def tree_batches(
     batches = order.batch(batch_size, drop_remainder=drop_remainder)
     if shuffle and bucket_by_size:
         batches = batches.shuffle(num_batches, seed, reshuffle_each_iteration=True)
-    batches = batches.map(_pad(encoded_trees, sizes), num_parallel_calls=tf.data.AUTOTUNE)
+    batches = batches.map(_pad(encoded_trees, sizes, arity), num_parallel_calls=tf.data.AUTOTUNE)
     return batches.apply(tf.data.experimental.assert_cardinality(num_batches)).prefetch(
         tf.data.AUTOTUNE
     )
 
 
-def _check_trees(encoded_trees: Sequence[EncodedTree]) -> None:
-    arity = np.shape(encoded_trees[0][1])[-1]
+def _check_trees(encoded_trees: Sequence[EncodedTree], arity: int | None) -> None:
     for index, (tokens, children, labels) in enumerate(encoded_trees):
         try:
             check_tree(tokens, children, labels)
         except ValueError as error:
             raise ValueError(f"encoded_trees[{index}]: {error}") from error
-        if np.shape(children)[1] != arity:
+        if arity is not None and np.shape(children)[1] > arity:
             raise ValueError(
-                f"encoded_trees[{index}] has arity {np.shape(children)[1]}, but "
-                f"encoded_trees[0] has arity {arity}. Fill up children with -1 to one arity."
+                f"encoded_trees[{index}] has {np.shape(children)[1]} slots for children, but arity "
+                f"is {arity}. Pass arity={np.shape(children)[1]} or more, or None."
             )
 
 
@@ -104,15 +106,18 @@ def _sort_by(sizes: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
 
 
 def _pad(
-    encoded_trees: Sequence[EncodedTree], sizes: np.ndarray
+    encoded_trees: Sequence[EncodedTree], sizes: np.ndarray, arity: int | None
 ) -> Callable[[tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
-    arity = np.shape(encoded_trees[0][1])[1]
-    paddings = (np.zeros(1), np.full((1, arity), -1), np.full(1, -1))
+    tokens, children, labels = zip(*encoded_trees, strict=True)
+    arity = max(np.shape(rows)[1] for rows in children) if arity is None else arity
+    # The row behind the last tree is the padding.
+    flat_children = np.full((sizes.sum() + 1, arity), -1, np.int32)
+    for start, rows in zip(np.cumsum(sizes) - sizes, children, strict=True):
+        flat_children[start : start + len(rows), : np.shape(rows)[1]] = rows
     with tf.device("CPU:0"):
-        all_tokens, all_children, all_labels = (
-            tf.constant(np.concatenate([*arrays, padding]), tf.int32)
-            for arrays, padding in zip(zip(*encoded_trees, strict=True), paddings, strict=True)
-        )
+        all_tokens = tf.constant(np.concatenate([*tokens, [0]]), tf.int32)
+        all_children = tf.constant(flat_children)
+        all_labels = tf.constant(np.concatenate([*labels, [-1]]), tf.int32)
         all_sizes = tf.constant(sizes)
         starts = tf.constant(np.cumsum(sizes) - sizes)
         padding_row = tf.constant(np.sum(sizes))

@@ -14,8 +14,9 @@ class EncodedTree(NamedTuple):
     """A tree as arrays; tree node 0 is the root.
 
     Attributes:
-        tokens: int32 `[nodes]`; a leaf's word in the vocabulary, 0 at inner tree nodes.
-        children: int32 `[nodes, 2]`; the tree nodes below each one, -1 = no child.
+        tokens: int32 `[nodes]`; a tree node's word in the vocabulary, 0 where it has none, as the
+            inner tree nodes of a constituency tree.
+        children: int32 `[nodes, arity]`; the tree nodes below each one, -1 = no child.
         labels: int32 `[nodes]`; -1 = none.
     """
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from nltk import Tree
 
+from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.traversal import preorder
 
 PADDING = "<pad>"
@@ -52,12 +53,12 @@ class Vocabulary:
 
     @classmethod
     def from_trees(
-        cls, trees: Iterable[Tree], lowercase: bool = True, min_count: int = 1
+        cls, trees: Iterable[Tree | DependencyTree], lowercase: bool = True, min_count: int = 1
     ) -> "Vocabulary":
         """Gathers the words of trees: the most frequent first, equals in alphabetical order.
 
         Args:
-            trees: `nltk.Tree` objects with words as leaves.
+            trees: `nltk.Tree` objects with words as leaves, or dependency trees.
             lowercase: Whether words are lowercased.
             min_count: Words seen less often are left out, and so become unknown.
 
@@ -65,11 +66,7 @@ class Vocabulary:
             A `Vocabulary`.
         """
         counts = Counter(
-            child.lower() if lowercase else child
-            for tree in trees
-            for node, _, _ in preorder(tree)
-            for child in node
-            if isinstance(child, str)
+            word.lower() if lowercase else word for tree in trees for word in _words(tree)
         )
         for reserved in (PADDING, UNKNOWN):
             counts.pop(reserved, None)
@@ -123,3 +120,9 @@ class Vocabulary:
 
     def _normal(self, word: str) -> str:
         return word.lower() if self.lowercase else word
+
+
+def _words(tree: Tree | DependencyTree) -> Iterable[str]:
+    if isinstance(tree, DependencyTree):
+        return tree.words
+    return (child for node, _, _ in preorder(tree) for child in node if isinstance(child, str))

@@ -1,9 +1,11 @@
-"""Random labelled binary trees, and the embedded treebank's place."""
+"""Random labelled binary trees and dependency trees, and the embedded treebank's place."""
 
 from pathlib import Path
 
 from hypothesis import strategies
 from nltk import Tree
+
+from kerasrec.datasets import DependencyTree
 
 TREEBANK = Path(__file__).resolve().parents[2] / "data" / "treebank"
 
@@ -16,6 +18,38 @@ trees = strategies.recursive(
     leaves,
     lambda below: strategies.builds(lambda *node: Tree(node[0], node[1:]), labels, below, below),
 )
+
+
+def sentence(heads: list[int]) -> DependencyTree:
+    """The words w0, w1, ... under these heads."""
+    return DependencyTree([f"w{word}" for word in range(len(heads))], heads)
+
+
+@strategies.composite
+def any_heads(draw) -> list[int]:
+    """Heads of a tree, projective or not: each word hangs on one drawn before it."""
+    words = draw(strategies.permutations(range(draw(strategies.integers(1, 12)))))
+    heads = [-1] * len(words)
+    for place, word in enumerate(words[1:], start=1):
+        heads[word] = words[draw(strategies.integers(0, place - 1))]
+    return heads
+
+
+@strategies.composite
+def projective_heads(draw) -> list[int]:
+    """Heads of a projective tree: every span gets a root, and splits beside it into spans."""
+    heads = [-1] * draw(strategies.integers(1, 12))
+    waiting = [(0, len(heads), -1)]
+    while waiting:
+        start, end, head = waiting.pop()
+        if start == end:
+            continue
+        root = draw(strategies.integers(start, end - 1))
+        heads[root] = head
+        for first, last in ((start, root), (root + 1, end)):
+            cut = draw(strategies.integers(first, last))
+            waiting += [(first, cut, root), (cut, last, root)]
+    return heads
 
 
 def chain(height: int) -> Tree:

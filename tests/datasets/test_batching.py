@@ -88,6 +88,20 @@ def test_any_arity_and_static_shapes():
     assert children.shape.as_list() == [2, None, 3]
 
 
+def test_trees_of_different_arity_share_the_largest_or_the_one_asked_for():
+    trees = [([2, 3], [[1], [-1]], [-1, -1]), ([2, 3, 4, 5], [[1, 2, 3]] + [[-1] * 3] * 3, [0] * 4)]
+    for arity, slots in ((None, 3), (5, 5)):
+        dataset = tree_batches(trees, 2, arity=arity)
+        ((_, children), _) = next(iter(dataset))
+        assert dataset.element_spec[0][1].shape.as_list() == [None, None, slots]
+        filled = [-1] * (slots - 3)
+        none = [-1] * slots
+        assert children.numpy().tolist() == [
+            [[1, -1, -1, *filled], none, none, none],
+            [[1, 2, 3, *filled], none, none, none],
+        ]
+
+
 def test_feeds_keras():
     inputs = (keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32"))
     outputs = keras.layers.Embedding(4, 60)(inputs[0]) + 0.0 * keras.ops.sum(
@@ -113,9 +127,9 @@ def test_distributes():
         (encoded([1]), {"batch_size": 2, "drop_remainder": True}, "leaves no batch of 1 trees"),
         ([*encoded([1]), ([0], [[-1, -1]], [0])], {"batch_size": 2}, r"trees\[1\]: Empty tree"),
         (
-            [*encoded([1]), ([2], [[-1]], [0])],
-            {"batch_size": 2},
-            r"trees\[1\] has arity 1, but .* 2",
+            [([2], [[-1]], [0]), *encoded([1])],
+            {"batch_size": 2, "arity": 1},
+            r"trees\[1\] has 2 slots for children, but arity is 1\. Pass arity=2 or more",
         ),
     ],
 )

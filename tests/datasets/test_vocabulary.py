@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, strategies
 from nltk import Tree
 
-from kerasrec.datasets import Vocabulary
+from kerasrec.datasets import DependencyTree, Vocabulary
 from tests.datasets.helpers import chain, words
 
 TREES = [Tree(2, [Tree(2, ["The"]), Tree(2, ["film"])]), Tree(3, ["the"]), Tree(3, ["<pad>"])]
@@ -13,6 +13,8 @@ def test_most_frequent_words_first():
     assert Vocabulary.from_trees(TREES).words == ["<pad>", "<unk>", "the", "film"]
     assert Vocabulary.from_trees(TREES, min_count=2).words == ["<pad>", "<unk>", "the"]
     assert Vocabulary.from_trees(TREES, lowercase=False).words[2:] == ["The", "film", "the"]
+    dependencies = DependencyTree(["The", "film", "bores"], [1, 2, -1])
+    assert Vocabulary.from_trees([dependencies, *TREES]).words[2:] == ["the", "film", "bores"]
 
 
 def test_encodes_unknown_and_reserved_words_as_unknown():

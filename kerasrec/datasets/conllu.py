@@ -1,0 +1,149 @@
+"""The reader of dependency treebanks in CoNLL-U, the format of Universal Dependencies.
+
+Own code, since `nltk.parse.dependencygraph` finds neither cycles nor wrong ids, takes any number of
+columns, and knows no line numbers.
+
+Source of the format: https://universaldependencies.org/format.html.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kerasrec.datasets.dependency_tree import DependencyTree, problem_of_heads
+from kerasrec.datasets.problems import numbered_lines, report, text_of
+
+NUM_COLUMNS = 10
+NumberedLine = tuple[int, bytes]
+
+
+class _Word(NamedTuple):
+    number: int  # of its line
+    form: str
+    upos: str
+    head: int
+    relation: str
+
+
+def read_conllu(path: str | os.PathLike[str], strict: bool = True) -> list[DependencyTree]:
+    """Reads a file of dependency trees in CoNLL-U.
+
+    Words are those of the syntax: *don't* is *do* and *n't*, so the line of a multiword token
+    (`1-2`) is passed over, as is that of an empty node (`8.1`).
+
+    Args:
+        path: A UTF-8 text file: a line of ten columns, separated by tabs, for each word; comments
+            (`# sent_id = ...`) before the words; a blank line after each sentence.
+        strict: Whether malformed sentences raise an error; otherwise they are left out, and a
+            `MalformedFileWarning` says which and why.
+
+    Returns:
+        A `DependencyTree` for each sentence; one without a `sent_id` is called `file:line`.
+
+    Raises:
+        FileNotFoundError: If there is no file at `path`.
+        MalformedFileError: If `strict`, and a line has not ten columns, another id than expected
+            or a head that is no word of the sentence; a sentence has no root, several, or a cycle;
+            no blank line follows the last sentence, so that it may be cut off; there is no
+            sentence; or bytes are no UTF-8. It is a `ValueError` whose `problems` name every
+            malformed line with file, line number and reason.
+    """
+    trees, problems = [], []
+    for lines in _sentences(path):
+        tree, reasons = _read_sentence(lines, f"{path}:{lines[0][0]}")
+        if tree and not reasons:
+            trees.append(tree)
+        problems += [f"{path}:{number}: {reason}" for number, reason in reasons]
+    if not trees and not problems:
+        problems.append(f"{path}:1: the file holds no sentence")
+    report(problems, "sentences in CoNLL-U, a line of ten columns for each word", strict)
+    return trees
+
+
+def _sentences(path: str | os.PathLike[str]) -> Iterator[list[NumberedLine]]:
+    """Yields each sentence's lines and the blank line that closes it."""
+    sentence: list[NumberedLine] = []
+    for number, line in numbered_lines(path):
+        if sentence or line.strip():
+            sentence.append((number, line))
+        if sentence and not line.strip():
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence
+
+
+def _read_sentence(
+    lines: Sequence[NumberedLine], sent_id: str
+) -> tuple[DependencyTree | None, list[tuple[int, str]]]:
+    """Returns a sentence's tree, if it is one, and its problems: line number and reason."""
+    words: list[_Word] = []
+    problems = []
+    expected_id = 1
+    for number, line in lines:
+        try:
+            text = text_of(line)
+            if not text.strip():
+                continue
+            if text.startswith("#") and expected_id == 1:
+                name, _, value = text[1:].partition("=")
+                sent_id = value.strip() if name.strip() == "sent_id" else sent_id
+                continue
+            word_id = text.partition("\t")[0]
+            word_expected, expected_id = expected_id, _id_after(word_id, expected_id)
+            if word := _read_line(number, text, word_expected):
+                words.append(word)
+        except ValueError as error:
+            problems.append((number, str(error)))
+    last_number, last_line = lines[-1]
+    if last_line.strip():
+        problems.append((last_number, "no blank line after the last sentence; it may be cut off"))
+    if not words and not problems:
+        problems.append((lines[0][0], "comments without a sentence"))
+    if problems:
+        return None, problems
+    forms, heads = [word.form for word in words], [word.head - 1 for word in words]
+    problem = problem_of_heads(forms, heads, first=1)
+    if problem:
+        return None, [(words[problem[0]].number, problem[1])]
+    upos, relations = [word.upos for word in words], [word.relation for word in words]
+    return DependencyTree(forms, heads, upos, relations, sent_id), []
+
+
+def _id_after(word_id: str, expected: int) -> int:
+    """Returns the next word's id; after a wrong one, too, so that one mistake is one problem."""
+    if word_id.isdecimal():
+        return int(word_id) + 1
+    return expected if re.fullmatch(r"\d+[-.]\d+", word_id) else expected + 1
+
+
+def _read_line(number: int, text: str, expected_id: int) -> _Word | None:
+    """Reads one line; that of a multiword token or an empty node gives `None`."""
+    columns = text.split("\t")
+    if len(columns) != NUM_COLUMNS:
+        raise ValueError(
+            f"{len(columns)} column(s) where {NUM_COLUMNS}, separated by tabs, are expected"
+        )
+    word_id, form, _, upos, _, _, head, relation, _, _ = columns
+    if not form:
+        raise ValueError("column 2, the word, is empty")
+    token = re.fullmatch(r"(\d+)-(\d+)", word_id)
+    empty = re.fullmatch(r"(\d+)\.\d+", word_id)
+    if token:
+        first, last = int(token[1]), int(token[2])
+        if first != expected_id or last <= first:
+            raise ValueError(
+                f"id '{word_id}' of a multiword token; expected it before its first word, here "
+                f"'{expected_id}-' and a later word"
+            )
+        return None
+    if empty:
+        if int(empty[1]) != expected_id - 1:
+            raise ValueError(f"id '{word_id}' of an empty node; expected '{expected_id - 1}.1'")
+        return None
+    if word_id != str(expected_id):
+        raise ValueError(f"id '{word_id}'; expected {expected_id}, the words counted from 1")
+    if not head.isdecimal():
+        raise ValueError(f"head '{head}' (column 7); expected the id of a word, or 0 for the root")
+    return _Word(number, form, upos, int(head), relation)

@@ -1,0 +1,71 @@
+"""Dependency trees to arrays: every word is a tree node, and its dependents are its children."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kerasrec.datasets.dependency_tree import DependencyTree
+from kerasrec.datasets.encoding import EncodedTree
+from kerasrec.datasets.vocabulary import Vocabulary
+
+
+def encode_dependencies(
+    tree: DependencyTree, vocabulary: Vocabulary, labels: Sequence[int | None] | None = None
+) -> EncodedTree:
+    """Turns a dependency tree into arrays, each word's dependents being its children.
+
+    The words come in the order `tree.order`: tree node `i` is the word `tree.words[tree.order[i]]`,
+    and tree node 0 is the root. To give something of one's own to each tree node, index it alike:
+    `np.array(values)[tree.order]`.
+
+    Args:
+        tree: A dependency tree.
+        vocabulary: Gives words their tokens.
+        labels: A label for each word, in the order of the sentence; `None` for a word without, or
+            for all.
+
+    Returns:
+        An `EncodedTree`: tokens int32 `[words]`, 1 or more; children int32 `[words, arity]` in the
+        order of the sentence, filled up with -1, where the arity is the largest number of
+        dependents of a word (and at least 1); labels int32 `[words]`, -1 = none.
+
+    Raises:
+        ValueError: If there is not one label for each word.
+    """
+    nodes = nodes_of_words(tree)
+    below = [nodes[tree.dependents[word]] for word in tree.order]
+    children = np.full((len(below), max(1, *map(len, below))), -1, np.int32)
+    for row, dependents in zip(children, below, strict=True):
+        row[: len(dependents)] = dependents
+    return EncodedTree(
+        vocabulary.encode(tree.words)[tree.order], children, labels_of_nodes(tree, labels)
+    )
+
+
+def nodes_of_words(tree: DependencyTree) -> np.ndarray:
+    """Returns which tree node each word is, the inverse of `tree.order`: int32 `[words]`."""
+    return np.argsort(tree.order).astype(np.int32)
+
+
+def labels_of_nodes(tree: DependencyTree, labels: Sequence[int | None] | None) -> np.ndarray:
+    """Brings labels of words into the order of tree nodes.
+
+    Args:
+        tree: A dependency tree.
+        labels: A label for each word; `None` for a word without, or for all.
+
+    Returns:
+        int32 `[words]`, -1 = none.
+
+    Raises:
+        ValueError: If there is not one label for each word.
+    """
+    if labels is None:
+        labels = [None] * len(tree.words)
+    if len(labels) != len(tree.words):
+        raise ValueError(
+            f"{len(labels)} label(s) for a dependency tree of {len(tree.words)} word(s); expected "
+            "one for each word, in the order of the sentence, None for a word without."
+        )
+    numbers = np.array([-1 if label is None else label for label in labels], np.int32)
+    return numbers[tree.order]

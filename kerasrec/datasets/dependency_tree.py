@@ -1,0 +1,125 @@
+"""A sentence whose words are the nodes of a tree."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class DependencyTree:
+    """A sentence and the head of each of its words; what is made is a tree, or nothing is.
+
+    Attributes:
+        words: The words (`str`), in the order of the sentence.
+        heads: For each word its head, a place in `words` from 0; -1 for the root.
+        upos: For each word its universal part of speech (`"NOUN"`); empty if unknown.
+        relations: For each word its relation to its head (`"nsubj"`, `"nmod:desc"`); empty if
+            unknown.
+        sent_id: Where the sentence comes from; may be empty.
+
+    Raises:
+        ValueError: If there are no words; if the other lists are of another length; if a head is
+            out of range; if there is no root or more than one; if heads form a cycle.
+    """
+
+    words: Sequence[str]
+    heads: Sequence[int]
+    upos: Sequence[str] = ()
+    relations: Sequence[str] = ()
+    sent_id: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("words", "heads", "upos", "relations"):
+            values = tuple(getattr(self, name))
+            # Tuples keep what was checked, and make equal trees equal.
+            object.__setattr__(self, name, values)
+            optional = name in ("upos", "relations")
+            if len(values) != len(self.words) and (values or not optional):
+                raise ValueError(
+                    f"A dependency tree of {len(self.words)} word(s) has {len(values)} {name}; "
+                    f"expected one for each word{', or none at all' if optional else ''}."
+                )
+        if not self.words:
+            raise ValueError("A dependency tree has no words; expected at least one.")
+        problem = problem_of_heads(self.words, self.heads)
+        if problem:
+            raise ValueError(f"The heads of a dependency tree form no tree: {problem[1]}.")
+
+    @property
+    def root(self) -> int:
+        """The word without a head."""
+        return self.heads.index(-1)
+
+    @cached_property
+    def dependents(self) -> list[list[int]]:
+        """For each word the words that it is the head of, in the order of the sentence."""
+        return _dependents(self.heads)
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Which word is which tree node, where the tree is encoded: `words[order[node]]`.
+
+        Preorder: the root is tree node 0, and the tree of each dependent follows its head, in the
+        order of the sentence.
+        """
+        return _order(self.root, self.dependents)
+
+
+def problem_of_heads(
+    words: Sequence[str], heads: Sequence[int], first: int = 0
+) -> tuple[int, str] | None:
+    """Returns what keeps words and heads from being a tree, or `None`.
+
+    Args:
+        words: The words.
+        heads: For each word its head, a place in `words` from 0; -1 for the root.
+        first: Where the reader of the message starts to count words.
+
+    Returns:
+        The place of a word in `words`, and the reason.
+    """
+
+    def shown(word: int) -> str:
+        return f"{word + first} '{words[word]}'"
+
+    for word, head in enumerate(heads):
+        if not -1 <= head < len(words):
+            return word, (
+                f"the head of word {shown(word)} is {head + first}, out of range; expected "
+                f"{first} to {len(words) - 1 + first}, or {first - 1} for the root"
+            )
+    roots = [word for word, head in enumerate(heads) if head == -1]
+    if not roots:
+        return 0, f"no word is the root; expected one whose head is {first - 1}"
+    if len(roots) > 1:
+        return roots[1], (
+            f"words {' and '.join(map(shown, roots))} are all roots; expected one whose head is "
+            f"{first - 1}"
+        )
+    reached = set(_order(roots[0], _dependents(heads)))
+    if len(reached) == len(words):
+        return None
+    path = [next(word for word in range(len(words)) if word not in reached)]
+    while heads[path[-1]] not in path:
+        path.append(heads[path[-1]])
+    cycle = path[path.index(heads[path[-1]]) :]
+    return cycle[0], (
+        f"the heads of words {' -> '.join(map(shown, [*cycle, cycle[0]]))} form a cycle; expected "
+        "every word to lead to the root"
+    )
+
+
+def _dependents(heads: Sequence[int]) -> list[list[int]]:
+    dependents: list[list[int]] = [[] for _ in heads]
+    for word, head in enumerate(heads):
+        if head >= 0:
+            dependents[head].append(word)
+    return dependents
+
+
+def _order(root: int, dependents: list[list[int]]) -> list[int]:
+    order, waiting = [], [root]
+    while waiting:
+        order.append(waiting.pop())
+        waiting.extend(reversed(dependents[order[-1]]))
+    return order

@@ -1,0 +1,63 @@
+"""Constituency trees to dependency trees, given which child is the head of each tree node."""
+
+from collections.abc import Callable
+from typing import Any
+
+from nltk import Tree
+
+from kerasrec.datasets.dependency_tree import DependencyTree
+from kerasrec.datasets.traversal import preorder
+
+
+def dependencies_from_heads(
+    tree: Tree, is_left_head: Callable[[Tree], bool]
+) -> tuple[DependencyTree, list[Any]]:
+    """Makes each constituent a word, its head, that the other constituents within depend on.
+
+    The head word of a leaf is its word; that of any other tree node is the head word of its head
+    child, and the head word of the other child depends on it. The result is projective. Trees of
+    any height are taken.
+
+    Args:
+        tree: An `nltk.Tree` whose nodes hold one word, or one or two trees.
+        is_left_head: Says of a tree node that holds two trees whether the left one is its head.
+
+    Returns:
+        A `DependencyTree`, without parts of speech and relations; and for each of its words the
+        label, as it is, of the largest constituent that it is the head word of, for the argument
+        `labels` of `encode_dependencies`.
+
+    Raises:
+        ValueError: If a tree node holds anything else.
+    """
+    visits = list(preorder(tree))
+    words: list[str] = []
+    # Of each tree node: its children's numbers, and its head word.
+    below: list[list[int]] = [[] for _ in visits]
+    head_words = [-1] * len(visits)
+    for index, (node, parent, _) in enumerate(visits):
+        if parent >= 0:
+            below[parent].append(index)
+        kinds = [type(child) is str for child in node]
+        if kinds == [True]:
+            head_words[index] = len(words)
+            words.append(node[0])
+        elif True in kinds or len(kinds) not in (1, 2):
+            raise ValueError(
+                f"Tree node {index} (label {node.label()!r}, preorder) holds {len(node)} "
+                "child(ren); expected one word (str), or one or two trees (nltk.Tree). Binarise "
+                "the tree first."
+            )
+    heads = [-1] * len(words)
+    labels: list[Any] = [None] * len(words)
+    for index in reversed(range(len(visits))):
+        node = visits[index][0]
+        if below[index]:
+            head, *others = (
+                below[index] if len(node) < 2 or is_left_head(node) else below[index][::-1]
+            )
+            head_words[index] = head_words[head]
+            for other in others:
+                heads[head_words[other]] = head_words[index]
+        labels[head_words[index]] = node.label()
+    return DependencyTree(words, heads), labels

@@ -1,0 +1,50 @@
+import pytest
+from hypothesis import given
+
+from kerasrec.datasets import DependencyTree
+from tests.datasets.helpers import any_heads, sentence
+
+
+def test_knows_root_dependents_and_order():
+    tree = DependencyTree(["the", "film", "never", "bores", "."], [1, 3, 3, -1, 3])
+    assert tree.root == 3
+    assert tree.dependents == [[], [0], [], [1, 2, 4], []]
+    assert tree.order == [3, 1, 0, 2, 4]
+    assert tree == DependencyTree(tuple(tree.words), tuple(tree.heads))
+    assert len({tree, DependencyTree(tree.words, tree.heads, sent_id="other")}) == 2
+
+
+@given(any_heads())
+def test_order_has_every_word_once_and_heads_first(heads):
+    order = sentence(heads).order
+    assert sorted(order) == list(range(len(heads)))
+    assert all(order.index(head) < order.index(word) for word, head in enumerate(heads) if head > 0)
+
+
+def test_height_is_no_limit():
+    assert sentence([-1, *range(20_000)]).order == list(range(20_001))
+
+
+@pytest.mark.parametrize(
+    ("heads", "reason"),
+    [
+        ([], "has no words"),
+        ([1, 2], r"head of word 1 'w1' is 2, out of range; expected 0 to 1, or -1 for the root"),
+        ([-2, 0], "head of word 0 'w0' is -2, out of range"),
+        ([1, 0], "no word is the root; expected one whose head is -1"),
+        ([-1, 0, -1], "words 0 'w0' and 2 'w2' are all roots"),
+        ([-1, 2, 1], "heads of words 1 'w1' -> 2 'w2' -> 1 'w1' form a cycle"),
+        ([-1, 1], "heads of words 1 'w1' -> 1 'w1' form a cycle"),
+        ([1, 2, 1, -1], "heads of words 1 'w1' -> 2 'w2' -> 1 'w1' form a cycle"),
+    ],
+)
+def test_says_why_heads_form_no_tree(heads, reason):
+    with pytest.raises(ValueError, match=reason):
+        sentence(heads)
+
+
+def test_wants_one_value_for_each_word():
+    with pytest.raises(ValueError, match=r"2 word\(s\) has 1 heads; expected one for each word\."):
+        DependencyTree(["a", "b"], [-1])
+    with pytest.raises(ValueError, match=r"has 1 upos; expected .*, or none at all"):
+        DependencyTree(["a", "b"], [-1, 0], ["NOUN"])
