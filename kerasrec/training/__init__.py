@@ -1,5 +1,6 @@
-"""Losses and metrics for trees with a label on every tree node."""
+"""Losses and metrics for trees: labels of tree nodes, and the likelihood of whole trees."""
 
+from kerasrec.training.likelihood import TreeNegativeLogLikelihood, TreePerplexity
 from kerasrec.training.losses import TreeCrossentropy
 from kerasrec.training.metrics import (
     BinaryNodeAccuracy,
@@ -14,4 +15,6 @@ __all__ = [
     "NodeAccuracy",
     "RootAccuracy",
     "TreeCrossentropy",
+    "TreeNegativeLogLikelihood",
+    "TreePerplexity",
 ]
