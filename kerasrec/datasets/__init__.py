@@ -1,6 +1,7 @@
 """Treebanks as `tf.data.Dataset`: read, index, encode, check, batch, and word vectors for them."""
 
 from kerasrec.datasets.batching import tree_batches
+from kerasrec.datasets.brackets import read_brackets
 from kerasrec.datasets.checking import check_tree
 from kerasrec.datasets.conllu import read_conllu
 from kerasrec.datasets.dependency_encoding import encode_dependencies
@@ -9,8 +10,10 @@ from kerasrec.datasets.embedding import coverage, embedding_matrix
 from kerasrec.datasets.encoding import EncodedTree, decode_tree, encode_tree
 from kerasrec.datasets.heads import dependencies_from_heads
 from kerasrec.datasets.left_right import decode_left_right, encode_left_right
-from kerasrec.datasets.loading import Treebank, load_treebank
+from kerasrec.datasets.loading import Treebank, load_treebank, treebank_of
 from kerasrec.datasets.problems import MalformedFileError, MalformedFileWarning
+from kerasrec.datasets.reshaping import binarise, collapse_unary
+from kerasrec.datasets.text_tree import text_tree
 from kerasrec.datasets.treebank import read_tree, read_treebank
 from kerasrec.datasets.vectors import WordVectors, read_vectors
 from kerasrec.datasets.vocabulary import Vocabulary
@@ -23,7 +26,9 @@ __all__ = [
     "Treebank",
     "Vocabulary",
     "WordVectors",
+    "binarise",
     "check_tree",
+    "collapse_unary",
     "coverage",
     "decode_left_right",
     "decode_tree",
@@ -33,9 +38,12 @@ __all__ = [
     "encode_left_right",
     "encode_tree",
     "load_treebank",
+    "read_brackets",
     "read_conllu",
     "read_tree",
     "read_treebank",
     "read_vectors",
+    "text_tree",
     "tree_batches",
+    "treebank_of",
 ]

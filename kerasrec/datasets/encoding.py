@@ -1,11 +1,13 @@
 """Trees to arrays and back."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from nltk import Tree
 
 from kerasrec.datasets.checking import check_tree
+from kerasrec.datasets.reshaping import MARKER
 from kerasrec.datasets.traversal import preorder
 from kerasrec.datasets.vocabulary import Vocabulary
 
@@ -25,44 +27,54 @@ class EncodedTree(NamedTuple):
     labels: np.ndarray
 
 
-def encode_tree(tree: Tree, vocabulary: Vocabulary) -> EncodedTree:
-    """Turns a binary tree into arrays, its nodes in preorder.
+def encode_tree(
+    tree: Tree,
+    vocabulary: Vocabulary,
+    arity: int = 2,
+    labels: Mapping[Any, int] | None = None,
+) -> EncodedTree:
+    """Turns a constituency tree into arrays, its nodes in preorder.
 
     In preorder the root is tree node 0, parents come before their children, and leaves come in the
     order of the sentence: `tokens[tokens > 0]` is the sentence. Trees of any height are taken.
 
     Args:
-        tree: An `nltk.Tree` whose nodes hold one word or two trees each. Labels are integers, or
-            text that reads as one; `None` stands for no label.
+        tree: An `nltk.Tree` whose nodes hold one word, or 1 to `arity` trees each.
         vocabulary: Gives words their tokens.
+        arity: Slots for children of each tree node; those with fewer children leave the last ones
+            empty.
+        labels: Gives the label of a tree node its class. By default labels are integers, or text
+            that reads as one. `None` and text that ends in `|`, which `binarise` makes, stand for
+            no label unless they are there.
 
     Returns:
         An `EncodedTree`.
 
     Raises:
-        ValueError: If a tree node holds anything but one word or two trees, or its label is no
-            integer.
+        ValueError: If a tree node holds anything else, or its label is no integer and not in
+            `labels`.
     """
     words: dict[int, str] = {}
     children: list[list[int]] = []
-    labels: list[int] = []
+    classes: list[int] = []
     for index, (node, parent, slot) in enumerate(preorder(tree)):
         is_leaf = len(node) == 1 and isinstance(node[0], str)
-        if not is_leaf and not (len(node) == 2 and all(isinstance(child, Tree) for child in node)):
-            raise ValueError(
-                f"Tree node {index} (label {node.label()!r}, preorder) holds {len(node)} "
-                "child(ren); expected one word (str) or two trees (nltk.Tree). Binarise the tree "
-                "first."
-            )
+        is_inner = 1 <= len(node) <= arity and all(isinstance(child, Tree) for child in node)
         if is_leaf:
             words[index] = node[0]
-        children.append([-1, -1])
-        labels.append(_label(node.label(), index))
+        elif not is_inner:
+            raise ValueError(
+                f"Tree node {index} (label {node.label()!r}, preorder) holds {len(node)} "
+                f"child(ren); expected one word (str), or 1 to {arity} trees (nltk.Tree). Binarise "
+                "the tree first (see binarise), or pass a larger arity."
+            )
+        children.append([-1] * arity)
+        classes.append(_class(node.label(), labels, index))
         if parent >= 0:
             children[parent][slot] = index
-    tokens = np.zeros(len(labels), np.int32)
+    tokens = np.zeros(len(classes), np.int32)
     tokens[list(words)] = vocabulary.encode(words.values())
-    return EncodedTree(tokens, np.array(children, np.int32), np.array(labels, np.int32))
+    return EncodedTree(tokens, np.array(children, np.int32), np.array(classes, np.int32))
 
 
 def decode_tree(encoded: EncodedTree, vocabulary: Vocabulary) -> Tree:
@@ -93,13 +105,21 @@ def decode_tree(encoded: EncodedTree, vocabulary: Vocabulary) -> Tree:
     return nodes[0]
 
 
-def _label(label: object, index: int) -> int:
-    if label is None:
+def _class(label: Any, labels: Mapping[Any, int] | None, index: int) -> int:
+    if labels is not None and label in labels:
+        return labels[label]
+    if label is None or (isinstance(label, str) and label.endswith(MARKER)):
         return -1
+    if labels is not None:
+        known = ", ".join(map(repr, list(labels)[:5]))
+        raise ValueError(
+            f"Label {label!r} of tree node {index} (preorder) is not in labels, which has "
+            f"{len(labels)}: {known}{', ...' if len(labels) > 5 else ''}. Add it, with -1 for none."
+        )
     try:
-        return int(label)  # type: ignore[call-overload]
+        return int(label)
     except (TypeError, ValueError):
         raise ValueError(
-            f"Label {label!r} of tree node {index} (preorder) is no integer. Map the labels to "
-            "0, 1, ... first, or set them to None where there is none."
+            f"Label {label!r} of tree node {index} (preorder) is no integer. Pass labels, a dict "
+            "from each label to its class 0, 1, ..., or set it to None where there is none."
         ) from None

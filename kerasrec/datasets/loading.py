@@ -1,17 +1,20 @@
-"""A treebank of three files, ready to train on."""
+"""A treebank of three splits, from files or from memory, ready to train on."""
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 from nltk import Tree
 
 from kerasrec.datasets.batching import tree_batches
+from kerasrec.datasets.checking import check_tree
 from kerasrec.datasets.encoding import EncodedTree, encode_tree
-from kerasrec.datasets.treebank import read_treebank
+from kerasrec.datasets.problems import report
+from kerasrec.datasets.treebank import EXPECTED, gather_trees
 from kerasrec.datasets.vocabulary import Vocabulary
 
 SPLITS = ("train", "dev", "test")
@@ -19,14 +22,16 @@ SPLITS = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class Treebank:
-    """Three lists of labelled binary trees and a vocabulary.
+    """Three lists of labelled trees and a vocabulary.
 
     Attributes:
         train: `nltk.Tree` objects to train on.
         dev: Those to choose settings by.
         test: Those to report on.
         vocabulary: Gives words their tokens.
-        num_classes: Labels are integers from 0 to `num_classes - 1`.
+        num_classes: Classes are integers from 0 to `num_classes - 1`.
+        arity: Slots for children of each tree node.
+        labels: Gives the label of a tree node its class; `None` where labels are classes.
     """
 
     train: list[Tree]
@@ -34,26 +39,39 @@ class Treebank:
     test: list[Tree]
     vocabulary: Vocabulary
     num_classes: int = 5
+    arity: int = 2
+    labels: Mapping[Any, int] | None = None
 
     @functools.cached_property
     def _encoded(self) -> dict[str, list[EncodedTree]]:
         return {}
 
     def encoded(self, split: str) -> list[EncodedTree]:
-        """Returns a split's trees as arrays, in the order of the file.
+        """Returns a split's trees as arrays, in their order.
 
         Args:
             split: `"train"`, `"dev"` or `"test"`.
 
         Raises:
-            ValueError: If there is no such split.
+            ValueError: If there is no such split, or a tree cannot be encoded (see `encode_tree`)
+                or has a class out of range; the message says which.
         """
         if split not in SPLITS:
             raise ValueError(f"No split {split!r}; expected one of {', '.join(SPLITS)}.")
         if split not in self._encoded:
-            trees = getattr(self, split)
-            self._encoded[split] = [encode_tree(tree, self.vocabulary) for tree in trees]
+            self._encoded[split] = [
+                self._encode(tree, f"{split}[{index}]")
+                for index, tree in enumerate(getattr(self, split))
+            ]
         return self._encoded[split]
+
+    def _encode(self, tree: Tree, name: str) -> EncodedTree:
+        try:
+            encoded = encode_tree(tree, self.vocabulary, self.arity, self.labels)
+            check_tree(*encoded, self.num_classes)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+        return encoded
 
     def batches(
         self,
@@ -76,7 +94,7 @@ class Treebank:
 
         Returns:
             A `tf.data.Dataset` of `((tokens, children), labels)`, all int32: `[batch, nodes]`,
-            `[batch, nodes, 2]` and `[batch, nodes]`.
+            `[batch, nodes, arity]` and `[batch, nodes]`.
         """
         return tree_batches(
             self.encoded(split), batch_size, shuffle, seed, bucket_by_size, drop_remainder
@@ -89,6 +107,7 @@ def load_treebank(
     min_count: int = 1,
     vocabulary_splits: Sequence[str] = ("train",),
     num_classes: int = 5,
+    strict: bool = True,
 ) -> Treebank:
     """Reads `train.txt`, `dev.txt` and `test.txt` of a directory and gathers their vocabulary.
 
@@ -99,23 +118,71 @@ def load_treebank(
         vocabulary_splits: Whose words the vocabulary holds. Words of dev and test have a use only
             where they come with pretrained vectors: then pass `("train", "dev", "test")`.
         num_classes: Labels are integers from 0 to `num_classes - 1`.
+        strict: Whether malformed lines raise an error; otherwise they are left out, and a
+            `MalformedFileWarning` says which and why.
 
     Returns:
         A `Treebank`.
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If a file is malformed, or `vocabulary_splits` names no split.
+        MalformedFileError: If `strict`, and a file is malformed (see `read_treebank`); its
+            `problems` are those of all three files.
+        ValueError: If `vocabulary_splits` names no split.
     """
+    _check_splits(vocabulary_splits)
+    read = {split: gather_trees(Path(directory) / f"{split}.txt", num_classes) for split in SPLITS}
+    problems = [problem for _, of_file in read.values() for problem in of_file]
+    report(problems, EXPECTED.format(num_classes - 1), strict)
+    train, dev, test = (trees for trees, _ in read.values())
+    return treebank_of(
+        train, dev, test, lowercase, min_count, vocabulary_splits, num_classes=num_classes
+    )
+
+
+def treebank_of(
+    train: Iterable[Tree],
+    dev: Iterable[Tree] = (),
+    test: Iterable[Tree] = (),
+    lowercase: bool = True,
+    min_count: int = 1,
+    vocabulary_splits: Sequence[str] = ("train",),
+    num_classes: int = 5,
+    arity: int = 2,
+    labels: Mapping[Any, int] | None = None,
+) -> Treebank:
+    """Makes a treebank of trees that are in memory, and gathers their vocabulary.
+
+    Args:
+        train: `nltk.Tree` objects to train on, as `encode_tree` takes them.
+        dev: Those to choose settings by.
+        test: Those to report on.
+        lowercase: Whether words are lowercased.
+        min_count: Words seen less often in `vocabulary_splits` are unknown.
+        vocabulary_splits: Whose words the vocabulary holds, as for `load_treebank`.
+        num_classes: Classes are integers from 0 to `num_classes - 1`.
+        arity: Slots for children of each tree node.
+        labels: Gives the label of a tree node its class; by default labels are classes.
+
+    Returns:
+        A `Treebank`.
+
+    Raises:
+        ValueError: If `vocabulary_splits` names no split.
+    """
+    _check_splits(vocabulary_splits)
+    trees = dict(zip(SPLITS, map(list, (train, dev, test)), strict=True))
+    vocabulary = Vocabulary.from_trees(
+        (tree for split in vocabulary_splits for tree in trees[split]), lowercase, min_count
+    )
+    return Treebank(
+        trees["train"], trees["dev"], trees["test"], vocabulary, num_classes, arity, labels
+    )
+
+
+def _check_splits(vocabulary_splits: Sequence[str]) -> None:
     unknown = [split for split in vocabulary_splits if split not in SPLITS]
     if unknown or not vocabulary_splits:
         raise ValueError(
             f"vocabulary_splits is {vocabulary_splits!r}; expected some of {', '.join(SPLITS)}."
         )
-    trees = {
-        split: read_treebank(Path(directory) / f"{split}.txt", num_classes) for split in SPLITS
-    }
-    vocabulary = Vocabulary.from_trees(
-        (tree for split in vocabulary_splits for tree in trees[split]), lowercase, min_count
-    )
-    return Treebank(**trees, vocabulary=vocabulary, num_classes=num_classes)

@@ -88,14 +88,20 @@ def report(problems: Sequence[str], expected: str, strict: bool) -> None:
     """
     if not problems:
         return
-    left_out = len(problems) - LISTED
-    message = f"{len(problems)} malformed {{}}; expected {expected}:\n" + "\n".join(
-        problems[:LISTED]
-    )
-    if left_out > 0:
-        message += f"\n... and {left_out} more, all of them in .problems"
+    listed = "\n".join(problems[:LISTED])
+    if len(problems) > LISTED:
+        listed += f"\n... and {len(problems) - LISTED} more; the attribute problems has all of them"
     if strict:
         raise MalformedFileError(
-            message.format("place(s)") + "\nMend the file, or pass strict=False.", problems
+            f"{len(problems)} malformed line(s); expected {expected}. Mend them, or pass "
+            f"strict=False to leave them out:\n{listed}",
+            problems,
         )
-    warnings.warn(MalformedFileWarning(message.format("place(s) left out"), problems), stacklevel=3)
+    warnings.warn(
+        MalformedFileWarning(
+            f"{len(problems)} malformed line(s), left out with their trees; expected {expected}:\n"
+            f"{listed}",
+            problems,
+        ),
+        stacklevel=3,
+    )

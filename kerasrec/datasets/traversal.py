@@ -1,6 +1,7 @@
 """The one order in which tree nodes are numbered, without recursion, so that height is no limit."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from nltk import Tree
 
@@ -26,3 +27,24 @@ def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
             if isinstance(child, Tree):
                 waiting.append((child, visited, place))
         visited += 1
+
+
+def rebuilt(tree: Tree, make: Callable[[Any, list[Tree | str]], Tree]) -> Tree:
+    """Builds a new tree from the leaves up, and leaves the given one as it is.
+
+    Args:
+        tree: An `nltk.Tree`.
+        make: Takes a tree node's label and what it holds, words and trees built already, and
+            returns what stands in its place.
+
+    Returns:
+        What was made of the root.
+    """
+    visits = list(preorder(tree))
+    inside = [list(node) for node, _, _ in visits]
+    for index in reversed(range(len(visits))):
+        node, parent, slot = visits[index]
+        made = make(node.label(), inside[index])
+        if parent >= 0:
+            inside[parent][slot] = made
+    return made

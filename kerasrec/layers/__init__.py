@@ -1,8 +1,11 @@
 """Keras layers that read trees."""
 
+from kerasrec.layers.bidirectional import Bidirectional
 from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
 from kerasrec.layers.growth import Decision, GrownTrees, Place, grow_trees
 from kerasrec.layers.recursive import Recursive
+from kerasrec.layers.rntn import RNTN, RNTNCell
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
 from kerasrec.layers.tree_decoder import TreeDecoder
@@ -10,9 +13,14 @@ from kerasrec.layers.tree_lstm import TreeLSTM, TreeLSTMCell
 from kerasrec.layers.tree_rnn import TreeRNN, TreeRNNCell
 
 __all__ = [
+    "RNTN",
+    "Bidirectional",
+    "ChildSumTreeLSTM",
+    "ChildSumTreeLSTMCell",
     "Decision",
     "GrownTrees",
     "Place",
+    "RNTNCell",
     "Recursive",
     "RecursiveCell",
     "TopDown",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
+import tensorflow as tf
+
+from kerasrec.trace.ragged import map_fn
 
 
 class RecursiveCell(keras.layers.Layer):
@@ -20,7 +23,8 @@ class RecursiveCell(keras.layers.Layer):
     state of a node is its output.
 
     Args:
-        arity: how many children a tree node has at most. A missing child has zero states.
+        arity: how many children a tree node has at most, where a missing child has zero states;
+            None for any number of them, in rows.
         inner_inputs: whether inner nodes read inputs too; otherwise `call` gets None for them.
         dropout: fraction of the input features to drop, per tree node.
         recurrent_dropout: fraction of each child's first state to drop on the way to its parent.
@@ -32,6 +36,8 @@ class RecursiveCell(keras.layers.Layer):
     """
 
     state_size: int | Sequence[int]
+    # An int to all cells that multiply by it, which those of any number of children do not.
+    arity: Any
 
     def __init__(
         self,
@@ -45,8 +51,8 @@ class RecursiveCell(keras.layers.Layer):
         super().__init__(**kwargs)
         if arity is not None and (not isinstance(arity, int) or arity < 1):
             raise ValueError(
-                f"`arity` must be a positive integer, or None for any number of children, received "
-                f"{arity!r}."
+                f"`arity` must be a positive integer, received {arity!r}; None stands for any "
+                "number of children."
             )
         for name, rate in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
             if not 0 <= rate < 1:
@@ -57,12 +63,15 @@ class RecursiveCell(keras.layers.Layer):
         self.recurrent_dropout = recurrent_dropout
         self.seed = seed
 
-    def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> list[Any]:
+    def call(self, inputs: Any, states: Sequence[Any]) -> list[Any]:
         """An inner node.
 
         Args:
             inputs: `[nodes, features]`, or None without `inner_inputs`.
-            states: for each child, its states `[nodes, units]` each.
+            states: for each child, its states `[nodes, units]` each. With `arity=None`, for each
+                state a RaggedTensor `[nodes, (children), units]`, a row for each node: reduce it by
+                `tf.reduce_sum(state, axis=1)` and its like, and compute something of each child by
+                `kerasrec.map_fn`.
 
         Returns:
             The node's states, `[nodes, units]` each; the first is its output.
@@ -70,7 +79,7 @@ class RecursiveCell(keras.layers.Layer):
         raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
 
     def call_leaf(self, inputs: Any) -> list[Any]:
-        """A leaf; by default a node whose children's states are zero.
+        """A leaf; by default a node whose children's states are zero, or whose rows are empty.
 
         Args:
             inputs: `[nodes, features]`.
@@ -78,11 +87,14 @@ class RecursiveCell(keras.layers.Layer):
         Returns:
             As `call`.
         """
-        num_nodes = keras.ops.shape(inputs)[0]
-        zeros = [
-            keras.ops.zeros((num_nodes, size), self.compute_dtype) for size in self.state_sizes
-        ]
-        return self.call(inputs if self.inner_inputs else None, [zeros] * self.arity)
+        own = inputs if self.inner_inputs else None
+        if self.arity is None:
+            rows = tf.RaggedTensor.from_tensor(inputs[:, :0])
+            return self.call(own, map_fn(lambda _: self._zeros([]), rows))
+        return self.call(own, [self._zeros([keras.ops.shape(inputs)[0]])] * self.arity)
+
+    def _zeros(self, dims: Sequence[Any]) -> list[Any]:
+        return [keras.ops.zeros((*dims, size), self.compute_dtype) for size in self.state_sizes]
 
     @property
     def state_sizes(self) -> list[int]:
@@ -105,6 +117,8 @@ class RecursiveCell(keras.layers.Layer):
 class KernelCell(RecursiveCell):
     """A cell with `kernel`, `recurrent_kernel` and `bias`, made as Keras' own layers make them.
 
+    A subclass that sets `any_arity` has one `recurrent_kernel` for all children.
+
     Args:
         units: positive int, size of the output.
         activation: of the new state.
@@ -114,6 +128,8 @@ class KernelCell(RecursiveCell):
         kernel_constraint, recurrent_constraint, bias_constraint: of the weights.
         **kwargs: of `RecursiveCell`.
     """
+
+    any_arity: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -131,7 +147,17 @@ class KernelCell(RecursiveCell):
         bias_constraint: Any = None,
         **kwargs: Any,
     ):
+        if self.any_arity and kwargs.setdefault("arity", None) is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes any number of children: leave `arity` out, received "
+                f"{kwargs['arity']!r}."
+            )
         super().__init__(**kwargs)
+        if self.arity is None and not self.any_arity:
+            raise ValueError(
+                f"{type(self).__name__} has weights for each child: `arity` must be a positive "
+                "integer, received None. For any number of children there is ChildSumTreeLSTM."
+            )
         if not isinstance(units, int) or units < 1:
             raise ValueError(f"`units` must be a positive integer, received {units!r}.")
         self.units = units
@@ -153,7 +179,8 @@ class KernelCell(RecursiveCell):
         Args:
             num_features: of the inputs.
             kernel: columns of `kernel` `[num_features, kernel]`.
-            recurrent: columns of `recurrent_kernel` `[arity * units, recurrent]`.
+            recurrent: columns of `recurrent_kernel` `[arity * units, recurrent]`, or `[units,
+                recurrent]` with `any_arity`.
             bias: size of `bias`.
         """
         self.kernel = self.add_weight(
@@ -164,7 +191,7 @@ class KernelCell(RecursiveCell):
             constraint=self.kernel_constraint,
         )
         self.recurrent_kernel = self.add_weight(
-            shape=(self.arity * self.units, recurrent),
+            shape=(self.units if self.any_arity else self.arity * self.units, recurrent),
             name="recurrent_kernel",
             initializer=self.recurrent_initializer,
             regularizer=self.recurrent_regularizer,

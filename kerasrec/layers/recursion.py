@@ -16,6 +16,7 @@ from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import switch
 from kerasrec.trace.private import in_stateless_scope
+from kerasrec.trace.ragged import map_fn
 
 
 @dataclass(frozen=True)
@@ -154,26 +155,34 @@ def visitor(
             collect("output", states[0], node, table_size)
         return states
 
-    @recursive
+    rows_of_children = trees.rows() if cell.arity is None else None
+
+    def arriving(child: tf.Tensor, states: list[tf.Tensor]) -> list[tf.Tensor]:
+        """A child's states as its parent reads them."""
+        return states if drop is None else [states[0] * tf.gather(drop, child), *states[1:]]
+
+    def states_of_children(node: tf.Tensor) -> list[Any]:
+        if cell.arity is None:
+            rows = tf.gather(rows_of_children, node)
+            return map_fn(lambda child: arriving(child, visit(child)), rows)
+        numbers = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
+        below = [visit(number) for number in numbers]
+        return [arriving(*pair) for pair in zip(numbers, below, strict=True)]
+
+    @recursive(returns=[tf.TensorSpec([size], cell.compute_dtype) for size in cell.state_sizes])
     def visit(node):
         def leaf():
             return keep(node, cell.call_leaf(tf.gather(inputs, node)))
 
         def inner():
-            numbers = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
-            states = [visit(number) for number in numbers]
-            if drop is not None:
-                states = [
-                    [state[0] * tf.gather(drop, number), *state[1:]]
-                    for state, number in zip(states, numbers, strict=True)
-                ]
             own = tf.gather(inputs, node) if cell.inner_inputs else None
-            return keep(node, cell.call(own, states))
+            return keep(node, cell.call(own, states_of_children(node)))
 
         def missing():
             return [tf.zeros([size], cell.compute_dtype) for size in cell.state_sizes]
 
-        return switch(tf.gather(trees.kinds, node), [leaf, inner, missing])
+        kinds = [leaf, inner] if cell.arity is None else [leaf, inner, missing]
+        return switch(tf.gather(trees.kinds, node), kinds)
 
     return visit
 

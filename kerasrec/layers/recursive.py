@@ -11,6 +11,7 @@ import tensorflow as tf
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.recursion import Recursion, Stages, visitor
+from kerasrec.layers.trees import node_tables
 from kerasrec.trace.private import in_symbolic_scope
 
 
@@ -23,7 +24,9 @@ class Recursive(keras.layers.Layer):
     * `x`: float `[batch, nodes, features]`, inputs of the tree nodes.
     * `children`: int32 `[batch, nodes, arity]`, the indices of each node's children in its tree, -1
       for no child. Node 0 is the root; padding nodes come last, have no children and are nobody's
-      child. They are not computed, and masked in the output.
+      child. They are not computed, and masked in the output. Where the cell takes any number of
+      children, `arity` may be any number too, from one batch to the next:
+      `keras.Input([None, None], dtype="int32")`.
     * `training`: whether dropout is on.
 
     Returns the first state, `[batch, units]` of the roots or, with `return_sequences`,
@@ -118,9 +121,10 @@ class Recursive(keras.layers.Layer):
                 f"built with, {shapes}"
             )
         if len(children_shape) != 3 or self.cell.arity not in (None, children_shape[-1]):
+            arity = self.cell.arity
+            which = "any arity" if arity is None else f"arity {arity} as the cell has it"
             raise ValueError(
-                f"`children` of {self.name} must be [batch, nodes, arity] with arity "
-                f"{self.cell.arity} as the cell has it, {shapes}"
+                f"`children` of {self.name} must be [batch, nodes, arity] with {which}, {shapes}"
             )
         for mine, theirs in zip(x_shape[:2], children_shape[:2], strict=True):
             if None not in (mine, theirs) and mine != theirs:
@@ -135,12 +139,11 @@ class Recursive(keras.layers.Layer):
             )
 
     def _build_sublayers(self) -> None:
-        """Runs the cell on one node of zeros, so that layers inside it create their weights."""
+        """Traces the cell, so that layers inside it create their weights."""
         with tf.init_scope():
             inputs = tf.zeros([1, self._num_features], self.compute_dtype)
-            states = [tf.zeros([1, size], self.compute_dtype) for size in self.cell.state_sizes]
-            self.cell.call_leaf(inputs)
-            self.cell.call(inputs if self.cell.inner_inputs else None, [states] * self.cell.arity)
+            trees = node_tables(tf.fill([1, 1, self.cell.arity or 1], -1))
+            visitor(self.cell, inputs, trees, None, None).function_graphs(0)
 
     def _zeros(self, x: Any) -> Any:
         """Outputs of the right shapes, for Keras to learn them without compiling."""
@@ -199,7 +202,7 @@ class Recursive(keras.layers.Layer):
         stages = self._recursion.stages(self.return_sequences)
         if stages is None:
             x = tf.zeros([1, 1, self._num_features], self.compute_dtype)
-            self(x, tf.fill([1, 1, self.cell.arity], -1))
+            self(x, tf.fill([1, 1, self.cell.arity or 1], -1))
             return self._stages()
         return stages
 

@@ -40,9 +40,7 @@ class TreeRNNCell(KernelCell):
 
     def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> list[Any]:
         """An inner node; see `RecursiveCell.call`."""
-        total = ops.matmul(
-            ops.concatenate([child[0] for child in states], -1), self.recurrent_kernel
-        )
+        total = self._combined(ops.concatenate([child[0] for child in states], -1))
         if inputs is not None:
             total = total + ops.matmul(inputs, self.kernel)
         return self._activated(total)
@@ -50,6 +48,10 @@ class TreeRNNCell(KernelCell):
     def call_leaf(self, inputs: Any) -> list[Any]:
         """A leaf; see `RecursiveCell.call_leaf`."""
         return self._activated(ops.matmul(inputs, self.kernel))
+
+    def _combined(self, hidden: Any) -> Any:
+        """What the children's outputs, `[nodes, arity * units]`, add to the new one."""
+        return ops.matmul(hidden, self.recurrent_kernel)
 
     def _activated(self, total: Any) -> list[Any]:
         if self.bias is not None:

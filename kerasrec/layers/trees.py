@@ -26,6 +26,13 @@ class NodeTables:
     roots: tf.Tensor
     is_node: tf.Tensor
 
+    def rows(self) -> tf.RaggedTensor:
+        """`children` without those that are missing, int32 `[batch * nodes + 1, (children)]`."""
+        is_child = self.children < tf.shape(self.children)[0] - 1
+        lengths = tf.math.count_nonzero(is_child, 1)
+        present = tf.boolean_mask(self.children, is_child)
+        return tf.RaggedTensor.from_row_lengths(present, lengths, validate=False)
+
 
 def node_tables(children: tf.Tensor) -> NodeTables:
     """Tables for `children`, int32 `[batch, nodes, arity]`, checked while the graph runs.

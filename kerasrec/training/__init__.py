@@ -1,4 +1,4 @@
-"""Losses and metrics for trees: labels of tree nodes, and the likelihood of whole trees."""
+"""Losses and metrics for trees, their labels or their likelihood, and an optimizer per layer."""
 
 from kerasrec.training.likelihood import TreeNegativeLogLikelihood, TreePerplexity
 from kerasrec.training.losses import TreeCrossentropy
@@ -8,11 +8,13 @@ from kerasrec.training.metrics import (
     NodeAccuracy,
     RootAccuracy,
 )
+from kerasrec.training.optimizer_per_layer import OptimizerPerLayer
 
 __all__ = [
     "BinaryNodeAccuracy",
     "BinaryRootAccuracy",
     "NodeAccuracy",
+    "OptimizerPerLayer",
     "RootAccuracy",
     "TreeCrossentropy",
     "TreeNegativeLogLikelihood",

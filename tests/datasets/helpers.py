@@ -2,12 +2,15 @@
 
 from pathlib import Path
 
-from hypothesis import strategies
+from hypothesis import settings, strategies
 from nltk import Tree
 
 from kerasrec.datasets import DependencyTree
 
 TREEBANK = Path(__file__).resolve().parents[2] / "data" / "treebank"
+
+# A busy machine is no failure, and drawing trees takes a while.
+few = settings(deadline=None, max_examples=30)
 
 labels = strategies.integers(0, 4)
 words = strategies.text(
@@ -17,6 +20,13 @@ leaves = strategies.builds(lambda label, word: Tree(label, [word]), labels, word
 trees = strategies.recursive(
     leaves,
     lambda below: strategies.builds(lambda *node: Tree(node[0], node[1:]), labels, below, below),
+)
+
+# As read from brackets: text labels, any number of children, chains.
+symbols = strategies.text("ABé-\u00a0", min_size=1, max_size=3)
+wide_trees = strategies.recursive(
+    strategies.builds(lambda label, word: Tree(label, [word]), symbols, symbols),
+    lambda below: strategies.builds(Tree, symbols, strategies.lists(below, min_size=1, max_size=5)),
 )
 
 

@@ -111,7 +111,7 @@ def test_every_malformed_line_is_a_problem(file):
     assert [int(problem.partition(":")[0]) for problem in found] == [
         4 * sentence + place for sentence in range(5) for place in (1, 2, 3)
     ]
-    with pytest.raises(ValueError, match=r"15 malformed place\(s\)(.*\n){11}\.\.\. and 5 more"):
+    with pytest.raises(ValueError, match=r"15 malformed line\(s\)(.*\n){11}\.\.\. and 5 more"):
         read_conllu(path)
 
 

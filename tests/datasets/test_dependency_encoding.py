@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 
 from kerasrec.datasets import DependencyTree, Vocabulary, check_tree, encode_dependencies
-from tests.datasets.helpers import any_heads, sentence
+from tests.datasets.helpers import any_heads, few, sentence
 
 TREE = DependencyTree(["the", "film", "never", "bores", "."], [1, 3, 3, -1, 3])
 VOCABULARY = Vocabulary(["the", "film", "never", "bores"])
@@ -23,6 +23,7 @@ def test_a_single_word_has_one_empty_slot():
     assert encode_dependencies(sentence([-1]), VOCABULARY).children.tolist() == [[-1]]
 
 
+@few
 @given(any_heads())
 def test_children_are_dependents(heads):
     tree = sentence(heads)

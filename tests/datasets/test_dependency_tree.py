@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 
 from kerasrec.datasets import DependencyTree
-from tests.datasets.helpers import any_heads, sentence
+from tests.datasets.helpers import any_heads, few, sentence
 
 
 def test_knows_root_dependents_and_order():
@@ -14,6 +14,7 @@ def test_knows_root_dependents_and_order():
     assert len({tree, DependencyTree(tree.words, tree.heads, sent_id="other")}) == 2
 
 
+@few
 @given(any_heads())
 def test_order_has_every_word_once_and_heads_first(heads):
     order = sentence(heads).order

@@ -3,7 +3,14 @@ import pytest
 from hypothesis import given
 from nltk import Tree
 
-from kerasrec.datasets import EncodedTree, Vocabulary, check_tree, decode_tree, encode_tree
+from kerasrec.datasets import (
+    EncodedTree,
+    Vocabulary,
+    binarise,
+    check_tree,
+    decode_tree,
+    encode_tree,
+)
 from tests.datasets.helpers import chain, trees
 
 
@@ -53,6 +60,35 @@ def test_labels_may_be_text_or_missing():
     assert decode_tree(encoded, vocabulary) == Tree(3, [Tree(None, ["film"]), Tree(0, ["film"])])
 
 
+def test_any_number_of_children():
+    leaves = [Tree(1, ["a"]), Tree(2, ["b"]), Tree(3, ["c"])]
+    tree = Tree(0, [Tree(4, leaves), Tree(0, [Tree(1, ["a"])])])
+    vocabulary = Vocabulary(["a", "b", "c"])
+    encoded = encode_tree(tree, vocabulary, arity=4)
+    none = [-1] * 4
+    assert encoded.children.tolist() == [
+        [1, 5, -1, -1],
+        [2, 3, 4, -1],
+        none,
+        none,
+        none,
+        [6, -1, -1, -1],
+        none,
+    ]
+    check_tree(*encoded)
+    assert decode_tree(encoded, vocabulary) == tree
+
+
+def test_labels_may_be_given_classes():
+    tree = binarise(Tree("NP", [Tree(tag, ["a"]) for tag in ("DT", "JJ", None)]), "right")
+    encoded = encode_tree(tree, Vocabulary(["a"]), labels={"NP": 7, "DT": 0, "JJ": -1})
+    assert encoded.labels.tolist() == [7, 0, -1, -1, -1]
+    named = encode_tree(tree, Vocabulary(["a"]), labels={"NP": 7, "DT": 0, "JJ": 1, "NP|": 2})
+    assert named.labels.tolist() == [7, 0, 2, 1, -1]
+    with pytest.raises(ValueError, match=r"Label 'JJ' of tree node 3 .* has 2: 'NP', 'DT'\. Add"):
+        encode_tree(tree, Vocabulary(["a"]), labels={"NP": 7, "DT": 0})
+
+
 def test_decode_drops_padding_and_takes_any_order():
     encoded = EncodedTree(
         np.array([0, 0, 2, 3, 4, 0]),
@@ -67,8 +103,8 @@ def test_decode_drops_padding_and_takes_any_order():
     ("tree", "reason"),
     [
         (Tree(2, []), r"Tree node 0 \(label 2, preorder\) holds 0"),
-        (Tree(2, [Tree(2, ["a"]), Tree(2, [Tree(2, ["a"])])]), "Tree node 2 .* holds 1"),
-        (Tree(2, [Tree(2, ["a"])] * 3), "holds 3 .* Binarise"),
+        (Tree(2, [Tree(2, ["a"]), Tree(2, ["a", "b"])]), "Tree node 2 .* holds 2"),
+        (Tree(2, [Tree(2, ["a"])] * 3), "holds 3 .* 1 to 2 trees .* Binarise .* larger arity"),
         (Tree(2, ["a", "b"]), "holds 2 .* expected one word"),
         (Tree("NP", ["a"]), "Label 'NP' of tree node 0 .* no integer"),
     ],

@@ -3,7 +3,7 @@ from hypothesis import given, strategies
 from nltk import Tree
 
 from kerasrec.datasets import dependencies_from_heads
-from tests.datasets.helpers import chain, trees
+from tests.datasets.helpers import chain, few, trees
 
 
 def test_words_depend_on_the_head_of_the_constituent_around_them():
@@ -17,6 +17,7 @@ def test_words_depend_on_the_head_of_the_constituent_around_them():
     assert labels == ["DT", "NP", "S", "NP"]
 
 
+@few
 @given(trees, strategies.randoms(use_true_random=False))
 def test_follows_the_definition(tree, chance):
     choice = {id(node): chance.random() < 0.5 for node in tree.subtrees()}

@@ -9,7 +9,7 @@ from kerasrec.datasets import (
     decode_left_right,
     encode_left_right,
 )
-from tests.datasets.helpers import any_heads, projective_heads, sentence
+from tests.datasets.helpers import any_heads, few, projective_heads, sentence
 
 NONE = [-1] * 4
 VOCABULARY = Vocabulary(["a", "b"])
@@ -40,6 +40,7 @@ def test_slots_are_the_edges_of_the_paper():
     }
 
 
+@few
 @given(any_heads())
 def test_every_word_but_the_root_is_a_child_once(heads):
     tree = sentence(heads)
@@ -49,6 +50,7 @@ def test_every_word_but_the_root_is_a_child_once(heads):
     assert sorted(encoded.children[encoded.children >= 0]) == list(range(1, len(heads)))
 
 
+@few
 @given(projective_heads())
 def test_projective_trees_come_back(heads):
     tree = sentence(heads)

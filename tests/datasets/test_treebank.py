@@ -1,8 +1,16 @@
 import os
 
 import pytest
+from nltk import Tree
 
-from kerasrec.datasets import load_treebank, read_tree, read_treebank
+from kerasrec.datasets import (
+    MalformedFileError,
+    MalformedFileWarning,
+    Vocabulary,
+    load_treebank,
+    read_tree,
+    read_treebank,
+)
 
 
 def test_reads_labels_and_words():
@@ -26,7 +34,8 @@ def test_skips_blank_lines(tmp_path):
     ("line", "reason"),
     [
         ("(2 (2 a) (2 b)", r"unbalanced brackets: 3 '\(' but 2 '\)'"),
-        ("(2 a)(2 b)", "not one bracketed tree: .*expected 'end-of-string' but got '\\(2'"),
+        ("(2 a)(2 b)", r"not one bracketed tree: '\(' after the tree"),
+        ("(2 a) b", "not one bracketed tree: 'b' after the tree"),
         (")2 a(", "not one bracketed tree"),
         ("good", "not one bracketed tree"),
         ("()", r"empty tree '\(\)'"),
@@ -57,7 +66,36 @@ def test_lists_the_first_ten_malformed_lines(tmp_path):
     with pytest.raises(ValueError, match=r"13 malformed line\(s\)") as error:
         read_treebank(path)
     assert str(error.value).count("trees.txt:") == 10
-    assert str(error.value).endswith("... and 3 more")
+    assert "... and 3 more; the attribute problems has all" in str(error.value)
+    assert [problem.split(":")[1] for problem in error.value.problems] == [
+        str(number) for number in range(1, 14)
+    ]
+
+
+def test_skips_malformed_lines_with_a_warning(tmp_path):
+    path = tmp_path / "trees.txt"
+    path.write_bytes(b"(2 film)\n(9 film)\n(2 caf\xe9)\n(3 gem)\n(2 (2 cut")
+    with pytest.warns(MalformedFileWarning, match=r"3 malformed line\(s\), left out") as seen:
+        trees = read_treebank(path, strict=False)
+    assert trees == [Tree(2, ["film"]), Tree(3, ["gem"])]
+    assert seen[0].filename == __file__
+    assert [problem.removeprefix(f"{path}:")[:8] for problem in seen[0].message.problems] == [
+        "2: label",
+        "3: byte ",
+        "5: unbal",
+    ]
+
+
+def test_an_empty_file_is_a_problem(tmp_path):
+    path = tmp_path / "trees.txt"
+    path.write_text("\n")
+    with pytest.raises(ValueError, match=r"trees\.txt:1: the file holds no tree"):
+        read_treebank(path)
+
+
+def test_height_is_no_limit():
+    line = "(2 (2 a) " * 10_000 + "(2 a)" + ")" * 10_000
+    assert len(Vocabulary.from_trees([read_tree(line)])) == 3
 
 
 def test_other_numbers_of_classes():
@@ -85,6 +123,20 @@ def test_loads_a_directory_with_the_words_asked_for(tmp_path):
     assert load_treebank(tmp_path, min_count=2).vocabulary.words[2:] == ["a"]
     with pytest.raises(ValueError, match="No split 'valid'; expected one of train, dev, test"):
         treebank.encoded("valid")
+
+
+def test_names_the_malformed_lines_of_all_three_files(tmp_path):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_text("(2 film)\n(2)\n")
+    with pytest.raises(MalformedFileError, match=r"3 malformed line\(s\)") as error:
+        load_treebank(tmp_path)
+    assert [problem.split(": ")[0] for problem in error.value.problems] == [
+        f"{tmp_path / split}.txt:2" for split in ("train", "dev", "test")
+    ]
+    with pytest.warns(MalformedFileWarning, match="3 malformed") as seen:
+        treebank = load_treebank(tmp_path, strict=False)
+    assert seen[0].filename == __file__
+    assert treebank.train == treebank.dev == treebank.test == [Tree(2, ["film"])]
 
 
 def test_load_treebank_rejects_unknown_splits():

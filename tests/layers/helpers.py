@@ -1,24 +1,73 @@
 """Trees to test with, and the layers that share tests."""
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 import pytest
 
 from kerasrec.datasets import Vocabulary, encode_tree, read_treebank, tree_batches
-from kerasrec.layers import Recursive, TreeLSTM, TreeRNN
+from kerasrec.layers import RNTN, Recursive, TreeLSTM, TreeRNN
 from tests.layers import reference
+from tests.parameters import few_of
 
 DEV = Path(__file__).resolve().parents[2] / "data" / "treebank" / "dev.txt"
-EQUATIONS = {TreeRNN: reference.tree_rnn, TreeLSTM: reference.tree_lstm}
 
-each_layer = pytest.mark.parametrize("layer_class", list(EQUATIONS))
+
+@dataclass(frozen=True)
+class Facts:
+    """What the tests must know of a ready layer.
+
+    Args:
+        equations: makes the paper's function of one tree node, as those in `reference`.
+        num_states: of a tree node.
+        weights: shapes by name, of 3 units, two children and inputs of 4 features at leaves only.
+        options: its own constructor arguments, each with another value than the default.
+    """
+
+    equations: Callable
+    num_states: int
+    weights: dict[str, tuple[int, ...]]
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+# A new layer goes here, and all tests below run it.
+LAYERS = {
+    TreeRNN: Facts(
+        reference.tree_rnn,
+        num_states=1,
+        weights={"kernel": (4, 3), "recurrent_kernel": (6, 3), "bias": (3,)},
+    ),
+    RNTN: Facts(
+        reference.rntn,
+        num_states=1,
+        weights={"kernel": (4, 3), "recurrent_kernel": (6, 3), "bias": (3,), "tensor": (6, 6, 3)},
+        options={
+            "tensor_initializer": keras.initializers.RandomNormal(stddev=0.1, seed=1),
+            "tensor_regularizer": keras.regularizers.L2(0.1),
+            "tensor_constraint": keras.constraints.MaxNorm(1.0, axis=[0, 1]),
+        },
+    ),
+    TreeLSTM: Facts(
+        reference.tree_lstm,
+        num_states=2,
+        weights={"kernel": (4, 9), "recurrent_kernel": (6, 15), "bias": (12,)},
+        options={"recurrent_activation": "hard_sigmoid", "unit_forget_bias": False},
+    ),
+}
+
+# For what costs next to nothing.
+each_layer_always = pytest.mark.parametrize("layer_class", LAYERS)
+each_layer = pytest.mark.parametrize("layer_class", few_of(LAYERS, TreeLSTM))
 # For what Recursive does whatever the cell.
 any_layer = pytest.mark.parametrize(
-    "layer_class", [pytest.param(TreeRNN, marks=pytest.mark.slow), TreeLSTM]
+    "layer_class",
+    [TreeLSTM]
+    + [pytest.param(other, marks=pytest.mark.slow) for other in LAYERS if other is not TreeLSTM],
 )
 each_inner_inputs = pytest.mark.parametrize("inner_inputs", [False, True])
 
@@ -84,8 +133,13 @@ def built(layer_class: type[Recursive], children: np.ndarray, num_features: int 
     layer = layer_class(3, arity=children.shape[2], **options)
     layer.build((None, None, num_features), children.shape)
     random = np.random.default_rng(1)
-    layer.set_weights([random.normal(size=weight.shape, scale=0.5) for weight in layer.weights])
+    layer.set_weights([random.normal(size=one.shape, scale=_scale(one)) for one in layer.weights])
     return layer
+
+
+def _scale(weight: keras.Variable) -> float:
+    """A sum over two axes of a tensor has so many terms that a larger scale makes trees chaotic."""
+    return 0.5 if len(weight.shape) < 3 else 0.1
 
 
 @dataclass
@@ -101,11 +155,16 @@ class Expected:
     root_states: list[np.ndarray]
 
 
-def expected(layer: Recursive, x: np.ndarray, children: np.ndarray) -> Expected:
+def expected(
+    layer: Recursive,
+    x: np.ndarray,
+    children: np.ndarray,
+    functions: reference.Functions = reference.NUMPY,
+) -> Expected:
     """The layer's answer by the papers' equations, in float64 numpy."""
     cell = layer.cell
     weights = [keras.ops.convert_to_numpy(weight).astype(float) for weight in layer.weights]
-    node = EQUATIONS[type(layer)](reference.NUMPY, cell.units, weights)
+    node = LAYERS[type(layer)].equations(functions, cell.units, weights)
     sequence = np.zeros((*children.shape[:2], cell.units))
     roots = []
     for row, (tree_x, tree) in enumerate(zip(x, children, strict=True)):

@@ -4,6 +4,7 @@ The equations are written once, over a table of functions: `NUMPY` for values, `
 gradients. Nothing of kerasrec is used.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +21,13 @@ class Functions:
     sigmoid: Callable
     split: Callable
     concat: Callable
+    transpose: Callable
 
 
-NUMPY = Functions(np.tanh, lambda value: 1 / (1 + np.exp(-value)), np.split, np.concatenate)
-TENSORFLOW = Functions(tf.tanh, tf.sigmoid, tf.split, tf.concat)
+NUMPY = Functions(
+    np.tanh, lambda value: 1 / (1 + np.exp(-value)), np.split, np.concatenate, np.transpose
+)
+TENSORFLOW = Functions(tf.tanh, tf.sigmoid, tf.split, tf.concat, tf.transpose)
 
 
 def tree_rnn(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
@@ -42,6 +46,27 @@ def tree_rnn(functions: Functions, units: int, weights: Sequence[Any]) -> Callab
         for child, weight in zip(children, recurrent_kernels, strict=True):
             if child is not None:
                 total = total + child[0] @ weight
+        return [functions.tanh(total)]
+
+    return node
+
+
+def rntn(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
+    """Socher et al. 2013, section 4.3: h_i = tanh(h V[i] h^T + (h U + x W + b)_i), h the children.
+
+    The last axis of the tensor V numbers its slices V[i].
+    """
+    *others, tensor = weights
+    slices = [tensor[:, :, unit] for unit in range(units)]
+    plain = tree_rnn(dataclasses.replace(functions, tanh=lambda total: total), units, others)
+
+    def node(x: Any, children: Sequence[Any]) -> list[Any]:
+        (total,) = plain(x, children)
+        if any(children):
+            none = total * 0
+            hidden = functions.concat([child[0] if child else none for child in children], 1)
+            forms = [hidden @ one @ functions.transpose(hidden) for one in slices]
+            total = total + functions.concat(forms, 1)
         return [functions.tanh(total)]
 
     return node
@@ -106,3 +131,31 @@ def recursion(
 
     visit(0)
     return found
+
+
+def child_sum_tree_lstm(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
+    """Tai et al. 2015, section 3.1, equations 2 to 8.
+
+    Columns of the kernels and of the bias are i, o, u, f. A kernel without f is one that only
+    leaves read.
+    """
+    kernel, recurrent_kernel, bias = weights
+    bias = bias[None]
+    forget = kernel[:, 3 * units :] if kernel.shape[1] > 3 * units else kernel[:, :units] * 0
+    kernel = functions.concat([kernel[:, : 3 * units], forget], 1)
+    u_i, u_o, u_u, u_f = functions.split(recurrent_kernel, 4, -1)
+
+    def node(x: Any, children: Sequence[Any]) -> list[Any]:
+        own = bias if x is None else x @ kernel + bias
+        own_i, own_o, own_u, own_f = functions.split(own, 4, -1)
+        below = [states for states in children if states is not None]
+        hidden = sum((h_k for h_k, _ in below), u_i[:1] * 0)
+        i = functions.sigmoid(own_i + hidden @ u_i)
+        o = functions.sigmoid(own_o + hidden @ u_o)
+        u = functions.tanh(own_u + hidden @ u_u)
+        memory = i * u
+        for h_k, c_k in below:
+            memory = memory + functions.sigmoid(own_f + h_k @ u_f) * c_k
+        return [o * functions.tanh(memory), memory]
+
+    return node

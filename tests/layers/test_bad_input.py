@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.layers import Recursive, TreeLSTMCell, TreeRNN, TreeRNNCell
-from tests.layers.helpers import built, each_layer, features, random_children
+from tests.layers.helpers import built, each_layer_always, features, random_children
 
 # Wrong second trees of two, of four nodes each, and what the message says.
 TREES = {
@@ -78,7 +78,7 @@ def test_wrong_tree_in_fit():
         model.fit((features(children), children), np.zeros((1, 3)), verbose=0)
 
 
-@each_layer
+@each_layer_always
 @pytest.mark.parametrize(
     ("x", "children", "message"),
     [
@@ -134,7 +134,7 @@ def test_what_is_no_cell(cell):
         Recursive(cell)
 
 
-@each_layer
+@each_layer_always
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -8,14 +8,14 @@ import tensorflow as tf
 from kerasrec.layers import TreeLSTM, TreeRNN
 from tests.layers import reference
 from tests.layers.helpers import (
-    EQUATIONS,
+    LAYERS,
     any_layer,
     built,
+    each_layer,
     features,
     is_node,
     random_children,
 )
-from tests.parameters import few_of
 
 RATES = {"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 5}
 
@@ -52,7 +52,7 @@ def factors(children, **rates):
     return inputs, states
 
 
-@pytest.mark.parametrize("layer_class", few_of(EQUATIONS, TreeLSTM))
+@each_layer
 def test_values_and_gradients_equal_eager_recursion_with_the_same_factors(layer_class):
     children = random_children(6, 9, 2, seed=3)
     x = features(children, 3)
@@ -73,7 +73,7 @@ def test_values_and_gradients_equal_eager_recursion_with_the_same_factors(layer_
 
     with tf.GradientTape() as tape:
         tape.watch(sources)
-        node = EQUATIONS[layer_class](reference.TENSORFLOW, 3, sources[1:])
+        node = LAYERS[layer_class].equations(reference.TENSORFLOW, 3, sources[1:])
         loss = 0.0
         for row, tree in enumerate(children):
             inputs = tf.unstack((sources[0] * by_input)[row][:, None])

@@ -1,6 +1,7 @@
 """Gradients of tree layers against plain eager recursion and finite differences."""
 
 import functools
+import itertools
 
 import keras
 import numpy as np
@@ -10,7 +11,7 @@ import tensorflow as tf
 from kerasrec.layers import TreeLSTM
 from tests.layers import reference
 from tests.layers.helpers import (
-    EQUATIONS,
+    LAYERS,
     any_layer,
     built,
     each_inner_inputs,
@@ -58,7 +59,7 @@ def eager_gradients(layer_class, inner_inputs):
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(sources)
         rows = tf.unstack(tf.reshape(sources[0], [-1, 1, 4]))
-        node = EQUATIONS[layer_class](reference.TENSORFLOW, 3, sources[1:])
+        node = LAYERS[layer_class].equations(reference.TENSORFLOW, 3, sources[1:])
         sequence = [tf.zeros([1, 3], tf.float64)] * len(rows)
         roots = []
         for start, tree in zip(range(0, len(rows), num_nodes), children, strict=True):
@@ -76,9 +77,14 @@ def eager_gradients(layer_class, inner_inputs):
     ]
 
 
-@each_layer
-@each_inner_inputs
-@pytest.mark.parametrize("dtype", few_of(TOLERANCE, "float64"))
+@pytest.mark.parametrize(
+    ("layer_class", "inner_inputs", "dtype"),
+    few_of(
+        itertools.product(LAYERS, [False, True], TOLERANCE),
+        (TreeLSTM, False, "float64"),
+        *((layer_class, True, "float64") for layer_class in LAYERS),
+    ),
+)
 def test_gradients_equal_those_of_eager_recursion(layer_class, inner_inputs, dtype):
     """Of the loss on all nodes and of that on the root."""
     _, children, _ = treebank_batch(NUM_TREES)
@@ -99,7 +105,7 @@ def test_gradients_equal_those_of_eager_recursion(layer_class, inner_inputs, dty
             assert error < TOLERANCE[dtype], getattr(source, "path", "x")
 
 
-@pytest.mark.parametrize("layer_class", few_of(EQUATIONS, TreeLSTM))
+@each_layer
 @each_inner_inputs
 def test_gradients_equal_finite_differences(layer_class, inner_inputs):
     """Of random entries of x and of each weight, in float64."""
@@ -129,10 +135,11 @@ def test_gradients_equal_finite_differences(layer_class, inner_inputs):
 
 
 @pytest.mark.slow
-def test_penalty_on_a_gradient():
+@pytest.mark.parametrize("layer_class", LAYERS)
+def test_penalty_on_a_gradient(layer_class):
     """Its gradient, a second derivative of the layer, against finite differences."""
     children = random_children(3, 5, 2, seed=5)
-    layer = built(TreeLSTM, children, return_sequences=True, inner_inputs=True, dtype="float64")
+    layer = built(layer_class, children, return_sequences=True, inner_inputs=True, dtype="float64")
     x = tf.Variable(features(children))
 
     def penalty():
@@ -156,7 +163,7 @@ def test_penalty_on_a_gradient():
         np.testing.assert_allclose(gradient[place], (above - below) / (2 * step), rtol=1e-5)
 
 
-@any_layer
+@each_layer
 def test_padding_has_no_part_in_gradients(layer_class):
     children = random_children(6, 9, 2, seed=3)
     padding = ~is_node(children)

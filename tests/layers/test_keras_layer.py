@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import Recursive, TreeLSTM, TreeLSTMCell, TreeRNN, TreeRNNCell
-from tests.layers.helpers import any_layer, built, each_layer, expected, features, random_children
+from kerasrec.layers import Recursive, TreeLSTM
+from tests.layers.helpers import (
+    LAYERS,
+    any_layer,
+    built,
+    each_layer_always,
+    expected,
+    features,
+    random_children,
+)
 from tests.layers.own_cell import GatedCell
 
 OPTIONS = {
@@ -33,14 +41,11 @@ OPTIONS = {
     "dtype": "mixed_bfloat16",
     "trainable": False,
 }
-CELLS = {TreeRNN: TreeRNNCell, TreeLSTM: TreeLSTMCell}
 
 
-@each_layer
+@each_layer_always
 def test_configuration_round_trip(layer_class):
-    options = dict(OPTIONS)
-    if layer_class is TreeLSTM:
-        options |= {"recurrent_activation": "hard_sigmoid", "unit_forget_bias": False}
+    options = OPTIONS | LAYERS[layer_class].options
     layer = layer_class(5, **options)
     config = layer.get_config()
     for name in options:
@@ -57,7 +62,11 @@ def test_configuration_round_trip(layer_class):
         assert not again.trainable
 
 
-@pytest.mark.parametrize("cell", [TreeRNNCell(5, arity=1), TreeLSTMCell(4), GatedCell(3, arity=3)])
+@pytest.mark.parametrize(
+    "cell",
+    [GatedCell(3, arity=3), *(layer_class.cell_class(5, arity=1) for layer_class in LAYERS)],
+    ids=lambda cell: type(cell).__name__,
+)
 def test_configuration_of_a_given_cell(cell):
     config = Recursive(cell, return_state=True).get_config()
     again = Recursive.from_config(config)
@@ -66,35 +75,35 @@ def test_configuration_of_a_given_cell(cell):
     assert again.get_config() == config
 
 
-@any_layer
+@each_layer_always
 def test_weights(layer_class):
-    layer = built(layer_class, random_children(2, 3, 2), name="trees")
-    assert [weight.name for weight in layer.weights] == ["kernel", "recurrent_kernel", "bias"]
-    assert len({weight.path for weight in layer.weights}) == 3
+    layer = built(layer_class, random_children(2, 3, 2), name="trees", inner_inputs=False)
+    shapes = {weight.name: weight.shape for weight in layer.weights}
+    assert shapes == LAYERS[layer_class].weights
+    assert len({weight.path for weight in layer.weights}) == len(shapes)
     assert all(weight.path.startswith("trees/") for weight in layer.weights)
-    assert len(layer.trainable_variables) == 3
+    assert len(layer.trainable_variables) == len(shapes)
     layer.trainable = False
     assert layer.trainable_variables == []
 
 
-@any_layer
-def test_losses_of_regularizers(layer_class):
-    children = random_children(2, 3, 2)
-    layer = built(
-        layer_class,
-        children,
-        kernel_regularizer=keras.regularizers.L2(0.1),
-        recurrent_regularizer=keras.regularizers.L1(0.2),
-        bias_regularizer=keras.regularizers.L2(0.3),
-    )
-    layer(features(children), children)
-    kernel, recurrent_kernel, bias = layer.get_weights()
+@each_layer_always
+def test_regularizers_and_constraints_of_weights(layer_class):
+    names = LAYERS[layer_class].weights
+    options = {name.removesuffix("_kernel"): name for name in names}
+    regularizers = {
+        f"{option}_regularizer": keras.regularizers.L2(0.1 * number)
+        for number, option in enumerate(options, 1)
+    }
+    constraints = {f"{option}_constraint": keras.constraints.NonNeg() for option in options}
+    layer = built(layer_class, random_children(2, 3, 2), **regularizers, **constraints)
+    weights = {weight.name: weight for weight in layer.weights}
     wanted = [
-        0.1 * (kernel**2).sum(),
-        0.2 * np.abs(recurrent_kernel).sum(),
-        0.3 * (bias**2).sum(),
+        0.1 * number * (weights[name].numpy() ** 2).sum() for number, name in enumerate(names, 1)
     ]
     np.testing.assert_allclose([float(loss) for loss in layer.losses], wanted, rtol=1e-5)
+    for option, name in options.items():
+        assert weights[name].constraint is constraints[f"{option}_constraint"]
 
 
 def model_of(layer):
@@ -126,7 +135,7 @@ def test_constraints_and_regularizers_in_fit(layer_class):
     assert np.linalg.norm(bias) == pytest.approx(1, rel=1e-3)
 
 
-@each_layer
+@each_layer_always
 @pytest.mark.parametrize("return_sequences", [False, True])
 @pytest.mark.parametrize("return_state", [False, True])
 def test_functional_model_is_built_without_an_engine(layer_class, return_sequences, return_state):
@@ -136,7 +145,7 @@ def test_functional_model_is_built_without_an_engine(layer_class, return_sequenc
     )
     outputs = layer(*inputs)
     assert layer.num_traces == 0
-    num_states = {TreeRNN: 1, TreeLSTM: 2}[layer_class]
+    num_states = LAYERS[layer_class].num_states
     first = (None, None, 3) if return_sequences else (None, 3)
     shapes = [first, *[(None, 3)] * (num_states if return_state else 0)]
     found = outputs if return_state else [outputs]

@@ -1,15 +1,20 @@
 """What tree layers compute, against the papers' equations in numpy."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 
-from kerasrec.layers import TreeLSTM, TreeRNN
+from kerasrec.layers import TreeLSTM
+from tests.layers import reference
 from tests.layers.helpers import (
+    LAYERS,
     any_layer,
     built,
     each_inner_inputs,
     each_layer,
+    each_layer_always,
     expected,
     features,
     is_node,
@@ -25,7 +30,7 @@ def assert_close(actual, wanted, tolerance=2e-6):
     np.testing.assert_allclose(NUMPY(actual), wanted, atol=tolerance, rtol=tolerance)
 
 
-@each_layer
+@each_layer_always
 @each_inner_inputs
 @pytest.mark.parametrize("arity", few_of([1, 2, 3], 3))
 def test_trees_with_missing_children(layer_class, inner_inputs, arity):
@@ -35,7 +40,7 @@ def test_trees_with_missing_children(layer_class, inner_inputs, arity):
     assert_close(layer(x, children), expected(layer, x, children).sequence)
 
 
-@pytest.mark.parametrize("layer_class", few_of([TreeRNN, TreeLSTM], TreeLSTM))
+@each_layer
 def test_what_is_returned(layer_class):
     children = random_children(5, 7, 2)
     x = features(children)
@@ -67,7 +72,7 @@ def test_chain_of_depth_200(layer_class, arity):
     assert_close(layer(x, children), expected(layer, x, children).sequence)
 
 
-@any_layer
+@each_layer
 def test_how_trees_are_batched_does_not_matter(layer_class):
     children = random_children(6, 9, 2, seed=3, sizes=[1, 9, 4, 2, 9, 1])
     x = features(children)
@@ -96,7 +101,7 @@ def test_batch_without_trees(layer_class, return_sequences):
     assert output.shape == ((0, 5, 3) if return_sequences else (0, 3))
 
 
-@any_layer
+@each_layer
 def test_padding_is_not_read(layer_class):
     children = random_children(6, 9, 2, seed=3)
     x = features(children)
@@ -115,7 +120,7 @@ def test_padding_is_not_read(layer_class):
 def test_inputs_of_inner_nodes_are_not_read(layer_class):
     children = random_children(6, 9, 2, seed=4)
     x = features(children)
-    layer = built(layer_class, children)
+    layer = built(layer_class, children, inner_inputs=False)
     wanted = expected(layer, x, children).root_states[0]
     x[(children >= 0).any(axis=-1)] = np.nan
     assert_close(layer(x, children), wanted)
@@ -130,7 +135,7 @@ def test_children_of_other_integer_types(layer_class):
         assert_close(layer(features(children), children.astype(dtype)), wanted)
 
 
-@any_layer
+@each_layer
 def test_mask_of_output_is_what_is_no_padding(layer_class):
     children = random_children(6, 9, 2, seed=3)
     x = features(children)
@@ -189,29 +194,19 @@ def test_first_values_of_weights():
 
 @each_layer
 def test_activations_and_no_bias(layer_class):
-    """Of a tree of two leaves, step by step."""
-    children = np.array([[[1, 2], [-1, -1], [-1, -1]]], np.int32)
+    children = random_children(6, 5, 2, seed=3)
     x = features(children)
     options = {"activation": "relu", "use_bias": False}
-    if layer_class is TreeLSTM:
+    if "recurrent_activation" in LAYERS[layer_class].options:
         options["recurrent_activation"] = "hard_sigmoid"
     layer = built(layer_class, children, **options)
-    assert len(layer.weights) == 2
-    kernel, recurrent_kernel = (NUMPY(weight) for weight in layer.weights)
-
-    def relu(value):
-        return np.maximum(value, 0)
-
-    def gate(value):
-        return np.clip(value / 6 + 0.5, 0, 1)
-
-    leaves = x[0, 1:] @ kernel
-    if layer_class is TreeRNN:
-        wanted = relu(relu(leaves).ravel() @ recurrent_kernel)
-    else:
-        i, o, u = np.split(leaves, 3, axis=1)
-        c = gate(i) * relu(u)
-        h = gate(o) * relu(c)
-        i, o, u, f_1, f_2 = np.split(h.ravel() @ recurrent_kernel, 5)
-        wanted = gate(o) * relu(gate(i) * relu(u) + gate(f_1) * c[0] + gate(f_2) * c[1])
-    assert_close(layer(x, children)[0], wanted)
+    twin = built(layer_class, children)
+    weights = {weight.name: NUMPY(weight) for weight in layer.weights}
+    assert "bias" not in weights
+    twin.set_weights([weights.get(item.name, 0 * NUMPY(item)) for item in twin.weights])
+    functions = dataclasses.replace(
+        reference.NUMPY,
+        tanh=lambda value: np.maximum(value, 0),
+        sigmoid=lambda value: np.clip(value / 6 + 0.5, 0, 1),
+    )
+    assert_close(layer(x, children), expected(twin, x, children, functions).root_states[0])

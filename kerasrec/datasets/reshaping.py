@@ -1,0 +1,82 @@
+"""Constituency trees with other numbers of children: no only children, or two at most.
+
+Own code, since `nltk.treetransforms` changes the tree that it is given, fails on integer labels,
+and refuses trees more than 500 high.
+"""
+
+from typing import Any, Literal
+
+from nltk import Tree
+
+from kerasrec.datasets.traversal import rebuilt
+
+# Ends the labels of tree nodes that binarise adds.
+MARKER = "|"
+
+
+def collapse_unary(tree: Tree, join: str = "+") -> Tree:
+    """Makes one tree node of each chain of tree nodes with a single tree below.
+
+    `(S (VP (VB look)))` becomes `(S+VP+VB look)`. What is left holds one word, or two or more
+    trees.
+
+    Args:
+        tree: An `nltk.Tree` of any height. It is left as it is.
+        join: Stands between the labels of a chain. A chain of labels that are not all text, such as
+            classes, keeps the uppermost.
+
+    Returns:
+        A new `nltk.Tree`.
+    """
+
+    def make(label: Any, inside: list[Tree | str]) -> Tree:
+        child = inside[0] if len(inside) == 1 else None
+        if not isinstance(child, Tree):
+            return Tree(label, inside)
+        if isinstance(label, str) and isinstance(child.label(), str):
+            label = f"{label}{join}{child.label()}"
+        child.set_label(label)
+        return child
+
+    return rebuilt(tree, make)
+
+
+def binarise(tree: Tree, branching: Literal["left", "right"]) -> Tree:
+    """Nests the children of tree nodes that have more than two in pairs.
+
+    `(NP a b c d)`, its children trees, becomes
+
+        (NP a (NP| b (NP| c d)))    branching right
+        (NP (NP| (NP| a b) c) d)    branching left
+
+    The new tree nodes stand for no constituent: their labels end in `|`, and `encode_tree` takes
+    that for no label. Words, their order, and all other tree nodes stay.
+
+    Args:
+        tree: An `nltk.Tree` of any height. It is left as it is.
+        branching: `"left"` or `"right"`.
+
+    Returns:
+        A new `nltk.Tree` whose nodes hold one or two children each.
+
+    Raises:
+        ValueError: If `branching` is something else.
+    """
+    if branching not in ("left", "right"):
+        raise ValueError(f"branching is {branching!r}; expected 'left' or 'right'.")
+
+    def make(label: Any, inside: list[Tree | str]) -> Tree:
+        if len(inside) < 3:
+            return Tree(label, inside)
+        marker = f"{'' if label is None else label}{MARKER}"
+        if branching == "right":
+            nested, *others = reversed(inside)
+            for child in others[:-1]:
+                nested = Tree(marker, [child, nested])
+            return Tree(label, [others[-1], nested])
+        nested, *others = inside
+        for child in others[:-1]:
+            nested = Tree(marker, [nested, child])
+        return Tree(label, [nested, others[-1]])
+
+    return rebuilt(tree, make)

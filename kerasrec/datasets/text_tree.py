@@ -1,0 +1,72 @@
+"""Trees for sentences that come without any."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from nltk import Tree
+
+
+def text_tree(
+    text: str | Sequence[str],
+    shape: Literal["balanced", "left", "right"] = "balanced",
+    label: Any = None,
+) -> Tree:
+    """Puts the words of a sentence into a binary tree whose shape depends on their number alone.
+
+    | shape | `a b c d` | height, over n words |
+    |---|---|---|
+    | `"balanced"` | `((a b) (c d))` | the logarithm of n: the most that can run at once |
+    | `"left"` | `(((a b) c) d)` | n: the sentence is read from left to right |
+    | `"right"` | `(a (b (c d)))` | n: the sentence is read from right to left |
+
+    The first is the balanced and the others are the linear dataset of Jeong et al. 2018, section
+    6.3.
+
+    Args:
+        text: A sentence, which is split at white space; or its words, which are taken as they are.
+        shape: `"balanced"`, `"left"` or `"right"`.
+        label: The label of the root, such as the sentence's class.
+
+    Returns:
+        An `nltk.Tree` whose nodes hold one word or two trees each; their label is `None`, but for
+        the root's.
+
+    Raises:
+        ValueError: If there are no words, a word is empty or no `str`, or `shape` is another.
+    """
+    words = text.split() if isinstance(text, str) else list(text)
+    wrong = [word for word in words if not isinstance(word, str) or not word]
+    if wrong or not words:
+        found = f"holds {wrong[0]!r}" if wrong else "has no words"
+        raise ValueError(f"text {found}; expected a sentence, or at least one word that is a str.")
+    shapes: dict[str, Callable[[list[Tree]], Tree]] = {
+        "balanced": _balanced,
+        "left": _left,
+        "right": _right,
+    }
+    if shape not in shapes:
+        raise ValueError(f"shape is {shape!r}; expected one of {', '.join(shapes)}.")
+    tree = shapes[shape]([Tree(None, [word]) for word in words])
+    tree.set_label(label)
+    return tree
+
+
+def _balanced(trees: list[Tree]) -> Tree:
+    if len(trees) == 1:
+        return trees[0]
+    middle = (len(trees) + 1) // 2
+    return Tree(None, [_balanced(trees[:middle]), _balanced(trees[middle:])])
+
+
+def _left(trees: list[Tree]) -> Tree:
+    tree, *others = trees
+    for other in others:
+        tree = Tree(None, [tree, other])
+    return tree
+
+
+def _right(trees: list[Tree]) -> Tree:
+    tree, *others = reversed(trees)
+    for other in others:
+        tree = Tree(None, [other, tree])
+    return tree

@@ -1,0 +1,172 @@
+"""An optimizer that leaves some layers to optimizers of their own."""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class OptimizerPerLayer(keras.optimizers.Optimizer):
+    """Gives named layers an optimizer of their own, and one optimizer to all others.
+
+    Tai, Socher and Manning 2015 (section 5.1) train word vectors by plain gradient descent and all
+    else by AdaGrad; word vectors that are good already want a smaller step than weights that
+    begin at random. Each optimizer is used as it is: its rule, schedule, clipping (a
+    `global_clipnorm` is that of its own layers), weight decay, moving average and accumulation.
+
+    `learning_rate` is that of `default`. Setting it, as `ReduceLROnPlateau` and
+    `LearningRateScheduler` do, changes all learning rates by the same factor.
+
+    For layers that must not move at all, set `layer.trainable = False` instead.
+
+    Args:
+        default: a Keras optimizer, or the name of one, for the layers that `layers` does not name.
+        layers: from the name of a layer, or the end of its path (`"encoder/embedding"`), to the
+            optimizer for it and all layers in it.
+        name: name of the optimizer.
+
+    Attributes:
+        default: the optimizer of all other layers.
+        layers: the optimizers by layer.
+
+    Raises:
+        ValueError: if an optimizer stands at two places, or scales the loss; when weights are
+            first seen, if a name fits no layer with trainable weights, or two names fit the same
+            weight; when the learning rate is set, if it was 0.
+
+    Example:
+
+    >>> optimizer = kerasrec.training.OptimizerPerLayer(
+    ...     keras.optimizers.Adagrad(0.05), {"embedding": keras.optimizers.SGD(0.1)}
+    ... )
+    >>> model.compile(optimizer, kerasrec.training.TreeCrossentropy())
+    """
+
+    def __init__(
+        self,
+        default: Any,
+        layers: Mapping[str, Any],
+        name: str = "optimizer_per_layer",
+    ) -> None:
+        super().__init__(learning_rate=0.0, name=name)  # Keras wants one; nothing reads it.
+        self.default = keras.optimizers.get(default)
+        self.layers = {layer: keras.optimizers.get(layers[layer]) for layer in layers}
+        if len({id(optimizer) for optimizer in self._all()}) <= len(self.layers):
+            raise ValueError(
+                "OptimizerPerLayer got one optimizer object twice; its state belongs to the "
+                "weights of one place. Make a new optimizer for each layer."
+            )
+        for optimizer in self._all():
+            if (
+                isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+                or optimizer.loss_scale_factor is not None
+            ):
+                raise ValueError(
+                    f"The optimizer {optimizer.name!r} scales the loss, which all layers share. "
+                    "Wrap the whole: keras.optimizers.LossScaleOptimizer(OptimizerPerLayer(...)). "
+                    "With the policy 'mixed_float16', compile does so by itself."
+                )
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        if self.built:
+            return
+        paths = [variable.path for variable in variables]
+        fits = {layer: any(_is_in(path, layer) for path in paths) for layer in self.layers}
+        if not all(fits.values()):
+            raise ValueError(
+                f"No layer with trainable weights is named "
+                f"{' or '.join(repr(layer) for layer in fits if not fits[layer])}. Those that are "
+                f"there: {', '.join(dict.fromkeys(path.rpartition('/')[0] for path in paths))}. "
+                "A frozen layer needs no optimizer."
+            )
+        super().build(variables)
+        for optimizer, places in self._places(variables):
+            optimizer.build([variables[place] for place in places])
+
+    def apply(
+        self,
+        grads: Sequence[tf.Tensor | tf.IndexedSlices | None],
+        trainable_variables: Sequence[keras.Variable] | None = None,
+    ) -> None:
+        if trainable_variables is None:
+            trainable_variables = self._trainable_variables
+        self.build(list(trainable_variables))
+        for optimizer, places in self._places(trainable_variables):
+            if any(grads[place] is not None for place in places):
+                optimizer.apply(
+                    [grads[place] for place in places],
+                    [trainable_variables[place] for place in places],
+                )
+            elif places:
+                # Keras warns where some weights of an optimizer have no gradient, as here, and
+                # raises where all have none; but all of one layer's are only some of the model's.
+                paths = [trainable_variables[place].path for place in places]
+                warnings.warn(f"Gradients do not exist for variables {paths}.", stacklevel=2)
+        self.iterations.assign_add(1)
+
+    @property
+    def variables(self) -> list[keras.Variable]:
+        inner = (variable for optimizer in self._all() for variable in optimizer.variables)
+        return [*super().variables, *inner]
+
+    @property
+    def learning_rate(self) -> Any:
+        return self.default.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, learning_rate: float) -> None:
+        before = _number(self.default.learning_rate)
+        if not before:
+            raise ValueError(
+                f"The learning rate of '{self.default.name}', the default optimizer, is 0, so that "
+                "there is no factor to change those of the layers by. Set each one's: "
+                "optimizer.default.learning_rate and optimizer.layers[...].learning_rate."
+            )
+        factor = _number(learning_rate) / before
+        for optimizer in self._all():
+            optimizer.learning_rate = _number(optimizer.learning_rate) * factor
+
+    def finalize_variable_values(self, var_list: Sequence[keras.Variable]) -> None:
+        for optimizer, places in self._places(var_list):
+            optimizer.finalize_variable_values([var_list[place] for place in places])
+
+    def get_config(self) -> dict[str, Any]:
+        serialize = keras.optimizers.serialize
+        return {
+            "default": serialize(self.default),
+            "layers": {layer: serialize(self.layers[layer]) for layer in self.layers},
+            "name": self.name,
+        }
+
+    def _all(self) -> list[keras.optimizers.Optimizer]:
+        return [self.default, *self.layers.values()]
+
+    def _places(
+        self, variables: Iterable[keras.Variable]
+    ) -> list[tuple[keras.optimizers.Optimizer, list[int]]]:
+        """Returns each optimizer with the places of its variables among `variables`."""
+        places: dict[str | None, list[int]] = {layer: [] for layer in (None, *self.layers)}
+        for place, variable in enumerate(variables):
+            places[self._layer_of(variable.path)].append(place)
+        return list(zip(self._all(), places.values(), strict=True))
+
+    def _layer_of(self, path: str) -> str | None:
+        fitting = [layer for layer in self.layers if _is_in(path, layer)]
+        if len(fitting) > 1:
+            raise ValueError(
+                f"The weight '{path}' is in the layers {' and '.join(map(repr, fitting))}, and "
+                "each has an optimizer. Name layers that do not hold each other."
+            )
+        return fitting[0] if fitting else None
+
+
+def _is_in(path: str, layer: str) -> bool:
+    """Says whether the variable at `path` belongs to a layer of that name or end of a path."""
+    return f"/{layer}/" in f"/{path}"
+
+
+def _number(learning_rate: Any) -> float:
+    return float(keras.ops.convert_to_numpy(learning_rate))

@@ -1,0 +1,61 @@
+"""A picture of a tree: its predicted and its true sentiments."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+from matplotlib.figure import Figure
+
+from kerasrec.datasets import Treebank
+
+CLASSES = ["very negative", "negative", "neutral", "positive", "very positive"]
+COLOURS = ["#b2182b", "#f4a582", "#d9d9d9", "#92c5de", "#2166ac"]
+
+
+def tree_to_show(treebank: Treebank) -> int:
+    """Picks the test tree of 7 to 20 words with most sentiments in it; of equals the first."""
+    words = [len(tree.leaves()) for tree in treebank.test]
+    labels = [encoded.labels for encoded in treebank.encoded("test")]
+    fits = [i for i in range(len(words)) if 7 <= words[i] <= 20] or range(len(words))
+    return max(fits, key=lambda i: (len(set(labels[i])), np.count_nonzero(labels[i] != 2)))
+
+
+def draw(model: keras.Model, treebank: Treebank, file: Path) -> None:
+    """Draws a test tree: a disc of the predicted sentiment in a ring of the true one."""
+    shown = tree_to_show(treebank)
+    words = treebank.test[shown].leaves()
+    tokens, children, labels = treebank.encoded("test")[shown]
+    logits = model.predict_on_batch((tokens[np.newaxis], children[np.newaxis]))
+    predicted = logits[0].argmax(axis=-1)
+
+    # Tree nodes are in preorder: leaves come from left to right, children after their parents.
+    is_leaf = children[:, 0] < 0
+    x, y = np.zeros([2, len(tokens)])
+    x[is_leaf] = np.arange(len(words))
+    for node in np.flatnonzero(~is_leaf)[::-1]:
+        x[node] = x[children[node]].mean()
+        y[node] = y[children[node]].max() + 1
+
+    figure = Figure(figsize=(2 + 0.65 * len(words), 2.5 + 0.45 * y.max()))
+    axes = figure.subplots()
+    for node in np.flatnonzero(~is_leaf):
+        for child in children[node]:
+            axes.plot(x[[node, child]], y[[node, child]], color="#999999", zorder=1)
+    rings = [[COLOURS[label] for label in labels], ["white"] * len(labels)]
+    fill = [COLOURS[label] for label in predicted]
+    for size, colours in zip((420, 250, 150), [*rings, fill], strict=True):
+        axes.scatter(x, y, s=size, c=colours, zorder=2)
+    for place, word in enumerate(words):
+        axes.text(place, -0.5, word, rotation=45, ha="right", va="top", rotation_mode="anchor")
+    for colour, name in zip(COLOURS, CLASSES, strict=True):
+        axes.scatter([], [], s=120, c=colour, label=name)
+    axes.legend(
+        title="disc: predicted, ring: true",
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=3,
+        frameon=False,
+    )
+    axes.set_ylim(-0.5, y.max() + 0.6)
+    axes.axis("off")
+    figure.savefig(file, dpi=120, bbox_inches="tight")

@@ -1,0 +1,76 @@
+"""Sentiment of sentences, and of every phrase in them, with a recursive neural tensor network.
+
+The model is the RNTN of Socher et al. 2013 (section 4.3).
+
+    python models/sentiment_rntn.py
+
+trains on the small treebank that comes with the repository. `sentiment.py`, which all recipes for
+sentiment share, has the training; `run` in it is the whole story in order.
+"""
+
+import argparse
+from collections.abc import Sequence
+
+import keras
+
+import sentiment
+from kerasrec.layers import RNTN
+
+SETTINGS = {
+    "embedded": {
+        "units": 64,
+        "epochs": 10,
+        "patience": 3,
+        "batch": 25,
+        "optimizer": "adagrad",
+        "learning_rate": 0.05,
+        "embedding_optimizer": "adagrad",
+        "embedding_rate": 0.05,
+        "vector_dropout": 0.0,
+        "state_dropout": 0.0,
+        "l2": 0.0,
+    },
+    "sst": {
+        "units": 150,
+        "epochs": 10,
+        "patience": 3,
+        "batch": 25,
+        "optimizer": "adam",
+        "learning_rate": 0.001,
+        "embedding_optimizer": "adam",
+        "embedding_rate": 0.0001,
+        "vector_dropout": 0.5,
+        "state_dropout": 0.5,
+        "l2": 1e-4,
+    },
+}
+
+
+def build_model(embedding: keras.layers.Embedding, options: argparse.Namespace) -> keras.Model:
+    """Builds words -> vectors -> RNTN -> logits."""
+    tokens = keras.Input([None], dtype="int32", name="tokens")
+    children = keras.Input([None, 2], dtype="int32", name="children")
+    l2 = keras.regularizers.L2(options.l2)
+    x = keras.layers.Dropout(options.vector_dropout)(embedding(tokens))
+    x = RNTN(
+        options.units,
+        return_sequences=True,  # the states of all tree nodes: each has a label
+        kernel_regularizer=l2,
+        recurrent_regularizer=l2,
+        tensor_regularizer=l2,
+        name="rntn",
+    )(x, children)
+    x = keras.layers.Dropout(options.state_dropout)(x)
+    logits = keras.layers.Dense(5, kernel_regularizer=l2, dtype="float32", name="logits")(x)
+    return keras.Model([tokens, children], logits, name="sentiment_rntn")
+
+
+def main(argv: Sequence[str] | None = None) -> sentiment.Results:
+    """Runs the recipe and returns its figures."""
+    description = "Train an RNTN on the sentiment of every phrase of a treebank."
+    options = sentiment.parse_options(argv, description, SETTINGS, "sentiment_rntn")
+    return sentiment.run(build_model, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+import pytest
+from hypothesis import given
+from nltk import Tree
+
+from kerasrec.datasets import MalformedFileError, MalformedFileWarning, read_brackets
+from tests.datasets.helpers import few, wide_trees
+
+PENN = r"""
+( (S
+    (NP-SBJ (DT the) (JJ 1\/2) (NN film))
+    (VP (VBZ works)))
+)
+
+(TOP (S (VP (VB look))) (-LRB- -LRB-))
+  (NN indented)
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text):
+        path = tmp_path / "trees.mrg"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return write
+
+
+def test_reads_trees_over_several_lines(file):
+    subject = Tree("NP-SBJ", [Tree("DT", ["the"]), Tree("JJ", ["1/2"]), Tree("NN", ["film"])])
+    trees = [
+        Tree("S", [subject, Tree("VP", [Tree("VBZ", ["works"])])]),
+        Tree("TOP", [Tree("S", [Tree("VP", [Tree("VB", ["look"])])]), Tree("-LRB-", ["-LRB-"])]),
+        Tree("NN", ["indented"]),
+    ]
+    assert read_brackets(file(PENN)) == trees
+    assert read_brackets(file("\ufeff" + PENN.replace("\n", "\r\n"))) == trees
+
+
+@few
+@given(wide_trees)
+def test_reads_what_nltk_prints(tmp_path_factory, tree):
+    path = tmp_path_factory.mktemp("trees") / "trees.mrg"
+    path.write_text(f"{tree}\n{tree.pformat(margin=10)}\n( {tree})\n", encoding="utf-8")
+    assert read_brackets(path) == [tree] * 3
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("(S (NP a)", r"2: unbalanced brackets: 2 '\(' but 1 '\)'"),
+        ("(S\n  (NP a)\n", r"2: unbalanced .* \(a tree of lines 2 to 3\)"),
+        ("(S (NP a)))", "2: unbalanced"),
+        ("word", "2: not one bracketed tree: 'word' before the tree"),
+        ("(NN a) (NN b)", r"2: not one bracketed tree: '\(' after the tree"),
+        ("()", "2: tree node .* has no label"),
+        ("( (NP a) (VP b))", "2: tree node .* has no label"),
+        ("(S (NP))", r"2: tree node '\(NP \)' holds 0 word\(s\) and 0 tree\(s\)"),
+        ("(NP the film)", r"2: tree node '\(NP the film\)' holds 2 word\(s\)"),
+        ("(NP the (NN film))", r"2: tree node .* holds 1 word\(s\) and 1 tree\(s\)"),
+        (b"(S\n  (NP caf\xe9))", "3: byte 0xe9 at column 10 is no UTF-8"),
+    ],
+)
+def test_names_line_and_reason_and_can_skip(file, text, reason):
+    text = text if isinstance(text, bytes) else text.encode()
+    path = file(b"(NN first)\n" + text + b"\n(NN last)\n")
+    with pytest.raises(MalformedFileError, match=rf"1 malformed .*\n.*mrg:{reason}"):
+        read_brackets(path)
+    with pytest.warns(
+        MalformedFileWarning, match=rf"1 malformed .*left out.*\n.*:{reason}"
+    ) as seen:
+        trees = read_brackets(path, strict=False)
+    assert trees == [Tree("NN", ["first"]), Tree("NN", ["last"])]
+    assert seen[0].filename == __file__
+
+
+def test_a_file_cut_off_is_not_half_read(file):
+    with pytest.raises(MalformedFileError, match=r"mrg:1: unbalanced"):
+        read_brackets(file("(S\n  (NP a)\n  (VP"))
+
+
+def test_an_empty_file_is_a_problem(file):
+    with pytest.raises(MalformedFileError, match=r"mrg:1: the file holds no tree"):
+        read_brackets(file("\n"))
+
+
+def test_height_is_no_limit(file):
+    (tree,) = read_brackets(file("(S\n " * 10_000 + "(NN a)" + ")" * 10_000))
+    height = 0
+    while isinstance(tree, Tree):
+        tree, height = tree[0], height + 1
+    assert height == 10_001

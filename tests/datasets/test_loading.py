@@ -1,0 +1,39 @@
+import pytest
+from nltk import Tree
+
+from kerasrec.datasets import text_tree, treebank_of
+
+
+def test_trees_in_memory_become_batches():
+    treebank = treebank_of(
+        [text_tree("A fine film", label=1)], dev=[text_tree("dull", label=0)], num_classes=2
+    )
+    assert treebank.vocabulary.words[2:] == ["a", "film", "fine"]
+    ((tokens, children), labels) = next(iter(treebank.batches("train", 1)))
+    assert tokens.numpy().tolist() == [[0, 0, 2, 4, 3]]
+    assert children.shape == [1, 5, 2]
+    assert labels.numpy().tolist() == [[1, -1, -1, -1, -1]]
+    assert treebank.encoded("dev")[0].tokens.tolist() == [1]
+    assert treebank.test == []
+
+
+def test_wide_trees_and_text_labels():
+    tree = Tree("NP", [Tree("X", [word]) for word in "abc"])
+    treebank = treebank_of(iter([tree]), arity=3, num_classes=2, labels={"NP": 1, "X": 0})
+    (encoded,) = treebank.encoded("train")
+    assert encoded.children[0].tolist() == [1, 2, 3]
+    assert encoded.labels.tolist() == [1, 0, 0, 0]
+
+
+def test_names_the_tree_that_cannot_be_encoded():
+    good = Tree(0, ["a"])
+    treebank = treebank_of([good], [good, Tree(5, ["a"])], [good, Tree("NP", ["a"])])
+    with pytest.raises(ValueError, match=r"dev\[1\]: Label 5 of tree node 0 is out of range"):
+        treebank.encoded("dev")
+    with pytest.raises(ValueError, match=r"test\[1\]: Label 'NP' of tree node 0 .* Pass labels"):
+        treebank.encoded("test")
+
+
+def test_rejects_unknown_splits():
+    with pytest.raises(ValueError, match="expected some of train, dev, test"):
+        treebank_of([], vocabulary_splits=())

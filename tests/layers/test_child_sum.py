@@ -1,0 +1,323 @@
+"""ChildSumTreeLSTM against the paper's equations: values, gradients, dropout, Keras' manners."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.layers import ChildSumTreeLSTM, Recursive, RecursiveCell, TreeLSTM
+from tests.layers import reference
+from tests.layers.helpers import each_inner_inputs, features, is_node, random_children
+from tests.parameters import few_of
+
+
+def built(num_features=4, **options):
+    """A layer of 3 units with random weights, biases among them."""
+    layer = ChildSumTreeLSTM(3, **options)
+    layer.build((None, None, num_features), (None, None, None))
+    random = np.random.default_rng(1)
+    layer.set_weights([random.normal(size=weight.shape, scale=0.5) for weight in layer.weights])
+    return layer
+
+
+def equations(functions, layer, weights):
+    return reference.child_sum_tree_lstm(functions, layer.cell.units, weights)
+
+
+def expected(layer, x, children, by_state=None):
+    """First states of all nodes and states of the roots, in NumPy; `by_state`: dropout factors."""
+    node = equations(
+        reference.NUMPY, layer, [weight.astype(float) for weight in layer.get_weights()]
+    )
+    sequence = np.zeros((*children.shape[:2], 3))
+    roots = []
+    for row, (tree_x, tree) in enumerate(zip(x, children, strict=True)):
+
+        def edge(child, states, row=row):
+            factor = 1.0 if by_state is None else by_state[row, child]
+            return [states[0] * factor, states[1]]
+
+        found = reference.recursion(node, tree_x[:, None], tree, layer.cell.inner_inputs, edge)
+        for number, states in found.items():
+            sequence[row, number] = states[0][0]
+        roots.append([state[0] for state in found[0]])
+    return sequence, [np.stack(states) for states in zip(*roots, strict=True)]
+
+
+@each_inner_inputs
+@pytest.mark.parametrize("arity", few_of([1, 3, 6], 6))
+def test_values(inner_inputs, arity):
+    """Of trees whose nodes have none to `arity` children, in any slots of their rows."""
+    children = random_children(12, 15, arity, seed=arity)
+    x = features(children)
+    layer = built(inner_inputs=inner_inputs, return_sequences=True, return_state=True)
+    sequence, roots = expected(layer, x, children)
+    for found, wanted in zip(layer(x, children), [sequence, *roots], strict=True):
+        np.testing.assert_allclose(found, wanted, atol=2e-6)
+
+
+def test_how_children_are_written_does_not_matter():
+    """Their order, their slots, further slots, the order of trees; and one trace serves all."""
+    random = np.random.default_rng(0)
+    children = random_children(8, 15, 6, seed=2)
+    x = features(children)
+    layer = built(return_sequences=True, dtype="float64")
+    wanted = layer(x, children).numpy()
+    others = [
+        random.permuted(children, axis=2),
+        np.sort(children, axis=2),
+        np.pad(children, ((0, 0), (0, 0), (2, 3)), constant_values=-1),
+    ]
+    for other in others:
+        np.testing.assert_allclose(layer(x, other), wanted, atol=1e-12)
+    order = random.permutation(8)
+    np.testing.assert_allclose(layer(x[order], children[order]), wanted[order], atol=1e-12)
+    np.testing.assert_allclose(layer(x[:1], children[:1]), wanted[:1], atol=1e-12)
+    assert layer.num_traces == 1
+
+
+def test_very_high_and_very_wide_trees():
+    chain = np.full((200, 1), -1, np.int32)
+    chain[:-1, 0] = np.arange(1, 200)
+    star = np.full((200, 199), -1, np.int32)
+    star[0] = np.arange(1, 200)
+    layer = built(return_sequences=True)
+    for tree in (chain, star):
+        x = features(tree[None])
+        wanted, _ = expected(layer, x, tree[None])
+        np.testing.assert_allclose(layer(x, tree[None]), wanted, atol=2e-5)
+
+
+def test_trees_of_one_node_with_no_slot_for_children():
+    children = np.zeros((4, 1, 0), np.int32)
+    x = features(children)
+    layer = built()
+    np.testing.assert_allclose(layer(x, children), expected(layer, x, children)[1][0], atol=2e-6)
+
+
+def test_padding_is_neither_read_nor_given_gradients():
+    children = random_children(6, 9, 4, seed=3)
+    padding = ~is_node(children)
+    assert padding.any()
+    x = features(children)
+    x[padding] = np.nan
+    x = tf.constant(x)
+    layer = built(return_sequences=True, dtype="float64")
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        output = layer(x, children)
+        loss = tf.reduce_sum(output**2)
+    gradients = [np.array(one) for one in tape.gradient(loss, [x, *layer.trainable_variables])]
+    np.testing.assert_allclose(output, expected(layer, np.array(x), children)[0], atol=1e-12)
+    np.testing.assert_array_equal(gradients[0][padding], 0)
+    assert all(np.isfinite(one).all() for one in gradients)
+    np.testing.assert_array_equal(output._keras_mask, ~padding)
+
+
+@each_inner_inputs
+def test_gradients_equal_those_of_eager_recursion(inner_inputs):
+    children = random_children(6, 12, 6, seed=5)
+    x = tf.constant(features(children))
+    layer = built(inner_inputs=inner_inputs, return_sequences=True, dtype="float64")
+    coefficients = np.random.default_rng(0).normal(size=(*children.shape[:2], 3))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        loss = tf.reduce_sum(coefficients * layer(x, children))
+    gradients = tape.gradient(loss, [x, *layer.trainable_variables])
+    sources = [x, *(tf.constant(weight) for weight in layer.get_weights())]
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        node = equations(reference.TENSORFLOW, layer, sources[1:])
+        loss = 0.0
+        for row, tree in enumerate(children):
+            inputs = tf.unstack(sources[0][row][:, None])
+            for number, states in reference.recursion(node, inputs, tree, inner_inputs).items():
+                loss += tf.reduce_sum(coefficients[row, number] * states[0])
+    for one, two in zip(gradients, tape.gradient(loss, sources), strict=True):
+        np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(two), atol=1e-12)
+
+
+@pytest.mark.parametrize("inner_inputs", few_of([True, False], True))
+def test_gradients_equal_finite_differences(inner_inputs):
+    children = random_children(5, 12, 6, seed=6)
+    x = tf.Variable(features(children))
+    layer = built(inner_inputs=inner_inputs, return_state=True, dtype="float64")
+    variables = [x, *(weight.value for weight in layer.weights)]
+
+    def loss():
+        return sum(tf.reduce_sum(state + state**2) for state in layer(x.value(), children)[1:])
+
+    with tf.GradientTape() as tape:
+        total = loss()
+    gradients = tape.gradient(total, variables)
+    random = np.random.default_rng(0)
+    for variable, gradient in zip(variables, gradients, strict=True):
+        gradient = tf.convert_to_tensor(gradient).numpy()
+        value = variable.numpy()
+        for _ in range(3):
+            place = tuple(random.integers(size) for size in value.shape)
+            nudge = np.zeros_like(value)
+            nudge[place] = 1e-5
+            variable.assign(value + nudge)
+            above = loss()
+            variable.assign(value - nudge)
+            difference = float(above - loss()) / 2e-5
+            variable.assign(value)
+            assert gradient[place] == pytest.approx(difference, rel=1e-6, abs=1e-8)
+
+
+class Sum(RecursiveCell):
+    """x + the sum of the children."""
+
+    def build(self, input_shape):
+        self.state_size = input_shape[-1]
+        self.built = True
+
+    def call(self, inputs, states):
+        return [inputs + tf.reduce_sum(states[0], axis=1)]
+
+
+def test_recurrent_dropout_of_each_child():
+    """The factors are read off a linear layer of the same seed, a node at a time."""
+    children = random_children(6, 9, 4, seed=3)
+    rates = {"recurrent_dropout": 0.4, "seed": 5}
+    linear = Recursive(Sum(arity=None, inner_inputs=True, **rates), return_sequences=True)
+    seed = None
+    by_state = np.ones((*children.shape[:2], 3))
+    for child in range(1, 9):
+        x = np.zeros((6, 9, 3))
+        x[:, child] = 1.0
+        if seed is not None:
+            linear.seed_generator.state.assign(seed)
+        else:
+            seed = keras.ops.convert_to_numpy(linear.seed_generator.state)
+        found = linear(x, children, training=True).numpy()
+        for tree, parent, _ in np.argwhere(children == child):
+            by_state[tree, child] = found[tree, parent]
+    factors = by_state[is_node(children)]
+    assert 0.1 < np.mean(factors == 0) < 0.6
+    layer = built(return_sequences=True, **rates)
+    x = features(children)
+    wanted, _ = expected(layer, x, children, by_state)
+    np.testing.assert_allclose(layer(x, children, training=True), wanted, atol=2e-5)
+    assert np.abs(expected(layer, x, children)[0] - wanted).max() > 0.01
+
+
+def test_activations_and_no_bias():
+    """Of a root with two leaves, step by step."""
+    children = np.array([[[2, -1, 1], [-1] * 3, [-1] * 3]], np.int32)
+    x = features(children)
+    for inner_inputs in (True, False):
+        layer = built(
+            use_bias=False,
+            activation="linear",
+            recurrent_activation="relu",
+            inner_inputs=inner_inputs,
+        )
+        kernel, recurrent_kernel = layer.get_weights()
+
+        def gate(value):
+            return np.maximum(value, 0)
+
+        i, o, u = np.split(x[0, 1:] @ kernel[:, :9], 3, axis=1)
+        c = gate(i) * u
+        h = gate(o) * c
+        root = x[0, 0] @ kernel if inner_inputs else np.zeros(12)
+        i, o, u, _ = np.split(h.sum(axis=0) @ recurrent_kernel + root, 4)
+        f = gate(h @ recurrent_kernel[:, 9:] + root[9:])
+        wanted = gate(o) * (gate(i) * u + (f * c).sum(axis=0))
+        np.testing.assert_allclose(layer(x, children)[0], wanted, atol=2e-6)
+
+
+@pytest.mark.parametrize("policy", few_of(["mixed_float16", "mixed_bfloat16"], "mixed_float16"))
+def test_mixed_precision(policy):
+    children = random_children(8, 9, 4, seed=3)
+    x = tf.constant(features(children), "float32")
+    found = []
+    for dtype in ("float32", policy):
+        layer = built(dtype=dtype, return_sequences=True)
+        with tf.GradientTape() as tape:
+            output = layer(x, children)
+            loss = tf.reduce_mean(tf.cast(output, "float32") ** 2)
+        gradients = tape.gradient(loss, layer.trainable_variables)
+        assert output.dtype == layer.compute_dtype
+        assert all(gradient.dtype == "float32" for gradient in gradients)
+        found.append([output, *gradients])
+    tolerance = 5e-3 if policy == "mixed_float16" else 5e-2
+    for full, half in zip(*found, strict=True):
+        np.testing.assert_allclose(tf.cast(half, "float32"), full, atol=tolerance)
+
+
+def word_model():
+    """A model of words and children of any arity."""
+    inputs = keras.Input([None], dtype="int32"), keras.Input([None, None], dtype="int32")
+    x = keras.layers.Embedding(10, 4)(inputs[0])
+    layer = ChildSumTreeLSTM(3, dropout=0.1, recurrent_dropout=0.1)
+    return keras.Model(inputs, keras.layers.Dense(2)(layer(x, inputs[1]))), layer
+
+
+def words(children):
+    return np.random.default_rng(0).integers(0, 10, children.shape[:2])
+
+
+def test_fit_traces_once_whatever_the_arity():
+    batches = []
+    for arity in (2, 5, 3):
+        children = random_children(4, 3 * arity, arity, seed=arity)
+        batches.append(((words(children), children), words(children)[:, :1] % 2))
+    model, layer = word_model()
+    assert model.layers[-2].compute_output_shape((None, 7, 4), (None, 7, None)) == (None, 3)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.05), loss)
+    signature = (
+        (tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None, None], tf.int32)),
+        tf.TensorSpec([None, 1], tf.int32),
+    )
+    data = tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=signature)
+    history = model.fit(data, epochs=8, verbose=0).history["loss"]
+    assert history[-1] < 0.8 * history[0]
+    assert layer.num_traces == 1
+
+
+@pytest.mark.many
+def test_saved_and_exported_models_give_the_same(tmp_path):
+    model, _ = word_model()
+    model.save(tmp_path / "model.keras")
+    model.export(tmp_path / "served", verbose=False)
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    served = tf.saved_model.load(str(tmp_path / "served"))
+    for arity in (2, 5):
+        children = random_children(4, 9, arity, seed=arity)
+        tokens = words(children).astype("int32")
+        wanted = model((tokens, children))
+        np.testing.assert_allclose(loaded((tokens, children)), wanted, atol=1e-6)
+        np.testing.assert_allclose(served.serve((tokens, children)), wanted, atol=1e-6)
+
+
+def test_configuration():
+    layer = ChildSumTreeLSTM(3, inner_inputs=False, unit_forget_bias=False, dropout=0.1)
+    again = ChildSumTreeLSTM.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
+    assert not again.cell.inner_inputs
+    assert again.cell.arity is None
+
+
+def test_an_arity_where_none_is_taken_and_none_where_one_is_needed():
+    with pytest.raises(ValueError, match="any number of children: leave `arity` out, received 2"):
+        ChildSumTreeLSTM(3, arity=2)
+    with pytest.raises(ValueError, match=r"received None.*there is ChildSumTreeLSTM"):
+        TreeLSTM(3, arity=None)
+
+
+def test_children_of_a_wrong_rank():
+    with pytest.raises(ValueError, match=r"\[batch, nodes, arity\] with any arity.*\(2, 5\)"):
+        built()(np.zeros((2, 5, 4)), np.zeros((2, 5), np.int32))
+
+
+def test_children_that_are_no_tree():
+    children = np.full((2, 4, 3), -1, np.int32)
+    children[0, 0] = [3, 1, 2]
+    children[1, 0] = [3, 1, -1]
+    children[1, 1, 2] = 3
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)two parents.*\[\[1 3\]\]"):
+        built()(features(children), children)

@@ -1,0 +1,307 @@
+"""Top-down layers against the papers' equations, by plain Python recursion."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.layers import (
+    Bidirectional,
+    TopDown,
+    TopDownCell,
+    TopDownTreeLSTM,
+    TopDownTreeLSTMCell,
+    TreeLSTM,
+    TreeRNN,
+)
+from tests.layers.helpers import features, is_node, random_children
+
+UNITS = 3
+
+
+def lstm(slot, x, states, weights, sigmoid, tanh):
+    """Zhang et al. 2016, section 3: the LSTM of one kind of edge; gates i, f, u, o."""
+    kernel, recurrent_kernel, bias = weights
+    features = x.shape[-1]
+    hidden, memory = states
+    total = (
+        x @ kernel[slot * features : (slot + 1) * features]
+        + hidden @ recurrent_kernel[slot * UNITS : (slot + 1) * UNITS]
+        + bias[slot * 4 * UNITS : (slot + 1) * 4 * UNITS][None]
+    )
+    i, f, u, o = (total[:, gate * UNITS : (gate + 1) * UNITS] for gate in range(4))
+    memory = sigmoid(f) * memory + sigmoid(i) * tanh(u)
+    return [sigmoid(o) * tanh(memory), memory]
+
+
+def downwards(x, tree, begin, weights, reads, sigmoid, tanh):
+    """States `[1, units]` of all nodes of one tree, by node."""
+    found = {}
+
+    def visit(node, states):
+        found[node] = states
+        for slot, child in enumerate(tree[node]):
+            if child >= 0:
+                read = x[node] if reads == "parent" else x[child]
+                visit(child, lstm(slot, read, states, weights, sigmoid, tanh))
+
+    visit(0, begin)
+    return found
+
+
+def numpy_sigmoid(value):
+    return 1 / (1 + np.exp(-value))
+
+
+def reference(x, children, begin, weights, reads):
+    """h of all nodes, zero for padding, float64 `[batch, nodes, units]`."""
+    sequence = np.zeros((*children.shape[:2], UNITS))
+    for row, tree in enumerate(children):
+        states = [state[row : row + 1] for state in begin]
+        found = downwards(x[row][:, None], tree, states, weights, reads, numpy_sigmoid, np.tanh)
+        for node, (hidden, _) in found.items():
+            sequence[row, node] = hidden[0]
+    return sequence
+
+
+def some(arity=4, **options):
+    """A layer with random weights, a batch of trees and their inputs."""
+    children = random_children(5, 9, arity, seed=2)
+    layer = TopDownTreeLSTM(UNITS, dtype=options.pop("dtype", "float64"), **options)
+    layer.build((None, None, 4), children.shape)
+    random = np.random.default_rng(1)
+    layer.set_weights([random.normal(size=weight.shape) for weight in layer.weights])
+    return layer, features(children), children
+
+
+def states(num_trees=5):
+    random = np.random.default_rng(3)
+    return [random.normal(size=(num_trees, UNITS)) for _ in range(2)]
+
+
+@pytest.mark.parametrize("reads", ["parent", "node"])
+@pytest.mark.parametrize("arity", [4, 2])
+def test_values(reads, arity):
+    layer, x, children = some(arity, reads=reads)
+    begin = states()
+    found = layer(x, children, initial_state=begin)
+    wanted = reference(x, children, begin, layer.get_weights(), reads)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(found._keras_mask, is_node(children))
+
+
+def test_values_from_zeros_and_what_is_returned():
+    layer, x, children = some(return_state=True)
+    sequence, hidden, memory = layer(x, children)
+    zeros = [np.zeros((5, UNITS))] * 2
+    np.testing.assert_allclose(
+        sequence, reference(x, children, zeros, layer.get_weights(), "parent"), rtol=1e-10
+    )
+    np.testing.assert_array_equal(hidden, zeros[0])
+    np.testing.assert_array_equal(memory, zeros[1])
+    only_root = TopDownTreeLSTM(UNITS, return_sequences=False, dtype="float64")
+    begin = states()
+    np.testing.assert_array_equal(only_root(x, children, initial_state=begin), begin[0])
+
+
+@pytest.mark.parametrize("reads", ["parent", "node"])
+def test_gradients_equal_those_of_eager_recursion(reads):
+    layer, x, children = some(reads=reads)
+    x, begin = tf.constant(x), [tf.constant(state) for state in states()]
+    scale = np.random.default_rng(7).normal(size=(*children.shape[:2], UNITS))
+    with tf.GradientTape() as tape:
+        tape.watch([x, *begin])
+        loss = tf.reduce_sum(scale * layer(x, children, initial_state=begin) ** 2)
+    found = tape.gradient(loss, [x, *begin, *layer.trainable_variables])
+    weights = [tf.constant(weight) for weight in layer.get_weights()]
+    with tf.GradientTape() as tape:
+        tape.watch([x, *begin, *weights])
+        loss = 0.0
+        for row, tree in enumerate(children):
+            of_tree = downwards(
+                tf.unstack(x[row][:, None]),
+                tree,
+                [state[row : row + 1] for state in begin],
+                weights,
+                reads,
+                tf.sigmoid,
+                tf.tanh,
+            )
+            for node, (hidden, _) in of_tree.items():
+                loss += tf.reduce_sum(scale[row, node] * hidden[0] ** 2)
+    wanted = tape.gradient(loss, [x, *begin, *weights])
+    for mine, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(mine), tf.convert_to_tensor(theirs), rtol=1e-9, atol=1e-11
+        )
+
+
+def test_padding_order_and_batch_do_not_matter():
+    layer, x, children = some()
+    found = layer(x, children).numpy()
+    wide = np.pad(children, ((0, 0), (0, 3), (0, 0)), constant_values=-1)
+    padded = layer(np.pad(x, ((0, 0), (0, 3), (0, 0))), wide).numpy()
+    np.testing.assert_allclose(padded[:, :9], found, rtol=1e-12)
+    assert not padded[:, 9:].any()
+    np.testing.assert_allclose(layer(x[::-1], children[::-1]), found[::-1], rtol=1e-12)
+    for row in range(5):
+        one = layer(x[row : row + 1], children[row : row + 1])
+        np.testing.assert_allclose(one[0], found[row], rtol=1e-12)
+    assert layer.num_traces == 1
+
+
+def test_configuration_round_trip():
+    options = {"reads": "node", "dropout": 0.1, "recurrent_dropout": 0.2, "arity": 3, "seed": 4}
+    layer = TopDownTreeLSTM(5, unit_forget_bias=False, kernel_regularizer="l2", **options)
+    again = TopDownTreeLSTM.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
+    assert again.cell.reads == "node"
+    assert again.return_sequences
+    cell = TopDown(TopDownTreeLSTMCell(4, arity=2))
+    assert TopDown.from_config(cell.get_config()).get_config() == cell.get_config()
+
+
+def test_arity_is_that_of_the_children_and_saved(tmp_path):
+    children = keras.Input([None, 3], dtype="int32")
+    x = keras.Input([None, 4])
+    model = keras.Model([x, children], TopDownTreeLSTM(UNITS)(x, children))
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    batch = random_children(2, 5, 3)
+    inputs = [features(batch).astype("float32"), batch]
+    np.testing.assert_array_equal(again.predict_on_batch(inputs), model.predict_on_batch(inputs))
+    assert again.layers[-1].cell.arity == 3
+
+
+@pytest.mark.many
+def test_export(tmp_path):
+    children = keras.Input([None, 4], dtype="int32")
+    x = keras.Input([None, 4])
+    outputs = Bidirectional(TreeLSTM(UNITS, arity=4))(x, children)
+    model = keras.Model([x, children], outputs)
+    model.export(tmp_path / "export", verbose=False)
+    batch = random_children(2, 5, 4)
+    inputs = [features(batch).astype("float32"), batch]
+    loaded = tf.saved_model.load(tmp_path / "export")
+    np.testing.assert_allclose(loaded.serve(inputs), model.predict_on_batch(inputs), atol=1e-6)
+
+
+def test_dropout_only_in_training():
+    layer, x, children = some(dropout=0.5, recurrent_dropout=0.5, seed=1)
+    calm = layer(x, children)
+    np.testing.assert_array_equal(layer(x, children), calm)
+    dropped = layer(x, children, training=True)
+    assert not np.allclose(dropped, calm)
+    assert not np.allclose(layer(x, children, training=True), dropped)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "bfloat16"])
+def test_half_precision(policy):
+    layer, x, children = some(dtype="float32")
+    wanted = layer(x, children)
+    half = TopDownTreeLSTM(UNITS, dtype=policy)
+    half.build((None, None, 4), children.shape)
+    half.set_weights(layer.get_weights())
+    found = half(x, children)
+    assert found.dtype == half.compute_dtype
+    difference = np.abs(np.array(tf.cast(found, "float32")) - wanted).max()
+    assert difference < (5e-3 if policy == "mixed_float16" else 5e-2)
+
+
+class MeanCell(TopDownCell):
+    """h of a child is the mean of its parent's h and x, whatever the slot."""
+
+    state_size = 4
+
+    def call(self, inputs, states, slot):
+        return [(inputs + states[0]) / 2]
+
+
+def test_a_cell_of_ones_own():
+    children = np.array([[[1, 2], [-1, -1], [3, -1], [-1, -1]]])
+    x = np.arange(16.0).reshape(1, 4, 4)
+    found = TopDown(MeanCell(), dtype="float64")(x, children)
+    np.testing.assert_allclose(found[0, 0], np.zeros(4))
+    np.testing.assert_allclose(found[0, 1], x[0, 0] / 2)
+    np.testing.assert_allclose(found[0, 3], (x[0, 2] + x[0, 0] / 2) / 2)
+
+
+def test_bad_use():
+    with pytest.raises(ValueError, match=r"`reads` must be \"parent\" or \"node\", received 'me'"):
+        TopDownTreeLSTM(3, reads="me")
+    with pytest.raises(ValueError, match="`cell` must be a kerasrec"):
+        TopDown(TreeLSTM(3).cell)
+    layer, x, children = some()
+    with pytest.raises(ValueError, match=r"`initial_state` .*received shapes \[\(5, 2\)\]"):
+        layer(x, children, initial_state=np.zeros((5, 2)))
+    with pytest.raises(ValueError, match="with arity 4 as the cell has it"):
+        layer(x, children[..., :2])
+    with pytest.raises(ValueError, match="known arity"):
+        TopDownTreeLSTM(3)(keras.Input([None, 4]), keras.Input([None, None], dtype="int32"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="two parents"):
+        layer(x[:1, :3], [[[1, 1, -1, -1], [-1] * 4, [-1] * 4]])
+
+
+# Bidirectional.
+
+
+@pytest.mark.parametrize("upward", [TreeLSTM, TreeRNN])
+def test_bidirectional_is_one_way_after_the_other(upward):
+    children = random_children(4, 7, 2, seed=5)
+    x = features(children)
+    layer = Bidirectional(upward(UNITS, dtype="float64", inner_inputs=True), dtype="float64")
+    both = layer(x, children)
+    assert both.shape == (4, 7, 2 * UNITS)
+    np.testing.assert_array_equal(both._keras_mask, is_node(children))
+    up, *root = layer.upward_layer(x, children)
+    begin = [state.numpy() for state in root] + [np.zeros((4, UNITS))] * (2 - len(root))
+    down = reference(up.numpy(), children, begin, layer.downward_layer.get_weights(), "node")
+    np.testing.assert_allclose(both, np.concatenate([up, down], -1), rtol=1e-9, atol=1e-12)
+
+
+def test_every_node_of_a_bidirectional_layer_sees_the_whole_tree():
+    children = random_children(1, 8, 2, sizes=[8])
+    layer = Bidirectional(TreeLSTM(UNITS, dtype="float64", inner_inputs=True), dtype="float64")
+    x = tf.constant(features(children))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        outputs = layer(x, children)
+    jacobian = tape.jacobian(outputs, x, experimental_use_pfor=False).numpy()
+    assert (np.abs(jacobian).max(axis=(0, 2, 3, 5)) > 1e-9).all()
+
+
+@pytest.mark.parametrize("merge_mode", ["sum", "ave", "mul", None])
+def test_merge_modes(merge_mode):
+    children = random_children(2, 5, 2)
+    layer = Bidirectional(TreeLSTM(UNITS), merge_mode=None)
+    up, down = layer(features(children), children)
+    merged = Bidirectional(TreeLSTM(UNITS), merge_mode=merge_mode)
+    merged.build((None, None, 4), children.shape)
+    merged.set_weights(layer.get_weights())
+    found = merged(features(children), children)
+    wanted = {"sum": up + down, "ave": (up + down) / 2, "mul": up * down, None: [up, down]}
+    np.testing.assert_allclose(found, wanted[merge_mode], rtol=1e-6)
+
+
+def test_bidirectional_configuration_and_saving(tmp_path):
+    children, x = keras.Input([None, 2], dtype="int32"), keras.Input([None, 4])
+    layer = Bidirectional(TreeLSTM(UNITS, dropout=0.1), merge_mode="sum")
+    model = keras.Model([x, children], layer(x, children))
+    assert model.output_shape == (None, None, UNITS)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    batch = random_children(2, 5, 2)
+    inputs = [features(batch).astype("float32"), batch]
+    np.testing.assert_array_equal(again.predict_on_batch(inputs), model.predict_on_batch(inputs))
+    assert again.layers[-1].get_config() == layer.get_config()
+
+
+def test_bad_use_of_bidirectional():
+    with pytest.raises(ValueError, match="`layer` must go from the leaves up"):
+        Bidirectional(TopDownTreeLSTM(3))
+    with pytest.raises(ValueError, match='reads="node"'):
+        Bidirectional(TreeLSTM(3), TopDownTreeLSTM(3))
+    with pytest.raises(ValueError, match=r"has 4 units.*which has 3"):
+        Bidirectional(TreeLSTM(3), TopDownTreeLSTM(4, reads="node"))
+    with pytest.raises(ValueError, match=r"`merge_mode` must be one of 'concat'.*'add'"):
+        Bidirectional(TreeLSTM(3), merge_mode="add")

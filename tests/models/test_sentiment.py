@@ -1,0 +1,133 @@
+"""The recipes for sentiment from end to end, on a treebank so small that it takes seconds."""
+
+import importlib
+import itertools
+import json
+import math
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import sentiment
+from tests.parameters import few_of
+
+RECIPES = ["sentiment_tree_rnn", "sentiment_rntn", "sentiment_tree_lstm"]
+WORDS = {"good": 3, "superb": 4, "bad": 1, "awful": 0, "film": 2, "plot": 2}
+
+
+def write_treebank(directory: Path) -> Path:
+    """Writes trees `(word (word word))` whose label is that of their strongest word."""
+    trees = []
+    for words in itertools.permutations(WORDS, 3):
+        labels = [WORDS[word] for word in words]
+        phrase = max(labels[1:], key=lambda label: abs(label - 2))
+        root = max(labels, key=lambda label: abs(label - 2))
+        first, second, third = (f"({WORDS[word]} {word})" for word in words)
+        trees.append(f"({root} {first} ({phrase} {second} {third}))")
+    directory.mkdir()
+    for split, start in {"train": 0, "dev": 1, "test": 2}.items():
+        lines = trees if split == "train" else trees[start::3]
+        (directory / f"{split}.txt").write_text("\n".join(lines), encoding="utf-8")
+    return directory
+
+
+@pytest.fixture(scope="module", params=RECIPES)
+def run(request, tmp_path_factory):
+    """Runs a recipe once. Returns its output directory, its treebank and its results."""
+    directory = tmp_path_factory.mktemp(request.param)
+    data, output = write_treebank(directory / "data"), directory / "output"
+    settings = "--units 6 --epochs 3 --batch 20 --vector-dropout 0.1 --l2 1e-4 --seeds 3 4"
+    recipe = importlib.import_module(request.param)
+    return output, data, recipe.main(f"--data {data} --output {output} {settings}".split())
+
+
+@pytest.mark.many
+@pytest.mark.xdist_group("sentiment")
+class TestRun:
+    def test_training_loss_falls_and_figures_are_shares(self, run):
+        _, _, results = run
+        assert [run["seed"] for run in results["runs"]] == [3, 4]
+        for figures in results["runs"]:
+            losses = figures["history"]["loss"]
+            assert all(math.isfinite(loss) for loss in losses)
+            assert losses[-1] < losses[0]
+            for split in ("dev", "test"):
+                for kind in ("root", "node", "binary_root", "binary_node"):
+                    assert 0.0 <= figures[split][f"{kind}_accuracy"] <= 1.0
+
+    def test_exported_models_agree_with_saved_ones(self, run):
+        output, data, _ = run
+        treebank, _ = sentiment.read_data(data, None)
+        batch, _ = next(iter(treebank.batches("dev", 5)))
+        logits = []
+        for seed in (3, 4):
+            reloaded = keras.models.load_model(output / f"seed_{seed}" / "model.keras")
+            exported = tf.saved_model.load(output / f"seed_{seed}" / "export")
+            logits.append(reloaded.predict_on_batch(batch))
+            np.testing.assert_allclose(exported.serve(list(batch)), logits[-1], atol=1e-6)
+        assert not np.allclose(*logits)
+
+    def test_files_are_written(self, run):
+        output, _, results = run
+        assert (output / "seed_3" / "tree.png").read_bytes().startswith(b"\x89PNG")
+        words = (output / "seed_4" / "vocabulary.txt").read_text(encoding="utf-8").split()
+        assert set(WORDS) <= set(words)
+        assert json.loads((output / "results.json").read_text()) == results
+
+
+@pytest.mark.parametrize("recipe", few_of(RECIPES, "sentiment_tree_rnn"))
+def test_a_model_gives_every_tree_node_five_logits(recipe):
+    recipe = importlib.import_module(recipe)
+    options = sentiment.parse_options(["--units", "3"], "", recipe.SETTINGS, "output")
+    model = recipe.build_model(keras.layers.Embedding(7, 4, name="embedding"), options)
+    assert model.output_shape == (None, None, 5)
+
+
+@pytest.mark.parametrize("recipe", few_of(RECIPES, "sentiment_tree_rnn"))
+def test_settings_are_defaults_of_the_options(recipe, capsys):
+    recipe = importlib.import_module(recipe)
+    for name, settings in recipe.SETTINGS.items():
+        argv = ["--settings", name, "--units", "3"]
+        options = vars(sentiment.parse_options(argv, "", recipe.SETTINGS, "output"))
+        assert {**settings, "units": 3}.items() <= options.items()
+    with pytest.raises(SystemExit, match="0"):
+        recipe.main(["--help"])
+    text = capsys.readouterr().out
+    for option in ("settings", "data", "vectors", "seeds", "output", *settings):
+        assert f"--{option.replace('_', '-')} " in text
+
+
+def test_vectors_give_a_vector_to_words_of_every_split(tmp_path):
+    data = write_treebank(tmp_path / "data")
+    (data / "dev.txt").write_text("(3 (3 charming) (2 film))\n", encoding="utf-8")
+    np.savez(
+        tmp_path / "vectors.npz",
+        words=np.array(["charming", "film"]),
+        vectors=np.array([[1.0, 2.0], [3.0, 4.0]], dtype="float16"),
+    )
+    treebank, vectors = sentiment.read_data(data, tmp_path / "vectors.npz")
+    tokens = treebank.vocabulary.encode(["charming", "film"])
+    embedding = sentiment.make_embedding(treebank.vocabulary, vectors, dim=3, seed=0)
+    np.testing.assert_array_equal(embedding(np.array(tokens)), [[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_mean_and_deviation_over_seeds():
+    runs = [
+        {split: dict.fromkeys(sentiment.ACCURACIES, value) for split in ("dev", "test")}
+        for value in (0.25, 0.75, 0.5)
+    ]
+    summary = sentiment.over_seeds(runs)
+    assert summary["mean"]["dev"]["root_accuracy"] == 0.5
+    assert summary["deviation"]["test"]["node_accuracy"] == 0.25  # sqrt((1/16 + 1/16) / (3 - 1))
+    assert sentiment.over_seeds(runs[:1])["deviation"]["dev"]["root_accuracy"] is None
+    assert "50.0%" in sentiment.table([{"seed": 1, **run} for run in runs], summary)
+
+
+def test_a_difference_is_an_error():
+    with pytest.raises(RuntimeError, match=r"Logits differ by 1\.0e-01"):
+        sentiment.largest_difference(np.array([0.1]), np.array([0.0]))
+    with pytest.raises(RuntimeError, match="Logits differ by nan"):
+        sentiment.largest_difference(np.array([np.nan]), np.array([0.0]))
