@@ -180,18 +180,16 @@ def make_questions(
     rng = np.random.default_rng(0)
     questions = []
     for tree in test:
-        known = {
+        gaps = {
             place: (upos, word.lower())
             for place, (word, upos) in content_words(tree).items()
-            if (upos, word.lower()) in ranks
+            if (upos, word.lower()) in ranks and len(alike[upos]) >= NUM_CANDIDATES
         }
-        if not known:
+        if not gaps:
             continue
-        place = int(rng.choice(list(known)))
-        upos, word = known[place]
+        place = int(rng.choice(list(gaps)))
+        upos, word = gaps[place]
         others = nearest(alike[upos], ranks[upos, word], NUM_NEIGHBOURS)
-        if len(others) < NUM_CANDIDATES - 1:
-            continue
         drawn = rng.choice(others, NUM_CANDIDATES - 1, replace=False).tolist()
         candidates = [word, *drawn]
         seen = [counts[upos, candidate] for candidate in candidates]
