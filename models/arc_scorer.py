@@ -1,8 +1,8 @@
 """A small parser: of any two words of a sentence, how likely one is the head of the other.
 
 An LSTM reads the sentence in both directions, and every word chooses its head among the others, or
-itself if it is the root: Kiperwasser and Goldberg 2016 (section 4), with the bilinear scores of
-Dozat and Manning 2017 (section 2).
+itself if it is the root: Kiperwasser and Goldberg 2016, with the bilinear scores of Dozat and
+Manning 2017.
 """
 
 from collections import Counter

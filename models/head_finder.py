@@ -131,26 +131,26 @@ def accuracy(trees: Sequence[DependencyTree], arcs: Sequence[np.ndarray]) -> dic
         arcs: Of each tree float32 `[words, words]`, as `ArcScorer.log_probabilities` has them.
 
     Returns:
-        The share of words with the true head where the head is always the left child, always the
-        right child, the more likely one bottom-up, and as found by `most_likely_heads`; and
-        `orientation`, the share of true arcs that are more likely than their reverse.
+        The share of words with the true head where the left child always has the head, where the
+        right child has, and as found by `most_likely_heads`; and `orientation`, the share of true
+        arcs that are more likely than their reverse.
     """
-    right = dict.fromkeys(("left child", "right child", "most likely"), 0)
+    correct = dict.fromkeys(("left child", "right child", "most likely"), 0)
     words = turned = num_arcs = 0
     for tree, scores in zip(trees, arcs, strict=True):
         made = bracketing(tree)
         if made is None:
             continue
         rules = (lambda _: True, lambda _: False, most_likely_heads(made[0], scores))
-        for name, rule in zip(right, rules, strict=True):
+        for name, rule in zip(correct, rules, strict=True):
             found, _ = dependencies_from_heads(made[0], rule)
-            right[name] += np.sum(np.equal(found.heads, tree.heads))
+            correct[name] += np.sum(np.equal(found.heads, tree.heads))
         words += len(tree.words)
         below = [word for word, head in enumerate(tree.heads) if head >= 0]
         above = [tree.heads[word] for word in below]
         turned += np.sum(scores[below, above] > scores[above, below])
         num_arcs += len(below)
-    shares = {name: float(count / words) for name, count in right.items()}
+    shares = {name: float(count / words) for name, count in correct.items()}
     return {**shares, "orientation": float(turned / num_arcs)}
 
 

@@ -58,10 +58,15 @@ HELP = {
 }
 
 Results = dict[str, Any]
+Picture = Callable[[keras.Model, Treebank, Path], None]
 
 
 def parse_options(
-    argv: Sequence[str] | None, description: str, settings: dict[str, dict], output: str
+    argv: Sequence[str] | None,
+    description: str,
+    settings: dict[str, dict],
+    output: str,
+    parents: Sequence[argparse.ArgumentParser] = (),
 ) -> argparse.Namespace:
     """Reads the command line of a recipe.
 
@@ -71,6 +76,7 @@ def parse_options(
         settings: by name; the first are the default ones. All have the same keys, and each key is
             an option.
         output: the default directory for what the recipe writes.
+        parents: as of `argparse.ArgumentParser`, with options of the recipe's own.
     """
     names = list(settings)
     chosen = argparse.ArgumentParser(add_help=False)
@@ -84,7 +90,7 @@ def parse_options(
 
     parser = argparse.ArgumentParser(
         description=description,
-        parents=[chosen],
+        parents=[chosen, *parents],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument(
@@ -196,15 +202,18 @@ def largest_difference(found: np.ndarray, expected: np.ndarray, allowed: float =
     return difference
 
 
-def write_files(model: keras.Model, treebank: Treebank, directory: Path) -> None:
-    """Writes the model for Keras and for serving, its vocabulary and a picture."""
+def write_files(
+    model: keras.Model, treebank: Treebank, directory: Path, picture: Picture | None
+) -> None:
+    """Writes the model for Keras and for serving, its vocabulary and a picture, if any."""
     directory.mkdir(parents=True, exist_ok=True)
     batch, _ = next(iter(treebank.batches("test", 8)))
     reloaded = save_and_reload(model, directory / "model.keras", batch)
     exported = export_and_serve(model, directory / "export", batch)
     print(f"reloaded logits differ by {reloaded:.1e}, exported ones by {exported:.1e}")
     treebank.vocabulary.save(directory / "vocabulary.txt")
-    draw(model, treebank, directory / "tree.png")
+    if picture:
+        picture(model, treebank, directory / "tree.png")
 
 
 def over_seeds(runs: list[Results]) -> Results:
@@ -236,6 +245,8 @@ def table(runs: list[Results], summary: Results) -> str:
 def run(
     build_model: Callable[[keras.layers.Embedding, argparse.Namespace], keras.Model],
     options: argparse.Namespace,
+    prepare: Callable[[Treebank], Treebank] = lambda treebank: treebank,
+    picture: Picture | None = draw,
 ) -> Results:
     """Trains the model of a recipe, once for each seed, and returns what came out.
 
@@ -244,9 +255,12 @@ def run(
             `(tokens, children)`, int32 `[batch, nodes]` and `[batch, nodes, 2]`, to logits,
             float32 `[batch, nodes, 5]`.
         options: what `parse_options` gives.
+        prepare: makes of the treebank the one to train on.
+        picture: draws a tree of the treebank and what the model makes of it into a file.
     """
     # 1. Data: trees, padded to batches of ((tokens, children), labels).
     treebank, vectors = read_data(options.data, options.vectors)
+    treebank = prepare(treebank)
     print(f"{len(treebank.train)} trees to train on, {len(treebank.vocabulary)} words")
 
     runs = []
@@ -277,7 +291,8 @@ def run(
 
         # 5. The model as files: one for Keras, one for serving; and a picture of a tree.
         several = len(options.seeds) > 1
-        write_files(model, treebank, options.output / f"seed_{seed}" if several else options.output)
+        directory = options.output / f"seed_{seed}" if several else options.output
+        write_files(model, treebank, directory, picture)
 
     # 6. What came out.
     summary = over_seeds(runs)

@@ -14,7 +14,7 @@ import pytest
 from tests.parameters import few_of
 
 ROOT = pathlib.Path(__file__).parent.parent
-PAGES = ["README.md", "kerasrec/README.md"]
+PAGES = ["README.md", "kerasrec/README.md", "data/README.md"]
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<text>.*?)```\n)?", re.DOTALL)
 
 

@@ -1,5 +1,8 @@
 """The first value of an embedding layer's weights, from word vectors."""
 
+from typing import Any
+
+import keras
 import numpy as np
 
 from kerasrec.datasets.vectors import WordVectors
@@ -7,30 +10,82 @@ from kerasrec.datasets.vocabulary import Vocabulary
 
 
 def embedding_matrix(
-    vocabulary: Vocabulary, vectors: WordVectors, seed: int, scale: float = 0.05
+    vocabulary: Vocabulary,
+    vectors: WordVectors,
+    seed: int | None = None,
+    scale: float = 0.05,
+    unknown: str = "random",
 ) -> np.ndarray:
     """Gathers a vector for every entry of a vocabulary.
 
     A word without a vector of its own takes that of its lower-case form; failing that, and for the
-    unknown word, numbers are drawn uniformly from `-scale` to `scale`. Padding is zeros.
+    unknown word, `unknown` says what it gets. Padding is zeros.
 
     Args:
         vocabulary: Its entries become the rows.
         vectors: What `read_vectors` gives.
-        seed: Of the random rows.
+        seed: Of the random rows; without one they are others each time.
         scale: Bound of the random rows.
+        unknown: `"random"`: numbers drawn uniformly from `-scale` to `scale`; `"mean"`: the mean
+            of all vectors; `"zeros"`.
 
     Returns:
         float32 `[len(vocabulary), dim]`: weights for
-        `keras.layers.Embedding(len(vocabulary), dim, weights=[matrix])`.
+        `keras.layers.Embedding(len(vocabulary), dim, weights=[matrix])`, which `word_embedding`
+        makes.
+
+    Raises:
+        ValueError: If `unknown` is something else.
     """
-    random = np.random.default_rng(seed)
     shape = (len(vocabulary), vectors.vectors.shape[1])
-    matrix = random.uniform(-scale, scale, shape).astype(np.float32)
+    if unknown == "random":
+        matrix = np.random.default_rng(seed).uniform(-scale, scale, shape).astype(np.float32)
+    elif unknown == "mean":
+        matrix = np.tile(vectors.vectors.mean(axis=0), (len(vocabulary), 1))
+    elif unknown == "zeros":
+        matrix = np.zeros(shape, np.float32)
+    else:
+        raise ValueError(f"unknown is {unknown!r}; expected 'random', 'mean' or 'zeros'.")
     matrix[0] = 0.0
     rows = _rows(vocabulary, vectors)
     matrix[rows >= 0] = vectors.vectors[rows[rows >= 0]]
     return matrix
+
+
+def word_embedding(
+    vocabulary: Vocabulary,
+    vectors: WordVectors,
+    seed: int | None = None,
+    unknown: str = "random",
+    **options: Any,
+) -> keras.layers.Embedding:
+    """Makes an embedding layer that begins with word vectors.
+
+    Its vectors are tuned like all other weights; with `trainable=False` they stay as they are, and
+    `kerasrec.training.OptimizerPerLayer` gives them a smaller step or another rule. It makes no
+    Keras mask: the token 0 is that of inner tree nodes, too, and tree layers know padding by its
+    children.
+
+    Args:
+        vocabulary: Gave the words their tokens.
+        vectors: What `read_vectors` gives.
+        seed: As for `embedding_matrix`.
+        unknown: As for `embedding_matrix`.
+        **options: Of `keras.layers.Embedding`, such as `trainable` and `name`.
+
+    Returns:
+        A `keras.layers.Embedding` from int `[batch, nodes]` to float `[batch, nodes, dim]`.
+
+    Raises:
+        ValueError: If `unknown` is no such way, or `mask_zero` is asked for.
+    """
+    if options.get("mask_zero"):
+        raise ValueError(
+            "mask_zero=True would mask the inner tree nodes, whose token is 0. Leave it out: tree "
+            "layers know padding by its children."
+        )
+    matrix = embedding_matrix(vocabulary, vectors, seed, unknown=unknown)
+    return keras.layers.Embedding(*matrix.shape, weights=[matrix], **options)
 
 
 def coverage(vocabulary: Vocabulary, vectors: WordVectors) -> float:

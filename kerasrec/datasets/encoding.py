@@ -78,7 +78,7 @@ def encode_tree(
 
 
 def decode_tree(encoded: EncodedTree, vocabulary: Vocabulary) -> Tree:
-    """Turns arrays back into a tree.
+    """Turns arrays back into a constituency tree.
 
     Args:
         encoded: An `EncodedTree`, or a tuple like it, with any arity and any order of tree nodes
@@ -89,7 +89,8 @@ def decode_tree(encoded: EncodedTree, vocabulary: Vocabulary) -> Tree:
         An `nltk.Tree` with `int` labels, `None` where the label is -1.
 
     Raises:
-        ValueError: If the arrays hold no tree (see `check_tree`), or a token is out of range.
+        ValueError: If the arrays hold no tree (see `check_tree`), a token is out of range, or a
+            tree node has both a word and children, as in dependency trees.
     """
     tokens, children, labels = (np.asarray(array) for array in encoded)
     check_tree(tokens, children, labels)
@@ -97,6 +98,12 @@ def decode_tree(encoded: EncodedTree, vocabulary: Vocabulary) -> Tree:
         raise ValueError(
             f"Token {tokens.max()} of tree node {tokens.argmax()} is out of range: the vocabulary "
             f"has {len(vocabulary)} entries. Pass the vocabulary that the tree was encoded with."
+        )
+    both = np.flatnonzero((tokens > 0) & (children >= 0).any(axis=1))
+    if len(both):
+        raise ValueError(
+            f"Tree node {both[0]} has both a word and children; expected a constituency tree, "
+            "whose inner tree nodes have the token 0."
         )
     nodes = [Tree(None if label < 0 else label, []) for label in labels.tolist()]
     for node, token, row in zip(nodes, tokens.tolist(), children.tolist(), strict=True):

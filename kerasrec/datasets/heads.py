@@ -38,7 +38,7 @@ def dependencies_from_heads(
     for index, (node, parent, _) in enumerate(visits):
         if parent >= 0:
             below[parent].append(index)
-        kinds = [type(child) is str for child in node]
+        kinds = [isinstance(child, str) for child in node]
         if kinds == [True]:
             head_words[index] = len(words)
             words.append(node[0])

@@ -1,6 +1,6 @@
 """Dependency trees to arrays and back, for models that generate them from the root down.
 
-Source: Zhang, Lu and Lapata 2016, Top-down Tree Long Short-Term Memory Networks, section 3.1,
+Source: Zhang, Lu and Lapata 2016, Top-down Tree Long Short-Term Memory Networks, section 3,
 https://aclanthology.org/N16-1035/.
 """
 

@@ -11,7 +11,6 @@ import tensorflow as tf
 from nltk import Tree
 
 from kerasrec.datasets.batching import tree_batches
-from kerasrec.datasets.checking import check_tree
 from kerasrec.datasets.encoding import EncodedTree, encode_tree
 from kerasrec.datasets.problems import report
 from kerasrec.datasets.treebank import EXPECTED, gather_trees
@@ -68,9 +67,15 @@ class Treebank:
     def _encode(self, tree: Tree, name: str) -> EncodedTree:
         try:
             encoded = encode_tree(tree, self.vocabulary, self.arity, self.labels)
-            check_tree(*encoded, self.num_classes)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
+        # Batching checks the rest.
+        node = int(encoded.labels.argmax())
+        if encoded.labels[node] >= self.num_classes:
+            raise ValueError(
+                f"{name}: Label {encoded.labels[node]} of tree node {node} (preorder) is out of "
+                f"range; expected 0 to {self.num_classes - 1} (num_classes={self.num_classes})."
+            )
         return encoded
 
     def batches(

@@ -15,7 +15,7 @@ class MalformedFileError(ValueError):
         problems: All of them: text, `file:line: reason` each. The message has the first ten.
     """
 
-    def __init__(self, message: str, problems: Sequence[str]) -> None:
+    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.problems = list(problems)
 
@@ -27,7 +27,7 @@ class MalformedFileWarning(UserWarning):
         problems: All of it: text, `file:line: reason` each. The message has the first ten.
     """
 
-    def __init__(self, message: str, problems: Sequence[str]) -> None:
+    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.problems = list(problems)
 
@@ -70,8 +70,8 @@ def text_of(line: bytes) -> str:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"byte 0x{line[error.start]:02x} at column {error.start + 1} is no UTF-8; save the "
-            "file as UTF-8"
+            f"byte {error.start + 1} of the line (0x{line[error.start]:02x}) is no UTF-8; save "
+            "the file as UTF-8"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The one order in which tree nodes are numbered, without recursion, so that height is no limit."""
+"""Walks over trees without recursion, so that height is no limit."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,9 +7,10 @@ from nltk import Tree
 
 
 def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
-    """Visits a tree's nodes in preorder: the root first, then each child's tree, left to right.
+    """Visits a tree's nodes in the order in which they are numbered, which is preorder.
 
-    Parents come before their children, and leaves come in the order of the sentence.
+    The root comes first, then each child's tree, left to right. So parents come
+    before their children, and leaves come in the order of the sentence.
 
     Args:
         tree: An `nltk.Tree`. Its words are no tree nodes: they belong to the node above them.

@@ -9,6 +9,7 @@ from kerasrec.layers.rntn import RNTN, RNTNCell
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
 from kerasrec.layers.tree_decoder import TreeDecoder
+from kerasrec.layers.tree_gru import TreeGRU, TreeGRUCell
 from kerasrec.layers.tree_lstm import TreeLSTM, TreeLSTMCell
 from kerasrec.layers.tree_rnn import TreeRNN, TreeRNNCell
 
@@ -28,6 +29,8 @@ __all__ = [
     "TopDownTreeLSTM",
     "TopDownTreeLSTMCell",
     "TreeDecoder",
+    "TreeGRU",
+    "TreeGRUCell",
     "TreeLSTM",
     "TreeLSTMCell",
     "TreeRNN",

@@ -117,7 +117,8 @@ class RecursiveCell(keras.layers.Layer):
 class KernelCell(RecursiveCell):
     """A cell with `kernel`, `recurrent_kernel` and `bias`, made as Keras' own layers make them.
 
-    A subclass that sets `any_arity` has one `recurrent_kernel` for all children.
+    There are rows of `recurrent_kernel` for each child, so a cell needs an arity, unless a subclass
+    says by `needs_arity = False` that all children share them, or that it is told the arity later.
 
     Args:
         units: positive int, size of the output.
@@ -129,7 +130,7 @@ class KernelCell(RecursiveCell):
         **kwargs: of `RecursiveCell`.
     """
 
-    any_arity: ClassVar[bool] = False
+    needs_arity: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -147,13 +148,8 @@ class KernelCell(RecursiveCell):
         bias_constraint: Any = None,
         **kwargs: Any,
     ):
-        if self.any_arity and kwargs.setdefault("arity", None) is not None:
-            raise ValueError(
-                f"{type(self).__name__} takes any number of children: leave `arity` out, received "
-                f"{kwargs['arity']!r}."
-            )
         super().__init__(**kwargs)
-        if self.arity is None and not self.any_arity:
+        if self.arity is None and self.needs_arity:
             raise ValueError(
                 f"{type(self).__name__} has weights for each child: `arity` must be a positive "
                 "integer, received None. For any number of children there is ChildSumTreeLSTM."
@@ -180,7 +176,7 @@ class KernelCell(RecursiveCell):
             num_features: of the inputs.
             kernel: columns of `kernel` `[num_features, kernel]`.
             recurrent: columns of `recurrent_kernel` `[arity * units, recurrent]`, or `[units,
-                recurrent]` with `any_arity`.
+                recurrent]` for all children with `arity=None`.
             bias: size of `bias`.
         """
         self.kernel = self.add_weight(
@@ -191,7 +187,7 @@ class KernelCell(RecursiveCell):
             constraint=self.kernel_constraint,
         )
         self.recurrent_kernel = self.add_weight(
-            shape=(self.units if self.any_arity else self.arity * self.units, recurrent),
+            shape=((self.arity or 1) * self.units, recurrent),
             name="recurrent_kernel",
             initializer=self.recurrent_initializer,
             regularizer=self.recurrent_regularizer,

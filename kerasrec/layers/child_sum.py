@@ -40,7 +40,7 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         **kwargs: of `KernelCell` and `RecursiveCell`, but `arity`.
     """
 
-    any_arity = True
+    needs_arity = False
 
     def __init__(
         self,
@@ -48,10 +48,21 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         recurrent_activation: Any = "sigmoid",
         unit_forget_bias: bool = True,
         inner_inputs: bool = True,
+        arity: None = None,
         **kwargs: Any,
     ):
+        if arity is not None:
+            raise ValueError(
+                f"{type(self).__name__} takes any number of children: leave `arity` out, received "
+                f"{arity!r}."
+            )
         super().__init__(
-            units, recurrent_activation, unit_forget_bias, inner_inputs=inner_inputs, **kwargs
+            units,
+            recurrent_activation,
+            unit_forget_bias,
+            arity=None,
+            inner_inputs=inner_inputs,
+            **kwargs,
         )
 
     def build(self, input_shape: Sequence[int | None]) -> None:

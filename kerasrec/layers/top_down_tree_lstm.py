@@ -41,6 +41,8 @@ class TopDownTreeLSTMCell(KernelCell, TopDownCell):
         **kwargs: of `KernelCell` and `TopDownCell`.
     """
 
+    needs_arity = False  # `children` tell it.
+
     def __init__(
         self,
         units: int,

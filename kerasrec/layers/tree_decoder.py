@@ -83,13 +83,14 @@ class TreeDecoder(keras.layers.Layer):
         self.max_depth = max_depth
         self.max_nodes = max_nodes
         self.dropout = dropout
-        self.top_down = TopDown(cell, name="top_down")
+        policy = self.dtype_policy
+        self.top_down = TopDown(cell, dtype=policy, name="top_down")
         self.embedding = keras.layers.Embedding(
-            num_tokens, embedding_dim, embeddings_initializer, name="embedding"
+            num_tokens, embedding_dim, embeddings_initializer, dtype=policy, name="embedding"
         )
-        self.words = keras.layers.Dense(num_tokens, name="words")
-        self.growth = growth or keras.layers.Dense(cell.arity, name="growth")
-        self.drop = keras.layers.Dropout(dropout)
+        self.words = keras.layers.Dense(num_tokens, dtype=policy, name="words")
+        self.growth = growth or keras.layers.Dense(cell.arity, dtype=policy, name="growth")
+        self.drop = keras.layers.Dropout(dropout, dtype=policy)
         self._allowed = _allowed(follows, cell.arity)
         self._generate: Any = None
 

@@ -29,7 +29,7 @@ class NodeTables:
     def rows(self) -> tf.RaggedTensor:
         """`children` without those that are missing, int32 `[batch * nodes + 1, (children)]`."""
         is_child = self.children < tf.shape(self.children)[0] - 1
-        lengths = tf.math.count_nonzero(is_child, 1)
+        lengths = tf.math.count_nonzero(is_child, 1, dtype=tf.int32)
         present = tf.boolean_mask(self.children, is_child)
         return tf.RaggedTensor.from_row_lengths(present, lengths, validate=False)
 

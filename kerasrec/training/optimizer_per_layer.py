@@ -12,10 +12,11 @@ import tensorflow as tf
 class OptimizerPerLayer(keras.optimizers.Optimizer):
     """Gives named layers an optimizer of their own, and one optimizer to all others.
 
-    Tai, Socher and Manning 2015 (section 5.1) train word vectors by plain gradient descent and all
-    else by AdaGrad; word vectors that are good already want a smaller step than weights that
-    begin at random. Each optimizer is used as it is: its rule, schedule, clipping (a
-    `global_clipnorm` is that of its own layers), weight decay, moving average and accumulation.
+    Tai, Socher and Manning 2015 (section 5.3, and their program) train word vectors by plain
+    gradient descent and all else by AdaGrad; word vectors that are good already want a smaller
+    step than weights that begin at random. Each optimizer is used as it is: its rule, schedule,
+    clipping (a `global_clipnorm` is that of its own layers), weight decay, moving average and
+    accumulation.
 
     `learning_rate` is that of `default`. Setting it, as `ReduceLROnPlateau` and
     `LearningRateScheduler` do, changes all learning rates by the same factor.
@@ -24,8 +25,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
 
     Args:
         default: a Keras optimizer, or the name of one, for the layers that `layers` does not name.
-        layers: from the name of a layer, or the end of its path (`"encoder/embedding"`), to the
-            optimizer for it and all layers in it.
+        layers: from the name of a layer, or a part of its path (`"encoder/embedding"`), to the
+            Keras optimizer, or the name of one, for it and all layers in it.
         name: name of the optimizer.
 
     Attributes:
@@ -35,7 +36,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
     Raises:
         ValueError: if an optimizer stands at two places, or scales the loss; when weights are
             first seen, if a name fits no layer with trainable weights, or two names fit the same
-            weight; when the learning rate is set, if it was 0.
+            weight; when the learning rate is set, if that of `default` was 0.
 
     Example:
 
@@ -82,8 +83,9 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
                 f"there: {', '.join(dict.fromkeys(path.rpartition('/')[0] for path in paths))}. "
                 "A frozen layer needs no optimizer."
             )
+        by_optimizer = self._places(variables)
         super().build(variables)
-        for optimizer, places in self._places(variables):
+        for optimizer, places in by_optimizer:
             optimizer.build([variables[place] for place in places])
 
     def apply(
@@ -164,7 +166,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
 
 
 def _is_in(path: str, layer: str) -> bool:
-    """Says whether the variable at `path` belongs to a layer of that name or end of a path."""
+    """Says whether the variable at `path` belongs to a layer of that name or part of a path."""
     return f"/{layer}/" in f"/{path}"
 
 

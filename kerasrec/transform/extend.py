@@ -191,6 +191,8 @@ class _BodyGradient:
             self._broadcast(node)
         elif node.op in ("REPEAT", "ENTER", "LEAVE"):
             self._rows(node)
+        elif node.op == "UnsortedSegmentSum" and node.inputs[1].node.op == "ROWS":
+            self._sum_over_rows(node)
         elif node.is_primitive:
             self._primitive(node)
 
@@ -298,6 +300,15 @@ class _BodyGradient:
             inputs = [rows, self.writer.add(ids).output(), value]
             rows = self.primitives.apply(_sum_of_rows, inputs, value.region, node.source)
         self._add(value, rows)
+
+    def _sum_over_rows(self, node: Node) -> None:
+        """TensorFlow's rule takes a dozen ops, since its segments may have negative numbers."""
+        entries, ids, _ = node.inputs
+        total = self._total(node.output())
+        if total is not None and entries in self.wanted:
+            kind = entries.type.kind
+            found = self.primitives.apply(tf.gather, [total, ids], node.region, node.source, kind)
+            self._add(entries, found)
 
     def _collect(self, node: Node) -> None:
         value, *index = node.inputs

@@ -1,5 +1,7 @@
 """Random labelled binary trees and dependency trees, and the embedded treebank's place."""
 
+import warnings
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from hypothesis import settings, strategies
@@ -28,6 +30,30 @@ wide_trees = strategies.recursive(
     strategies.builds(lambda label, word: Tree(label, [word]), symbols, symbols),
     lambda below: strategies.builds(Tree, symbols, strategies.lists(below, min_size=1, max_size=5)),
 )
+
+
+def check_cuts(read: Callable, path: Path, text: str, ends: Collection[int]) -> None:
+    """Checks what a reader makes of a file cut off anywhere: whole trees, and no silence.
+
+    Args:
+        read: The reader.
+        path: Where to write.
+        text: A good file.
+        ends: After how many bytes a tree is complete.
+    """
+    content = text.encode()
+    path.write_bytes(content)
+    trees = read(path)
+    assert len(trees) == len(ends)
+    for cut in range(len(content)):
+        path.write_bytes(content[:cut])
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            found = read(path, strict=False)
+        complete = [end for end in ends if end <= cut]
+        assert found == trees[: len(complete)], cut
+        is_whole = bool(complete) and not content[complete[-1] : cut].strip()
+        assert bool(seen) != is_whole, cut
 
 
 def sentence(heads: list[int]) -> DependencyTree:

@@ -3,7 +3,7 @@ from hypothesis import given
 from nltk import Tree
 
 from kerasrec.datasets import MalformedFileError, MalformedFileWarning, read_brackets
-from tests.datasets.helpers import few, wide_trees
+from tests.datasets.helpers import check_cuts, few, wide_trees
 
 PENN = r"""
 ( (S
@@ -58,7 +58,7 @@ def test_reads_what_nltk_prints(tmp_path_factory, tree):
         ("(S (NP))", r"2: tree node '\(NP \)' holds 0 word\(s\) and 0 tree\(s\)"),
         ("(NP the film)", r"2: tree node '\(NP the film\)' holds 2 word\(s\)"),
         ("(NP the (NN film))", r"2: tree node .* holds 1 word\(s\) and 1 tree\(s\)"),
-        (b"(S\n  (NP caf\xe9))", "3: byte 0xe9 at column 10 is no UTF-8"),
+        (b"(S\n  (NP caf\xe9))", r"3: byte 10 of the line \(0xe9\) is no UTF-8"),
     ],
 )
 def test_names_line_and_reason_and_can_skip(file, text, reason):
@@ -77,6 +77,9 @@ def test_names_line_and_reason_and_can_skip(file, text, reason):
 def test_a_file_cut_off_is_not_half_read(file):
     with pytest.raises(MalformedFileError, match=r"mrg:1: unbalanced"):
         read_brackets(file("(S\n  (NP a)\n  (VP"))
+    first, second = "( (S\n  (NP é)\n  (VP b))\n)", "\n(NN c)"
+    ends = [len(first.encode()), len((first + second).encode())]
+    check_cuts(read_brackets, file(""), first + second + "\n", ends)
 
 
 def test_an_empty_file_is_a_problem(file):

@@ -118,3 +118,8 @@ def test_decode_rejects_tokens_of_another_vocabulary():
     encoded = encode_tree(Tree(2, ["b"]), Vocabulary(["a", "b"]))
     with pytest.raises(ValueError, match="Token 3 of tree node 0 is out of range"):
         decode_tree(encoded, Vocabulary(["a"]))
+
+
+def test_decode_rejects_words_above_words():
+    with pytest.raises(ValueError, match="Tree node 0 has both a word and children; expected a co"):
+        decode_tree(([2, 2], [[1], [-1]], [-1, -1]), Vocabulary(["a"]))

@@ -16,8 +16,7 @@ VOCABULARY = Vocabulary(["a", "b"])
 
 
 def test_slots_are_the_edges_of_the_paper():
-    # Zhang et al. 2016, figure 2: w0 with w1 w2 w3 to the left and w4 w5 w6 to the right, the
-    # nearest first.
+    # w0 with w1 w2 w3 to the left and w4 w5 w6 to the right, the nearest first.
     words = ["w3", "w2", "w1", "w0", "w4", "w5", "w6"]
     tree = DependencyTree(words, [3, 3, 3, -1, 3, 3, 3])
     tokens, children, labels = encode_left_right(tree, Vocabulary(words), list(range(7)))

@@ -28,7 +28,7 @@ def test_wide_trees_and_text_labels():
 def test_names_the_tree_that_cannot_be_encoded():
     good = Tree(0, ["a"])
     treebank = treebank_of([good], [good, Tree(5, ["a"])], [good, Tree("NP", ["a"])])
-    with pytest.raises(ValueError, match=r"dev\[1\]: Label 5 of tree node 0 is out of range"):
+    with pytest.raises(ValueError, match=r"dev\[1\]: Label 5 of tree node 0 .* out of range"):
         treebank.encoded("dev")
     with pytest.raises(ValueError, match=r"test\[1\]: Label 'NP' of tree node 0 .* Pass labels"):
         treebank.encoded("test")

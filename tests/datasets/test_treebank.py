@@ -11,6 +11,7 @@ from kerasrec.datasets import (
     read_tree,
     read_treebank,
 )
+from tests.datasets.helpers import check_cuts
 
 
 def test_reads_labels_and_words():
@@ -84,6 +85,11 @@ def test_skips_malformed_lines_with_a_warning(tmp_path):
         "3: byte ",
         "5: unbal",
     ]
+
+
+def test_a_file_cut_off_is_not_half_read(tmp_path):
+    text = "(3 (2 It) (3 works))\n(2 é)\n"
+    check_cuts(read_treebank, tmp_path / "trees.txt", text, [20, 27])
 
 
 def test_an_empty_file_is_a_problem(tmp_path):

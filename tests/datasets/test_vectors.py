@@ -1,7 +1,19 @@
+import gzip
+
+import keras
 import numpy as np
 import pytest
 
-from kerasrec.datasets import Vocabulary, WordVectors, coverage, embedding_matrix, read_vectors
+from kerasrec.datasets import (
+    MalformedFileError,
+    MalformedFileWarning,
+    Vocabulary,
+    WordVectors,
+    coverage,
+    embedding_matrix,
+    read_vectors,
+    word_embedding,
+)
 
 VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
@@ -27,12 +39,74 @@ def test_reads_glove_text_with_spaces_in_words(tmp_path, header):
     assert read_vectors(path, words=["1", "The"]).words == ["the", "1"]
 
 
-@pytest.mark.parametrize("line", ["b 1", "b", "b 1 2 3", "b 1 x", ""])
-def test_names_the_ragged_line(tmp_path, line):
+def test_reads_packed_text_and_byte_order_marks(tmp_path):
+    for name in ("vectors.vec.gz", "vectors.txt.gz"):
+        with gzip.open(tmp_path / name, "wb") as file:
+            file.write(b"\xef\xbb\xbf2 2\r\na 1 2\r\nb 3 4\r\n")
+        words, vectors = read_vectors(tmp_path / name)
+        assert words == ["a", "b"]
+        assert np.array_equal(vectors, [[1, 2], [3, 4]])
+
+
+BAD_LINES = {
+    b"b 1": "expected a word and 2 numbers separated by spaces, found 2 parts: 'b 1'",
+    b"b": "expected a word and 2 numbers separated by spaces, found 1 parts: 'b'",
+    b"": "expected a word and 2 numbers separated by spaces, found 1 parts: ''",
+    b"b 1 2 3": "expected a word and 2 numbers separated by spaces, found 4 parts: 'b 1 2 3'",
+    b"b 1 x": "expected 2 numbers after the word 'b': could not convert string to float",
+    b"b 1 nan": "expected 2 numbers after the word 'b': 'nan' is not finite in float32",
+    b"b 1e50 2": "expected 2 numbers after the word 'b': '1e50' is not finite in float32",
+    b"\xff 1 2": "byte 1 of the line (0xff) is no UTF-8",
+}
+
+
+def test_names_every_bad_line_or_leaves_it_out(tmp_path):
     path = tmp_path / "vectors.txt"
-    path.write_text(f"a 1 2\n{line}\nc 1 2\n")
-    with pytest.raises(ValueError, match=r"vectors\.txt:2: expected .*2 numbers"):
+    path.write_bytes(b"a 1 2\n" + b"\n".join(BAD_LINES) + b"\nc 3 4\n")
+    with pytest.raises(MalformedFileError, match="8 malformed line") as caught:
         read_vectors(path)
+    for number, (problem, reason) in enumerate(
+        zip(caught.value.problems, BAD_LINES.values(), strict=True), start=2
+    ):
+        assert problem.startswith(f"{path}:{number}: {reason}")
+    with pytest.warns(MalformedFileWarning) as warned:
+        words, vectors = read_vectors(path, strict=False)
+    assert warned[0].message.problems == caught.value.problems
+    assert warned[0].filename == __file__
+    assert words == ["a", "c"]
+    assert np.array_equal(vectors, [[1, 2], [3, 4]])
+
+
+def test_notices_a_file_that_is_cut_off(tmp_path):
+    path = tmp_path / "vectors.vec"
+    path.write_text("3 2\na 1 2\nb 3 4\n")
+    with pytest.raises(MalformedFileError, match=r"vec:1: 3 words announced, but 2 lines follow"):
+        read_vectors(path)
+    with pytest.warns(MalformedFileWarning):
+        assert read_vectors(path, strict=False).words == ["a", "b"]
+
+    path = tmp_path / "vectors.txt.gz"
+    lines = "".join(f"word{i} {i} {i * i}\n" for i in range(2000)).encode()
+    path.write_bytes(gzip.compress(lines)[:4000])
+    with pytest.raises(MalformedFileError, match="the packed data breaks off here") as caught:
+        read_vectors(path)
+    with pytest.warns(MalformedFileWarning):
+        words, _ = read_vectors(path, strict=False)
+    assert f"{path}:{len(words) + 1}: " in caught.value.problems[-1]
+    assert 10 < len(words) < 2000
+
+
+def test_names_bad_rows_of_npz(tmp_path):
+    path = tmp_path / "vectors.npz"
+    np.savez(path, words=np.array(["a", "", "c"]), vectors=[[1.0, 2.0], [3.0, 4.0], [1e50, 0.0]])
+    with pytest.raises(MalformedFileError) as caught:
+        read_vectors(path)
+    assert caught.value.problems == [
+        f"{path}: row 1: the word is empty",
+        f"{path}: row 2: a number of the word 'c' is not finite",
+    ]
+    with pytest.warns(MalformedFileWarning):
+        assert read_vectors(path, strict=False).words == ["a"]
 
 
 def test_says_what_is_wrong_with_a_file(tmp_path):
@@ -46,6 +120,19 @@ def test_says_what_is_wrong_with_a_file(tmp_path):
     np.savez(tmp_path / "b.npz", words=np.array(["a"]), vectors=VECTORS)
     with pytest.raises(ValueError, match=r"words \[1\] and vectors \[3, 2\]"):
         read_vectors(tmp_path / "b.npz")
+    np.savez(tmp_path / "d.npz", words=np.array([1]), vectors=VECTORS[:1])
+    with pytest.raises(ValueError, match=r"words of type int64 .* expected text and numbers"):
+        read_vectors(tmp_path / "d.npz")
+    np.savez(tmp_path / "e.npz", words=np.array(["a"], object), vectors=VECTORS[:1])
+    with pytest.raises(
+        ValueError, match=r"e\.npz' cannot be read: .*words as text, not as objects"
+    ):
+        read_vectors(tmp_path / "e.npz")
+    (tmp_path / "f.npz").write_bytes((tmp_path / "b.npz").read_bytes()[:300])
+    with pytest.raises(ValueError, match=r"f\.npz' cannot be read: "):
+        read_vectors(tmp_path / "f.npz")
+    with pytest.raises(ValueError, match=r"end in '\.gz'; expected"):
+        read_vectors(tmp_path / "vectors.npz.gz")
     (tmp_path / "c.txt").write_text("a 1 2\n")
     with pytest.raises(ValueError, match="none of the words asked for"):
         read_vectors(tmp_path / "c.txt", words=["b"])
@@ -62,3 +149,34 @@ def test_embedding_matrix():
     assert not np.array_equal(matrix, embedding_matrix(vocabulary, vectors, seed=2))
     assert coverage(vocabulary, vectors) == pytest.approx(2 / 3)
     assert coverage(Vocabulary([]), vectors) == 0.0
+
+
+def test_unknown_words():
+    vectors = WordVectors(["the", "film"], VECTORS[:2])
+    vocabulary = Vocabulary(["film", "absent"])
+    mean, zeros = (embedding_matrix(vocabulary, vectors, unknown=way) for way in ("mean", "zeros"))
+    assert np.array_equal(mean, [[0, 0], [1, 2], [2, 3], [1, 2]])
+    assert np.array_equal(zeros, [[0, 0], [0, 0], [2, 3], [0, 0]])
+    assert mean.dtype == zeros.dtype == np.float32
+    first, second = (embedding_matrix(vocabulary, vectors) for _ in range(2))
+    assert not np.array_equal(first, second)
+    with pytest.raises(ValueError, match="unknown is 'average'; expected 'random', 'mean' or"):
+        embedding_matrix(vocabulary, vectors, unknown="average")
+
+
+def test_word_embedding(tmp_path):
+    vectors = WordVectors(["the", "film"], VECTORS[:2])
+    vocabulary = Vocabulary(["film", "the"])
+    frozen = word_embedding(vocabulary, vectors, unknown="mean", trainable=False, name="words")
+    tokens = keras.Input([None], dtype="int32")
+    model = keras.Model(tokens, frozen(tokens))
+    expected = [[[0, 0], [2, 3], [0, 1], [1, 2]]]
+    assert np.array_equal(model(np.array([[0, 2, 3, 1]])), expected)
+    assert frozen.compute_mask(tokens) is None
+    assert not frozen.trainable_weights and frozen.name == "words"
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert np.array_equal(again(np.array([[0, 2, 3, 1]])), expected)
+    assert word_embedding(vocabulary, vectors).trainable_weights
+    with pytest.raises(ValueError, match="mask_zero=True would mask the inner tree nodes"):
+        word_embedding(vocabulary, vectors, mask_zero=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from kerasrec.datasets import Vocabulary, encode_tree, read_treebank, tree_batches
-from kerasrec.layers import RNTN, Recursive, TreeLSTM, TreeRNN
+from kerasrec.layers import RNTN, Recursive, TreeGRU, TreeLSTM, TreeRNN
 from tests.layers import reference
 from tests.parameters import few_of
 
@@ -57,6 +57,12 @@ LAYERS = {
         num_states=2,
         weights={"kernel": (4, 9), "recurrent_kernel": (6, 15), "bias": (12,)},
         options={"recurrent_activation": "hard_sigmoid", "unit_forget_bias": False},
+    ),
+    TreeGRU: Facts(
+        reference.tree_gru,
+        num_states=1,
+        weights={"kernel": (4, 6), "recurrent_kernel": (6, 12), "bias": (9,)},
+        options={"recurrent_activation": "hard_sigmoid"},
     ),
 }
 

@@ -72,6 +72,42 @@ def rntn(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
     return node
 
 
+def tree_gru(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
+    """Zhou et al. 2016, its Tree-GRU, with matrices for each child as Tai et al. 2015, section 3.2.
+
+    Columns of the kernel and of the bias are u, z, r; those of the recurrent kernel u, z, r_1, ..,
+    r_arity. A kernel without r is one that only leaves read.
+    """
+    kernel, recurrent_kernel, bias = weights
+    arity = recurrent_kernel.shape[0] // units
+    # By child that is read, then by what it is read for.
+    matrices = [
+        functions.split(recurrent_kernel[start : start + units], 2 + arity, 1)
+        for start in range(0, arity * units, units)
+    ]
+    b_u, b_z, b_r = functions.split(bias[None], 3, 1)
+    w_u, w_z, *w_r = functions.split(kernel, kernel.shape[1] // units, 1)
+
+    def node(x: Any, children: Sequence[Any]) -> list[Any]:
+        present = [(k, child[0]) for k, child in enumerate(children) if child is not None]
+        z, u, carry = b_z, b_u, b_u * 0
+        if x is not None:
+            z, u = z + x @ w_z, u + x @ w_u
+        for k, h_k in present:
+            z = z + h_k @ matrices[k][1]
+            r_k = b_r
+            if x is not None:
+                r_k = r_k + x @ w_r[0]
+            for other, h in present:
+                r_k = r_k + h @ matrices[other][2 + k]
+            u = u + (functions.sigmoid(r_k) * h_k) @ matrices[k][0]
+            carry = carry + h_k
+        z, u = functions.sigmoid(z), functions.tanh(u)
+        return [(1 - z) * u + z * carry]
+
+    return node
+
+
 def tree_lstm(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
     """Tai et al. 2015, section 3.2, equations 9 to 14.
 

@@ -1,5 +1,6 @@
 """Models saved, exported, and used by processes that have not made them."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -9,22 +10,27 @@ import keras
 import numpy as np
 import pytest
 
-from kerasrec.layers import Recursive, TreeLSTM, TreeRNN
-from tests.layers.helpers import treebank_batch
+from kerasrec.layers import Recursive, TreeLSTM
+from tests.layers.helpers import LAYERS, treebank_batch
 from tests.layers.own_cell import GatedCell
 
 pytestmark = [pytest.mark.many, pytest.mark.xdist_group("saved models")]
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYERS = {
-    "TreeRNN": lambda: TreeRNN(
-        6,
-        inner_inputs=True,
-        return_sequences=True,
-        kernel_regularizer="l2",
-        bias_constraint="max_norm",
-    ),
-    "TreeLSTM": lambda: TreeLSTM(6, dropout=0.2, recurrent_dropout=0.1, return_state=True),
+OPTIONS = {
+    "inner_inputs": True,
+    "dropout": 0.2,
+    "recurrent_dropout": 0.1,
+    "kernel_regularizer": "l2",
+    "bias_constraint": "max_norm",
+    "return_sequences": True,
+    "return_state": True,
+}
+MADE = {
+    layer_class.__name__: functools.partial(layer_class, 6, **OPTIONS) for layer_class in LAYERS
+}
+MADE |= {
+    "leaves only": lambda: TreeLSTM(6),
     "GatedCell": lambda: Recursive(GatedCell(6)),
     "float16": lambda: TreeLSTM(6, return_sequences=True, dtype="mixed_float16"),
 }
@@ -86,7 +92,7 @@ def models(directory):
     keras.utils.set_random_seed(0)
     tokens, children, _ = treebank_batch(7)
     found = {}
-    for name, layer in LAYERS.items():
+    for name, layer in MADE.items():
         inputs = keras.Input((None,), dtype="int32"), keras.Input((None, 2), dtype="int32")
         outputs = layer()(keras.layers.Embedding(500, 5)(inputs[0]), inputs[1])
         model = keras.Model(inputs, outputs)

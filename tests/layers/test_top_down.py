@@ -239,7 +239,7 @@ def test_bad_use():
     with pytest.raises(ValueError, match="known arity"):
         TopDownTreeLSTM(3)(keras.Input([None, 4]), keras.Input([None, None], dtype="int32"))
     with pytest.raises(tf.errors.InvalidArgumentError, match="two parents"):
-        layer(x[:1, :3], [[[1, 1, -1, -1], [-1] * 4, [-1] * 4]])
+        layer(x[:1, :3], np.array([[[1, 1, -1, -1], [-1] * 4, [-1] * 4]]))
 
 
 # Bidirectional.
@@ -263,7 +263,7 @@ def test_every_node_of_a_bidirectional_layer_sees_the_whole_tree():
     children = random_children(1, 8, 2, sizes=[8])
     layer = Bidirectional(TreeLSTM(UNITS, dtype="float64", inner_inputs=True), dtype="float64")
     x = tf.constant(features(children))
-    with tf.GradientTape() as tape:
+    with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
         outputs = layer(x, children)
     jacobian = tape.jacobian(outputs, x, experimental_use_pfor=False).numpy()
@@ -293,7 +293,10 @@ def test_bidirectional_configuration_and_saving(tmp_path):
     batch = random_children(2, 5, 2)
     inputs = [features(batch).astype("float32"), batch]
     np.testing.assert_array_equal(again.predict_on_batch(inputs), model.predict_on_batch(inputs))
-    assert again.layers[-1].get_config() == layer.get_config()
+    loaded = again.layers[-1]
+    assert loaded.merge_mode == "sum"
+    for name in ("upward_layer", "downward_layer"):
+        assert getattr(loaded, name).get_config() == getattr(layer, name).get_config()
 
 
 def test_bad_use_of_bidirectional():

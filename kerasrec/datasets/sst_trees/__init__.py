@@ -1,0 +1,19 @@
+"""The Stanford Sentiment Treebank, with its trees, as a dataset of `tensorflow_datasets`.
+
+Needs `pip install 'kerasrec[tfds]'`. Importing it makes the name `sst_trees` known:
+
+    import kerasrec.datasets.sst_trees
+    import tensorflow_datasets as tfds
+
+    train = tfds.load("sst_trees/download", split="train")
+"""
+
+try:
+    from kerasrec.datasets.sst_trees.sst_trees_dataset_builder import Builder
+except ImportError as error:
+    raise ImportError(
+        f"kerasrec.datasets.sst_trees needs the package tensorflow-datasets ({error}): "
+        "pip install 'kerasrec[tfds]'. Without it, load_treebank reads the same files."
+    ) from error
+
+__all__ = ["Builder"]

@@ -1,0 +1,156 @@
+"""Sentiment of sentences, and of phrases in them, with a child-sum TreeLSTM on dependency trees.
+
+The model is the dependency Tree-LSTM of Tai, Socher and Manning 2015 (section 3.1). Every word is a
+tree node, and its label is that of the largest phrase that it is the head of.
+
+    python models/sentiment_child_sum_tree_lstm.py
+
+trains on the small treebank that comes with the repository, where a simple rule finds the heads.
+For other treebanks `head_finder.py` makes the dependency trees. `sentiment.py`, which all recipes
+for sentiment share, has the training; `run` in it is the whole story in order.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import keras
+from nltk import Tree
+
+import sentiment
+from kerasrec.datasets import (
+    DependencyTree,
+    EncodedTree,
+    Treebank,
+    dependencies_from_heads,
+    encode_dependencies,
+    read_conllu,
+)
+from kerasrec.layers import ChildSumTreeLSTM
+
+SETTINGS = {
+    "embedded": {
+        "units": 64,
+        "epochs": 10,
+        "patience": 3,
+        "batch": 25,
+        "optimizer": "adagrad",
+        "learning_rate": 0.05,
+        "embedding_optimizer": "adagrad",
+        "embedding_rate": 0.05,
+        "vector_dropout": 0.0,
+        "state_dropout": 0.0,
+        "l2": 0.0,
+    },
+    "sst": {
+        "units": 168,
+        "epochs": 20,
+        "patience": 5,
+        "batch": 25,
+        "optimizer": "adam",
+        "learning_rate": 0.001,
+        "embedding_optimizer": "adam",
+        "embedding_rate": 0.0001,
+        "vector_dropout": 0.5,
+        "state_dropout": 0.5,
+        "l2": 1e-4,
+    },
+}
+
+
+@dataclass(frozen=True)
+class DependencyTreebank(Treebank):
+    """A treebank whose batches hold dependency trees.
+
+    Attributes:
+        dependencies: Of each split the encoded dependency trees of its sentences.
+    """
+
+    dependencies: dict[str, list[EncodedTree]] = field(default_factory=dict)
+
+    def encoded(self, split: str) -> list[EncodedTree]:
+        return self.dependencies[split]
+
+
+def is_left_head(node: Tree) -> bool:
+    """Says that the right child has the head unless a comma or full stop sets it off."""
+    return node[1].leaves()[0] in (",", ".")
+
+
+def read_dependencies(
+    treebank: Treebank, split: str, directory: Path | None
+) -> list[tuple[DependencyTree, list[int]]]:
+    """Reads what `head_finder.py` wrote; without it, heads are those of `is_left_head`.
+
+    Returns:
+        For each tree of the split a dependency tree and the labels of its words.
+    """
+    trees = getattr(treebank, split)
+    if directory is None:
+        return [dependencies_from_heads(tree, is_left_head) for tree in trees]
+    file = directory / f"{split}.conllu"
+    found = read_conllu(file)
+    if [list(tree.words) for tree in found] != [tree.leaves() for tree in trees]:
+        raise ValueError(
+            f"'{file}' has other sentences than {split}.txt of the treebank. Make it of that "
+            "treebank, with head_finder.py."
+        )
+    return [(tree, [int(label) for label in tree.relations]) for tree in found]
+
+
+def with_dependencies(treebank: Treebank, directory: Path | None) -> DependencyTreebank:
+    """Gives a treebank the dependency trees of its sentences."""
+    dependencies = {
+        split: [
+            encode_dependencies(tree, treebank.vocabulary, labels)
+            for tree, labels in read_dependencies(treebank, split, directory)
+        ]
+        for split in ("train", "dev", "test")
+    }
+    trees = (treebank.train, treebank.dev, treebank.test)
+    return DependencyTreebank(
+        *trees, treebank.vocabulary, treebank.num_classes, dependencies=dependencies
+    )
+
+
+def build_model(embedding: keras.layers.Embedding, options: argparse.Namespace) -> keras.Model:
+    """Builds words -> vectors -> ChildSumTreeLSTM -> logits."""
+    tokens = keras.Input([None], dtype="int32", name="tokens")
+    children = keras.Input([None, None], dtype="int32", name="children")
+    l2 = keras.regularizers.L2(options.l2)
+    x = keras.layers.Dropout(options.vector_dropout)(embedding(tokens))
+    x = ChildSumTreeLSTM(
+        options.units,
+        return_sequences=True,  # the states of all tree nodes: each has a label
+        kernel_regularizer=l2,
+        recurrent_regularizer=l2,
+        name="tree_lstm",
+    )(x, children)
+    x = keras.layers.Dropout(options.state_dropout)(x)
+    logits = keras.layers.Dense(5, kernel_regularizer=l2, dtype="float32", name="logits")(x)
+    return keras.Model([tokens, children], logits, name="sentiment_child_sum_tree_lstm")
+
+
+def main(argv: Sequence[str] | None = None) -> sentiment.Results:
+    """Runs the recipe and returns its figures."""
+    description = "Train a child-sum TreeLSTM on the sentiment of the phrases of a treebank."
+    own = argparse.ArgumentParser(add_help=False)
+    own.add_argument(
+        "--dependencies",
+        type=Path,
+        help="directory that head_finder.py wrote; without it, a rule for the embedded treebank",
+    )
+    options = sentiment.parse_options(
+        argv, description, SETTINGS, "sentiment_child_sum_tree_lstm", [own]
+    )
+    return sentiment.run(
+        build_model,
+        options,
+        prepare=lambda treebank: with_dependencies(treebank, options.dependencies),
+        picture=None,  # it is of binary trees
+    )
+
+
+if __name__ == "__main__":
+    main()

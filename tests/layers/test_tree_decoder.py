@@ -1,0 +1,350 @@
+"""Trees that are scored and grown, against plain Python that shares no code with the layer."""
+
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
+
+NUM_TOKENS, DIM, UNITS = 7, 3, 4
+ALL_SLOTS = ((0, 1), (0, 1), (0, 1))
+LEFT_RIGHT = ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2), (0, 1, 3))
+
+
+def decoder(arity=4, follows="left_right", bias=-0.9, **options):
+    """A decoder with random weights; `bias` is that of growing a child."""
+    cell = TopDownTreeLSTMCell(UNITS, arity=arity, dtype=options.get("dtype"))
+    layer = TreeDecoder(cell, NUM_TOKENS, DIM, follows=follows, **options)
+    layer.build((None, None), (None, None, arity))
+    random = np.random.default_rng(4)
+    layer.set_weights([random.normal(size=weight.shape) for weight in layer.weights])
+    layer.growth.bias.assign([bias] * arity)
+    return layer
+
+
+class Plain:
+    """Zhang et al. 2016 by Python recursion on float64, from a decoder's weights."""
+
+    def __init__(self, layer, follows=LEFT_RIGHT):
+        self.cell = [weight.numpy().astype(float) for weight in layer.cell.weights]
+        self.embeddings = layer.embedding.get_weights()[0].astype(float)
+        self.words = [weight.astype(float) for weight in layer.words.get_weights()]
+        self.growth = [weight.astype(float) for weight in layer.growth.get_weights()]
+        self.follows = follows
+
+    def begin(self):
+        return [np.zeros(UNITS)] * 2
+
+    def word_chances(self, states):
+        logits = states[0] @ self.words[0] + self.words[1]
+        chances = np.exp(logits[1:] - logits[1:].max())
+        return np.concatenate([[0.0], chances / chances.sum()])
+
+    def growth_chances(self, states, token):
+        read = np.concatenate([states[0], self.embeddings[token]])
+        return 1 / (1 + np.exp(-(read @ self.growth[0] + self.growth[1])))
+
+    def below(self, states, token, slot):
+        kernel, recurrent, bias = self.cell
+        total = (
+            self.embeddings[token] @ kernel[slot * DIM : (slot + 1) * DIM]
+            + states[0] @ recurrent[slot * UNITS : (slot + 1) * UNITS]
+            + bias[slot * 4 * UNITS : (slot + 1) * 4 * UNITS]
+        )
+        i, f, u, o = np.split(total, 4)
+        gate = [1 / (1 + np.exp(-one)) for one in (i, f, o)]
+        memory = gate[1] * states[1] + gate[0] * np.tanh(u)
+        return [gate[2] * np.tanh(memory), memory]
+
+    def terms(self, tokens, children):
+        """log p of words and of growth of one tree, by node."""
+        found = {}
+
+        def visit(node, states, slot):
+            token = tokens[node]
+            growth = 0.0
+            chances = self.growth_chances(states, token)
+            for place in self.follows[slot + 1]:
+                is_there = children[node][place] >= 0
+                growth += math.log(chances[place] if is_there else 1 - chances[place])
+            found[node] = [math.log(self.word_chances(states)[token]), growth]
+            for place, child in enumerate(children[node]):
+                if child >= 0:
+                    visit(child, self.below(states, token, place), place)
+
+        visit(0, self.begin(), -1)
+        return found
+
+    def likeliest(self, max_depth):
+        """The tree that always takes what is likeliest, as nested tuples."""
+
+        def visit(states, slot, depth):
+            token = int(self.word_chances(states).argmax())
+            chances = self.growth_chances(states, token)
+            grows = {
+                place: visit(self.below(states, token, place), place, depth + 1)
+                for place in self.follows[slot + 1]
+                if chances[place] > 0.5 and depth < max_depth
+            }
+            return (token, grows)
+
+        return visit(self.begin(), -1, 1)
+
+
+def nested(tokens, children, node=0):
+    """A tree of arrays as nested tuples."""
+    below = {
+        slot: nested(tokens, children, child)
+        for slot, child in enumerate(children[node].tolist())
+        if child >= 0
+    }
+    return (int(tokens[node]), below)
+
+
+def height(tree):
+    return 1 + max(map(height, tree[1].values()), default=0)
+
+
+def size(tree):
+    return 1 + sum(map(size, tree[1].values()))
+
+
+TOKENS = np.array([[3, 1, 6, 2, 5, 0], [4, 2, 0, 0, 0, 0]])
+CHILDREN = np.full((2, 6, 4), -1)
+CHILDREN[0, 0, :2] = [1, 2]  # first dependents of the root
+CHILDREN[0, 1, 2] = 3  # a sibling further left
+CHILDREN[0, 3, 1] = 4  # a first dependent to the right
+CHILDREN[1, 0, 1] = 1
+
+
+def test_terms_of_given_trees():
+    layer = decoder()
+    found = layer(TOKENS, CHILDREN).numpy()
+    plain = Plain(layer)
+    wanted = np.zeros((2, 6, 2))
+    for row in range(2):
+        for node, terms in plain.terms(TOKENS[row], CHILDREN[row]).items():
+            wanted[row, node] = terms
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_a_tree_grows_from_the_likeliest_decisions():
+    layer = decoder(arity=2, follows=None, bias=0.3, max_depth=5)
+    grown = layer.generate(2, temperature=0.0)
+    wanted = Plain(layer, ALL_SLOTS).likeliest(max_depth=5)
+    assert height(wanted) > 2
+    for tokens, children in zip(grown.tokens.numpy(), grown.children.numpy(), strict=True):
+        assert nested(tokens, children) == wanted
+
+
+def test_probabilities_of_all_small_trees_are_those_of_the_model():
+    """Shares of 20,000 grown trees against the exact probability of each small tree."""
+    layer = decoder(arity=1, follows=None, bias=0.0, max_depth=20)
+    plain = Plain(layer, ((0,), (0,)))
+    num_trees = 20_000
+    grown = layer.generate(num_trees, seed=5)
+    found = {}
+    for tokens, children in zip(grown.tokens.numpy(), grown.children.numpy(), strict=True):
+        chain = tuple(tokens[tokens > 0].tolist())
+        assert (children[: len(chain) - 1, 0] == np.arange(1, len(chain))).all()
+        found[chain] = found.get(chain, 0) + 1
+    checked = 0
+    for first in range(1, NUM_TOKENS):
+        for chain in [(first,), *((first, second) for second in range(1, NUM_TOKENS))]:
+            children = np.array([[1], [-1]]) if len(chain) == 2 else np.array([[-1]])
+            chance = math.exp(np.sum(list(plain.terms(chain, children).values())))
+            spread = math.sqrt(chance * (1 - chance) / num_trees)
+            assert abs(found.get(chain, 0) / num_trees - chance) < 4.5 * spread + 1e-4
+            checked += chance
+    assert checked > 0.3
+
+
+def test_likelihood_of_grown_trees_is_that_of_scoring_them():
+    layer = decoder(max_depth=4, max_nodes=9, bias=0.0)
+    grown = layer.generate(50, seed=1)
+    scored = tf.reduce_sum(layer(grown.tokens, grown.children), [1, 2])
+    np.testing.assert_allclose(grown.log_likelihood, scored, rtol=1e-5, atol=1e-5)
+    assert (grown.tokens.numpy() > 0).sum(1).max() == 9
+    plain = Plain(layer)
+    terms = plain.terms(grown.tokens[7].numpy(), grown.children[7].numpy())
+    np.testing.assert_allclose(grown.log_likelihood[7], np.sum(list(terms.values())), rtol=1e-5)
+
+
+def test_gradients_of_growing_are_those_of_scoring():
+    """What a policy gradient needs; the trees themselves have none."""
+    layer = decoder(max_depth=5)
+    weights = tf.range(20.0)
+    with tf.GradientTape() as tape:
+        grown = layer.generate(20, seed=1)
+        loss = tf.reduce_sum(grown.log_likelihood * weights)
+    found = tape.gradient(loss, layer.trainable_variables)
+    with tf.GradientTape() as tape:
+        scored = tf.reduce_sum(layer(grown.tokens, grown.children), [1, 2])
+        loss = tf.reduce_sum(scored * weights)
+    wanted = tape.gradient(loss, layer.trainable_variables)
+    for mine, theirs in zip(found, wanted, strict=True):
+        theirs = tf.convert_to_tensor(theirs)
+        np.testing.assert_allclose(tf.convert_to_tensor(mine), theirs, rtol=1e-3, atol=1e-3)
+        assert np.abs(theirs).max() > 0.01
+
+
+def test_finite_differences_of_scoring():
+    layer = decoder(dtype="float64")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(TOKENS, CHILDREN))
+    slopes = [
+        tf.convert_to_tensor(one).numpy() for one in tape.gradient(loss, layer.trainable_variables)
+    ]
+    plain_weights = layer.get_weights()
+    random = np.random.default_rng(0)
+    directions = [random.normal(size=one.shape) for one in slopes]
+    wanted = sum(np.sum(one * way) for one, way in zip(slopes, directions, strict=True))
+
+    def moved(step):
+        layer.set_weights(
+            [one + step * way for one, way in zip(plain_weights, directions, strict=True)]
+        )
+        plain = Plain(layer)
+        pairs = zip(TOKENS, CHILDREN, strict=True)
+        return sum(np.sum(list(plain.terms(*pair).values())) for pair in pairs)
+
+    # The softmax is float32 inside, whatever the weights are.
+    np.testing.assert_allclose((moved(1e-5) - moved(-1e-5)) / 2e-5, wanted, rtol=1e-4)
+
+
+def test_the_same_seed_grows_the_same_trees_whatever_grows_beside_them():
+    layer = decoder(max_depth=6)
+    many, few = layer.generate(40, seed=3), layer.generate(4, seed=3)
+    for row in range(4):
+        tree = nested(many.tokens[row].numpy(), many.children[row].numpy())
+        assert tree == nested(few.tokens[row].numpy(), few.children[row].numpy())
+    again = layer.generate(40, seed=3)
+    np.testing.assert_array_equal(many.tokens, again.tokens)
+    other = layer.generate(40, seed=4)
+    assert not np.array_equal(many.tokens[:, 0], other.tokens[:, 0])
+    assert layer.num_traces == 1
+
+
+def test_given_roots():
+    layer = decoder()
+    grown = layer.generate([5, -1, 2], seed=1)
+    assert grown.tokens[0, 0] == 5
+    assert grown.tokens[2, 0] == 2
+    assert grown.tokens[1, 0] > 0
+    scored = tf.reduce_sum(layer(grown.tokens, grown.children), [1, 2])
+    np.testing.assert_allclose(grown.log_likelihood, scored, rtol=1e-5)
+
+
+def test_bounds():
+    for options in ({"max_depth": 1}, {"max_nodes": 1}):
+        grown = decoder(bias=5.0, **options).generate(3)
+        assert grown.tokens.shape == (3, 1)
+        assert (grown.children.numpy() == -1).all()
+    deep = decoder(bias=1.0, max_depth=4).generate(30, seed=2)
+    heights = [
+        height(nested(*pair))
+        for pair in zip(deep.tokens.numpy(), deep.children.numpy(), strict=True)
+    ]
+    assert max(heights) == 4
+    small = decoder(bias=5.0, max_nodes=13).generate(30, seed=2)
+    sizes = [
+        size(nested(*pair))
+        for pair in zip(small.tokens.numpy(), small.children.numpy(), strict=True)
+    ]
+    assert set(sizes) == {13}
+
+
+def test_slots_that_may_not_follow_stay_empty():
+    grown = decoder(bias=2.0, max_nodes=40).generate(20, seed=1)
+    children = grown.children.numpy()
+    for tree in children:
+        slot_of = {child: slot for row in tree for slot, child in enumerate(row) if child >= 0}
+        for node, row in enumerate(tree):
+            allowed = LEFT_RIGHT[slot_of.get(node, -1) + 1]
+            assert all(child < 0 or slot in allowed for slot, child in enumerate(row))
+
+
+def test_states_of_the_roots():
+    layer = decoder()
+    begin = [np.random.default_rng(1).normal(size=(2, UNITS)).astype("float32") for _ in range(2)]
+    grown = layer.generate(2, seed=1, initial_state=begin)
+    scored = layer(grown.tokens, grown.children, initial_state=begin)
+    np.testing.assert_allclose(
+        grown.log_likelihood, tf.reduce_sum(scored, [1, 2]), rtol=1e-5, atol=1e-5
+    )
+    plain = Plain(layer)
+    plain.begin = lambda: [begin[0][0].astype(float), begin[1][0].astype(float)]
+    terms = plain.terms(grown.tokens[0].numpy(), grown.children[0].numpy())
+    np.testing.assert_allclose(grown.log_likelihood[0], np.sum(list(terms.values())), rtol=1e-4)
+
+
+def test_saving_with_a_layer_for_growth(tmp_path):
+    growth = keras.Sequential([keras.layers.Dense(6, "relu"), keras.layers.Dense(4)])
+    cell = TopDownTreeLSTMCell(UNITS, arity=4)
+    layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth, "left_right", dropout=0.2)
+    tokens = keras.Input([None], dtype="int32")
+    children = keras.Input([None, 4], dtype="int32")
+    model = keras.Model([tokens, children], layer(tokens, children))
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(
+        again.predict_on_batch([TOKENS, CHILDREN]), model.predict_on_batch([TOKENS, CHILDREN])
+    )
+    loaded = again.layers[-1]
+    assert loaded.get_config() == layer.get_config()
+    np.testing.assert_array_equal(
+        loaded.generate(5, seed=1).tokens, layer.generate(5, seed=1).tokens
+    )
+
+
+@pytest.mark.many
+def test_fit_and_export(tmp_path):
+    """A model learns two trees by heart, grows them and does so when it is served."""
+    cell = TopDownTreeLSTMCell(16, arity=4)
+    layer = TreeDecoder(cell, NUM_TOKENS, 8, follows="left_right", max_depth=9)
+    tokens = keras.Input([None], dtype="int32")
+    children = keras.Input([None, 4], dtype="int32")
+    model = keras.Model([tokens, children], layer(tokens, children))
+    model.compile(
+        keras.optimizers.Adam(0.03),
+        lambda _, terms: -tf.reduce_sum(terms) / tf.cast(tf.shape(terms)[0], tf.float32),
+    )
+    model.fit([TOKENS, CHILDREN], TOKENS, epochs=120, verbose=0)
+    learned = {str(nested(*pair)) for pair in zip(TOKENS, CHILDREN, strict=True)}
+    roots = np.array([3, 4], np.int32)
+    grown = layer.generate(roots, temperature=0.0)
+    pairs = zip(grown.tokens.numpy(), grown.children.numpy(), strict=True)
+    assert {str(nested(*pair)) for pair in pairs} == learned
+
+    archive = keras.export.ExportArchive()
+    archive.track(layer)
+    archive.add_endpoint("generate", layer.generate, layer.generate_signature())
+    archive.write_out(tmp_path / "export", verbose=False)
+    served = tf.saved_model.load(tmp_path / "export")
+    states = [np.zeros((2, 16), "float32")] * 2
+    found = served.generate(roots, np.int64(0), np.float32(0.0), states)
+    np.testing.assert_array_equal(found[0], grown.tokens)
+    np.testing.assert_array_equal(found[1], grown.children)
+
+
+def test_bad_use():
+    cell = TopDownTreeLSTMCell(UNITS, arity=4)
+    with pytest.raises(ValueError, match=r'`cell` must be .* a given `arity` and reads="parent"'):
+        TreeDecoder(TopDownTreeLSTMCell(UNITS), NUM_TOKENS, DIM)
+    with pytest.raises(ValueError, match='reads="parent"'):
+        TreeDecoder(TopDownTreeLSTMCell(UNITS, arity=4, reads="node"), NUM_TOKENS, DIM)
+    with pytest.raises(ValueError, match="`max_depth` must be a positive integer, received 0"):
+        TreeDecoder(cell, NUM_TOKENS, DIM, max_depth=0)
+    with pytest.raises(ValueError, match=r"`follows` must be .* 5 rows of slots from 0 to 3"):
+        TreeDecoder(cell, NUM_TOKENS, DIM, follows=((0, 1),))
+    with pytest.raises(ValueError, match="has no weights yet"):
+        TreeDecoder(cell, NUM_TOKENS, DIM).generate(3)
+    layer = decoder()
+    with pytest.raises(ValueError, match=r"`roots` must be integers .* received float32"):
+        layer.generate([1.0])
+    for root in (0, NUM_TOKENS, -2):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="tokens from 1 to 6, or -1"):
+            layer.generate([1, root])
