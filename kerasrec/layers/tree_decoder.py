@@ -100,7 +100,8 @@ class TreeDecoder(keras.layers.Layer):
         self.embedding.build(tokens_shape)
         self.top_down.build((*tokens_shape, self.embedding_dim), children_shape)
         self.words.build((None, units))
-        self.growth.build((None, units + self.embedding_dim))
+        if not self.growth.built:  # as it is where Keras has loaded it
+            self.growth.build((None, units + self.embedding_dim))
         self.built = True
 
     def call(
