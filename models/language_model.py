@@ -1,8 +1,8 @@
 """What the two language models share: sentences, training, perplexity and sentence completion.
 
 A recipe brings a model of the log-likelihood of sentences. For each word it gives two terms: that
-of the word, and that of where the sentence goes on from there or ends. Start reading at `run`, which
-is the whole story in order.
+of the word, and that of where the sentence goes on from there or ends. `run` is the whole story in
+order; start reading there.
 
 Every sentence hangs from an artificial word `<root>`, which is given (Zhang et al. 2016, section
 3.1).
@@ -87,12 +87,12 @@ def parse_options(
         help="directory for models and figures",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="a training run for each")
-    parser.add_argument("--units", type=int, default=200, help="size of a state")
+    parser.add_argument("--units", type=int, default=150, help="size of a state")
     parser.add_argument("--embedding", type=int, default=100, help="size of a word's vector")
     parser.add_argument("--min-count", type=int, default=2, help="rarer words are unknown")
-    parser.add_argument("--epochs", type=int, default=10, help="at most so many")
+    parser.add_argument("--epochs", type=int, default=6, help="at most so many")
     parser.add_argument("--patience", type=int, default=1, help="epochs without a better dev loss")
-    parser.add_argument("--batch", type=int, default=64, help="sentences a batch")
+    parser.add_argument("--batch", type=int, default=32, help="sentences a batch")
     parser.add_argument("--learning-rate", type=float, default=0.002, help="of Adam")
     parser.add_argument(
         "--dropout", type=float, default=0.3, help="of word vectors and of predicting states"

@@ -331,8 +331,9 @@ def _slots(children: Any) -> Any:
 
 def _word_logits(states: Any, kernel: Any, bias: Any) -> Any:
     """float32 `[nodes, num_tokens]`; token 0 is padding and never drawn."""
-    logits = tf.cast(tf.matmul(states, kernel) + bias, tf.float32)
-    return logits + tf.one_hot(0, tf.shape(logits)[-1], _IMPOSSIBLE, 0.0)
+    # To the bias, which is one row: a pass over all nodes' rows less, and one less for gradients.
+    never = tf.one_hot(0, tf.size(bias), _IMPOSSIBLE, 0.0)
+    return tf.cast(tf.matmul(states, kernel), tf.float32) + (tf.cast(bias, tf.float32) + never)
 
 
 def _log_word(logits: Any, tokens: Any) -> Any:

@@ -128,18 +128,17 @@ def test_a_given_root_has_no_label():
     assert children.numpy()[0, 0].tolist() == [-1, 1, -1, -1]
 
 
-class TestQuestions:
+def questions(test=None):
     train = [language_model.from_root(tree) for tree in SENTENCES]
-    vocabulary = Vocabulary.from_trees(train)
+    return language_model.make_questions(train, test or train, Vocabulary.from_trees(train))
 
-    def questions(self, test=None):
-        return language_model.make_questions(self.train, test or self.train, self.vocabulary)
 
+class TestQuestions:
     def test_they_have_the_true_word_first_and_five_different_ones(self):
-        questions = self.questions()
-        assert len(questions) == len(SENTENCES)
+        made = questions()
+        assert len(made) == len(SENTENCES)
         gaps = Counter()
-        for tree, place, candidates, counts in questions:
+        for tree, place, candidates, counts in made:
             gaps[tree.words[place]] += 1
             assert candidates[0] == tree.words[place]
             assert len(set(candidates)) == 5
@@ -149,14 +148,14 @@ class TestQuestions:
         assert len(gaps) == len(ANIMALS) + len(FOODS)
 
     def test_they_are_always_the_same(self):
-        assert self.questions() == self.questions()
+        assert questions() == questions()
 
     def test_sentences_without_a_known_word_have_none(self):
         unknown = DependencyTree(["the", "yak", "sleeps"], [1, 2, -1], ["DET", "NOUN", "VERB"])
-        assert self.questions([language_model.from_root(unknown)]) == []
+        assert questions([language_model.from_root(unknown)]) == []
 
     def test_candidates_stand_in_the_gap(self):
-        question = self.questions()[0]
+        question = questions()[0]
         trees = question.completed()
         assert trees[0].words == question.tree.words
         for tree, candidate in zip(trees, question.candidates, strict=True):
