@@ -185,7 +185,7 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--vectors", type=Path, required=True, help="word vectors, .npz or GloVe's .txt"
     )
-    parser.add_argument("--epochs", type=int, default=8, help="of the parser's training")
+    parser.add_argument("--epochs", type=int, default=7, help="of the parser's training")
     parser.add_argument("--seed", type=int, default=1, help="of weights, dropout and shuffling")
     parser.add_argument(
         "--output", type=Path, default=Path("runs/dependency_trees"), help="where the trees go"

@@ -8,6 +8,7 @@ from kerasrec.datasets.dependency_encoding import encode_dependencies
 from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.embedding import coverage, embedding_matrix, word_embedding
 from kerasrec.datasets.encoding import EncodedTree, decode_tree, encode_tree
+from kerasrec.datasets.first_child import decode_first_child, encode_first_child
 from kerasrec.datasets.heads import dependencies_from_heads
 from kerasrec.datasets.left_right import decode_left_right, encode_left_right
 from kerasrec.datasets.loading import Treebank, load_treebank, treebank_of
@@ -32,11 +33,13 @@ __all__ = [
     "check_tree",
     "collapse_unary",
     "coverage",
+    "decode_first_child",
     "decode_left_right",
     "decode_tree",
     "dependencies_from_heads",
     "embedding_matrix",
     "encode_dependencies",
+    "encode_first_child",
     "encode_left_right",
     "encode_tree",
     "load_treebank",

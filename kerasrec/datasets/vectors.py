@@ -60,11 +60,13 @@ def read_vectors(
             left.
     """
     path = Path(path)
-    kind = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
-    readers = {".npz": _read_npz, ".txt": _read_text, ".vec": _read_text}
-    if kind not in readers or path.name.endswith(".npz.gz"):
+    kind = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+    readers = {".npz": _read_npz} | dict.fromkeys(
+        [".txt", ".vec", ".txt.gz", ".vec.gz"], _read_text
+    )
+    if kind not in readers:
         raise ValueError(
-            f"Word vectors '{path}' end in '{path.suffix}'; expected '.npz' (numpy arrays 'words' "
+            f"Word vectors '{path}' end in '{kind}'; expected '.npz' (numpy arrays 'words' "
             "and 'vectors'), or '.txt' / '.vec' (the text format of GloVe and word2vec), which may "
             "be packed as '.gz'. Unpack or rename the file."
         )

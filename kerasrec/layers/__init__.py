@@ -3,10 +3,12 @@
 from kerasrec.layers.bidirectional import Bidirectional
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
+from kerasrec.layers.choices import Choice, Choices
 from kerasrec.layers.growth import Decision, GrownTrees, Place, grow_trees
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.rntn import RNTN, RNTNCell
 from kerasrec.layers.top_down import TopDown, TopDownCell
+from kerasrec.layers.top_down_decoder import TopDownDecoder
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
 from kerasrec.layers.tree_decoder import TreeDecoder
 from kerasrec.layers.tree_gru import TreeGRU, TreeGRUCell
@@ -18,6 +20,8 @@ __all__ = [
     "Bidirectional",
     "ChildSumTreeLSTM",
     "ChildSumTreeLSTMCell",
+    "Choice",
+    "Choices",
     "Decision",
     "GrownTrees",
     "Place",
@@ -26,6 +30,7 @@ __all__ = [
     "RecursiveCell",
     "TopDown",
     "TopDownCell",
+    "TopDownDecoder",
     "TopDownTreeLSTM",
     "TopDownTreeLSTMCell",
     "TreeDecoder",

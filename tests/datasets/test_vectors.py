@@ -131,7 +131,7 @@ def test_says_what_is_wrong_with_a_file(tmp_path):
     (tmp_path / "f.npz").write_bytes((tmp_path / "b.npz").read_bytes()[:300])
     with pytest.raises(ValueError, match=r"f\.npz' cannot be read: "):
         read_vectors(tmp_path / "f.npz")
-    with pytest.raises(ValueError, match=r"end in '\.gz'; expected"):
+    with pytest.raises(ValueError, match=r"end in '\.npz\.gz'; expected"):
         read_vectors(tmp_path / "vectors.npz.gz")
     (tmp_path / "c.txt").write_text("a 1 2\n")
     with pytest.raises(ValueError, match="none of the words asked for"):

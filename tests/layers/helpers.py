@@ -35,7 +35,7 @@ class Facts:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-# A new layer goes here, and all tests below run it.
+# A new layer goes here, and all shared tests run it.
 LAYERS = {
     TreeRNN: Facts(
         reference.tree_rnn,
@@ -138,6 +138,11 @@ def built(layer_class: type[Recursive], children: np.ndarray, num_features: int 
     """A layer of 3 units with random weights, biases among them."""
     layer = layer_class(3, arity=children.shape[2], **options)
     layer.build((None, None, num_features), children.shape)
+    return with_random_weights(layer)
+
+
+def with_random_weights(layer: keras.layers.Layer) -> keras.layers.Layer:
+    """The layer, its weights drawn anew, biases among them."""
     random = np.random.default_rng(1)
     layer.set_weights([random.normal(size=one.shape, scale=_scale(one)) for one in layer.weights])
     return layer

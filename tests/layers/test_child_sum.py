@@ -229,25 +229,6 @@ def test_activations_and_no_bias():
         np.testing.assert_allclose(layer(x, children)[0], wanted, atol=2e-6)
 
 
-@pytest.mark.parametrize("policy", few_of(["mixed_float16", "mixed_bfloat16"], "mixed_float16"))
-def test_mixed_precision(policy):
-    children = random_children(8, 9, 4, seed=3)
-    x = tf.constant(features(children), "float32")
-    found = []
-    for dtype in ("float32", policy):
-        layer = built(dtype=dtype, return_sequences=True)
-        with tf.GradientTape() as tape:
-            output = layer(x, children)
-            loss = tf.reduce_mean(tf.cast(output, "float32") ** 2)
-        gradients = tape.gradient(loss, layer.trainable_variables)
-        assert output.dtype == layer.compute_dtype
-        assert all(gradient.dtype == "float32" for gradient in gradients)
-        found.append([output, *gradients])
-    tolerance = 5e-3 if policy == "mixed_float16" else 5e-2
-    for full, half in zip(*found, strict=True):
-        np.testing.assert_allclose(tf.cast(half, "float32"), full, atol=tolerance)
-
-
 def word_model():
     """A model of words and children of any arity."""
     inputs = keras.Input([None], dtype="int32"), keras.Input([None, None], dtype="int32")
@@ -277,21 +258,6 @@ def test_fit_traces_once_whatever_the_arity():
     history = model.fit(data, epochs=8, verbose=0).history["loss"]
     assert history[-1] < 0.8 * history[0]
     assert layer.num_traces == 1
-
-
-@pytest.mark.many
-def test_saved_and_exported_models_give_the_same(tmp_path):
-    model, _ = word_model()
-    model.save(tmp_path / "model.keras")
-    model.export(tmp_path / "served", verbose=False)
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    served = tf.saved_model.load(str(tmp_path / "served"))
-    for arity in (2, 5):
-        children = random_children(4, 9, arity, seed=arity)
-        tokens = words(children).astype("int32")
-        wanted = model((tokens, children))
-        np.testing.assert_allclose(loaded((tokens, children)), wanted, atol=1e-6)
-        np.testing.assert_allclose(served.serve((tokens, children)), wanted, atol=1e-6)
 
 
 def test_configuration():

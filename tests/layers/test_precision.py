@@ -1,24 +1,17 @@
 """Half precision: of arithmetic on float32 weights, and of weights too."""
 
-import functools
-import itertools
-
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import Recursive, TreeLSTM
+from kerasrec.layers import Recursive
 from tests.layers.helpers import (
-    LAYERS,
     any_layer,
-    built,
     features,
     random_children,
     treebank_batch,
 )
 from tests.layers.own_cell import GatedCell
-from tests.parameters import few_of
 
 TOLERANCE = {
     "mixed_float16": 5e-3,
@@ -37,37 +30,6 @@ def global_policy(policy):
     keras.config.set_dtype_policy(policy)
     yield policy
     keras.config.set_dtype_policy("float32")
-
-
-@functools.cache
-def outputs_and_gradients(layer_class, dtype):
-    """Of all nodes, the root, x and each weight, after checking their types."""
-    children = random_children(8, 9, 2, seed=3)
-    x = tf.constant(features(children), "float32")
-    options = {"inner_inputs": True, "return_sequences": True, "return_state": True}
-    layer = built(layer_class, children, dtype=dtype, **options)
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        outputs = layer(x, children)
-        loss = tf.reduce_mean(tf.cast(outputs[0], "float32") ** 2)
-    gradients = tape.gradient(loss, [x, *layer.trainable_variables])
-    variable_dtype = "float32" if dtype.startswith("mixed") else dtype
-    assert all(output.dtype == dtype.removeprefix("mixed_") for output in outputs)
-    assert all(weight.dtype == variable_dtype for weight in layer.weights)
-    assert all(gradient.dtype == variable_dtype for gradient in gradients[1:])
-    assert gradients[0].dtype == "float32"
-    return [np.array(tf.cast(item, "float32")) for item in (*outputs, *gradients)]
-
-
-@pytest.mark.parametrize(
-    ("layer_class", "policy"),
-    few_of(itertools.product(LAYERS, TOLERANCE), (TreeLSTM, "mixed_float16")),
-)
-def test_values_and_gradients_are_close_to_those_in_float32(layer_class, policy):
-    found = outputs_and_gradients(layer_class, policy)
-    wanted = outputs_and_gradients(layer_class, "float32")
-    for half, full in zip(found, wanted, strict=True):
-        assert np.abs(full - half).max() < TOLERANCE[policy] * max(1, np.abs(full).max())
 
 
 @any_layer

@@ -136,20 +136,6 @@ def test_gradients_equal_those_of_eager_recursion(reads):
         )
 
 
-def test_padding_order_and_batch_do_not_matter():
-    layer, x, children = some()
-    found = layer(x, children).numpy()
-    wide = np.pad(children, ((0, 0), (0, 3), (0, 0)), constant_values=-1)
-    padded = layer(np.pad(x, ((0, 0), (0, 3), (0, 0))), wide).numpy()
-    np.testing.assert_allclose(padded[:, :9], found, rtol=1e-12)
-    assert not padded[:, 9:].any()
-    np.testing.assert_allclose(layer(x[::-1], children[::-1]), found[::-1], rtol=1e-12)
-    for row in range(5):
-        one = layer(x[row : row + 1], children[row : row + 1])
-        np.testing.assert_allclose(one[0], found[row], rtol=1e-12)
-    assert layer.num_traces == 1
-
-
 def test_configuration_round_trip():
     options = {"reads": "node", "dropout": 0.1, "recurrent_dropout": 0.2, "arity": 3, "seed": 4}
     layer = TopDownTreeLSTM(5, unit_forget_bias=False, kernel_regularizer="l2", **options)
@@ -173,19 +159,6 @@ def test_arity_is_that_of_the_children_and_saved(tmp_path):
     assert again.layers[-1].cell.arity == 3
 
 
-@pytest.mark.many
-def test_export(tmp_path):
-    children = keras.Input([None, 4], dtype="int32")
-    x = keras.Input([None, 4])
-    outputs = Bidirectional(TreeLSTM(UNITS, arity=4))(x, children)
-    model = keras.Model([x, children], outputs)
-    model.export(tmp_path / "export", verbose=False)
-    batch = random_children(2, 5, 4)
-    inputs = [features(batch).astype("float32"), batch]
-    loaded = tf.saved_model.load(tmp_path / "export")
-    np.testing.assert_allclose(loaded.serve(inputs), model.predict_on_batch(inputs), atol=1e-6)
-
-
 def test_dropout_only_in_training():
     layer, x, children = some(dropout=0.5, recurrent_dropout=0.5, seed=1)
     calm = layer(x, children)
@@ -193,19 +166,6 @@ def test_dropout_only_in_training():
     dropped = layer(x, children, training=True)
     assert not np.allclose(dropped, calm)
     assert not np.allclose(layer(x, children, training=True), dropped)
-
-
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "bfloat16"])
-def test_half_precision(policy):
-    layer, x, children = some(dtype="float32")
-    wanted = layer(x, children)
-    half = TopDownTreeLSTM(UNITS, dtype=policy)
-    half.build((None, None, 4), children.shape)
-    half.set_weights(layer.get_weights())
-    found = half(x, children)
-    assert found.dtype == half.compute_dtype
-    difference = np.abs(np.array(tf.cast(found, "float32")) - wanted).max()
-    assert difference < (5e-3 if policy == "mixed_float16" else 5e-2)
 
 
 class MeanCell(TopDownCell):
@@ -281,22 +241,6 @@ def test_merge_modes(merge_mode):
     found = merged(features(children), children)
     wanted = {"sum": up + down, "ave": (up + down) / 2, "mul": up * down, None: [up, down]}
     np.testing.assert_allclose(found, wanted[merge_mode], rtol=1e-6)
-
-
-def test_bidirectional_configuration_and_saving(tmp_path):
-    children, x = keras.Input([None, 2], dtype="int32"), keras.Input([None, 4])
-    layer = Bidirectional(TreeLSTM(UNITS, dropout=0.1), merge_mode="sum")
-    model = keras.Model([x, children], layer(x, children))
-    assert model.output_shape == (None, None, UNITS)
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    batch = random_children(2, 5, 2)
-    inputs = [features(batch).astype("float32"), batch]
-    np.testing.assert_array_equal(again.predict_on_batch(inputs), model.predict_on_batch(inputs))
-    loaded = again.layers[-1]
-    assert loaded.merge_mode == "sum"
-    for name in ("upward_layer", "downward_layer"):
-        assert getattr(loaded, name).get_config() == getattr(layer, name).get_config()
 
 
 def test_bad_use_of_bidirectional():

@@ -72,26 +72,6 @@ def test_chain_of_depth_200(layer_class, arity):
     assert_close(layer(x, children), expected(layer, x, children).sequence)
 
 
-@each_layer
-def test_how_trees_are_batched_does_not_matter(layer_class):
-    children = random_children(6, 9, 2, seed=3, sizes=[1, 9, 4, 2, 9, 1])
-    x = features(children)
-    layer = built(layer_class, children, return_sequences=True)
-    together = NUMPY(layer(x, children))
-    assert_close(together, expected(layer, x, children).sequence)
-    order = np.random.default_rng(0).permutation(6)
-    assert_close(layer(x[order], children[order]), together[order])
-    for row, size in enumerate(is_node(children).sum(axis=1)):
-        alone = layer(x[row : row + 1, :size], children[row : row + 1, :size])
-        assert_close(alone[0], together[row, :size])
-    padded = layer(
-        np.pad(x, ((0, 0), (0, 5), (0, 0))),
-        np.pad(children, ((0, 0), (0, 5), (0, 0)), constant_values=-1),
-    )
-    assert_close(padded[:, :9], together)
-    assert layer.num_traces == 1
-
-
 @any_layer
 @pytest.mark.parametrize("return_sequences", [False, True])
 def test_batch_without_trees(layer_class, return_sequences):
@@ -99,21 +79,6 @@ def test_batch_without_trees(layer_class, return_sequences):
     layer = built(layer_class, children, return_sequences=return_sequences)
     output = layer(features(children), children)
     assert output.shape == ((0, 5, 3) if return_sequences else (0, 3))
-
-
-@each_layer
-def test_padding_is_not_read(layer_class):
-    children = random_children(6, 9, 2, seed=3)
-    x = features(children)
-    padding = ~is_node(children)
-    assert padding.any()
-    layer = built(layer_class, children, inner_inputs=True, return_sequences=True)
-    wanted = expected(layer, x, children).sequence
-    for garbage in (np.nan, np.inf, 1e30):
-        x[padding] = garbage
-        output = NUMPY(layer(x, children))
-        assert_close(output, wanted)
-        assert (output[padding] == 0).all()
 
 
 @any_layer
@@ -133,19 +98,6 @@ def test_children_of_other_integer_types(layer_class):
     wanted = NUMPY(layer(features(children), children))
     for dtype in ("int64", "int8"):
         assert_close(layer(features(children), children.astype(dtype)), wanted)
-
-
-@each_layer
-def test_mask_of_output_is_what_is_no_padding(layer_class):
-    children = random_children(6, 9, 2, seed=3)
-    x = features(children)
-    layer = built(layer_class, children, return_sequences=True)
-    nodes = is_node(children)
-    output = layer(x, children)
-    assert (NUMPY(output._keras_mask) == nodes).all()
-    mean = keras.layers.GlobalAveragePooling1D()(output)
-    sums = expected(layer, x, children).sequence.sum(axis=1)
-    assert_close(mean, sums / nodes.sum(axis=1, keepdims=True))
 
 
 @any_layer

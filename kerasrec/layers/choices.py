@@ -1,0 +1,165 @@
+"""What stands at tree nodes and where children grow: as a given tree has it, or drawn."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from kerasrec.layers.growth import ROOT, Place
+
+_IMPOSSIBLE = -1e9  # a logit
+_COLDEST = 1e-6  # below it, a temperature is 0
+
+
+class Choice(NamedTuple):
+    """What was chosen at tree nodes.
+
+    Args:
+        value: tokens, int32 `[nodes]`, or which children there are, bool `[nodes, arity]`.
+        log_likelihood: float32 `[nodes]`, of the value.
+    """
+
+    value: tf.Tensor
+    log_likelihood: tf.Tensor
+
+
+class Choices:
+    """Base class of the ways to choose, so that one model both scores trees and grows them.
+
+    Args:
+        allowed: bool `[nodes, arity]`, the slots in which a node may have a child.
+    """
+
+    def __init__(self, allowed: tf.Tensor):
+        self._allowed = allowed
+
+    def token(self, layer: Any, features: tf.Tensor) -> Choice:
+        """Each node's token, by a softmax over all but token 0, which is padding.
+
+        Args:
+            layer: a `keras.layers.Dense` with a bias, from features to logits `[nodes, tokens]`.
+            features: `[nodes, features]`.
+        """
+        raise NotImplementedError
+
+    def children(self, logits: tf.Tensor) -> Choice:
+        """The slots of each node that have a child, by a sigmoid for each.
+
+        Args:
+            logits: `[nodes, arity]`; those of slots that are not allowed do not count.
+        """
+        raise NotImplementedError
+
+    def _log_children(self, has_child: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        terms = tf.math.log_sigmoid(tf.where(has_child, logits, -logits))
+        return tf.reduce_sum(tf.where(self._allowed, terms, 0.0), -1)
+
+
+class Given(Choices):
+    """Chooses what given trees have: teacher forcing.
+
+    Args:
+        tokens: int32 `[nodes]`.
+        has_child: bool `[nodes, arity]`.
+        allowed: as for `Choices`.
+    """
+
+    def __init__(self, tokens: tf.Tensor, has_child: tf.Tensor, allowed: tf.Tensor):
+        super().__init__(allowed)
+        self._tokens = tokens
+        self._has_child = has_child
+
+    def token(self, layer: Any, features: tf.Tensor) -> Choice:
+        """The given tokens; see `Choices.token`."""
+        logits = _token_logits(features, *_weights(layer, features))
+        return Choice(self._tokens, _log_token(logits, self._tokens))
+
+    def children(self, logits: tf.Tensor) -> Choice:
+        """The given children; see `Choices.children`."""
+        log_children = self._log_children(self._has_child, tf.cast(logits, tf.float32))
+        return Choice(self._has_child, log_children)
+
+
+class Drawn(Choices):
+    """Draws at nodes that grow, or takes what is likeliest.
+
+    Args:
+        place: of the nodes.
+        roots: int32 `[batch]`, the tokens of roots; -1 where they are drawn, too.
+        temperature: float32 scalar, divides all logits; 0 takes the likeliest.
+        allowed: as for `Choices`.
+    """
+
+    def __init__(self, place: Place, roots: tf.Tensor, temperature: tf.Tensor, allowed: tf.Tensor):
+        super().__init__(allowed)
+        self._place = place
+        self._roots = roots
+        self._temperature = temperature
+        self._uniform = place.uniform(1 + allowed.shape[1])
+
+    def token(self, layer: Any, features: tf.Tensor) -> Choice:
+        """Tokens that are drawn, or given for roots; see `Choices.token`."""
+        is_root = self._place.slot == ROOT
+        given = tf.where(is_root, tf.gather(self._roots, self._place.tree), -1)
+        weights = _weights(layer, features)
+        drawn = self._uniform[:, 0]
+        return Choice(*_draw_token(features, drawn, given, self._temperature, *weights))
+
+    def children(self, logits: tf.Tensor) -> Choice:
+        """Children that are drawn, within the budget; see `Choices.children`."""
+        logits = tf.cast(logits, tf.float32)
+        chances = tf.sigmoid(logits / tf.maximum(self._temperature, _COLDEST))
+        wants = tf.where(self._temperature > 0, self._uniform[:, 1:] < chances, logits > 0)
+        wants = self._place.within_budget(wants & self._allowed)
+        return Choice(wants, self._log_children(wants, logits))
+
+
+def _weights(layer: Any, features: tf.Tensor) -> list[tf.Tensor]:
+    """A Dense layer's kernel and bias, to be handed over as tensors to where they multiply."""
+    return [
+        tf.cast(tf.convert_to_tensor(weight), features.dtype)
+        for weight in (layer.kernel, layer.bias)
+    ]
+
+
+def _token_logits(features: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """float32 `[nodes, tokens]`; token 0 is padding and never drawn."""
+    # What forbids token 0 goes into the bias: a pass over all nodes' rows of logits less.
+    bias = tf.cast(bias, tf.float32) + tf.one_hot(0, tf.size(bias), _IMPOSSIBLE, 0.0)
+    return tf.cast(tf.matmul(features, kernel), tf.float32) + bias
+
+
+def _log_token(logits: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+    return -tf.nn.sparse_softmax_cross_entropy_with_logits(tokens, logits)
+
+
+@tf.function(autograph=False, reduce_retracing=True)
+def _draw_token(
+    features: tf.Tensor,
+    drawn: tf.Tensor,
+    given: tf.Tensor,
+    temperature: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Each node's token and its log-probability.
+
+    As one function it is one node of the graph: no row of the whole vocabulary outlives a wave.
+
+    Args:
+        features: `[nodes, features]`.
+        drawn: float32 `[nodes]`, uniform from 0 to 1.
+        given: int32 `[nodes]`, the tokens to take; -1 to draw one.
+        temperature: float32 scalar.
+        kernel: `[features, tokens]`.
+        bias: `[tokens]`.
+    """
+    logits = _token_logits(features, kernel, bias)
+    chances = tf.cumsum(tf.nn.softmax(logits / tf.maximum(temperature, _COLDEST)), axis=-1)
+    # The last sum may fall short of one by rounding.
+    below = tf.cast(chances <= drawn[:, tf.newaxis] * chances[:, -1:], tf.int32)
+    sampled = tf.minimum(tf.reduce_sum(below, -1), tf.shape(logits)[-1] - 1)
+    likeliest = tf.argmax(logits, -1, tf.int32)
+    tokens = tf.where(given >= 0, given, tf.where(temperature > 0, sampled, likeliest))
+    return tokens, _log_token(logits, tokens)

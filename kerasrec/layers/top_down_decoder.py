@@ -1,0 +1,277 @@
+"""`TopDownDecoder`: base class of models of labelled trees, which score trees and grow them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.layers.choices import Choice, Choices, Drawn, Given
+from kerasrec.layers.growth import ROOT, Decision, GrownTrees, Place, grow_trees
+from kerasrec.layers.top_down import TopDown, TopDownCell
+
+# The slots that may follow those of an encoding in `kerasrec.datasets`: of a root, then of a node
+# in each slot.
+FOLLOWS = {
+    # First dependents on both sides; a dependent has its next sibling on its own side.
+    "left_right": ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2), (0, 1, 3)),
+    # First child and next sibling; a root has no sibling.
+    "first_child": ((0,), (0, 1), (0, 1)),
+}
+
+
+class TopDownDecoder(keras.layers.Layer):
+    """Base class of distributions over trees with a token at each node, from the root down.
+
+    A node's state is made by `cell` from the tokens above it. `decide`, which a subclass
+    implements, says what it tells of the node's token and of the slots in which children grow. It
+    is written once: the same lines score given trees and grow new ones. Layers for it are created
+    in `__init__` and built in `build`. `TreeDecoder` is the model of Zhang et al. 2016.
+
+    `decoder(tokens, children, initial_state=None)` gives the log-likelihood of given trees as two
+    terms for each node, its token and its children, float32 `[batch, nodes, 2]`, zero for padding:
+
+    * `tokens`: int32 `[batch, nodes]`, token 0 is padding and stands at no node.
+    * `children`: int32 `[batch, nodes, arity]`, as for `TopDown`.
+    * `initial_state`: the roots' states, as for `TopDown`.
+
+    `generate` grows trees from the same distribution.
+
+    Args:
+        cell: a `TopDownCell` that reads the parent.
+        num_tokens: size of the vocabulary, token 0 included.
+        embedding_dim: size of the tokens' vectors, which the cell reads.
+        follows: for a root, then for a node in each slot, the slots in which it may have children;
+            `"left_right"` or `"first_child"` for those of `kerasrec.datasets.encode_left_right` or
+            `encode_first_child`. By default all.
+        max_depth: trees grow at most so many levels.
+        max_nodes: trees grow at most so many nodes, see `grow_trees`; None for no bound.
+        dropout: fraction of the tokens' vectors and of the predicting states to drop in training.
+        embeddings_initializer: of the tokens' vectors.
+        **kwargs: of `keras.layers.Layer`.
+    """
+
+    def __init__(
+        self,
+        cell: TopDownCell,
+        num_tokens: int,
+        embedding_dim: int,
+        follows: str | Sequence[Sequence[int]] | None = None,
+        max_depth: int = 100,
+        max_nodes: int | None = None,
+        dropout: float = 0.0,
+        embeddings_initializer: Any = "uniform",
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        if not isinstance(cell, TopDownCell) or cell.reads != "parent" or cell.arity is None:
+            raise ValueError(
+                "`cell` must be a kerasrec.layers.TopDownCell with a given `arity` and "
+                f'reads="parent", since trees grow from what is above; received {cell!r}.'
+            )
+        for name, bound in (("max_depth", max_depth), ("max_nodes", max_nodes)):
+            if bound is not None and (not isinstance(bound, int) or bound < 1):
+                raise ValueError(f"`{name}` must be a positive integer, received {bound!r}.")
+        self.cell = cell
+        self.num_tokens = num_tokens
+        self.embedding_dim = embedding_dim
+        self.follows = follows
+        self.max_depth = max_depth
+        self.max_nodes = max_nodes
+        self.dropout = dropout
+        policy = self.dtype_policy
+        self.top_down = TopDown(cell, dtype=policy, name="top_down")
+        self.embedding = keras.layers.Embedding(
+            num_tokens, embedding_dim, embeddings_initializer, dtype=policy, name="embedding"
+        )
+        self.drop = keras.layers.Dropout(dropout, dtype=policy)
+        self._allowed = _allowed(follows, cell.arity)
+        self._generate: Any = None
+
+    def build(self, tokens_shape: Any, children_shape: Any, *_: Any) -> None:
+        """Creates the weights that all decoders have; a subclass builds the layers of `decide`."""
+        self.embedding.build(tokens_shape)
+        self.top_down.build((*tokens_shape, self.embedding_dim), children_shape)
+        self.built = True
+
+    def call(
+        self, tokens: Any, children: Any, initial_state: Any = None, training: bool = False
+    ) -> Any:
+        """Terms of the log-likelihood of given trees; see the class."""
+        x = self.embedding(tokens)
+        states = self.top_down(
+            self.drop(x, training=training), children, initial_state=initial_state
+        )
+        # Padding is left out before the softmax over all tokens, the largest part of the work.
+        is_node = tokens > 0
+        children = tf.cast(children, tf.int32)
+        slots, states, tokens, has_child = (
+            tf.boolean_mask(item, is_node)
+            for item in (_slots(children), states, tokens, children >= 0)
+        )
+        given = Given(tokens, has_child, tf.gather(self._allowed, slots + 1))
+        token, growth = self.decide(self.drop(states, training=training), given)
+        terms = tf.stack([token.log_likelihood, growth.log_likelihood], axis=-1)
+        shape = tf.concat([tf.shape(is_node, tf.int64), [2]], 0)
+        return tf.scatter_nd(tf.where(is_node), terms, shape)
+
+    def decide(self, states: Any, choose: Choices) -> tuple[Choice, Choice]:
+        """What stands at tree nodes, and which children they have.
+
+        Args:
+            states: the nodes' outputs of the cell, `[nodes, units]`.
+            choose: `choose.token(layer, features)` and `choose.children(logits)` give the values of
+                a given tree or of one that grows, and their log-likelihoods; see `Choices`. What is
+                asked for second may be computed from the value of the first.
+
+        Returns:
+            The tokens and the children, as `choose` gave them.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement `decide`.")
+
+    def generate(
+        self, roots: Any, seed: Any = 0, temperature: Any = 1.0, initial_state: Any = None
+    ) -> GrownTrees:
+        """Grows a tree for each root: one static graph, traced once, whatever grows.
+
+        Args:
+            roots: int `[batch]`, the roots' tokens, -1 where the model is to choose; or the number
+                of trees, whose roots it chooses all.
+            seed: int; the same seed, weights and place in the batch give the same tree.
+            temperature: float, divides all logits: 1 draws from the model, 0 takes the likeliest.
+            initial_state: the roots' states, `[batch, units]` each; zeros by default.
+
+        Returns:
+            `GrownTrees`. Its `log_likelihood` is what calling the decoder on these trees gives, all
+            terms of a tree summed, the roots' tokens among them.
+
+        Raises:
+            ValueError: if the decoder was not built, or `roots` are no integers.
+            tf.errors.InvalidArgumentError: for a root that is no token.
+        """
+        if not self.built:
+            raise ValueError(
+                f"{self.name} has no weights yet. Call it on trees first, or build it."
+            )
+        roots = tf.convert_to_tensor(roots)
+        if not roots.dtype.is_integer or roots.shape.rank not in (0, 1):
+            raise ValueError(
+                f"`roots` must be integers [batch], tokens or -1, or the number of trees; received "
+                f"{roots.dtype.name} of shape {roots.shape}."
+            )
+        roots = tf.cast(roots, tf.int32)
+        if roots.shape.rank == 0:
+            roots = tf.fill([roots], -1)
+        if self._generate is None:
+            self._generate = tf.function(self._grow, self.generate_signature(), autograph=False)
+        return self._generate(
+            roots,
+            tf.cast(seed, tf.int64),
+            tf.cast(temperature, tf.float32),
+            self.top_down.initial_states(initial_state, tf.size(roots)),
+        )
+
+    def generate_signature(self) -> list[Any]:
+        """Specs of all arguments of `generate`, as an exported function needs them."""
+        return [
+            tf.TensorSpec([None], tf.int32, "roots"),
+            tf.TensorSpec([], tf.int64, "seed"),
+            tf.TensorSpec([], tf.float32, "temperature"),
+            [tf.TensorSpec([None, size], self.compute_dtype) for size in self.cell.state_sizes],
+        ]
+
+    @property
+    def num_traces(self) -> int:
+        """How many times `generate` has been traced."""
+        return self._generate.experimental_get_tracing_count() if self._generate else 0
+
+    def _grow(self, roots: Any, seed: Any, temperature: Any, initial_state: Any) -> GrownTrees:
+        is_token = (roots >= -1) & (roots < self.num_tokens) & (roots != 0)
+        check = tf.debugging.Assert(
+            tf.reduce_all(is_token),
+            [
+                f"`roots` of generate must be tokens from 1 to {self.num_tokens - 1}, or -1 where "
+                "the model chooses. Received from",
+                tf.reduce_min(roots),
+                "to",
+                tf.reduce_max(roots),
+            ],
+        )
+        with tf.control_dependencies([check]):
+            roots = tf.identity(roots)
+
+        def decide(states: Sequence[Any], place: Place) -> Decision:
+            allowed = tf.gather(self._allowed, place.slot + 1)
+            drawn = Drawn(place, roots, temperature, allowed)
+            token, growth = self.decide(states[0], drawn)
+            log_likelihood = token.log_likelihood + growth.log_likelihood
+            return Decision(token.value, growth.value, self.embedding(token.value), log_likelihood)
+
+        return grow_trees(
+            self.cell,
+            decide,
+            list(initial_state),
+            seed,
+            self.max_depth,
+            self.max_nodes,
+        )
+
+    def compute_output_shape(
+        self, tokens_shape: Any, children_shape: Any, initial_state_shape: Any = None
+    ) -> Any:
+        """Shape of what `call` returns."""
+        return (*tokens_shape, 2)
+
+    def compute_output_spec(self, tokens: Any, children: Any, *_: Any, **__: Any) -> Any:
+        """Symbolic output, so that a functional model is built without compiling."""
+        return keras.KerasTensor((*tokens.shape, 2), "float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, as Keras saves them."""
+        return {
+            **super().get_config(),
+            "cell": keras.saving.serialize_keras_object(self.cell),
+            "num_tokens": self.num_tokens,
+            "embedding_dim": self.embedding_dim,
+            "follows": self.follows,
+            "max_depth": self.max_depth,
+            "max_nodes": self.max_nodes,
+            "dropout": self.dropout,
+            "embeddings_initializer": keras.initializers.serialize(
+                self.embedding.embeddings_initializer
+            ),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> TopDownDecoder:
+        """A decoder from what `get_config` gave."""
+        return cls(**{**config, "cell": keras.saving.deserialize_keras_object(config["cell"])})
+
+
+def _allowed(follows: str | Sequence[Sequence[int]] | None, arity: int) -> Any:
+    """Which slots may have children, bool `[1 + arity, arity]`: of roots, of nodes by slot."""
+    if follows is None:
+        return np.ones([1 + arity, arity], bool)
+    given = FOLLOWS.get(follows) if isinstance(follows, str) else follows
+    slots = {slot for row in given or () for slot in row}
+    if given is None or len(given) != 1 + arity or not slots <= set(range(arity)):
+        raise ValueError(
+            '`follows` must be "left_right" (with arity 4), "first_child" (with arity 2), or '
+            f"{1 + arity} rows of slots from 0 to {arity - 1}: of a root, then of a node in each "
+            f"slot; received {follows!r}."
+        )
+    return np.array([[slot in row for slot in range(arity)] for row in given])
+
+
+def _slots(children: Any) -> Any:
+    """Each tree node's slot, int32 `[batch, nodes]`; -1 for roots and padding."""
+    shape = tf.shape(children)
+    places = tf.where(children >= 0)
+    numbers = tf.gather_nd(children, places)
+    where = tf.stack([tf.cast(places[:, 0], tf.int32), numbers], 1)
+    return tf.tensor_scatter_nd_update(
+        tf.fill(shape[:2], ROOT), where, tf.cast(places[:, 2], tf.int32)
+    )

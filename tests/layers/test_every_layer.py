@@ -1,0 +1,186 @@
+"""One set of checks for every ready layer; what is a layer's own stands in a file of its own."""
+
+import functools
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.layers import (
+    RNTN,
+    Bidirectional,
+    ChildSumTreeLSTM,
+    TopDownTreeLSTM,
+    TreeGRU,
+    TreeLSTM,
+    TreeRNN,
+)
+from tests.layers.helpers import features, is_node, random_children, with_random_weights
+from tests.parameters import few_of
+
+UNITS = 3
+TOLERANCE = {"mixed_float16": 5e-3, "float16": 5e-3, "mixed_bfloat16": 5e-2, "bfloat16": 5e-2}
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A ready layer.
+
+    Args:
+        make: a new layer that returns the outputs of all tree nodes, from Keras' options.
+        arity: of the trees that it is given.
+    """
+
+    make: Callable[..., keras.layers.Layer]
+    arity: int = 2
+
+
+def both_ways(**options):
+    return Bidirectional(TreeLSTM(UNITS, **options), **options)
+
+
+READY = {
+    **{
+        cls.__name__: Ready(functools.partial(cls, UNITS, return_sequences=True))
+        for cls in (TreeRNN, RNTN, TreeLSTM, TreeGRU)
+    },
+    "ChildSumTreeLSTM": Ready(functools.partial(ChildSumTreeLSTM, UNITS, return_sequences=True), 5),
+    "TopDownTreeLSTM": Ready(functools.partial(TopDownTreeLSTM, UNITS), 4),
+    "Bidirectional": Ready(both_ways),
+}
+
+each_layer = pytest.mark.parametrize("name", few_of(READY, "TopDownTreeLSTM"))
+each_layer_always = pytest.mark.parametrize("name", READY)
+
+
+def trees(name):
+    """Six trees, the largest of nine nodes."""
+    return random_children(6, 9, READY[name].arity, seed=3, sizes=[1, 9, 4, 2, 7, 1])
+
+
+def layer_of(name, **options):
+    layer = READY[name].make(**options)
+    layer.build((None, None, 4), (None, None, READY[name].arity))
+    return with_random_weights(layer)
+
+
+def model_of(name):
+    """A functional model whose inputs are features and children."""
+    inputs = keras.Input([None, 4]), keras.Input([None, READY[name].arity], dtype="int32")
+    model = keras.Model(inputs, READY[name].make()(*inputs))
+    return with_random_weights(model), model.layers[-1]
+
+
+@each_layer_always
+def test_configuration(name):
+    layer = READY[name].make(name="trees", trainable=False)
+    config = layer.get_config()
+    again = type(layer).from_config(config)
+    assert again.get_config() == config
+    assert (again.name, again.trainable) == ("trees", False)
+
+
+@each_layer_always
+def test_a_functional_model_is_built_without_an_engine(name):
+    _, layer = model_of(name)
+    units = 2 * UNITS if name == "Bidirectional" else UNITS
+    assert layer.output.shape == (None, None, units)
+    assert num_traces(layer) == {0}
+
+
+def num_traces(layer):
+    """How often a layer was traced, or both layers of a bidirectional one."""
+    is_both = isinstance(layer, Bidirectional)
+    parts = [layer.upward_layer, layer.downward_layer] if is_both else [layer]
+    return {part.num_traces for part in parts}
+
+
+@each_layer
+def test_batch_order_and_padding_do_not_matter(name):
+    children = trees(name)
+    x = features(children)
+    layer = layer_of(name, dtype="float64")
+    together = layer(x, children).numpy()
+    assert np.abs(together).max() > 0.1
+
+    order = np.random.default_rng(0).permutation(6)
+    np.testing.assert_allclose(layer(x[order], children[order]), together[order], rtol=1e-12)
+    for row, size in enumerate(is_node(children).sum(axis=1)):
+        alone = layer(x[row : row + 1, :size], children[row : row + 1, :size])
+        np.testing.assert_allclose(alone[0], together[row, :size], rtol=1e-12)
+
+    more = np.pad(x, ((0, 0), (0, 5), (0, 0)), constant_values=1.0)
+    padded = layer(more, np.pad(children, ((0, 0), (0, 5), (0, 0)), constant_values=-1)).numpy()
+    np.testing.assert_allclose(padded[:, :9], together, rtol=1e-12)
+    assert not padded[:, 9:].any()
+    assert num_traces(layer) == {1}
+
+
+@each_layer
+def test_padding_is_masked_and_neither_read_nor_given_gradients(name):
+    children = trees(name)
+    x, nodes = features(children), is_node(children)
+    layer = layer_of(name, dtype="float64")
+    wanted = layer(x, children)
+    np.testing.assert_array_equal(wanted._keras_mask, nodes)
+    mean = keras.layers.GlobalAveragePooling1D(dtype="float64")(wanted)
+    counts = nodes.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(mean, wanted.numpy().sum(axis=1) / counts, rtol=1e-12)
+    for garbage in (np.nan, np.inf, 1e30):
+        x[~nodes] = garbage
+        given = tf.constant(x)
+        with tf.GradientTape() as tape:
+            tape.watch(given)
+            output = layer(given, children)
+            loss = tf.reduce_sum(output**2)
+        np.testing.assert_array_equal(output, wanted)
+        gradient = tf.convert_to_tensor(tape.gradient(loss, given)).numpy()
+        assert np.isfinite(gradient[nodes]).all()
+        assert not gradient[~nodes].any()
+
+
+@functools.cache
+def outputs_and_gradients(name, dtype):
+    """The outputs and the gradients of x and of each weight, after checking their types."""
+    children = trees(name)
+    x = tf.constant(features(children), "float32")
+    layer = layer_of(name, dtype=dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        output = layer(x, children)
+        loss = tf.reduce_mean(tf.cast(output, "float32") ** 2)
+    gradients = tape.gradient(loss, [x, *layer.trainable_variables])
+    variable_dtype = "float32" if dtype.startswith("mixed") else dtype
+    assert output.dtype == dtype.removeprefix("mixed_")
+    assert all(weight.dtype == variable_dtype for weight in layer.weights)
+    assert all(gradient.dtype == variable_dtype for gradient in gradients[1:])
+    return [np.array(tf.cast(item, "float32")) for item in (output, *gradients)]
+
+
+@pytest.mark.parametrize(
+    ("name", "policy"),
+    few_of(itertools.product(READY, TOLERANCE), ("TopDownTreeLSTM", "mixed_float16")),
+)
+def test_half_precision_is_close_to_float32(name, policy):
+    found, wanted = outputs_and_gradients(name, policy), outputs_and_gradients(name, "float32")
+    for half, full in zip(found, wanted, strict=True):
+        assert np.abs(full - half).max() < TOLERANCE[policy] * max(1, np.abs(full).max())
+
+
+@each_layer
+def test_saved_and_exported_models_give_the_same(name, tmp_path):
+    model, _ = model_of(name)
+    model.save(tmp_path / "model.keras")
+    model.export(tmp_path / "served", verbose=False)
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    served = tf.saved_model.load(tmp_path / "served")
+    children = trees(name)
+    for count in (6, 2):
+        inputs = (features(children)[:count].astype("float32"), children[:count])
+        wanted = model.predict_on_batch(inputs)
+        np.testing.assert_allclose(loaded.predict_on_batch(inputs), wanted, atol=1e-6)
+        np.testing.assert_allclose(served.serve(inputs), wanted, atol=1e-6)
