@@ -129,7 +129,6 @@ class StringToTree(keras.layers.Layer):
             len(VOCABULARY),
             embedding_dim,
             max_depth=2 * max(SIZES),
-            max_nodes=2 * max(SIZES),
             dropout=dropout,
         )
 

@@ -72,7 +72,12 @@ class Program:
             return self._derivative(1, backward, inputs, cotangents)
 
         inputs = Inputs([arguments], shared_tensors(self.graph))
-        return differentiable(forward, gradient, inputs)
+        outcome = differentiable(forward, gradient, inputs)
+        for node in self.graph.collects:
+            if "size" not in node.attributes:  # Rows in no order have no gradient.
+                name = node.attributes["name"]
+                outcome.sums[name] = tf.stop_gradient(outcome.sums[name])
+        return outcome
 
     def _derivative(
         self,

@@ -4,7 +4,7 @@ from kerasrec.layers.bidirectional import Bidirectional
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
 from kerasrec.layers.choices import Choice, Choices
-from kerasrec.layers.growth import Decision, GrownTrees, Place, grow_trees
+from kerasrec.layers.growth import GrownTrees
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.rntn import RNTN, RNTNCell
 from kerasrec.layers.top_down import TopDown, TopDownCell
@@ -22,9 +22,7 @@ __all__ = [
     "ChildSumTreeLSTMCell",
     "Choice",
     "Choices",
-    "Decision",
     "GrownTrees",
-    "Place",
     "RNTNCell",
     "Recursive",
     "RecursiveCell",
@@ -40,5 +38,4 @@ __all__ = [
     "TreeLSTMCell",
     "TreeRNN",
     "TreeRNNCell",
-    "grow_trees",
 ]

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from kerasrec.layers.recursive import Recursive
+from kerasrec.layers.recursive import Recursive, both_inputs
 from kerasrec.layers.top_down import TopDown
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM
 
@@ -36,7 +36,8 @@ class Bidirectional(keras.layers.Layer):
         layer: a `Recursive` layer such as `TreeLSTM(150)`. A copy of it, with all its options but
             what it returns, goes up.
         downward_layer: a `TopDown` layer whose cell has `reads="node"` and whose first state has
-            as many units; `TopDownTreeLSTM` by default.
+            as many units, copied likewise. By default a `TopDownTreeLSTM`, which shares its weights
+            among all children where `layer` does so.
         merge_mode: `"concat"` (default), `"sum"`, `"ave"`, `"mul"`, or None for a list of both.
         **kwargs: of `keras.layers.Layer`.
     """
@@ -48,12 +49,12 @@ class Bidirectional(keras.layers.Layer):
         merge_mode: str | None = "concat",
         **kwargs: Any,
     ):
-        super().__init__(**kwargs)
-        if not isinstance(layer, Recursive) or isinstance(layer, TopDown):
+        if not isinstance(layer, Recursive) or layer.goes_down:
             raise ValueError(
                 "`layer` must go from the leaves up, as kerasrec.layers.TreeLSTM does; received "
                 f"{layer!r}."
             )
+        super().__init__(**{"dtype": layer.dtype_policy, **kwargs})
         if merge_mode is not None and merge_mode not in _MERGES:
             raise ValueError(
                 f"`merge_mode` must be one of {', '.join(map(repr, _MERGES))} or None, received "
@@ -61,33 +62,42 @@ class Bidirectional(keras.layers.Layer):
             )
         self.supports_masking = True
         self.merge_mode = merge_mode
-        config = {**layer.get_config(), "return_sequences": True, "return_state": True}
-        self.upward_layer = type(layer).from_config(config)
         units = layer.cell.state_sizes[0]
-        self.downward_layer = downward_layer or TopDownTreeLSTM(
-            units, reads="node", dtype=self.dtype_policy, name=f"{layer.name}_downward"
-        )
-        self._check_downward(units)
+        if downward_layer is None:
+            downward_layer = TopDownTreeLSTM(
+                units,
+                reads="node",
+                shares_weights=layer.cell.arity is None,
+                dtype=layer.dtype_policy,
+                name=f"{layer.name}_downward",
+            )
+        self._check_layers(layer, downward_layer)
+        self.upward_layer = _copy(layer, return_state=True)
+        self.downward_layer = _copy(downward_layer, return_state=False)
 
-    def _check_downward(self, units: int) -> None:
-        down = self.downward_layer
+    def _check_layers(self, layer: Recursive, down: Any) -> None:
         if not isinstance(down, TopDown) or down.cell.reads != "node":
             raise ValueError(
                 "`downward_layer` must be a kerasrec.layers.TopDown layer whose cell has "
                 'reads="node", such as TopDownTreeLSTM(units, reads="node"), so that a tree node '
                 f"reads its own upward output; received {down!r}."
             )
-        if down.cell.state_sizes[0] != units:
+        units, units_down = layer.cell.state_sizes[0], down.cell.state_sizes[0]
+        if units_down != units:
             raise ValueError(
-                f"`downward_layer` has {down.cell.state_sizes[0]} units, but it begins with the "
-                f"root's state of `layer`, which has {units}. Give both the same."
+                f"`downward_layer` has {units_down} units, but it begins with the root's state of "
+                f"`layer`, which has {units}. Give both the same."
+            )
+        dtypes = {one.compute_dtype for one in (self, layer, down)}
+        if len(dtypes) > 1:
+            raise ValueError(
+                f"{self.name} and its two layers compute in {' and '.join(sorted(dtypes))}. Give "
+                "`dtype` to both layers alone, or the same to all three."
             )
 
     def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
-        if children is None and isinstance(x, list | tuple) and len(x) == 2:
-            x, children = x
-        return super().__call__(x, children, **kwargs)
+        return super().__call__(*both_inputs(self.name, x, children), **kwargs)
 
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the weights of both layers."""
@@ -150,3 +160,9 @@ class Bidirectional(keras.layers.Layer):
         for name in ("layer", "downward_layer"):
             config[name] = keras.saving.deserialize_keras_object(config[name])
         return cls(**config)
+
+
+def _copy(layer: Recursive, return_state: bool) -> Recursive:
+    """A layer with the same options, that returns the outputs of all tree nodes."""
+    options = {"return_sequences": True, "return_state": return_state}
+    return type(layer).from_config({**layer.get_config(), **options})

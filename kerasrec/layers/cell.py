@@ -27,7 +27,8 @@ class RecursiveCell(keras.layers.Layer):
             None for any number of them, in rows.
         inner_inputs: whether inner nodes read inputs too; otherwise `call` gets None for them.
         dropout: fraction of the input features to drop, per tree node.
-        recurrent_dropout: fraction of each child's first state to drop on the way to its parent.
+        recurrent_dropout: fraction of each first state to drop on the way to the tree node that
+            reads it.
         seed: of the dropout.
         **kwargs: of `keras.layers.Layer`.
 
@@ -36,6 +37,7 @@ class RecursiveCell(keras.layers.Layer):
     """
 
     state_size: int | Sequence[int]
+    goes_down: ClassVar[bool] = False
     # An int to all cells that multiply by it, which those of any number of children do not.
     arity: Any
 
@@ -95,6 +97,11 @@ class RecursiveCell(keras.layers.Layer):
 
     def _zeros(self, dims: Sequence[Any]) -> list[Any]:
         return [keras.ops.zeros((*dims, size), self.compute_dtype) for size in self.state_sizes]
+
+    @property
+    def num_slots(self) -> Any:
+        """How many children have weights of their own; 1 where all share them."""
+        return self.arity or 1
 
     @property
     def state_sizes(self) -> list[int]:
@@ -187,7 +194,7 @@ class KernelCell(RecursiveCell):
             constraint=self.kernel_constraint,
         )
         self.recurrent_kernel = self.add_weight(
-            shape=((self.arity or 1) * self.units, recurrent),
+            shape=(self.num_slots * self.units, recurrent),
             name="recurrent_kernel",
             initializer=self.recurrent_initializer,
             regularizer=self.recurrent_regularizer,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 from kerasrec.layers.growth import ROOT, Place
@@ -29,17 +30,24 @@ class Choices:
 
     Args:
         allowed: bool `[nodes, arity]`, the slots in which a node may have a child.
+        num_tokens: size of the vocabulary.
     """
 
-    def __init__(self, allowed: tf.Tensor):
+    def __init__(self, allowed: tf.Tensor, num_tokens: int):
         self._allowed = allowed
+        self._num_tokens = num_tokens
 
     def token(self, layer: Any, features: tf.Tensor) -> Choice:
         """Each node's token, by a softmax over all but token 0, which is padding.
 
         Args:
-            layer: a `keras.layers.Dense` with a bias, from features to logits `[nodes, tokens]`.
+            layer: a `keras.layers.Dense` from features to logits, with a unit for each token, a
+                bias and no activation. It is not called: a tree that grows keeps no row of the
+                whole vocabulary.
             features: `[nodes, features]`.
+
+        Raises:
+            ValueError: for any other layer.
         """
         raise NotImplementedError
 
@@ -50,6 +58,23 @@ class Choices:
             logits: `[nodes, arity]`; those of slots that are not allowed do not count.
         """
         raise NotImplementedError
+
+    def _weights(self, layer: Any, features: tf.Tensor) -> list[tf.Tensor]:
+        """A Dense layer's kernel and bias, to be handed over as tensors to where they multiply."""
+        is_dense = isinstance(layer, keras.layers.Dense) and layer.use_bias
+        if (
+            not is_dense
+            or layer.activation is not keras.activations.linear
+            or layer.units != self._num_tokens
+        ):
+            raise ValueError(
+                "choose.token needs a keras.layers.Dense with a bias, no activation and a unit for "
+                f"each of {self._num_tokens} tokens; received {layer!r}."
+            )
+        return [
+            tf.cast(tf.convert_to_tensor(weight), features.dtype)
+            for weight in (layer.kernel, layer.bias)
+        ]
 
     def _log_children(self, has_child: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         terms = tf.math.log_sigmoid(tf.where(has_child, logits, -logits))
@@ -62,17 +87,19 @@ class Given(Choices):
     Args:
         tokens: int32 `[nodes]`.
         has_child: bool `[nodes, arity]`.
-        allowed: as for `Choices`.
+        allowed, num_tokens: as for `Choices`.
     """
 
-    def __init__(self, tokens: tf.Tensor, has_child: tf.Tensor, allowed: tf.Tensor):
-        super().__init__(allowed)
+    def __init__(
+        self, tokens: tf.Tensor, has_child: tf.Tensor, allowed: tf.Tensor, num_tokens: int
+    ):
+        super().__init__(allowed, num_tokens)
         self._tokens = tokens
         self._has_child = has_child
 
     def token(self, layer: Any, features: tf.Tensor) -> Choice:
         """The given tokens; see `Choices.token`."""
-        logits = _token_logits(features, *_weights(layer, features))
+        logits = _token_logits(features, *self._weights(layer, features))
         return Choice(self._tokens, _log_token(logits, self._tokens))
 
     def children(self, logits: tf.Tensor) -> Choice:
@@ -88,11 +115,18 @@ class Drawn(Choices):
         place: of the nodes.
         roots: int32 `[batch]`, the tokens of roots; -1 where they are drawn, too.
         temperature: float32 scalar, divides all logits; 0 takes the likeliest.
-        allowed: as for `Choices`.
+        allowed, num_tokens: as for `Choices`.
     """
 
-    def __init__(self, place: Place, roots: tf.Tensor, temperature: tf.Tensor, allowed: tf.Tensor):
-        super().__init__(allowed)
+    def __init__(
+        self,
+        place: Place,
+        roots: tf.Tensor,
+        temperature: tf.Tensor,
+        allowed: tf.Tensor,
+        num_tokens: int,
+    ):
+        super().__init__(allowed, num_tokens)
         self._place = place
         self._roots = roots
         self._temperature = temperature
@@ -102,25 +136,17 @@ class Drawn(Choices):
         """Tokens that are drawn, or given for roots; see `Choices.token`."""
         is_root = self._place.slot == ROOT
         given = tf.where(is_root, tf.gather(self._roots, self._place.tree), -1)
-        weights = _weights(layer, features)
+        weights = self._weights(layer, features)
         drawn = self._uniform[:, 0]
         return Choice(*_draw_token(features, drawn, given, self._temperature, *weights))
 
     def children(self, logits: tf.Tensor) -> Choice:
-        """Children that are drawn, within the budget; see `Choices.children`."""
+        """Children that are drawn; see `Choices.children`."""
         logits = tf.cast(logits, tf.float32)
         chances = tf.sigmoid(logits / tf.maximum(self._temperature, _COLDEST))
         wants = tf.where(self._temperature > 0, self._uniform[:, 1:] < chances, logits > 0)
-        wants = self._place.within_budget(wants & self._allowed)
+        wants = wants & self._allowed & self._place.may_grow[:, tf.newaxis]
         return Choice(wants, self._log_children(wants, logits))
-
-
-def _weights(layer: Any, features: tf.Tensor) -> list[tf.Tensor]:
-    """A Dense layer's kernel and bias, to be handed over as tensors to where they multiply."""
-    return [
-        tf.cast(tf.convert_to_tensor(weight), features.dtype)
-        for weight in (layer.kernel, layer.bias)
-    ]
 
 
 def _token_logits(features: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:

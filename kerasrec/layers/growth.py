@@ -32,7 +32,7 @@ class Place(NamedTuple):
         tree: int32 `[nodes]`, the number of its tree.
         depth: int32 `[nodes]`, 0 for a root.
         slot: int32 `[nodes]`, its place among its parent's children; -1 for a root.
-        budget: int32 `[nodes]`, how many nodes it and all below it may be; 1 on the last level.
+        may_grow: bool `[nodes]`, whether it may have children; not on the last level.
         key: int64 `[nodes]`, its own.
         parent: int64 `[nodes]`, the key of its parent.
     """
@@ -40,7 +40,7 @@ class Place(NamedTuple):
     tree: tf.Tensor
     depth: tf.Tensor
     slot: tf.Tensor
-    budget: tf.Tensor
+    may_grow: tf.Tensor
     key: tf.Tensor
     parent: tf.Tensor
 
@@ -50,18 +50,13 @@ class Place(NamedTuple):
         bits = _shifted(_mixed(self.key[:, tf.newaxis] + counters), 40)
         return tf.cast(bits, tf.float32) * 2.0**-24
 
-    def within_budget(self, wants: tf.Tensor) -> tf.Tensor:
-        """The children that can grow, of those that are wanted; bool `[nodes, arity]` both."""
-        rank = tf.cumsum(tf.cast(wants, tf.int32), axis=1, exclusive=True)
-        return wants & (rank < self.budget[:, tf.newaxis] - 1)
-
 
 class Decision(NamedTuple):
     """What a model decides at tree nodes.
 
     Args:
         tokens: int32 `[nodes]`, what stands at the node.
-        wants: bool `[nodes, arity]`, the slots that get a child, within the budget.
+        wants: bool `[nodes, arity]`, the slots that get a child; none where it may not grow.
         inputs: `[nodes, features]`, what the cell reads of the node to make its children's states.
         log_likelihood: float `[nodes]`, of all that was decided.
     """
@@ -92,7 +87,6 @@ def grow_trees(
     initial_states: list[tf.Tensor],
     seed: tf.Tensor,
     max_depth: int,
-    max_nodes: int | None = None,
 ) -> GrownTrees:
     """Grows a tree from each root, all nodes of one depth at once.
 
@@ -103,22 +97,18 @@ def grow_trees(
         initial_states: of the roots, `[batch, units]` each.
         seed: int64 scalar; trees of the same seed and place in the batch are the same.
         max_depth: at most so many levels; nodes on the last one get no children.
-        max_nodes: at most so many nodes in a tree. Children share what their parent may still have
-            evenly, and the last ones get nothing where it does not suffice. None for no bound.
 
     Returns:
         `GrownTrees`.
     """
     batch = tf.shape(initial_states[0])[0]
     grow = grower(cell, decide, max_depth)
-    log_likelihood, tables = grow.with_tables(
-        roots(batch, seed, 1 if max_depth == 1 else max_nodes or tf.int32.max), initial_states
-    )
+    log_likelihood, tables = grow.with_tables(roots(batch, seed, max_depth), initial_states)
     tokens, children = _numbered(tables["nodes"], batch, cell.arity)
     return GrownTrees(tokens, children, log_likelihood)
 
 
-def roots(batch: tf.Tensor, seed: tf.Tensor, max_nodes: int) -> Place:
+def roots(batch: tf.Tensor, seed: tf.Tensor, max_depth: int) -> Place:
     """The places of the roots of a batch."""
     trees = tf.range(batch)
     keys = _mixed(_mixed(tf.fill([batch], seed)) + tf.cast(trees, tf.int64))
@@ -126,7 +116,7 @@ def roots(batch: tf.Tensor, seed: tf.Tensor, max_nodes: int) -> Place:
         trees,
         tf.zeros_like(trees),
         tf.fill([batch], ROOT),
-        tf.fill([batch], max_nodes),
+        tf.fill([batch], max_depth > 1),
         keys,
         tf.zeros_like(keys),
     )
@@ -146,8 +136,6 @@ def grower(
         decision = decide(states, place)
         whose = [place.tree, place.depth, place.slot, place.key, place.parent, decision.tokens]
         collect("nodes", tf.stack([tf.cast(item, tf.int64) for item in whose], axis=1))
-        budgets = _shared(place.budget - 1, decision.wants)
-        is_last = place.depth + 2 >= max_depth
         total = decision.log_likelihood
         for slot in range(cell.arity):
 
@@ -156,26 +144,18 @@ def grower(
                     place.tree,
                     place.depth + 1,
                     tf.fill(tf.shape(place.tree), slot),
-                    tf.where(is_last, 1, budgets[:, slot]),
+                    place.depth + 2 < max_depth,
                     _mixed(place.key + (slot + 1)),
                     place.key,
                 )
-                return grow(below, cell.call(decision.inputs, states, slot))
+                # Called as a layer, so that its weights are cast as its dtype policy says.
+                return grow(below, cell(decision.inputs, states, slot=slot))
 
             nothing = tf.zeros_like(decision.log_likelihood)
-            total += cond(budgets[:, slot] > 0, child, lambda nothing=nothing: nothing)
+            total += cond(decision.wants[:, slot], child, lambda nothing=nothing: nothing)
         return total
 
     return grow
-
-
-def _shared(budget: tf.Tensor, wants: tf.Tensor) -> tf.Tensor:
-    """`budget` `[nodes]` shared evenly by the children that are wanted, int32 `[nodes, arity]`."""
-    heirs = tf.cast(wants, tf.int32)
-    count = tf.maximum(tf.reduce_sum(heirs, axis=1, keepdims=True), 1)
-    budget = budget[:, tf.newaxis]
-    rank = tf.cumsum(heirs, axis=1, exclusive=True)
-    return heirs * (budget // count + tf.cast(rank < budget % count, tf.int32))
 
 
 def _numbered(rows: tf.Tensor, batch: tf.Tensor, arity: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -183,11 +163,11 @@ def _numbered(rows: tf.Tensor, batch: tf.Tensor, arity: int) -> tuple[tf.Tensor,
     rows = tf.gather(rows, tf.argsort(rows[:, 3]))
     key, parent = rows[:, 3], rows[:, 4]
     tree, depth, slot, token = (tf.cast(rows[:, column], tf.int32) for column in (0, 1, 2, 5))
-    order = tf.argsort(tree * (tf.reduce_max(depth) + 1) + depth, stable=True)
+    order = tf.argsort(tree * (_largest(depth) + 1) + depth, stable=True)
     sizes = tf.math.bincount(tree, minlength=batch)
     places = tf.range(tf.size(order)) - tf.repeat(tf.cumsum(sizes, exclusive=True), sizes)
     number = tf.scatter_nd(order[:, tf.newaxis], places, tf.shape(places))
-    shape = tf.stack([batch, tf.reduce_max(sizes)])
+    shape = tf.stack([batch, _largest(sizes)])
     tokens = tf.scatter_nd(tf.stack([tree, number], 1), token, shape)
     below = tf.where(depth > 0)[:, 0]
     above = tf.gather(number, tf.searchsorted(key, tf.gather(parent, below)))
@@ -197,6 +177,11 @@ def _numbered(rows: tf.Tensor, batch: tf.Tensor, arity: int) -> tuple[tf.Tensor,
         tf.gather(number, below),
     )
     return tokens, children
+
+
+def _largest(numbers: tf.Tensor) -> tf.Tensor:
+    """The largest of some numbers, and 0 of none."""
+    return tf.maximum(tf.reduce_max(numbers), 0)
 
 
 def _mixed(keys: tf.Tensor) -> tf.Tensor:

@@ -47,6 +47,8 @@ class Recursive(keras.layers.Layer):
           the tree and the node.
     """
 
+    goes_down: ClassVar[bool] = False
+
     def __init__(
         self,
         cell: RecursiveCell,
@@ -54,28 +56,32 @@ class Recursive(keras.layers.Layer):
         return_state: bool = False,
         **kwargs: Any,
     ):
-        super().__init__(**kwargs)
         if not isinstance(cell, RecursiveCell):
             raise ValueError(f"`cell` must be a kerasrec.layers.RecursiveCell, received {cell!r}.")
+        if cell.goes_down != self.goes_down:
+            layer = "TopDown" if cell.goes_down else "Recursive"
+            raise ValueError(
+                f"{type(cell).__name__} goes {'down' if cell.goes_down else 'up'} trees: apply it "
+                f"by kerasrec.layers.{layer}, not by {type(self).__name__}."
+            )
+        super().__init__(**{"dtype": cell.dtype_policy, **kwargs})
+        if self.compute_dtype != cell.compute_dtype:
+            raise ValueError(
+                f"{self.name} computes in {self.compute_dtype} and its cell in "
+                f"{cell.compute_dtype}. Give `dtype` to the cell alone, or the same to both."
+            )
         self.cell = cell
         self.return_sequences = return_sequences
         self.return_state = return_state
         self.supports_masking = True
         self.supports_jit = False
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
+        self._keeps_all = return_sequences
         self._recursion = Recursion(cell, visitor)
 
     def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
-        if children is None and isinstance(x, list | tuple) and len(x) == 2:
-            x, children = x
-        if children is None:
-            raise ValueError(
-                f"{self.name} needs two inputs, layer(x, children): features of the tree nodes, "
-                "[batch, nodes, features], and the indices of their children, [batch, nodes, "
-                "arity]. So it has no place in a keras.Sequential; use the functional API."
-            )
-        return super().__call__(x, children, **kwargs)
+        return super().__call__(*both_inputs(self.name, x, children), **kwargs)
 
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the cell's weights."""
@@ -93,6 +99,12 @@ class Recursive(keras.layers.Layer):
         self._check_inputs(x.shape, children.shape, children.dtype)
         if in_symbolic_scope():
             return self._zeros(x)
+        states, sequence = self._run(x, children, training)
+        outputs = states[0] if sequence is None else sequence
+        return [outputs, *states] if self.return_state else outputs
+
+    def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
+        """What the recursion returns for the roots, and the masked outputs of all nodes."""
         training = bool(training)
         drop = None
         if training and self.cell.dropout:
@@ -100,13 +112,13 @@ class Recursive(keras.layers.Layer):
         if training and self.cell.recurrent_dropout:
             ones = tf.ones([tf.size(x[..., 0]) + 1, self.cell.state_sizes[0]], self.compute_dtype)
             drop = keras.random.dropout(ones, self.cell.recurrent_dropout, seed=self.seed_generator)
-        states, sequence, is_node = self._recursion(
-            x, tf.cast(children, tf.int32), drop, training, self.return_sequences
+        children = tf.cast(children, tf.int32)
+        found, sequence, is_node = self._recursion(
+            x, children, drop, training, self._keeps_all, initial_states
         )
-        outputs = states[0] if sequence is None else sequence
         if sequence is not None:
-            outputs._keras_mask = is_node
-        return [outputs, *states] if self.return_state else outputs
+            sequence._keras_mask = is_node
+        return found, sequence
 
     def _check_inputs(self, x_shape: Any, children_shape: Any, dtype: Any) -> None:
         """Raises ValueError for inputs that cannot be trees of this layer."""
@@ -199,7 +211,7 @@ class Recursive(keras.layers.Layer):
             raise ValueError(
                 f"{self.name} has no graph before its weights exist. Call it, or build the model."
             )
-        stages = self._recursion.stages(self.return_sequences)
+        stages = self._recursion.stages(self._keeps_all)
         if stages is None:
             x = tf.zeros([1, 1, self._num_features], self.compute_dtype)
             self(x, tf.fill([1, 1, self.cell.arity or 1], -1))
@@ -221,6 +233,23 @@ class Recursive(keras.layers.Layer):
         config = dict(config)
         config["cell"] = keras.saving.deserialize_keras_object(config["cell"])
         return cls(**config)
+
+
+def both_inputs(name: str, x: Any, children: Any) -> tuple[Any, Any]:
+    """`x` and `children` of a call, given apart or as one list.
+
+    Raises:
+        ValueError: if `children` are missing.
+    """
+    if children is None and isinstance(x, list | tuple) and len(x) == 2:
+        x, children = x
+    if children is None:
+        raise ValueError(
+            f"{name} needs two inputs, layer(x, children): features of the tree nodes, "
+            "[batch, nodes, features], and the indices of their children, [batch, nodes, "
+            "arity]. So it has no place in a keras.Sequential; use the functional API."
+        )
+    return x, children
 
 
 class CellLayer(Recursive):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import keras
@@ -15,6 +16,7 @@ from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import cond
 from kerasrec.trace.private import in_symbolic_scope
+from kerasrec.trace.ragged import map_fn
 
 
 class TopDownCell(RecursiveCell):
@@ -23,38 +25,62 @@ class TopDownCell(RecursiveCell):
     A subclass sets `state_size`, creates weights in `build`, and implements `call`. The first state
     of a tree node is its output. A node's slot is its place among its parent's children: a cell may
     have weights for each, as the four LSTMs of Zhang et al. 2016 are for the first dependent and
-    the next sibling to the left and to the right.
+    the next sibling to the left and to the right; or share them among all.
 
     Args:
         arity: how many slots a tree node has; by default as many as the `children` that its layer
-            is built with.
-        reads: `"parent"` (default): a node's states come from the inputs of its ancestors alone,
-            so that it can be predicted from them. `"node"`: from its own inputs, too.
+            is built with. Cells that share their weights take any number.
+        reads: `"parent"` (default): a node's states come from the inputs of the nodes above it
+            alone, so that it can be predicted from them. `"node"`: from its own inputs, too; but a
+            root's, whose states are given.
+        shares_weights: whether all slots are one to `call`.
         **kwargs: of `RecursiveCell`, but for `inner_inputs`.
     """
 
-    def __init__(self, arity: int | None = None, reads: str = "parent", **kwargs: Any):
+    goes_down = True
+
+    def __init__(
+        self,
+        arity: int | None = None,
+        reads: str = "parent",
+        shares_weights: bool = False,
+        **kwargs: Any,
+    ):
+        if "inner_inputs" in kwargs:
+            raise ValueError(
+                f"{type(self).__name__} has no `inner_inputs`: `reads` says whose inputs it reads."
+            )
         super().__init__(arity=arity, inner_inputs=True, **kwargs)
         if reads not in ("parent", "node"):
             raise ValueError(f'`reads` must be "parent" or "node", received {reads!r}.')
         self.reads = reads
+        self.shares_weights = shares_weights
 
-    def call(self, inputs: Any, states: Sequence[Any], slot: int) -> list[Any]:  # type: ignore[override]
+    def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> list[Any]:
         """The states of the children in one slot.
 
         Args:
             inputs: `[nodes, features]`, of the parents, or of the children with `reads="node"`.
             states: of the parents, `[nodes, units]` each.
-            slot: which child, from 0 to `arity - 1`.
+            slot: which child, from 0 to `arity - 1`; 0 for all with `shares_weights`.
 
         Returns:
             The children's states, `[nodes, units]` each; the first is their output.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
 
+    @property
+    def num_slots(self) -> Any:
+        """How many slots have weights of their own; 1 where all share them."""
+        return 1 if self.shares_weights else self.arity
+
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments, as Keras saves them."""
-        config = {**super().get_config(), "reads": self.reads}
+        config = {
+            **super().get_config(),
+            "reads": self.reads,
+            "shares_weights": self.shares_weights,
+        }
         del config["inner_inputs"]
         return config
 
@@ -79,8 +105,11 @@ class TopDown(Recursive):
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
-        tf.errors.InvalidArgumentError: as `Recursive` does.
+        tf.errors.InvalidArgumentError: as `Recursive` does, and for an `initial_state` of another
+          number of trees.
     """
+
+    goes_down = True
 
     def __init__(
         self,
@@ -90,21 +119,17 @@ class TopDown(Recursive):
         **kwargs: Any,
     ):
         super().__init__(cell, return_sequences, return_state, **kwargs)
-        if not isinstance(cell, TopDownCell):
-            raise ValueError(
-                f"`cell` must be a kerasrec.layers.TopDownCell, received {cell!r}. "
-                "kerasrec.layers.Recursive applies cells that go from children to parents."
-            )
+        self._keeps_all = True
         self._recursion = Recursion(cell, visitor, goes_down=True)
 
     def build(self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None) -> None:
         """Creates the cell's weights."""
-        if self.cell.arity is None:
+        if self.cell.arity is None and not self.cell.shares_weights:
             if len(children_shape) != 3 or children_shape[-1] is None:
                 raise ValueError(
                     f"`children` of {self.name} must be [batch, nodes, arity] with a known arity, "
                     f"received shape {tuple(children_shape)}. Give the Keras Input a last "
-                    "dimension, or the layer `arity=`."
+                    "dimension, or the layer `arity=`, or `shares_weights=True`."
                 )
             self.cell.arity = children_shape[-1]
         super().build(x_shape, children_shape)
@@ -122,36 +147,35 @@ class TopDown(Recursive):
         states = self.initial_states(initial_state, tf.shape(x)[0])
         if in_symbolic_scope():
             return self._zeros(x)
-        if not self.return_sequences:
-            return [states[0], *states] if self.return_state else states[0]
-        training = bool(training)
-        drop = None
-        if training and self.cell.dropout:
-            x = keras.random.dropout(x, self.cell.dropout, seed=self.seed_generator)
-        if training and self.cell.recurrent_dropout:
-            ones = tf.ones([tf.size(x[..., 0]) + 1, self.cell.state_sizes[0]], self.compute_dtype)
-            drop = keras.random.dropout(ones, self.cell.recurrent_dropout, seed=self.seed_generator)
-        _, found, is_node = self._recursion(
-            x, tf.cast(children, tf.int32), drop, training, True, states
-        )
-        sequence: Any = found
-        sequence._keras_mask = is_node
-        return [sequence, *states] if self.return_state else sequence
+        _, sequence = self._run(x, children, training, *states)
+        outputs = sequence if self.return_sequences else states[0]
+        return [outputs, *states] if self.return_state else outputs
 
     def initial_states(self, given: Any, batch: Any) -> list[Any]:
         """The roots' states, `[batch, units]` each: what is given, or zeros for None."""
-        sizes = self.cell.state_sizes
         if given is None:
-            return [tf.zeros([batch, size], self.compute_dtype) for size in sizes]
-        given = list(given) if isinstance(given, list | tuple) else [given]
-        shapes = [tuple(state.shape) for state in given]
+            return [tf.zeros([batch, size], self.compute_dtype) for size in self.cell.state_sizes]
+        states = []
+        for state in self._checked_states(given):
+            state = tf.cast(state, self.compute_dtype)
+            message = f"`initial_state` of {self.name} must have a row for each tree."
+            check = tf.debugging.assert_equal(tf.shape(state)[0], batch, message)
+            with tf.control_dependencies([] if check is None else [check]):
+                states.append(tf.identity(state))
+        return states
+
+    def _checked_states(self, given: Any) -> list[Any]:
+        """`initial_state` as a list; raises ValueError where shapes are wrong."""
+        states = list(given) if isinstance(given, list | tuple) else [given]
+        shapes = [tuple(state.shape) for state in states]
+        sizes = self.cell.state_sizes
         if [shape[1:] for shape in shapes] != [(size,) for size in sizes]:
             raise ValueError(
                 f"`initial_state` of {self.name} must be a list of "
                 f"{' and '.join(f'[batch, {size}]' for size in sizes)}, the states of the roots; "
                 f"received shapes {shapes}."
             )
-        return [tf.cast(state, self.compute_dtype) for state in given]
+        return states
 
     def compute_output_shape(
         self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None
@@ -168,6 +192,8 @@ class TopDown(Recursive):
         initial_state: Any = None,
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
+        if initial_state is not None:
+            self._checked_states(initial_state)
         return super().compute_output_spec(x, children, mask, training)
 
     def _build_sublayers(self) -> None:
@@ -176,7 +202,7 @@ class TopDown(Recursive):
             inputs = tf.zeros([1, self._num_features], self.compute_dtype)
             states = [tf.zeros([1, size], self.compute_dtype) for size in self.cell.state_sizes]
             cell: Any = self.cell
-            for slot in range(cell.arity):
+            for slot in range(cell.num_slots):
                 cell.call(inputs, states, slot)
 
 
@@ -197,7 +223,7 @@ def visitor(
             `[batch * nodes + 1, units]`, or None.
         table_size: rows of the table of all outputs.
     """
-    size = tf.shape(inputs)[0]
+    rows_of_children = trees.rows() if cell.shares_weights else None
 
     @recursive
     def visit(node, states):
@@ -205,21 +231,20 @@ def visitor(
         # Gradients enter a function through what it returns.
         nothing = tf.zeros_like(states[0][:, 0])
         own = tf.gather(inputs, node) if cell.reads == "parent" else None
-        children = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
 
-        def go_down(slot, child):
+        def go_down(child, slot=0):
             x = tf.gather(inputs, child) if own is None else own
             handed = list(states)
             if drop is not None:
                 handed[0] *= tf.gather(drop, child)
             return visit(child, cell.call(x, handed, slot))
 
+        if rows_of_children is not None:
+            map_fn(go_down, tf.gather(rows_of_children, node))
+            return nothing
+        children = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
         for slot, child in enumerate(children):
-            cond(
-                child < size,
-                lambda slot=slot, child=child: go_down(slot, child),
-                lambda: nothing,
-            )
+            cond(child < tf.shape(inputs)[0], partial(go_down, child, slot), lambda: nothing)
         return nothing
 
     return visit

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.layers import growth as growing
 from kerasrec.layers.choices import Choice, Choices, Drawn, Given
 from kerasrec.layers.growth import ROOT, Decision, GrownTrees, Place, grow_trees
 from kerasrec.layers.top_down import TopDown, TopDownCell
@@ -47,8 +50,7 @@ class TopDownDecoder(keras.layers.Layer):
         follows: for a root, then for a node in each slot, the slots in which it may have children;
             `"left_right"` or `"first_child"` for those of `kerasrec.datasets.encode_left_right` or
             `encode_first_child`. By default all.
-        max_depth: trees grow at most so many levels.
-        max_nodes: trees grow at most so many nodes, see `grow_trees`; None for no bound.
+        max_depth: trees grow at most so many levels; nodes on the last have no children.
         dropout: fraction of the tokens' vectors and of the predicting states to drop in training.
         embeddings_initializer: of the tokens' vectors.
         **kwargs: of `keras.layers.Layer`.
@@ -61,26 +63,28 @@ class TopDownDecoder(keras.layers.Layer):
         embedding_dim: int,
         follows: str | Sequence[Sequence[int]] | None = None,
         max_depth: int = 100,
-        max_nodes: int | None = None,
         dropout: float = 0.0,
         embeddings_initializer: Any = "uniform",
         **kwargs: Any,
     ):
-        super().__init__(**kwargs)
         if not isinstance(cell, TopDownCell) or cell.reads != "parent" or cell.arity is None:
             raise ValueError(
                 "`cell` must be a kerasrec.layers.TopDownCell with a given `arity` and "
                 f'reads="parent", since trees grow from what is above; received {cell!r}.'
             )
-        for name, bound in (("max_depth", max_depth), ("max_nodes", max_nodes)):
-            if bound is not None and (not isinstance(bound, int) or bound < 1):
-                raise ValueError(f"`{name}` must be a positive integer, received {bound!r}.")
+        numbers = {"num_tokens": num_tokens, "embedding_dim": embedding_dim, "max_depth": max_depth}
+        for name, number in numbers.items():
+            smallest = 2 if name == "num_tokens" else 1  # one of them is padding
+            if not isinstance(number, int) or isinstance(number, bool) or number < smallest:
+                raise ValueError(
+                    f"`{name}` must be an integer of at least {smallest}, received {number!r}."
+                )
+        super().__init__(**{"dtype": cell.dtype_policy, **kwargs})
         self.cell = cell
         self.num_tokens = num_tokens
         self.embedding_dim = embedding_dim
         self.follows = follows
         self.max_depth = max_depth
-        self.max_nodes = max_nodes
         self.dropout = dropout
         policy = self.dtype_policy
         self.top_down = TopDown(cell, dtype=policy, name="top_down")
@@ -105,18 +109,60 @@ class TopDownDecoder(keras.layers.Layer):
         states = self.top_down(
             self.drop(x, training=training), children, initial_state=initial_state
         )
-        # Padding is left out before the softmax over all tokens, the largest part of the work.
-        is_node = tokens > 0
         children = tf.cast(children, tf.int32)
-        slots, states, tokens, has_child = (
-            tf.boolean_mask(item, is_node)
-            for item in (_slots(children), states, tokens, children >= 0)
+        slots = _slots(children)
+        is_node = (slots != ROOT) | (tf.range(tf.shape(slots)[1]) == 0)
+        allowed, has_child = tf.gather(self._allowed, slots + 1), children >= 0
+        with tf.control_dependencies(self._check_trees(tokens, is_node, has_child, allowed)):
+            tokens = tf.cast(tokens, tf.int32)
+        # Padding is left out before the softmax over all tokens, the largest part of the work.
+        states, tokens, has_child, allowed = (
+            tf.boolean_mask(item, is_node) for item in (states, tokens, has_child, allowed)
         )
-        given = Given(tokens, has_child, tf.gather(self._allowed, slots + 1))
-        token, growth = self.decide(self.drop(states, training=training), given)
+        given = Given(tokens, has_child, allowed, self.num_tokens)
+        token, growth = self._decide(self.drop(states, training=training), given)
         terms = tf.stack([token.log_likelihood, growth.log_likelihood], axis=-1)
         shape = tf.concat([tf.shape(is_node, tf.int64), [2]], 0)
         return tf.scatter_nd(tf.where(is_node), terms, shape)
+
+    def _check_trees(self, tokens: Any, is_node: Any, has_child: Any, allowed: Any) -> list[Any]:
+        """Checks of given trees, for when the graph runs."""
+        is_token = (tokens > 0) & (tokens < self.num_tokens)
+        wordless = is_node & ~is_token
+        misplaced = has_child & ~allowed
+        checks = [
+            tf.debugging.Assert(
+                ~tf.reduce_any(wordless),
+                [
+                    f"{self.name} needs a token from 1 to {self.num_tokens - 1} at every tree "
+                    "node. [tree, node]:",
+                    tf.where(wordless)[:1],
+                    "token:",
+                    tf.boolean_mask(tokens, wordless)[:1],
+                ],
+            ),
+            tf.debugging.Assert(
+                ~tf.reduce_any(misplaced),
+                [
+                    f"{self.name} is given a child in a slot in which `follows` allows none. "
+                    "[tree, node, slot]:",
+                    tf.where(misplaced)[:1],
+                ],
+            ),
+        ]
+        return [check for check in checks if check is not None]
+
+    def _decide(self, states: Any, choose: Choices) -> tuple[Choice, Choice]:
+        """`decide`, checked."""
+        found = self.decide(states, choose)
+        is_pair = isinstance(found, tuple) and all(isinstance(item, Choice) for item in found)
+        dtypes = [item.value.dtype for item in found] if is_pair else None
+        if dtypes != [tf.int32, tf.bool]:
+            raise ValueError(
+                f"`decide` of {type(self).__name__} must return what choose.token and "
+                f"choose.children gave, in this order; it returned {found!r}."
+            )
+        return found
 
     def decide(self, states: Any, choose: Choices) -> tuple[Choice, Choice]:
         """What stands at tree nodes, and which children they have.
@@ -149,26 +195,22 @@ class TopDownDecoder(keras.layers.Layer):
             terms of a tree summed, the roots' tokens among them.
 
         Raises:
-            ValueError: if the decoder was not built, or `roots` are no integers.
-            tf.errors.InvalidArgumentError: for a root that is no token.
+            ValueError: if the decoder was not built, or `roots` or `seed` are no integers.
+            tf.errors.InvalidArgumentError: for a root that is no token, a negative temperature, or
+                an `initial_state` of another number of trees.
         """
         if not self.built:
             raise ValueError(
                 f"{self.name} has no weights yet. Call it on trees first, or build it."
             )
-        roots = tf.convert_to_tensor(roots)
-        if not roots.dtype.is_integer or roots.shape.rank not in (0, 1):
-            raise ValueError(
-                f"`roots` must be integers [batch], tokens or -1, or the number of trees; received "
-                f"{roots.dtype.name} of shape {roots.shape}."
-            )
-        roots = tf.cast(roots, tf.int32)
+        roots = _integers("roots", roots, "integers [batch], tokens or -1, or the number of trees")
+        seed = _integers("seed", seed, "an integer")
         if roots.shape.rank == 0:
-            roots = tf.fill([roots], -1)
+            roots = tf.fill([tf.maximum(roots, 0)], -1)
         if self._generate is None:
             self._generate = tf.function(self._grow, self.generate_signature(), autograph=False)
         return self._generate(
-            roots,
+            tf.cast(roots, tf.int32),
             tf.cast(seed, tf.int64),
             tf.cast(temperature, tf.float32),
             self.top_down.initial_states(initial_state, tf.size(roots)),
@@ -190,34 +232,40 @@ class TopDownDecoder(keras.layers.Layer):
 
     def _grow(self, roots: Any, seed: Any, temperature: Any, initial_state: Any) -> GrownTrees:
         is_token = (roots >= -1) & (roots < self.num_tokens) & (roots != 0)
-        check = tf.debugging.Assert(
-            tf.reduce_all(is_token),
-            [
-                f"`roots` of generate must be tokens from 1 to {self.num_tokens - 1}, or -1 where "
-                "the model chooses. Received from",
-                tf.reduce_min(roots),
-                "to",
-                tf.reduce_max(roots),
-            ],
-        )
-        with tf.control_dependencies([check]):
+        checks = [
+            tf.debugging.Assert(
+                tf.reduce_all(is_token),
+                [
+                    f"`roots` of generate must be tokens from 1 to {self.num_tokens - 1}, or -1 "
+                    "where the model chooses. Received from",
+                    tf.reduce_min(roots),
+                    "to",
+                    tf.reduce_max(roots),
+                ],
+            ),
+            tf.debugging.Assert(
+                temperature >= 0, ["`temperature` must be at least 0, received", temperature]
+            ),
+        ]
+        with tf.control_dependencies(checks):
             roots = tf.identity(roots)
+        decide = partial(self._grown, roots, temperature)
+        return grow_trees(self.cell, decide, list(initial_state), seed, self.max_depth)
 
-        def decide(states: Sequence[Any], place: Place) -> Decision:
-            allowed = tf.gather(self._allowed, place.slot + 1)
-            drawn = Drawn(place, roots, temperature, allowed)
-            token, growth = self.decide(states[0], drawn)
-            log_likelihood = token.log_likelihood + growth.log_likelihood
-            return Decision(token.value, growth.value, self.embedding(token.value), log_likelihood)
+    def _grown(self, roots: Any, temperature: Any, states: Sequence[Any], place: Place) -> Decision:
+        """What stands at nodes that grow, and which children they get."""
+        allowed = tf.gather(self._allowed, place.slot + 1)
+        drawn = Drawn(place, roots, temperature, allowed, self.num_tokens)
+        token, growth = self._decide(states[0], drawn)
+        log_likelihood = token.log_likelihood + growth.log_likelihood
+        return Decision(token.value, growth.value, self.embedding(token.value), log_likelihood)
 
-        return grow_trees(
-            self.cell,
-            decide,
-            list(initial_state),
-            seed,
-            self.max_depth,
-            self.max_nodes,
-        )
+    def tagged_graph(self) -> TaggedGraph:
+        """The static tagged graph in which trees grow; the decoder must be built."""
+        decide = partial(self._grown, tf.constant([-1]), tf.constant(1.0))
+        states = self.top_down.initial_states(None, 1)
+        places = growing.roots(tf.constant(1), tf.constant(0, tf.int64), self.max_depth)
+        return growing.grower(self.cell, decide, self.max_depth).tagged_graph(places, states)
 
     def compute_output_shape(
         self, tokens_shape: Any, children_shape: Any, initial_state_shape: Any = None
@@ -238,7 +286,6 @@ class TopDownDecoder(keras.layers.Layer):
             "embedding_dim": self.embedding_dim,
             "follows": self.follows,
             "max_depth": self.max_depth,
-            "max_nodes": self.max_nodes,
             "dropout": self.dropout,
             "embeddings_initializer": keras.initializers.serialize(
                 self.embedding.embeddings_initializer
@@ -255,15 +302,24 @@ def _allowed(follows: str | Sequence[Sequence[int]] | None, arity: int) -> Any:
     """Which slots may have children, bool `[1 + arity, arity]`: of roots, of nodes by slot."""
     if follows is None:
         return np.ones([1 + arity, arity], bool)
-    given = FOLLOWS.get(follows) if isinstance(follows, str) else follows
-    slots = {slot for row in given or () for slot in row}
-    if given is None or len(given) != 1 + arity or not slots <= set(range(arity)):
+    rows = FOLLOWS.get(follows, ()) if isinstance(follows, str) else follows
+    is_rows = all(isinstance(row, list | tuple) for row in rows) and len(rows) == 1 + arity
+    if not is_rows or not {slot for row in rows for slot in row} <= set(range(arity)):
         raise ValueError(
             '`follows` must be "left_right" (with arity 4), "first_child" (with arity 2), or '
             f"{1 + arity} rows of slots from 0 to {arity - 1}: of a root, then of a node in each "
             f"slot; received {follows!r}."
         )
-    return np.array([[slot in row for slot in range(arity)] for row in given])
+    return np.array([[slot in row for slot in range(arity)] for row in rows])
+
+
+def _integers(name: str, given: Any, expected: str) -> Any:
+    """A tensor of integers, a scalar or of one axis."""
+    found = None if given is None else tf.convert_to_tensor(given)
+    if found is None or not found.dtype.is_integer or found.shape.rank not in (0, 1):
+        shown = given if found is None else f"{found.dtype.name} of shape {found.shape}"
+        raise ValueError(f"`{name}` must be {expected}; received {shown}.")
+    return found
 
 
 def _slots(children: Any) -> Any:

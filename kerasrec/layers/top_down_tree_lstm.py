@@ -32,7 +32,8 @@ class TopDownTreeLSTMCell(KernelCell, TopDownCell):
 
     Weights: `kernel` `[arity * features, 4 * units]` and `recurrent_kernel`
     `[arity * units, 4 * units]`, rows by slot, columns in the order i, f, u, o; `bias`
-    `[arity * 4 * units]`, by slot, each in this order. States: h, c.
+    `[arity * 4 * units]`, by slot, each in this order. With `shares_weights` there is one LSTM for
+    all slots, and one instead of arity here. States: h, c.
 
     Args:
         units: positive int, size of h and c.
@@ -57,13 +58,9 @@ class TopDownTreeLSTMCell(KernelCell, TopDownCell):
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
+        gates = 4 * self.units
         self._num_features: Any = input_shape[-1]
-        self.add_kernels(
-            self.arity * self._num_features,
-            4 * self.units,
-            4 * self.units,
-            4 * self.arity * self.units,
-        )
+        self.add_kernels(self.num_slots * self._num_features, gates, gates, self.num_slots * gates)
         self.built = True
 
     def add_weight(self, *args: Any, **kwargs: Any) -> Any:
@@ -75,7 +72,7 @@ class TopDownTreeLSTMCell(KernelCell, TopDownCell):
     def _bias_with_open_forget_gates(self, shape: Any, dtype: Any = None) -> Any:
         units = self.units
         parts = []
-        for _ in range(self.arity):
+        for _ in range(self.num_slots):
             parts += [
                 self.bias_initializer((units,), dtype=dtype),
                 ops.ones((units,), dtype=dtype),
@@ -83,7 +80,7 @@ class TopDownTreeLSTMCell(KernelCell, TopDownCell):
             ]
         return ops.concatenate(parts, axis=0)
 
-    def call(self, inputs: Any, states: Sequence[Any], slot: int) -> list[Any]:  # type: ignore[override]
+    def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> list[Any]:
         """The children in one slot; see `TopDownCell.call`."""
         hidden, memory = states
         total = ops.matmul(inputs, _rows(self.kernel, slot, self._num_features))

@@ -43,6 +43,8 @@ class TreeDecoder(TopDownDecoder):
         follows: Any = None,
         **kwargs: Any,
     ):
+        if growth is not None and not isinstance(growth, keras.layers.Layer):
+            raise ValueError(f"`growth` must be a Keras layer, received {growth!r}.")
         super().__init__(cell, num_tokens, embedding_dim, follows, **kwargs)
         policy = self.dtype_policy
         self.words = keras.layers.Dense(num_tokens, dtype=policy, name="words")
@@ -52,8 +54,14 @@ class TreeDecoder(TopDownDecoder):
         """Creates all weights."""
         units = self.cell.state_sizes[0]
         self.words.build((None, units))
+        read = (None, units + self.embedding_dim)
         if not self.growth.built:  # as it is where Keras has loaded it
-            self.growth.build((None, units + self.embedding_dim))
+            self.growth.build(read)
+        if self.growth.compute_output_shape(read)[-1] != self.cell.arity:
+            raise ValueError(
+                f"`growth` must give a logit for each of {self.cell.arity} slots, but its output "
+                f"has shape {self.growth.compute_output_shape(read)}."
+            )
         super().build(tokens_shape, children_shape)
 
     def decide(self, states: Any, choose: Choices) -> tuple[Choice, Choice]:

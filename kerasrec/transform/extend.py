@@ -312,14 +312,7 @@ class _BodyGradient:
 
     def _collect(self, node: Node) -> None:
         value, *index = node.inputs
-        if value not in self.wanted or self.order > 1:
-            return
-        if not index:
-            self._obstacle(
-                f"kerasrec.collect at {node.source}",
-                "without an index, rows are in no particular order. Give it `index` and `size`, or "
-                "collect tf.stop_gradient(value)",
-            )
+        if not index or value not in self.wanted or self.order > 1:
             return
         shape = None if value.type.shape is None else (None, *value.type.shape)
         table = self._shared_cotangent(node.attributes["name"], Type(value.type.dtype, shape))

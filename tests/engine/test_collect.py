@@ -79,6 +79,22 @@ def test_the_graph_prints():
     assert "COLLECT seen" in collatz.function_graphs(*arguments()).to_dot()
 
 
+@kerasrec.recursive
+def power(x, n):
+    kerasrec.collect("seen", x * x)
+    return kerasrec.cond(n == 0, lambda: 1.0, lambda: x * power(x, n - 1))
+
+
+def test_rows_without_an_index_have_no_gradient():
+    x = tf.constant(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y, tables = power.with_tables(x, 2)
+    np.testing.assert_array_equal(tables["seen"], [9.0] * 3)
+    assert not tape.gradient(tables["seen"], x)  # None, or zero where a tf.function stands between
+    assert float(tape.gradient(y, x)) == 6.0
+
+
 def test_a_gradient_goes_past_it():
     x = arguments()[1]
     with tf.GradientTape() as tape:

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from kerasrec.layers import (
     Bidirectional,
+    ChildSumTreeLSTM,
+    Recursive,
     TopDown,
     TopDownCell,
     TopDownTreeLSTM,
@@ -102,6 +104,7 @@ def test_values_from_zeros_and_what_is_returned():
     only_root = TopDownTreeLSTM(UNITS, return_sequences=False, dtype="float64")
     begin = states()
     np.testing.assert_array_equal(only_root(x, children, initial_state=begin), begin[0])
+    assert "CALL_3" in str(only_root.tagged_graph())
 
 
 @pytest.mark.parametrize("reads", ["parent", "node"])
@@ -159,13 +162,59 @@ def test_arity_is_that_of_the_children_and_saved(tmp_path):
     assert again.layers[-1].cell.arity == 3
 
 
-def test_dropout_only_in_training():
-    layer, x, children = some(dropout=0.5, recurrent_dropout=0.5, seed=1)
+class Handed(TopDownCell):
+    """A child's state is its parent's."""
+
+    state_size = 50
+
+    def call(self, inputs, states, slot=0):
+        return list(states)
+
+
+def test_recurrent_dropout_of_each_child():
+    """Each child reads a state of its parent's from which half is dropped, the rest doubled."""
+    children = np.full((4, 8, 7), -1)
+    children[:, 0] = np.arange(1, 8)
+    layer = TopDown(Handed(recurrent_dropout=0.5, seed=1, dtype="float64"))
+    x, ones = np.zeros((4, 8, 2)), np.ones((4, 50))
+    np.testing.assert_array_equal(layer(x, children, initial_state=ones), np.ones((4, 8, 50)))
+    found = layer(x, children, initial_state=ones, training=True).numpy()
+    np.testing.assert_array_equal(found[:, 0], ones)
+    assert set(np.unique(found[:, 1:])) == {0.0, 2.0}
+    assert 0.45 < (found[:, 1:] > 0).mean() < 0.55
+    assert len({row.tobytes() for row in found[:, 1:].reshape(28, 50)}) == 28
+
+
+def test_dropout_of_inputs_only_in_training():
+    layer, x, children = some(dropout=0.5, seed=1)
     calm = layer(x, children)
     np.testing.assert_array_equal(layer(x, children), calm)
-    dropped = layer(x, children, training=True)
-    assert not np.allclose(dropped, calm)
-    assert not np.allclose(layer(x, children, training=True), dropped)
+    assert not np.allclose(layer(x, children, training=True), calm)
+
+
+@pytest.mark.parametrize("reads", ["parent", "node"])
+def test_one_lstm_for_all_slots(reads):
+    """Trees of any arity, in one trace; the same as with equal weights in each slot."""
+    one = TopDownTreeLSTM(UNITS, reads=reads, shares_weights=True, dtype="float64")
+    many, _, _ = some(3, reads=reads)
+    one.build((None, None, 4), (None, None, None))
+    random = np.random.default_rng(5)
+    one.set_weights([random.normal(size=weight.shape) for weight in one.weights])
+    many.set_weights([np.concatenate([weight] * 3) for weight in one.get_weights()])
+    children = random_children(5, 9, 3, seed=2)
+    x = tf.constant(features(children))
+    gradients = []
+    for layer in (one, many):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            output = layer(x, children)
+            loss = tf.reduce_sum(output**2)
+        gradients.append([output, tape.gradient(loss, x)])
+    for found, wanted in zip(*gradients, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+    wide = random_children(2, 9, 6)
+    assert one(features(wide), wide).shape == (2, 9, UNITS)
+    assert one.num_traces == 1
 
 
 class MeanCell(TopDownCell):
@@ -180,7 +229,7 @@ class MeanCell(TopDownCell):
 def test_a_cell_of_ones_own():
     children = np.array([[[1, 2], [-1, -1], [3, -1], [-1, -1]]])
     x = np.arange(16.0).reshape(1, 4, 4)
-    found = TopDown(MeanCell(), dtype="float64")(x, children)
+    found = TopDown(MeanCell(dtype="float64"))(x, children)
     np.testing.assert_allclose(found[0, 0], np.zeros(4))
     np.testing.assert_allclose(found[0, 1], x[0, 0] / 2)
     np.testing.assert_allclose(found[0, 3], (x[0, 2] + x[0, 0] / 2) / 2)
@@ -189,8 +238,12 @@ def test_a_cell_of_ones_own():
 def test_bad_use():
     with pytest.raises(ValueError, match=r"`reads` must be \"parent\" or \"node\", received 'me'"):
         TopDownTreeLSTM(3, reads="me")
-    with pytest.raises(ValueError, match="`cell` must be a kerasrec"):
+    with pytest.raises(ValueError, match="TreeLSTMCell goes up trees"):
         TopDown(TreeLSTM(3).cell)
+    with pytest.raises(ValueError, match="TopDownTreeLSTMCell goes down trees"):
+        Recursive(TopDownTreeLSTMCell(3))
+    with pytest.raises(ValueError, match="no `inner_inputs`"):
+        TopDownTreeLSTM(3, inner_inputs=True)
     layer, x, children = some()
     with pytest.raises(ValueError, match=r"`initial_state` .*received shapes \[\(5, 2\)\]"):
         layer(x, children, initial_state=np.zeros((5, 2)))
@@ -230,6 +283,15 @@ def test_every_node_of_a_bidirectional_layer_sees_the_whole_tree():
     assert (np.abs(jacobian).max(axis=(0, 2, 3, 5)) > 1e-9).all()
 
 
+def test_bidirectional_trees_of_any_arity():
+    layer = Bidirectional(ChildSumTreeLSTM(UNITS, dtype="mixed_float16"))
+    for arity in (2, 5):
+        children = random_children(3, 6, arity)
+        assert layer(features(children), children).shape == (3, 6, 2 * UNITS)
+    assert layer.compute_dtype == "float16"
+    assert layer.downward_layer.num_traces == 1
+
+
 @pytest.mark.parametrize("merge_mode", ["sum", "ave", "mul", None])
 def test_merge_modes(merge_mode):
     children = random_children(2, 5, 2)
@@ -250,5 +312,9 @@ def test_bad_use_of_bidirectional():
         Bidirectional(TreeLSTM(3), TopDownTreeLSTM(3))
     with pytest.raises(ValueError, match=r"has 4 units.*which has 3"):
         Bidirectional(TreeLSTM(3), TopDownTreeLSTM(4, reads="node"))
+    with pytest.raises(ValueError, match="compute in float16 and float32"):
+        Bidirectional(TreeLSTM(3), dtype="mixed_float16")
+    with pytest.raises(ValueError, match="needs two inputs"):
+        Bidirectional(TreeLSTM(3))(np.zeros((1, 1, 3)))
     with pytest.raises(ValueError, match=r"`merge_mode` must be one of 'concat'.*'add'"):
         Bidirectional(TreeLSTM(3), merge_mode="add")

@@ -32,7 +32,7 @@ class ChildrenFirst(TopDownDecoder):
 @pytest.fixture(scope="module")
 def decoder():
     cell = TopDownTreeLSTMCell(UNITS, arity=2)
-    layer = ChildrenFirst(cell, NUM_TOKENS, DIM, follows="first_child", max_nodes=12)
+    layer = ChildrenFirst(cell, NUM_TOKENS, DIM, follows="first_child", max_depth=5)
     layer.build((None, None), (None, None, 2))
     random = np.random.default_rng(1)
     layer.set_weights([random.normal(size=weight.shape) for weight in layer.weights])
@@ -43,7 +43,7 @@ def test_growing_and_scoring_share_their_decisions(decoder):
     grown = decoder.generate(40, seed=1)
     scored = tf.reduce_sum(decoder(grown.tokens, grown.children), [1, 2])
     np.testing.assert_allclose(grown.log_likelihood, scored, rtol=1e-5, atol=1e-5)
-    assert (grown.tokens.numpy() > 0).sum(1).max() == 12
+    assert (grown.tokens.numpy() > 0).sum(1).max() > 5
 
 
 def test_tokens_that_follow_from_children(decoder):

@@ -1,5 +1,6 @@
 """Trees that are scored and grown, against plain Python that shares no code with the layer."""
 
+import itertools
 import math
 
 import keras
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
+from tests.parameters import few_of
 
 NUM_TOKENS, DIM, UNITS = 7, 3, 4
 ALL_SLOTS = ((0, 1), (0, 1), (0, 1))
@@ -140,34 +142,40 @@ def test_a_tree_grows_from_the_likeliest_decisions():
         assert nested(tokens, children) == wanted
 
 
-def test_probabilities_of_all_small_trees_are_those_of_the_model():
-    """Shares of 20,000 grown trees against the exact probability of each small tree."""
-    layer = decoder(arity=1, follows=None, bias=0.0, max_depth=20)
-    plain = Plain(layer, ((0,), (0,)))
+@pytest.mark.parametrize("arity", [1, 2])
+def test_small_trees_grow_as_often_as_they_are_likely(arity):
+    """Shares of 20,000 grown trees against the exact probability of each with few nodes."""
+    layer = decoder(arity=arity, follows=None, bias=-0.5, max_depth=20 // arity)
+    plain = Plain(layer, [range(arity)] * (1 + arity))
     num_trees = 20_000
     grown = layer.generate(num_trees, seed=5)
     found = {}
     for tokens, children in zip(grown.tokens.numpy(), grown.children.numpy(), strict=True):
-        chain = tuple(tokens[tokens > 0].tolist())
-        assert (children[: len(chain) - 1, 0] == np.arange(1, len(chain))).all()
-        found[chain] = found.get(chain, 0) + 1
-    checked = 0
-    for first in range(1, NUM_TOKENS):
-        for chain in [(first,), *((first, second) for second in range(1, NUM_TOKENS))]:
-            children = np.array([[1], [-1]]) if len(chain) == 2 else np.array([[-1]])
-            chance = math.exp(np.sum(list(plain.terms(chain, children).values())))
-            spread = math.sqrt(chance * (1 - chance) / num_trees)
-            assert abs(found.get(chain, 0) / num_trees - chance) < 4.5 * spread + 1e-4
-            checked += chance
+        if (tokens > 0).sum() <= 3:
+            tree = str(nested(tokens, children))
+            found[tree] = found.get(tree, 0) + 1
+    words = range(1, NUM_TOKENS)
+    trees = [((word,), [[-1] * arity]) for word in words]
+    for slot, first, second in itertools.product(range(arity), words, words):
+        trees.append(((first, second), [[1 if place == slot else -1 for place in range(arity)]]))
+    if arity == 2:  # both at once: they must not be drawn together
+        trees += [(chosen, [[1, 2]]) for chosen in itertools.product(words, words, words)]
+    checked = 0.0
+    for tokens, (first, *_) in trees:
+        children = np.array([first, *[[-1] * arity] * (len(tokens) - 1)])
+        chance = math.exp(np.sum(list(plain.terms(tokens, children).values())))
+        share = found.get(str(nested(tokens, children)), 0) / num_trees
+        spread = math.sqrt(chance * (1 - chance) / num_trees)
+        assert abs(share - chance) < 4.5 * spread + 1e-4
+        checked += chance
     assert checked > 0.3
 
 
 def test_likelihood_of_grown_trees_is_that_of_scoring_them():
-    layer = decoder(max_depth=4, max_nodes=9, bias=0.0)
+    layer = decoder(max_depth=4, bias=0.0)
     grown = layer.generate(50, seed=1)
     scored = tf.reduce_sum(layer(grown.tokens, grown.children), [1, 2])
     np.testing.assert_allclose(grown.log_likelihood, scored, rtol=1e-5, atol=1e-5)
-    assert (grown.tokens.numpy() > 0).sum(1).max() == 9
     plain = Plain(layer)
     terms = plain.terms(grown.tokens[7].numpy(), grown.children[7].numpy())
     np.testing.assert_allclose(grown.log_likelihood[7], np.sum(list(terms.values())), rtol=1e-5)
@@ -239,26 +247,26 @@ def test_given_roots():
 
 
 def test_bounds():
-    for options in ({"max_depth": 1}, {"max_nodes": 1}):
-        grown = decoder(bias=5.0, **options).generate(3)
-        assert grown.tokens.shape == (3, 1)
-        assert (grown.children.numpy() == -1).all()
+    grown = decoder(bias=5.0, max_depth=1).generate(3)
+    assert grown.tokens.shape == (3, 1)
+    assert (grown.children.numpy() == -1).all()
     deep = decoder(bias=1.0, max_depth=4).generate(30, seed=2)
     heights = [
         height(nested(*pair))
         for pair in zip(deep.tokens.numpy(), deep.children.numpy(), strict=True)
     ]
     assert max(heights) == 4
-    small = decoder(bias=5.0, max_nodes=13).generate(30, seed=2)
-    sizes = [
-        size(nested(*pair))
-        for pair in zip(small.tokens.numpy(), small.children.numpy(), strict=True)
-    ]
-    assert set(sizes) == {13}
+    full = decoder(bias=50.0, arity=2, follows=None, max_depth=4).generate(2)
+    assert [size(nested(*pair)) for pair in zip(*map(np.asarray, full[:2]), strict=True)] == [
+        15
+    ] * 2
+    nothing = decoder().generate(0)
+    assert nothing.tokens.shape == (0, 0)
+    assert nothing.children.shape == (0, 0, 4)
 
 
 def test_slots_that_may_not_follow_stay_empty():
-    grown = decoder(bias=2.0, max_nodes=40).generate(20, seed=1)
+    grown = decoder(bias=2.0, max_depth=5).generate(20, seed=1)
     children = grown.children.numpy()
     for tree in children:
         slot_of = {child: slot for row in tree for slot, child in enumerate(row) if child >= 0}
@@ -303,6 +311,39 @@ def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     )
 
 
+@pytest.mark.parametrize(
+    "policy", few_of(["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"], "mixed_float16")
+)
+def test_half_precision(policy):
+    """Scores are close to those in float32, and trees grow."""
+    wanted = decoder()(TOKENS, CHILDREN)
+    layer = decoder(dtype=policy)
+    found = layer(TOKENS, CHILDREN)
+    assert found.dtype == "float32"
+    tolerance = 2e-2 if policy.endswith("float16") and "b" not in policy else 1e-1
+    np.testing.assert_allclose(found, wanted, atol=tolerance)
+    grown = layer.generate(5, seed=1)
+    scored = tf.reduce_sum(layer(grown.tokens, grown.children), [1, 2])
+    np.testing.assert_allclose(grown.log_likelihood, scored, rtol=5e-2, atol=0.3)
+
+
+def test_padding_order_and_batch_do_not_matter():
+    layer = decoder()
+    wanted = layer(TOKENS, CHILDREN).numpy()
+    np.testing.assert_allclose(layer(TOKENS[::-1], CHILDREN[::-1]), wanted[::-1], rtol=1e-5)
+    np.testing.assert_allclose(layer(TOKENS[1:, :2], CHILDREN[1:, :2])[0], wanted[1, :2], rtol=1e-5)
+    padded = np.pad(TOKENS, ((0, 0), (0, 2)), constant_values=5)  # a token where no node is
+    more = np.pad(CHILDREN, ((0, 0), (0, 2), (0, 0)), constant_values=-1)
+    np.testing.assert_allclose(layer(padded, more)[:, :6], wanted, rtol=1e-5)
+    assert not layer(padded, more)[:, 6:].numpy().any()
+
+
+def test_the_graph_prints():
+    text = str(decoder().tagged_graph())
+    assert "COLLECT nodes" in text
+    assert "CALL_3" in text
+
+
 @pytest.mark.many
 def test_fit_and_export(tmp_path):
     """A model learns two trees by heart, grows them and does so when it is served."""
@@ -341,8 +382,17 @@ def test_bad_use():
         TreeDecoder(TopDownTreeLSTMCell(UNITS, arity=4, reads="node"), NUM_TOKENS, DIM)
     with pytest.raises(ValueError, match="`max_depth` must be a positive integer, received 0"):
         TreeDecoder(cell, NUM_TOKENS, DIM, max_depth=0)
-    with pytest.raises(ValueError, match=r"`follows` must be .* 5 rows of slots from 0 to 3"):
-        TreeDecoder(cell, NUM_TOKENS, DIM, follows=((0, 1),))
+    with pytest.raises(ValueError, match="`num_tokens` must be an integer of at least 2"):
+        TreeDecoder(cell, 1, DIM)
+    for follows in (((0, 1),), [0, 1, 2, 3, 0], "both"):
+        with pytest.raises(ValueError, match=r"`follows` must be .* 5 rows of slots from 0 to 3"):
+            TreeDecoder(cell, NUM_TOKENS, DIM, follows=follows)
+    with pytest.raises(ValueError, match="`growth` must be a Keras layer, received 'dense'"):
+        TreeDecoder(cell, NUM_TOKENS, DIM, "dense")
+    with pytest.raises(ValueError, match="`growth` must give a logit for each of 4 slots"):
+        TreeDecoder(cell, NUM_TOKENS, DIM, keras.layers.Dense(3)).build((1, 1), (1, 1, 4))
+    with pytest.raises(ValueError, match="computes in float16 and its cell in float32"):
+        TreeDecoder(cell, NUM_TOKENS, DIM, dtype="mixed_float16")
     with pytest.raises(ValueError, match="has no weights yet"):
         TreeDecoder(cell, NUM_TOKENS, DIM).generate(3)
     layer = decoder()
@@ -351,3 +401,21 @@ def test_bad_use():
     for root in (0, NUM_TOKENS, -2):
         with pytest.raises(tf.errors.InvalidArgumentError, match="tokens from 1 to 6, or -1"):
             layer.generate([1, root])
+    with pytest.raises(ValueError, match="`seed` must be an integer; received None"):
+        layer.generate(1, seed=None)
+    with pytest.raises(ValueError, match="`seed` must be an integer; received float32"):
+        layer.generate(1, seed=1.5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`temperature` must be at least 0"):
+        layer.generate(1, temperature=-1.0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a row for each tree"):
+        layer.generate([3, 4], initial_state=[np.ones((1, UNITS), "float32")] * 2)
+
+
+def test_trees_that_the_model_cannot_make():
+    layer = decoder()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="a token from 1 to 6 at every"):
+        layer(np.where(TOKENS == 6, 0, TOKENS), CHILDREN)
+    misplaced = CHILDREN.copy()
+    misplaced[1, 0] = [-1, -1, 1, -1]  # a root has no sibling
+    with pytest.raises(tf.errors.InvalidArgumentError, match="slot in which `follows` allows none"):
+        layer(TOKENS, misplaced)

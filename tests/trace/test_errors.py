@@ -630,21 +630,3 @@ def test_gradient_of_what_a_function_without_float_results_collects():
         return tape.gradient(tables["seen"], x)
 
     answer(kerasrec.TraceError, gradient, "count has no gradient", "Return a float, too")
-
-
-def test_gradient_through_a_table_without_an_index():
-    def gradient(value_of):
-        @recursive
-        def power(x, n):
-            kerasrec.collect("seen", value_of(x))
-            return cond(n == 0, lambda: 1.0, lambda: x * power(x, n - 1))
-
-        x = tf.constant(3.0)
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            y, tables = power.with_tables(x, 2)
-        assert tables["seen"].shape == [3]
-        return tape.gradient(y, x)
-
-    answer(kerasrec.TraceError, lambda: gradient(tf.square), LINE, "no particular order", "`index`")
-    assert float(gradient(lambda x: tf.stop_gradient(tf.square(x)))) == 6.0
