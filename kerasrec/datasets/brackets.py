@@ -113,9 +113,9 @@ def _chunks(
     """Yields the numbered lines of each tree, and which of them looks as if it began another.
 
     Two of three signs say that a tree begins: the tree above is closed, a blank line stands between
-    them, and there is a bracket indented no more than that tree's. Where the last sign stands alone,
-    nobody knows whether a tree is not indented or was cut off: so pieces of it, and trees that
-    follow, stay together, and none is read.
+    them, and there is a bracket indented no more than that tree's. Where the last sign stands
+    alone, nobody knows whether a tree is not indented or was cut off: so pieces of it, and trees
+    that follow, stay together, and none is read.
     """
     chunk: list[tuple[int, bytes]] = []
     intruder: int | None = None

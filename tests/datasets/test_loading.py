@@ -30,7 +30,7 @@ def test_names_the_tree_that_cannot_be_encoded():
     treebank = treebank_of([good], [good, Tree(5, ["a"])], [good, Tree("NP", ["a"])])
     with pytest.raises(ValueError, match=r"dev\[1\]: Label 5 of tree node 0 .* out of range"):
         treebank.encoded("dev")
-    with pytest.raises(ValueError, match=r"test\[1\]: Label 'NP' of tree node 0 .* Pass labels"):
+    with pytest.raises(ValueError, match=r"test\[1\]: Label 'NP' of tree node 0 .* as labels"):
         treebank.encoded("test")
 
 
