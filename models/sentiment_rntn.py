@@ -18,12 +18,12 @@ from kerasrec.layers import RNTN
 
 SETTINGS = {
     "embedded": {
-        "units": 64,
+        "units": 30,
         "epochs": 10,
         "patience": 3,
         "batch": 25,
-        "optimizer": "adagrad",
-        "learning_rate": 0.05,
+        "optimizer": "adam",
+        "learning_rate": 5e-4,
         "embedding_optimizer": "adagrad",
         "embedding_rate": 0.05,
         "vector_dropout": 0.0,
