@@ -5,11 +5,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from kerasrec.datasets.reshaping import MARKER
 
 NO_CLASS = -1
+LARGEST = 2**31 - 1  # of int32
 
 
 def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
@@ -61,4 +60,4 @@ def _integer(value: Any) -> int | None:
         number = operator.index(value)
     except TypeError:
         return None
-    return number if NO_CLASS <= number <= np.iinfo(np.int32).max else None
+    return number if NO_CLASS <= number <= LARGEST else None

@@ -51,10 +51,10 @@ def read_conllu(path: str | os.PathLike[str], strict: bool = True) -> list[Depen
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line has not ten columns, another id than expected
             or a head that is no word of the sentence; multiword tokens overlap, or end behind the
-            last word; a sentence has no root, several, or a cycle;
-            no blank line follows the last sentence, so that it may be cut off; there is no
-            sentence; or bytes are no UTF-8. It is a `ValueError` whose `problems` name every
-            malformed line with file, line number and reason.
+            last word; a sentence has no root, several, or a cycle; no blank line follows the last
+            sentence, so that it may be cut off; there is no sentence; or bytes are no UTF-8. It is
+            a `ValueError` whose `problems` name every malformed line with file, line number and
+            reason.
     """
     trees, problems = [], []
     for lines in _sentences(path):

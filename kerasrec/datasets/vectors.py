@@ -55,9 +55,9 @@ def read_vectors(
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line is no UTF-8, has no word, another number of
-            numbers than `dim`, or one that is not finite; if there are more or fewer lines
-            than the first says, or packed data ends early. It is a `ValueError` whose `problems`
-            name every such line (row, of a `.npz` file), with file and reason.
+            numbers than `dim`, or one that is not finite; if there are more or fewer lines than the
+            first says, or packed data ends early. It is a `ValueError` whose `problems` name every
+            such line (row, of a `.npz` file), with file and reason.
         ValueError: If the extension is another, an array is missing or does not fit, or no word is
             left.
     """

@@ -65,6 +65,9 @@ class Vocabulary:
 
         Returns:
             A `Vocabulary`.
+
+        Raises:
+            ValueError: If a tree is something else.
         """
         counts = Counter(
             word.lower() if lowercase else word for tree in trees for word in _words(tree)
@@ -82,6 +85,9 @@ class Vocabulary:
 
         Returns:
             Their tokens, int32 `[words]`; 1 for words that are not in the vocabulary.
+
+        Raises:
+            ValueError: If a word is no `str`.
         """
         return np.array([self._tokens.get(self._normal(word), 1) for word in words], np.int32)
 

@@ -35,9 +35,9 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
 
     Raises:
         ValueError: if `layers` is no dict, a key of it no name, or something no optimizer; if an
-            optimizer stands at two places, or scales the loss; when weights are
-            first seen, if a name fits no layer with trainable weights, or two names fit the same
-            weight; when the learning rate is set, if that of `default` was 0.
+            optimizer stands at two places, or scales the loss; when weights are first seen, if a
+            name fits no layer with trainable weights, or two names fit the same weight; when the
+            learning rate is set, if that of `default` was 0.
 
     Example:
 
