@@ -11,8 +11,8 @@ for sentiment share, has the training; `run` in it is the whole story in order.
 """
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import keras
@@ -21,10 +21,8 @@ from nltk import Tree
 import sentiment
 from kerasrec.datasets import (
     DependencyTree,
-    EncodedTree,
     Treebank,
     dependencies_from_heads,
-    encode_dependencies,
     read_conllu,
 )
 from kerasrec.layers import ChildSumTreeLSTM
@@ -59,20 +57,6 @@ SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class DependencyTreebank(Treebank):
-    """A treebank whose batches hold dependency trees.
-
-    Attributes:
-        dependencies: Of each split the encoded dependency trees of its sentences.
-    """
-
-    dependencies: dict[str, list[EncodedTree]] = field(default_factory=dict)
-
-    def encoded(self, split: str) -> list[EncodedTree]:
-        return self.dependencies[split]
-
-
 def is_left_head(node: Tree) -> bool:
     """Says that the right child has the head unless a comma or full stop sets it off."""
     return node[1].leaves()[0] in (",", ".")
@@ -80,7 +64,7 @@ def is_left_head(node: Tree) -> bool:
 
 def read_dependencies(
     treebank: Treebank, split: str, directory: Path | None
-) -> list[tuple[DependencyTree, list[int]]]:
+) -> list[tuple[DependencyTree, Sequence[int | str]]]:
     """Reads what `head_finder.py` wrote; without it, heads are those of `is_left_head`.
 
     Returns:
@@ -96,22 +80,14 @@ def read_dependencies(
             f"'{file}' has other sentences than {split}.txt of the treebank. Make it of that "
             "treebank, with head_finder.py."
         )
-    return [(tree, [int(label) for label in tree.relations]) for tree in found]
+    return [(tree, tree.relations) for tree in found]
 
 
-def with_dependencies(treebank: Treebank, directory: Path | None) -> DependencyTreebank:
-    """Gives a treebank the dependency trees of its sentences."""
-    dependencies = {
-        split: [
-            encode_dependencies(tree, treebank.vocabulary, labels)
-            for tree, labels in read_dependencies(treebank, split, directory)
-        ]
-        for split in ("train", "dev", "test")
-    }
-    trees = (treebank.train, treebank.dev, treebank.test)
-    return DependencyTreebank(
-        *trees, treebank.vocabulary, treebank.num_classes, dependencies=dependencies
-    )
+def with_dependencies(treebank: Treebank, directory: Path | None) -> Treebank:
+    """Puts the dependency trees of its sentences in the place of a treebank's trees."""
+    splits = ("train", "dev", "test")
+    trees = {split: read_dependencies(treebank, split, directory) for split in splits}
+    return dataclasses.replace(treebank, **trees)
 
 
 def build_model(embedding: keras.layers.Embedding, options: argparse.Namespace) -> keras.Model:

@@ -34,10 +34,11 @@ def read_brackets(path: str | os.PathLike[str], strict: bool = True) -> list[Tre
 
     Args:
         path: A UTF-8 text file. Each tree begins on a line of its own; where it takes several, the
-            others are indented. Blank lines are skipped, and so is a bracket without a label around
-            a tree, as in `( (S ...))`.
+            others are indented more, or begin with no bracket. Blank lines are skipped, and so is a
+            bracket without a label around a tree, as in `( (S ...))`.
         strict: Whether malformed trees raise an error; otherwise they are left out, and a
-            `MalformedFileWarning` says which and why.
+            `MalformedFileWarning` says which and why. Where a tree is not closed, what follows may
+            be parts of it; so that is left out, too, until brackets match or a blank line comes.
 
     Returns:
         An `nltk.Tree` for each tree. Labels are `str`; a tree node holds either one word (`str`) or
@@ -51,8 +52,8 @@ def read_brackets(path: str | os.PathLike[str], strict: bool = True) -> list[Tre
             line number and reason.
     """
     trees, problems = [], []
-    for lines in _chunks(path):
-        tree, reasons = _read_tree(lines)
+    for lines, intruder in _chunks(path):
+        tree, reasons = _read_tree(lines, intruder)
         if tree is not None:
             trees.append(tree)
         problems += [f"{path}:{number}: {reason}" for number, reason in reasons]
@@ -106,28 +107,41 @@ def shown(node: Tree) -> str:
     return f"'({node.label()} {inside}{' ...' if len(node) > 4 else ''})'"
 
 
-def _chunks(path: str | os.PathLike[str]) -> Iterator[list[tuple[int, bytes]]]:
-    """Yields the numbered lines of each tree.
+def _chunks(
+    path: str | os.PathLike[str],
+) -> Iterator[tuple[list[tuple[int, bytes]], int | None]]:
+    """Yields the numbered lines of each tree, and which of them looks as if it began another.
 
-    A bracket in the first column begins a tree even where the one before is not closed: so one
-    that is cut off spoils no other.
+    Two of three signs say that a tree begins: the tree above is closed, a blank line stands between
+    them, and there is a bracket indented no more than that tree's. Where the last sign stands
+    alone, nobody knows whether a tree is not indented or was cut off: so pieces of it, and trees
+    that follow, stay together, and none is read.
     """
     chunk: list[tuple[int, bytes]] = []
-    depth = 0
+    intruder: int | None = None
+    depth, margin, after_blank = 0, 0, False
     for number, line in numbered_lines(path):
-        if not line.strip():
+        text = line.strip()
+        if not text:
+            after_blank = True
             continue
-        if chunk and (depth <= 0 or line.startswith(b"(")):
-            yield chunk
-            chunk, depth = [], 0
+        indentation = len(line) - len(line.lstrip(b" \t"))
+        looks_like_a_tree = text.startswith(b"(") and indentation <= margin
+        if not chunk or sum([depth <= 0, after_blank, looks_like_a_tree]) >= 2:
+            if chunk:
+                yield chunk, intruder
+            chunk, intruder, depth, margin = [], None, 0, indentation
+        elif looks_like_a_tree:
+            intruder = intruder or number
         chunk.append((number, line))
         depth += line.count(b"(") - line.count(b")")
+        after_blank = False
     if chunk:
-        yield chunk
+        yield chunk, intruder
 
 
 def _read_tree(
-    lines: Sequence[tuple[int, bytes]],
+    lines: Sequence[tuple[int, bytes]], intruder: int | None
 ) -> tuple[Tree | None, list[tuple[int, str]]]:
     """Returns a tree, if it is one, and its problems: line number and reason."""
     texts, problems = [], []
@@ -138,11 +152,21 @@ def _read_tree(
             problems.append((number, str(error)))
     if problems:
         return None, problems
+    first, last = lines[0][0], lines[-1][0]
+    if intruder:
+        return None, [
+            (
+                first,
+                f"unbalanced brackets: this tree is not closed when line {intruder} begins with "
+                "'(', and a line that begins with '(' begins a new tree; close this one, or indent "
+                f"its other lines (nothing is read of lines {first} to {last})",
+            )
+        ]
     try:
         return _checked(parse_brackets(" ".join(texts))), []
     except ValueError as error:
-        until = f" (a tree of lines {lines[0][0]} to {lines[-1][0]})" if len(lines) > 1 else ""
-        return None, [(lines[0][0], f"{error}{until}")]
+        until = f" (a tree of lines {first} to {last})" if len(lines) > 1 else ""
+        return None, [(first, f"{error}{until}")]
 
 
 def _checked(tree: Tree) -> Tree:

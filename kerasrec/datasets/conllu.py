@@ -26,6 +26,12 @@ class _Word(NamedTuple):
     relation: str
 
 
+class _MultiwordToken(NamedTuple):
+    number: int  # of its line
+    first: int
+    last: int
+
+
 def read_conllu(path: str | os.PathLike[str], strict: bool = True) -> list[DependencyTree]:
     """Reads a file of dependency trees in CoNLL-U.
 
@@ -44,10 +50,11 @@ def read_conllu(path: str | os.PathLike[str], strict: bool = True) -> list[Depen
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line has not ten columns, another id than expected
-            or a head that is no word of the sentence; a sentence has no root, several, or a cycle;
-            no blank line follows the last sentence, so that it may be cut off; there is no
-            sentence; or bytes are no UTF-8. It is a `ValueError` whose `problems` name every
-            malformed line with file, line number and reason.
+            or a head that is no word of the sentence; multiword tokens overlap, or end behind the
+            last word; a sentence has no root, several, or a cycle; no blank line follows the last
+            sentence, so that it may be cut off; there is no sentence; or bytes are no UTF-8. It is
+            a `ValueError` whose `problems` name every malformed line with file, line number and
+            reason.
     """
     trees, problems = [], []
     for lines in _sentences(path):
@@ -79,6 +86,7 @@ def _read_sentence(
 ) -> tuple[DependencyTree | None, list[tuple[int, str]]]:
     """Returns a sentence's tree, if it is one, and its problems: line number and reason."""
     words: list[_Word] = []
+    token: _MultiwordToken | None = None
     problems = []
     expected_id = 1
     for number, line in lines:
@@ -92,10 +100,22 @@ def _read_sentence(
                 continue
             word_id = text.partition("\t")[0]
             word_expected, expected_id = expected_id, _id_after(word_id, expected_id)
-            if word := _read_line(number, text, word_expected):
-                words.append(word)
+            read = _read_line(number, text, word_expected, token.last if token else 0)
+            if isinstance(read, _Word):
+                words.append(read)
+            elif read:
+                token = read
         except ValueError as error:
             problems.append((number, str(error)))
+    # Of tokens that do not overlap, only the last can end too late.
+    if token and token.last >= expected_id:
+        problems.append(
+            (
+                token.number,
+                f"id '{token.first}-{token.last}' of a multiword token; the sentence has "
+                f"{expected_id - 1} word(s)",
+            )
+        )
     last_number, last_line = lines[-1]
     if last_line.strip():
         problems.append((last_number, "no blank line after the last sentence; it may be cut off"))
@@ -113,13 +133,22 @@ def _read_sentence(
 
 def _id_after(word_id: str, expected: int) -> int:
     """Returns the next word's id; after a wrong one, too, so that one mistake is one problem."""
-    if word_id.isdecimal():
+    if re.fullmatch("[0-9]+", word_id):
         return int(word_id) + 1
-    return expected if re.fullmatch(r"\d+[-.]\d+", word_id) else expected + 1
+    return expected if re.fullmatch(r"[0-9]+[-.][0-9]+", word_id) else expected + 1
 
 
-def _read_line(number: int, text: str, expected_id: int) -> _Word | None:
-    """Reads one line; that of a multiword token or an empty node gives `None`."""
+def _read_line(
+    number: int, text: str, expected_id: int, covered: int
+) -> _Word | _MultiwordToken | None:
+    """Reads one line; that of an empty node gives `None`.
+
+    Args:
+        number: Of the line.
+        text: The line.
+        expected_id: Of the next word.
+        covered: The last word of the last multiword token, 0 for none.
+    """
     columns = text.split("\t")
     if len(columns) != NUM_COLUMNS:
         raise ValueError(
@@ -128,8 +157,8 @@ def _read_line(number: int, text: str, expected_id: int) -> _Word | None:
     word_id, form, _, upos, _, _, head, relation, _, _ = columns
     if not form:
         raise ValueError("column 2, the word, is empty")
-    token = re.fullmatch(r"(\d+)-(\d+)", word_id)
-    empty = re.fullmatch(r"(\d+)\.\d+", word_id)
+    token = re.fullmatch("([0-9]+)-([0-9]+)", word_id)
+    empty = re.fullmatch(r"([0-9]+)\.[0-9]+", word_id)
     if token:
         first, last = int(token[1]), int(token[2])
         if first != expected_id or last <= first:
@@ -137,13 +166,18 @@ def _read_line(number: int, text: str, expected_id: int) -> _Word | None:
                 f"id '{word_id}' of a multiword token; expected it before its first word, here "
                 f"'{expected_id}-' and a later word"
             )
-        return None
+        if first <= covered:
+            raise ValueError(
+                f"id '{word_id}' of a multiword token; word {first} is part of one that ends with "
+                f"word {covered} already"
+            )
+        return _MultiwordToken(number, first, last)
     if empty:
         if int(empty[1]) != expected_id - 1:
             raise ValueError(f"id '{word_id}' of an empty node; expected '{expected_id - 1}.1'")
         return None
     if word_id != str(expected_id):
         raise ValueError(f"id '{word_id}'; expected {expected_id}, the words counted from 1")
-    if not head.isdecimal():
+    if not re.fullmatch("[0-9]+", head):
         raise ValueError(f"head '{head}' (column 7); expected the id of a word, or 0 for the root")
     return _Word(number, form, upos, int(head), relation)

@@ -1,16 +1,19 @@
 """Dependency trees to arrays: every word is a tree node, and its dependents are its children."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from kerasrec.datasets.classes import class_of
 from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.encoding import EncodedTree
+from kerasrec.datasets.expected import expect
 from kerasrec.datasets.vocabulary import Vocabulary
 
 
 def encode_dependencies(
-    tree: DependencyTree, vocabulary: Vocabulary, labels: Sequence[int | None] | None = None
+    tree: DependencyTree, vocabulary: Vocabulary, labels: Sequence[Any] | None = None
 ) -> EncodedTree:
     """Turns a dependency tree into arrays, each word's dependents being its children.
 
@@ -21,8 +24,8 @@ def encode_dependencies(
     Args:
         tree: A dependency tree.
         vocabulary: Gives words their tokens.
-        labels: A label for each word, in the order of the sentence; `None` for a word without, or
-            for all.
+        labels: A label for each word, in the order of the sentence: an integer, or text that reads
+            as one; -1 or `None` for a word without, `None` for all.
 
     Returns:
         An `EncodedTree`: tokens int32 `[words]`, 1 or more; children int32 `[words, arity]` in the
@@ -30,7 +33,8 @@ def encode_dependencies(
         dependents of a word (and at least 1); labels int32 `[words]`, -1 = none.
 
     Raises:
-        ValueError: If there is not one label for each word.
+        ValueError: If `tree` is something else; if there is not one label for each word, or one is
+            no integer.
     """
     nodes = nodes_of_words(tree)
     below = [nodes[tree.dependents[word]] for word in tree.order]
@@ -43,22 +47,36 @@ def encode_dependencies(
 
 
 def nodes_of_words(tree: DependencyTree) -> np.ndarray:
-    """Returns which tree node each word is, the inverse of `tree.order`: int32 `[words]`."""
+    """Returns which tree node each word is, the inverse of `tree.order`: int32 `[words]`.
+
+    Args:
+        tree: A dependency tree.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    expect(
+        "tree",
+        tree,
+        DependencyTree,
+        "Read one with read_conllu, or make one with dependencies_from_heads; for an nltk.Tree "
+        "there is encode_tree.",
+    )
     return np.argsort(tree.order).astype(np.int32)
 
 
-def labels_of_nodes(tree: DependencyTree, labels: Sequence[int | None] | None) -> np.ndarray:
+def labels_of_nodes(tree: DependencyTree, labels: Sequence[Any] | None) -> np.ndarray:
     """Brings labels of words into the order of tree nodes.
 
     Args:
         tree: A dependency tree.
-        labels: A label for each word; `None` for a word without, or for all.
+        labels: A label for each word, as `class_of` takes them; `None` for all without.
 
     Returns:
         int32 `[words]`, -1 = none.
 
     Raises:
-        ValueError: If there is not one label for each word.
+        ValueError: If there is not one label for each word, or one is no integer.
     """
     if labels is None:
         labels = [None] * len(tree.words)
@@ -67,5 +85,8 @@ def labels_of_nodes(tree: DependencyTree, labels: Sequence[int | None] | None) -
             f"{len(labels)} label(s) for a dependency tree of {len(tree.words)} word(s); expected "
             "one for each word, in the order of the sentence, None for a word without."
         )
-    numbers = np.array([-1 if label is None else label for label in labels], np.int32)
-    return numbers[tree.order]
+    classes = [
+        class_of(label, None, f"word {place} '{word}'")
+        for place, (label, word) in enumerate(zip(labels, tree.words, strict=True))
+    ]
+    return np.array(classes, np.int32)[tree.order]

@@ -1,8 +1,12 @@
 """A sentence whose words are the nodes of a tree."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
+
+from kerasrec.datasets.expected import expect
 
 
 @dataclass(frozen=True)
@@ -18,8 +22,9 @@ class DependencyTree:
         sent_id: Where the sentence comes from; may be empty.
 
     Raises:
-        ValueError: If there are no words; if the other lists are of another length; if a head is
-            out of range; if there is no root or more than one; if heads form a cycle.
+        ValueError: If there are no words, or one is no `str`; if the other lists are of another
+            length, or text; if a head is no integer, or out of range; if there is no root or more
+            than one; if heads form a cycle.
     """
 
     words: Sequence[str]
@@ -30,7 +35,7 @@ class DependencyTree:
 
     def __post_init__(self) -> None:
         for name in ("words", "heads", "upos", "relations"):
-            values = tuple(getattr(self, name))
+            values = _listed(name, getattr(self, name))
             # Tuples keep what was checked, and make equal trees equal.
             object.__setattr__(self, name, values)
             optional = name in ("upos", "relations")
@@ -41,6 +46,9 @@ class DependencyTree:
                 )
         if not self.words:
             raise ValueError("A dependency tree has no words; expected at least one.")
+        for word in self.words:
+            expect("A word of a dependency tree", word, str, "Pass its words as text.")
+        object.__setattr__(self, "heads", tuple(map(_place, self.heads)))
         problem = problem_of_heads(self.words, self.heads)
         if problem:
             raise ValueError(f"The heads of a dependency tree form no tree: {problem[1]}.")
@@ -107,6 +115,26 @@ def problem_of_heads(
         f"the heads of words {' -> '.join(map(shown, [*cycle, cycle[0]]))} form a cycle; expected "
         "every word to lead to the root"
     )
+
+
+def _listed(name: str, values: Any) -> tuple[Any, ...]:
+    # Letters of a text would pass for words.
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(
+            f"{name} of a dependency tree is {values!r}; expected a list with one for each word, "
+            "such as words=['it', 'works'], heads=[1, -1]."
+        )
+    return tuple(values)
+
+
+def _place(head: Any) -> int:
+    try:
+        return operator.index(head)
+    except TypeError:
+        raise ValueError(
+            f"A head of a dependency tree is {head!r} (type {type(head).__name__}); expected an "
+            "integer: the place of a word in words, from 0, or -1 for the root."
+        ) from None
 
 
 def _dependents(heads: Sequence[int]) -> list[list[int]]:

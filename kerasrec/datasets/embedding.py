@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from kerasrec.datasets.expected import expect
 from kerasrec.datasets.vectors import WordVectors
 from kerasrec.datasets.vocabulary import Vocabulary
 
@@ -35,8 +36,9 @@ def embedding_matrix(
         makes.
 
     Raises:
-        ValueError: If `unknown` is something else.
+        ValueError: If `vocabulary`, `vectors` or `unknown` is something else.
     """
+    rows = _rows(vocabulary, vectors)
     shape = (len(vocabulary), vectors.vectors.shape[1])
     if unknown == "random":
         matrix = np.random.default_rng(seed).uniform(-scale, scale, shape).astype(np.float32)
@@ -47,7 +49,6 @@ def embedding_matrix(
     else:
         raise ValueError(f"unknown is {unknown!r}; expected 'random', 'mean' or 'zeros'.")
     matrix[0] = 0.0
-    rows = _rows(vocabulary, vectors)
     matrix[rows >= 0] = vectors.vectors[rows[rows >= 0]]
     return matrix
 
@@ -77,7 +78,7 @@ def word_embedding(
         A `keras.layers.Embedding` from int `[batch, nodes]` to float `[batch, nodes, dim]`.
 
     Raises:
-        ValueError: If `unknown` is no such way, or `mask_zero` is asked for.
+        ValueError: As for `embedding_matrix`, or if `mask_zero` is asked for.
     """
     if options.get("mask_zero"):
         raise ValueError(
@@ -97,12 +98,17 @@ def coverage(vocabulary: Vocabulary, vectors: WordVectors) -> float:
 
     Returns:
         A number from 0 to 1; 0 for a vocabulary without words.
+
+    Raises:
+        ValueError: If `vocabulary` or `vectors` is something else.
     """
     rows = _rows(vocabulary, vectors)[2:]
     return float((rows >= 0).mean()) if len(rows) else 0.0
 
 
 def _rows(vocabulary: Vocabulary, vectors: WordVectors) -> np.ndarray:
+    expect("vocabulary", vocabulary, Vocabulary, "Vocabulary.from_trees makes one of trees.")
+    expect("vectors", vectors, WordVectors, "read_vectors reads them from a file.")
     row_of = {word: row for row, word in enumerate(vectors.words)}
     rows = [row_of.get(word, row_of.get(word.lower(), -1)) for word in vocabulary.words]
     return np.array([-1, -1, *rows[2:]])

@@ -7,7 +7,7 @@ import numpy as np
 from nltk import Tree
 
 from kerasrec.datasets.checking import check_tree
-from kerasrec.datasets.reshaping import MARKER
+from kerasrec.datasets.classes import class_of
 from kerasrec.datasets.traversal import preorder
 from kerasrec.datasets.vocabulary import Vocabulary
 
@@ -44,15 +44,15 @@ def encode_tree(
         arity: Slots for children of each tree node; those with fewer children leave the last ones
             empty.
         labels: Gives the label of a tree node its class. By default labels are integers, or text
-            that reads as one. `None` and text that ends in `|`, which `binarise` makes, stand for
-            no label unless they are there.
+            that reads as one; -1 stands for no label, and so do `None` and text that ends
+            in `|`, which `binarise` makes, unless they are in `labels`.
 
     Returns:
         An `EncodedTree`.
 
     Raises:
-        ValueError: If a tree node holds anything else, or its label is no integer and not in
-            `labels`.
+        ValueError: If `tree` is something else; if a tree node holds anything else, or its label is
+            no integer and not in `labels`; or if a class is no integer.
     """
     words: dict[int, str] = {}
     children: list[list[int]] = []
@@ -69,7 +69,7 @@ def encode_tree(
                 "the tree first (see binarise), or pass a larger arity."
             )
         children.append([-1] * arity)
-        classes.append(_class(node.label(), labels, index))
+        classes.append(class_of(node.label(), labels, f"tree node {index} (preorder)"))
         if parent >= 0:
             children[parent][slot] = index
     tokens = np.zeros(len(classes), np.int32)
@@ -110,23 +110,3 @@ def decode_tree(encoded: EncodedTree, vocabulary: Vocabulary) -> Tree:
         below = [nodes[child] for child in row if child >= 0]
         node.extend(below or [vocabulary.words[token]])
     return nodes[0]
-
-
-def _class(label: Any, labels: Mapping[Any, int] | None, index: int) -> int:
-    if labels is not None and label in labels:
-        return labels[label]
-    if label is None or (isinstance(label, str) and label.endswith(MARKER)):
-        return -1
-    if labels is not None:
-        known = ", ".join(map(repr, list(labels)[:5]))
-        raise ValueError(
-            f"Label {label!r} of tree node {index} (preorder) is not in labels, which has "
-            f"{len(labels)}: {known}{', ...' if len(labels) > 5 else ''}. Add it, with -1 for none."
-        )
-    try:
-        return int(label)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"Label {label!r} of tree node {index} (preorder) is no integer. Pass labels, a dict "
-            "from each label to its class 0, 1, ..., or set it to None where there is none."
-        ) from None

@@ -28,7 +28,7 @@ def dependencies_from_heads(
         `labels` of `encode_dependencies`.
 
     Raises:
-        ValueError: If a tree node holds anything else.
+        ValueError: If `tree` is something else, or a tree node holds anything else.
     """
     visits = list(preorder(tree))
     words: list[str] = []

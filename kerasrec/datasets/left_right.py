@@ -5,6 +5,7 @@ https://aclanthology.org/N16-1035/.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +21,7 @@ LEFT, RIGHT, NEXT_LEFT, NEXT_RIGHT = range(4)
 
 
 def encode_left_right(
-    tree: DependencyTree, vocabulary: Vocabulary, labels: Sequence[int | None] | None = None
+    tree: DependencyTree, vocabulary: Vocabulary, labels: Sequence[Any] | None = None
 ) -> EncodedTree:
     """Turns a dependency tree into arrays in the order in which a top-down model generates it.
 
@@ -40,15 +41,14 @@ def encode_left_right(
     Args:
         tree: A dependency tree, projective or not.
         vocabulary: Gives words their tokens.
-        labels: A label for each word, in the order of the sentence; `None` for a word without, or
-            for all.
+        labels: As for `encode_dependencies`.
 
     Returns:
         An `EncodedTree`: tokens int32 `[words]`, 1 or more; children int32 `[words, 4]`, -1 = no
         child; labels int32 `[words]`, -1 = none.
 
     Raises:
-        ValueError: If there is not one label for each word.
+        ValueError: As for `encode_dependencies`.
     """
     nodes = nodes_of_words(tree)
     children = np.full((len(nodes), 4), -1, np.int32)

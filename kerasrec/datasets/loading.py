@@ -5,18 +5,23 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 from nltk import Tree
 
 from kerasrec.datasets.batching import tree_batches
+from kerasrec.datasets.classes import class_of
+from kerasrec.datasets.dependency_encoding import encode_dependencies
+from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.encoding import EncodedTree, encode_tree
 from kerasrec.datasets.problems import report
 from kerasrec.datasets.treebank import EXPECTED, gather_trees
 from kerasrec.datasets.vocabulary import Vocabulary
 
 SPLITS = ("train", "dev", "test")
+# A dependency tree comes alone, or with a label for each of its words.
+LabelledTree: TypeAlias = Tree | DependencyTree | tuple[DependencyTree, Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -24,18 +29,19 @@ class Treebank:
     """Three lists of labelled trees and a vocabulary.
 
     Attributes:
-        train: `nltk.Tree` objects to train on.
+        train: Trees to train on: `nltk.Tree` objects; dependency trees; or pairs of a dependency
+            tree and a label for each of its words, as `dependencies_from_heads` gives them.
         dev: Those to choose settings by.
         test: Those to report on.
         vocabulary: Gives words their tokens.
         num_classes: Classes are integers from 0 to `num_classes - 1`.
-        arity: Slots for children of each tree node.
+        arity: Slots for children of each tree node. A dependency tree has as many as it needs.
         labels: Gives the label of a tree node its class; `None` where labels are classes.
     """
 
-    train: list[Tree]
-    dev: list[Tree]
-    test: list[Tree]
+    train: Sequence[LabelledTree]
+    dev: Sequence[LabelledTree]
+    test: Sequence[LabelledTree]
     vocabulary: Vocabulary
     num_classes: int = 5
     arity: int = 2
@@ -52,8 +58,8 @@ class Treebank:
             split: `"train"`, `"dev"` or `"test"`.
 
         Raises:
-            ValueError: If there is no such split, or a tree cannot be encoded (see `encode_tree`)
-                or has a class out of range; the message says which.
+            ValueError: If there is no such split, or a tree cannot be encoded (see `encode_tree`
+                and `encode_dependencies`) or has a class out of range; the message says which.
         """
         if split not in SPLITS:
             raise ValueError(f"No split {split!r}; expected one of {', '.join(SPLITS)}.")
@@ -64,9 +70,9 @@ class Treebank:
             ]
         return self._encoded[split]
 
-    def _encode(self, tree: Tree, name: str) -> EncodedTree:
+    def _encode(self, tree: LabelledTree, name: str) -> EncodedTree:
         try:
-            encoded = encode_tree(tree, self.vocabulary, self.arity, self.labels)
+            encoded = self._arrays(*_with_labels(tree))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
         # Batching checks the rest.
@@ -77,6 +83,15 @@ class Treebank:
                 f"range; expected 0 to {self.num_classes - 1} (num_classes={self.num_classes})."
             )
         return encoded
+
+    def _arrays(self, tree: Tree | DependencyTree, labels: Sequence[Any] | None) -> EncodedTree:
+        if not isinstance(tree, DependencyTree):
+            return encode_tree(tree, self.vocabulary, self.arity, self.labels)
+        if labels is not None and self.labels is not None:
+            labels = [
+                class_of(label, self.labels, f"word {place}") for place, label in enumerate(labels)
+            ]
+        return encode_dependencies(tree, self.vocabulary, labels)
 
     def batches(
         self,
@@ -146,9 +161,9 @@ def load_treebank(
 
 
 def treebank_of(
-    train: Iterable[Tree],
-    dev: Iterable[Tree] = (),
-    test: Iterable[Tree] = (),
+    train: Iterable[LabelledTree],
+    dev: Iterable[LabelledTree] = (),
+    test: Iterable[LabelledTree] = (),
     lowercase: bool = True,
     min_count: int = 1,
     vocabulary_splits: Sequence[str] = ("train",),
@@ -159,30 +174,40 @@ def treebank_of(
     """Makes a treebank of trees that are in memory, and gathers their vocabulary.
 
     Args:
-        train: `nltk.Tree` objects to train on, as `encode_tree` takes them.
+        train: Trees to train on: `nltk.Tree` objects, as `encode_tree` takes them; dependency
+            trees; or pairs of a dependency tree and a label for each of its words, as
+            `dependencies_from_heads` gives them.
         dev: Those to choose settings by.
         test: Those to report on.
         lowercase: Whether words are lowercased.
         min_count: Words seen less often in `vocabulary_splits` are unknown.
         vocabulary_splits: Whose words the vocabulary holds, as for `load_treebank`.
         num_classes: Classes are integers from 0 to `num_classes - 1`.
-        arity: Slots for children of each tree node.
+        arity: Slots for children of each tree node. A dependency tree has as many as it needs.
         labels: Gives the label of a tree node its class; by default labels are classes.
 
     Returns:
         A `Treebank`.
 
     Raises:
-        ValueError: If `vocabulary_splits` names no split.
+        ValueError: If `vocabulary_splits` names no split, or a tree is something else.
     """
     _check_splits(vocabulary_splits)
     trees = dict(zip(SPLITS, map(list, (train, dev, test)), strict=True))
     vocabulary = Vocabulary.from_trees(
-        (tree for split in vocabulary_splits for tree in trees[split]), lowercase, min_count
+        (_with_labels(tree)[0] for split in vocabulary_splits for tree in trees[split]),
+        lowercase,
+        min_count,
     )
     return Treebank(
         trees["train"], trees["dev"], trees["test"], vocabulary, num_classes, arity, labels
     )
+
+
+def _with_labels(tree: LabelledTree) -> tuple[Tree | DependencyTree, Sequence[Any] | None]:
+    if isinstance(tree, tuple) and len(tree) == 2 and isinstance(tree[0], DependencyTree):
+        return tree
+    return tree, None
 
 
 def _check_splits(vocabulary_splits: Sequence[str]) -> None:

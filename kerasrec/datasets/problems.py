@@ -99,8 +99,8 @@ def report(problems: Sequence[str], expected: str, strict: bool) -> None:
         )
     warnings.warn(
         MalformedFileWarning(
-            f"{len(problems)} malformed line(s), left out with their trees; expected {expected}:\n"
-            f"{listed}",
+            f"{len(problems)} malformed line(s), left out with any tree that they are part of; "
+            f"expected {expected}:\n{listed}",
             problems,
         ),
         stacklevel=3,

@@ -27,6 +27,9 @@ def collapse_unary(tree: Tree, join: str = "+") -> Tree:
 
     Returns:
         A new `nltk.Tree`.
+
+    Raises:
+        ValueError: If `tree` is something else.
     """
 
     def make(label: Any, inside: list[Tree | str]) -> Tree:
@@ -60,7 +63,7 @@ def binarise(tree: Tree, branching: Literal["left", "right"]) -> Tree:
         A new `nltk.Tree` whose nodes hold one or two children each.
 
     Raises:
-        ValueError: If `branching` is something else.
+        ValueError: If `tree` or `branching` is something else.
     """
     if branching not in ("left", "right"):
         raise ValueError(f"branching is {branching!r}; expected 'left' or 'right'.")

@@ -1,6 +1,7 @@
 """Trees for sentences that come without any."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 from nltk import Tree
@@ -23,7 +24,8 @@ def text_tree(
     6.3.
 
     Args:
-        text: A sentence, which is split at white space; or its words, which are taken as they are.
+        text: A sentence, which is split at ASCII spaces, tabs and line breaks, as the readers of
+            files do; or its words, which are taken as they are.
         shape: `"balanced"`, `"left"` or `"right"`.
         label: The label of the root, such as the sentence's class.
 
@@ -32,9 +34,12 @@ def text_tree(
         the root's.
 
     Raises:
-        ValueError: If there are no words, a word is empty or no `str`, or `shape` is another.
+        ValueError: If `text` is something else, there are no words, a word is empty or no
+            `str`, or `shape` is another.
     """
-    words = text.split() if isinstance(text, str) else list(text)
+    if not isinstance(text, Iterable):
+        raise ValueError(f"text is {text!r}; expected a sentence, or a list of its words.")
+    words = re.findall(r"[^ \t\r\n]+", text) if isinstance(text, str) else list(text)
     wrong = [word for word in words if not isinstance(word, str) or not word]
     if wrong or not words:
         found = f"holds {wrong[0]!r}" if wrong else "has no words"

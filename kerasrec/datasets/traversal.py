@@ -5,6 +5,8 @@ from typing import Any
 
 from nltk import Tree
 
+from kerasrec.datasets.expected import expect
+
 
 def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
     """Visits a tree's nodes in the order in which they are numbered, which is preorder.
@@ -18,7 +20,17 @@ def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
     Yields:
         `(node, parent, slot)`: `parent` counts the visited nodes from 0, and `slot` is the place
         among the parent's children. Both are -1 at the root.
+
+    Raises:
+        ValueError: If `tree` is something else.
     """
+    expect(
+        "tree",
+        tree,
+        Tree,
+        "Make an nltk.Tree of text with read_tree or nltk.Tree.fromstring; for a DependencyTree "
+        "there are encode_dependencies and encode_left_right.",
+    )
     waiting = [(tree, -1, -1)]
     visited = 0
     while waiting:
@@ -40,6 +52,9 @@ def rebuilt(tree: Tree, make: Callable[[Any, list[Tree | str]], Tree]) -> Tree:
 
     Returns:
         What was made of the root.
+
+    Raises:
+        ValueError: If `tree` is something else.
     """
     visits = list(preorder(tree))
     inside = [list(node) for node, _, _ in visits]

@@ -7,7 +7,7 @@ import gzip
 import os
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 from kerasrec.datasets.problems import report, text_of
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+PACKED_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 _Read = tuple[list[str], np.ndarray, list[str]]  # words, vectors, and problems
 
 
@@ -40,7 +41,8 @@ def read_vectors(
         path: A `.npz` file with the arrays `words` (text, `[words]`) and `vectors` (floats of any
             width, `[words, dim]`); or a `.txt` or `.vec` file, or one of these packed as `.gz`,
             with a word and `dim` numbers a line, separated by spaces (a word may hold spaces
-            itself), with or without word2vec's first line `words dim`.
+            itself), with or without word2vec's first line `words dim`. Without it, `dim` is how
+            many numbers follow the first word that holds no space.
         words: If given, only these words are kept, and what they are in lower case: pass
             `vocabulary.words` to read a large file in little memory. Of other lines only the
             number of numbers is checked.
@@ -53,9 +55,9 @@ def read_vectors(
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line is no UTF-8, has no word, another number of
-            numbers than the first, or one that is not finite; if there are more or fewer lines
-            than the first says, or packed data ends early. It is a `ValueError` whose `problems`
-            name every such line (row, of a `.npz` file), with file and reason.
+            numbers than `dim`, or one that is not finite; if there are more or fewer lines than the
+            first says, or packed data ends early. It is a `ValueError` whose `problems` name every
+            such line (row, of a `.npz` file), with file and reason.
         ValueError: If the extension is another, an array is missing or does not fit, or no word is
             left.
     """
@@ -74,7 +76,7 @@ def read_vectors(
         raise FileNotFoundError(f"No word vectors at '{path}'.")
     wanted = None if words is None else {form for word in words for form in (word, word.lower())}
     found, vectors, problems = readers[kind](path, wanted)
-    report(problems, "a word and as many finite numbers as on the first line", strict)
+    report(problems, "a word and the same number of finite numbers on each line", strict)
     if not found:
         raise ValueError(
             f"No word vectors read from '{path}': it has no lines, or none of the "
@@ -130,32 +132,49 @@ def _arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
 def _read_text(path: Path, wanted: set[str] | None) -> _Read:
     vectors: dict[str, np.ndarray] = {}
     problems: list[str] = []
-    dim, number = 0, 0
-    promised: int | None = None
-    # As bytes: GloVe 840B holds words with other line breaks in them.
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-        try:
-            for number, line in enumerate(lines, start=1):
-                parts = line.rstrip(b" \r\n").split(b" ")
-                if number == 1:
-                    parts[0] = parts[0].removeprefix(BYTE_ORDER_MARK)
-                    if len(parts) == 2 and all(part.isdigit() for part in parts):
-                        promised, dim = map(int, parts)
-                        continue
-                    dim = len(parts) - 1
-                try:
-                    word = _word(parts, dim)
-                    if word not in vectors and (wanted is None or word in wanted):
-                        vectors[word] = _vector(word, parts[-dim:])
-                except ValueError as error:
-                    problems.append(f"{path}:{number}: {error}")
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            problems.append(f"{path}:{number + 1}: the packed data breaks off here: {error}")
+    number = 0
+    promised, dim = _sizes(path)
+    try:
+        for number, parts in _lines(path):
+            if number == 1 and promised is not None:
+                continue
+            try:
+                word = _word(parts, dim)
+                if word not in vectors and (wanted is None or word in wanted):
+                    vectors[word] = _vector(word, parts[-dim:])
+            except ValueError as error:
+                problems.append(f"{path}:{number}: {error}")
+    except PACKED_ERRORS as error:
+        problems.append(f"{path}:{number + 1}: the packed data breaks off here: {error}")
     if promised is not None and promised != number - 1:
         problems.append(
             f"{path}:1: {promised} words announced, but {number - 1} lines follow; is it cut off?"
         )
     return list(vectors), np.array(list(vectors.values()), np.float32), problems
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[bytes]]]:
+    """Yields the number of each line and its parts."""
+    # As bytes: GloVe 840B holds words with other line breaks in them.
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if number == 1:
+                line = line.removeprefix(BYTE_ORDER_MARK)
+            yield number, line.rstrip(b" \r\n").split(b" ")
+
+
+def _sizes(path: Path) -> tuple[int | None, int]:
+    """Returns how many words the first line announces, if it does, and `dim`; 0 if no line says."""
+    try:
+        for number, parts in _lines(path):
+            if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+                return int(parts[0]), int(parts[1])
+            # A first line that is something else shall not condemn all others.
+            if len(parts) > 1 and parts[0] and all(map(_is_number, parts[1:])):
+                return None, len(parts) - 1
+    except PACKED_ERRORS:
+        pass  # Whoever reads the lines says so.
+    return None, 0
 
 
 def _word(parts: list[bytes], dim: int) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from nltk import Tree
 
 from kerasrec.datasets.dependency_tree import DependencyTree
+from kerasrec.datasets.expected import expect
 from kerasrec.datasets.traversal import preorder
 
 PADDING = "<pad>"
@@ -28,8 +29,8 @@ class Vocabulary:
         lowercase: As passed.
 
     Raises:
-        ValueError: If a word is empty, holds a line break, is `"<pad>"` or `"<unk>"`, or is there
-            twice (after lowercasing, where that is on).
+        ValueError: If a word is no `str`, is empty, holds a line break, is `"<pad>"` or
+            `"<unk>"`, or is there twice (after lowercasing, where that is on).
     """
 
     def __init__(self, words: Iterable[str], lowercase: bool = True) -> None:
@@ -64,6 +65,9 @@ class Vocabulary:
 
         Returns:
             A `Vocabulary`.
+
+        Raises:
+            ValueError: If a tree is something else.
         """
         counts = Counter(
             word.lower() if lowercase else word for tree in trees for word in _words(tree)
@@ -81,6 +85,9 @@ class Vocabulary:
 
         Returns:
             Their tokens, int32 `[words]`; 1 for words that are not in the vocabulary.
+
+        Raises:
+            ValueError: If a word is no `str`.
         """
         return np.array([self._tokens.get(self._normal(word), 1) for word in words], np.int32)
 
@@ -119,6 +126,7 @@ class Vocabulary:
         return self._normal(word) in self._tokens
 
     def _normal(self, word: str) -> str:
+        expect("A word", word, str, "Pass words as text.")
         return word.lower() if self.lowercase else word
 
 

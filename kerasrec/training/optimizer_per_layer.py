@@ -34,9 +34,10 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         layers: the optimizers by layer.
 
     Raises:
-        ValueError: if an optimizer stands at two places, or scales the loss; when weights are
-            first seen, if a name fits no layer with trainable weights, or two names fit the same
-            weight; when the learning rate is set, if that of `default` was 0.
+        ValueError: if `layers` is no dict, a key of it no name, or something no optimizer; if an
+            optimizer stands at two places, or scales the loss; when weights are first seen, if a
+            name fits no layer with trainable weights, or two names fit the same weight; when the
+            learning rate is set, if that of `default` was 0.
 
     Example:
 
@@ -53,8 +54,13 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         name: str = "optimizer_per_layer",
     ) -> None:
         super().__init__(learning_rate=0.0, name=name)  # Keras wants one; nothing reads it.
-        self.default = keras.optimizers.get(default)
-        self.layers = {layer: keras.optimizers.get(layers[layer]) for layer in layers}
+        if not isinstance(layers, Mapping) or not all(isinstance(key, str) for key in layers):
+            raise ValueError(
+                f"layers is {layers!r}; expected a dict from names of layers (layer.name) to "
+                "optimizers, after the default one, such as 'adam', {'embedding': 'sgd'}."
+            )
+        self.default = _optimizer("default", default)
+        self.layers = {layer: _optimizer(f"layers[{layer!r}]", layers[layer]) for layer in layers}
         if len({id(optimizer) for optimizer in self._all()}) <= len(self.layers):
             raise ValueError(
                 "OptimizerPerLayer got one optimizer object twice; its state belongs to the "
@@ -163,6 +169,19 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
                 "each has an optimizer. Name layers that do not hold each other."
             )
         return fitting[0] if fitting else None
+
+
+def _optimizer(place: str, identifier: Any) -> keras.optimizers.Optimizer:
+    problem = ValueError(
+        f"{place} is {identifier!r}; expected a Keras optimizer or the name of one, such as "
+        "keras.optimizers.SGD(0.1) or 'sgd'."
+    )
+    if identifier is None:
+        raise problem
+    try:
+        return keras.optimizers.get(identifier)
+    except (KeyError, TypeError, ValueError) as error:
+        raise problem from error
 
 
 def _is_in(path: str, layer: str) -> bool:

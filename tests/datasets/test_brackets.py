@@ -1,3 +1,5 @@
+import warnings
+
 import pytest
 from hypothesis import given
 from nltk import Tree
@@ -12,7 +14,9 @@ PENN = r"""
 )
 
 (TOP (S (VP (VB look))) (-LRB- -LRB-))
+
   (NN indented)
+ (NN less)
 """
 
 
@@ -32,6 +36,7 @@ def test_reads_trees_over_several_lines(file):
         Tree("S", [subject, Tree("VP", [Tree("VBZ", ["works"])])]),
         Tree("TOP", [Tree("S", [Tree("VP", [Tree("VB", ["look"])])]), Tree("-LRB-", ["-LRB-"])]),
         Tree("NN", ["indented"]),
+        Tree("NN", ["less"]),
     ]
     assert read_brackets(file(PENN)) == trees
     assert read_brackets(file("\ufeff" + PENN.replace("\n", "\r\n"))) == trees
@@ -48,22 +53,22 @@ def test_reads_what_nltk_prints(tmp_path_factory, tree):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("(S (NP a)", r"2: unbalanced brackets: 2 '\(' but 1 '\)'"),
-        ("(S\n  (NP a)\n", r"2: unbalanced .* \(a tree of lines 2 to 3\)"),
-        ("(S (NP a)))", "2: unbalanced"),
-        ("word", "2: not one bracketed tree: 'word' before the tree"),
-        ("(NN a) (NN b)", r"2: not one bracketed tree: '\(' after the tree"),
-        ("()", "2: tree node .* has no label"),
-        ("( (NP a) (VP b))", "2: tree node .* has no label"),
-        ("(S (NP))", r"2: tree node '\(NP \)' holds 0 word\(s\) and 0 tree\(s\)"),
-        ("(NP the film)", r"2: tree node '\(NP the film\)' holds 2 word\(s\)"),
-        ("(NP the (NN film))", r"2: tree node .* holds 1 word\(s\) and 1 tree\(s\)"),
-        (b"(S\n  (NP caf\xe9))", r"3: byte 10 of the line \(0xe9\) is no UTF-8"),
+        ("(S (NP a)", r"3: unbalanced brackets: 2 '\(' but 1 '\)'"),
+        ("(S\n  (NP a)\n", r"3: unbalanced .* \(a tree of lines 3 to 4\)"),
+        ("(S (NP a)))", "3: unbalanced"),
+        ("word", "3: not one bracketed tree: 'word' before the tree"),
+        ("(NN a) (NN b)", r"3: not one bracketed tree: '\(' after the tree"),
+        ("()", "3: tree node .* has no label"),
+        ("( (NP a) (VP b))", "3: tree node .* has no label"),
+        ("(S (NP))", r"3: tree node '\(NP \)' holds 0 word\(s\) and 0 tree\(s\)"),
+        ("(NP the film)", r"3: tree node '\(NP the film\)' holds 2 word\(s\)"),
+        ("(NP the (NN film))", r"3: tree node .* holds 1 word\(s\) and 1 tree\(s\)"),
+        (b"(S\n  (NP caf\xe9))", r"4: byte 10 of the line \(0xe9\) is no UTF-8"),
     ],
 )
 def test_names_line_and_reason_and_can_skip(file, text, reason):
     text = text if isinstance(text, bytes) else text.encode()
-    path = file(b"(NN first)\n" + text + b"\n(NN last)\n")
+    path = file(b"(NN first)\n\n" + text + b"\n\n(NN last)\n")
     with pytest.raises(MalformedFileError, match=rf"1 malformed .*\n.*mrg:{reason}"):
         read_brackets(path)
     with pytest.warns(
@@ -80,6 +85,42 @@ def test_a_file_cut_off_is_not_half_read(file):
     first, second = "( (S\n  (NP é)\n  (VP b))\n)", "\n(NN c)"
     ends = [len(first.encode()), len((first + second).encode())]
     check_cuts(read_brackets, file(""), first + second + "\n", ends)
+
+
+def test_pieces_of_trees_without_indentation_are_no_trees(file):
+    before, tree, after = "(NN z)\n", "(S\n(A a)\n(VP\n(B b)))\n", "(NN c)\n"
+    for cut in range(len(before + tree + after)):
+        path = file((before + tree + after)[:cut])
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            found = read_brackets(path, strict=False)
+        whole = [before] * (cut >= 6) + [after] * (cut >= len(before + tree) + 6)
+        assert [f"{read}\n" for read in found] == whole, cut
+        assert bool(seen) != (cut in (6, 7)), cut
+
+
+@pytest.mark.parametrize(
+    ("text", "last_line"),
+    [
+        ("(S\n(A a)\n(B b))\n", 3),  # not indented
+        ("(S (A a)\n(NN b)\n(NN c)\n\n", 3),  # cut off
+        ("(S\n  (A a)\n(NN b)\n  (NN c)\n(NN d))\n", 5),
+    ],
+)
+def test_what_follows_a_tree_that_is_not_closed_is_left_out_and_reported(file, text, last_line):
+    path = file(text + "(NN last)\n")
+    line = 3 if "  (A" in text else 2
+    reason = rf":1: .* line {line} begins .* indent .*nothing is read of lines 1 to {last_line}"
+    with pytest.raises(MalformedFileError, match=rf"1 malformed .*\n.*{reason}"):
+        read_brackets(path)
+    with pytest.warns(MalformedFileWarning, match=reason):
+        assert read_brackets(path, strict=False) == [Tree("NN", ["last"])]
+
+
+def test_a_bracket_too_many_below_a_tree_spoils_it(file):
+    path = file("(S\n  (A a))\n  (B b))\n(NN last)\n")
+    with pytest.warns(MalformedFileWarning, match=r":1: unbalanced .*a tree of lines 1 to 3"):
+        assert read_brackets(path, strict=False) == [Tree("NN", ["last"])]
 
 
 def test_an_empty_file_is_a_problem(file):

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -42,6 +43,28 @@ def test_height_is_no_limit():
 def test_says_why_heads_form_no_tree(heads, reason):
     with pytest.raises(ValueError, match=reason):
         sentence(heads)
+
+
+@pytest.mark.parametrize(
+    ("words", "heads", "reason"),
+    [
+        ("ab", [-1, 0], "words of a dependency tree is 'ab'; expected a list .* words=.'it'"),
+        (None, [-1], "words of a dependency tree is None; expected a list"),
+        (["a", "b"], "10", "heads of a dependency tree is '10'; expected a list"),
+        (["a", None], [-1, 0], r"A word of a dependency tree is None \(type NoneType\)"),
+        (["a", "b"], ["1", "-1"], r"A head of a dependency tree is '1' \(type str\); .* integer"),
+        (["a", "b"], [-1, 0.0], r"A head of a dependency tree is 0\.0 \(type float\); .* integer"),
+    ],
+)
+def test_says_what_is_no_list_word_or_head(words, heads, reason):
+    with pytest.raises(ValueError, match=reason):
+        DependencyTree(words, heads)
+
+
+def test_heads_may_be_an_array():
+    tree = DependencyTree(["a", "b"], np.array([-1, 0]))
+    assert tree == DependencyTree(["a", "b"], [-1, 0])
+    assert {type(head) for head in tree.heads} == {int}
 
 
 def test_wants_one_value_for_each_word():

@@ -1,7 +1,7 @@
 import pytest
 from nltk import Tree
 
-from kerasrec.datasets import text_tree, treebank_of
+from kerasrec.datasets import DependencyTree, text_tree, treebank_of
 
 
 def test_trees_in_memory_become_batches():
@@ -25,12 +25,39 @@ def test_wide_trees_and_text_labels():
     assert encoded.labels.tolist() == [1, 0, 0, 0]
 
 
+def test_dependency_trees_with_and_without_labels():
+    alone = DependencyTree(["a", "dull", "film"], [2, 2, -1])
+    with_labels = (DependencyTree(["fine", "film"], [1, -1]), ["good", None])
+    treebank = treebank_of(
+        [alone, with_labels, Tree("bad", ["dull"])], labels={"good": 1, "bad": 0}
+    )
+    assert treebank.vocabulary.words[2:] == ["dull", "film", "a", "fine"]
+    encoded = treebank.encoded("train")
+    assert encoded[0].tokens.tolist() == [3, 4, 2]
+    assert encoded[0].children.tolist() == [[1, 2], [-1, -1], [-1, -1]]
+    assert [tree.labels.tolist() for tree in encoded] == [[-1] * 3, [-1, 1], [0]]
+    ((tokens, children), labels) = next(iter(treebank.batches("train", 3)))
+    assert tokens.shape == labels.shape == [3, 3]
+    assert children.shape == [3, 3, 2]
+
+
+def test_labels_of_words_are_checked():
+    sentence = DependencyTree(["a"], [-1])
+    pairs = [(sentence, [5]), (sentence, [0.5]), (sentence, [0, 1])]
+    reasons = ["Label 5 of tree node 0", "Label 0.5 of word 0 'a'", r"2 label\(s\)"]
+    for pair, reason in zip(pairs, reasons, strict=True):
+        with pytest.raises(ValueError, match=rf"train\[0\]: {reason}"):
+            treebank_of([pair]).encoded("train")
+    with pytest.raises(ValueError, match=r"train\[0\]: Label 'NP' of word 0 is not in labels"):
+        treebank_of([(sentence, ["NP"])], labels={"S": 0}).encoded("train")
+
+
 def test_names_the_tree_that_cannot_be_encoded():
     good = Tree(0, ["a"])
     treebank = treebank_of([good], [good, Tree(5, ["a"])], [good, Tree("NP", ["a"])])
     with pytest.raises(ValueError, match=r"dev\[1\]: Label 5 of tree node 0 .* out of range"):
         treebank.encoded("dev")
-    with pytest.raises(ValueError, match=r"test\[1\]: Label 'NP' of tree node 0 .* Pass labels"):
+    with pytest.raises(ValueError, match=r"test\[1\]: Label 'NP' of tree node 0 .* as labels"):
         treebank.encoded("test")
 
 

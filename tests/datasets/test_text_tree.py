@@ -24,6 +24,10 @@ def test_only_the_root_has_a_label():
     assert encode_tree(tree, Vocabulary(["film"])).labels.tolist() == [4, -1, -1, -1, -1]
 
 
+def test_other_spaces_are_part_of_words():
+    assert text_tree("4\u00a01/2 stars\r\n").leaves() == ["4\u00a01/2", "stars"]
+
+
 @pytest.mark.parametrize("length", range(1, 40, 3))
 def test_keeps_words_as_they_are(length):
     words = [f"two words{place}" for place in range(length)]
@@ -48,6 +52,7 @@ def test_length_is_no_limit():
         (" ", "left", "text has no words"),
         ([], "left", "text has no words"),
         (["a", ""], "left", "text holds ''; expected"),
+        (None, "left", "text is None; expected a sentence, or a list of its words"),
         (["a", 3], "left", "text holds 3; expected"),
         ("a", "moderate", "shape is 'moderate'; expected one of balanced, left, right"),
     ],

@@ -77,6 +77,46 @@ def test_names_every_bad_line_or_leaves_it_out(tmp_path):
     assert np.array_equal(vectors, [[1, 2], [3, 4]])
 
 
+@pytest.mark.parametrize(
+    ("first", "reason"),
+    [
+        ("x", "expected a word and 2 numbers separated by spaces, found 1 parts: 'x'"),
+        ("", "expected a word and 2 numbers"),
+        (" 1 2", "expected a word and 2 numbers"),
+        ("# words and vectors", "expected 2 numbers after the word '# words'"),
+        ("b 1 x", "expected 2 numbers after the word 'b'"),
+    ],
+)
+def test_a_bad_first_line_condemns_no_other(tmp_path, first, reason):
+    path = tmp_path / "vectors.txt"
+    path.write_text(f"{first}\na 1 2\nc 3 4\n")
+    with pytest.raises(MalformedFileError) as caught:
+        read_vectors(path)
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"{path}:1: {reason}")
+    with pytest.warns(MalformedFileWarning):
+        words, vectors = read_vectors(path, strict=False)
+    assert words == ["a", "c"]
+    assert np.array_equal(vectors, [[1, 2], [3, 4]])
+
+
+def test_the_first_word_may_hold_spaces(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("at name@domain.com 1 2\na 3 4\n")
+    words, vectors = read_vectors(path)
+    assert words == ["at name@domain.com", "a"]
+    assert np.array_equal(vectors, [[1, 2], [3, 4]])
+
+
+def test_text_without_vectors_is_malformed(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("once upon\na time\n")
+    with pytest.raises(
+        MalformedFileError, match=r"2 malformed .*\n.*:1: expected a word and some num"
+    ):
+        read_vectors(path)
+
+
 def test_notices_a_file_that_is_cut_off(tmp_path):
     path = tmp_path / "vectors.vec"
     path.write_text("3 2\na 1 2\nb 3 4\n")

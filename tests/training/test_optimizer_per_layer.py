@@ -210,6 +210,29 @@ def test_a_layer_without_gradients_is_warned_of():
     assert np.allclose(first.get_weights()[0], kernel - 1)
 
 
+@pytest.mark.parametrize(
+    ("default", "layers", "reason"),
+    [
+        ("adam", ["embedding"], r"layers is \['embedding'\]; expected a dict from names of layers"),
+        ("adam", None, "layers is None; expected a dict from names of layers"),
+        ({"embedding": "sgd"}, "adam", "layers is 'adam'; .* dict .* after the default one, such"),
+        (
+            "adam",
+            {keras.layers.Dense(1): "sgd"},
+            r"layers is .*Dense.*; .* names .* \(layer\.name\)",
+        ),
+        (None, {"embedding": "sgd"}, "default is None; expected a Keras optimizer or"),
+        ({"embedding": "sgd"}, {}, "default is {'embedding': 'sgd'}; expected a Keras optimizer"),
+        ("adam", {"embedding": 0.1}, r"layers\['embedding'\] is 0\.1; .* keras\.optimizers\.SGD"),
+        ("adam", {"embedding": "adamm"}, r"layers\['embedding'\] is 'adamm'; .* or 'sgd'\."),
+        (keras.optimizers.SGD, {}, "default is <class .*SGD.>; expected a Keras optimizer"),
+    ],
+)
+def test_says_what_is_no_layer_or_optimizer(default, layers, reason):
+    with pytest.raises(ValueError, match=reason):
+        OptimizerPerLayer(default, layers)
+
+
 def test_says_what_is_wrong():
     message = (
         r"No layer with trainable weights is named 'embeddings' or 'tree'\. Those that are there: "

@@ -1,0 +1,63 @@
+"""The classes of labels."""
+
+import operator
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kerasrec.datasets.reshaping import MARKER
+
+NO_CLASS = -1
+LARGEST = 2**31 - 1  # of int32
+
+
+def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
+    """Returns the class of a label.
+
+    Args:
+        label: An integer, or text that reads as one (ASCII digits); any label that `classes` holds.
+            `None` and text that ends in `|`, which `binarise` makes, stand for no label unless they
+            are in `classes`.
+        classes: The class of each label; by default labels are classes.
+        place: Which label it is, for messages.
+
+    Returns:
+        The class, 0 or more, or -1 for none.
+
+    Raises:
+        ValueError: If the label is no integer, or not in `classes`; or if the class is no integer
+            (a fraction is none), less than -1, or too large for int32.
+    """
+    if classes is not None and label in classes:
+        number = _integer(classes[label])
+        if number is None:
+            raise ValueError(
+                f"labels gives {label!r}, the label of {place}, the class {classes[label]!r}; "
+                "expected an integer, 0 or more, or -1 for none."
+            )
+        return number
+    if label is None or (isinstance(label, str) and label.endswith(MARKER)):
+        return NO_CLASS
+    if classes is not None:
+        known = ", ".join(map(repr, list(classes)[:5]))
+        raise ValueError(
+            f"Label {label!r} of {place} is not in labels, which has {len(classes)}: "
+            f"{known}{', ...' if len(classes) > 5 else ''}. Add it, with -1 for none."
+        )
+    is_number = isinstance(label, str) and re.fullmatch(r"[+-]?[0-9]{1,10}", label)
+    number = _integer(int(label) if is_number else label)
+    if number is None:
+        raise ValueError(
+            f"Label {label!r} of {place} is no integer from 0, nor -1 for none. Give each label a "
+            "class 0, 1, ... (a dict that Treebank and encode_tree take as labels), or set it to "
+            "None where there is none."
+        )
+    return number
+
+
+def _integer(value: Any) -> int | None:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        return None
+    return number if NO_CLASS <= number <= LARGEST else None

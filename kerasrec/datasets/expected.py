@@ -1,0 +1,23 @@
+"""The check that an argument is of the kind that is expected."""
+
+import reprlib
+from typing import Any
+
+
+def expect(name: str, value: Any, kind: type, mend: str) -> None:
+    """Raises where a user passed something else.
+
+    Args:
+        name: The argument.
+        value: What was passed.
+        kind: What was expected.
+        mend: How to get that: one sentence or more.
+
+    Raises:
+        ValueError: If `value` is no `kind`.
+    """
+    if not isinstance(value, kind):
+        raise ValueError(
+            f"{name} is {reprlib.repr(value)} (type {type(value).__name__}); expected the type "
+            f"{kind.__name__}. {mend}"
+        )

@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from nltk import Tree
+
+from kerasrec.datasets import (
+    DependencyTree,
+    Vocabulary,
+    WordVectors,
+    binarise,
+    collapse_unary,
+    coverage,
+    dependencies_from_heads,
+    embedding_matrix,
+    encode_dependencies,
+    encode_left_right,
+    encode_tree,
+    treebank_of,
+)
+
+TREE, SENTENCE = Tree(1, ["a"]), DependencyTree(["a"], [-1])
+VOCABULARY = Vocabulary(["a"])
+VECTORS = WordVectors(["a"], np.zeros([1, 2], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda: treebank_of(["(1 a)"]), r"tree is '\(1 a\)' \(type str\); .* Tree.* read_tree"),
+        (lambda: treebank_of([(TREE, [1])]), r"\(type tuple\); expected the type Tree\."),
+        (lambda: encode_tree("(S a)", VOCABULARY), r"tree is '\(S a\)' \(type str\); expected"),
+        (lambda: encode_tree(SENTENCE, VOCABULARY), "type DependencyTree.* encode_dependencies"),
+        (
+            lambda: collapse_unary("(S a)"),
+            r"tree is '\(S a\)' \(type str\); expected the type Tree",
+        ),
+        (lambda: binarise("(S a)", "left"), r"tree is '\(S a\)' \(type str\); expected"),
+        (lambda: dependencies_from_heads(None, bool), r"tree is None \(type NoneType\); expected"),
+        (lambda: encode_dependencies(TREE, VOCABULARY), "type Tree.*DependencyTree.* encode_tree"),
+        (lambda: encode_left_right(TREE, VOCABULARY), "type Tree.*DependencyTree.* encode_tree"),
+        (lambda: embedding_matrix(VOCABULARY, Path("a.txt")), "vectors is .* read_vectors reads"),
+        (lambda: embedding_matrix(VECTORS, VOCABULARY), "vocabulary is .* expected .*Vocabulary"),
+        (lambda: coverage(VOCABULARY, "a.txt"), "vectors is 'a.txt' .* expected .*WordVectors"),
+        (
+            lambda: Vocabulary(["a", None]),
+            r"A word is None \(type NoneType\); expected the type str",
+        ),
+        (lambda: VOCABULARY.encode([3]), r"A word is 3 \(type int\); expected the type str"),
+    ],
+)
+def test_another_kind_of_argument_is_named(call, reason):
+    with pytest.raises(ValueError, match=reason):
+        call()
