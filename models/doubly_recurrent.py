@@ -31,7 +31,7 @@ from kerasrec.datasets import (
     tree_batches,
 )
 from kerasrec.layers import Choice, Choices, GrownTrees, TopDownCell, TopDownDecoder
-from random_trees import LETTERS, SIZES, Grammar, Match, breadth_first, match
+from random_trees import LETTERS, SIZES, Grammar, breadth_first, evaluate
 
 VOCABULARY = Vocabulary(LETTERS, lowercase=False)
 register = keras.saving.register_keras_serializable("doubly_recurrent")
@@ -189,26 +189,6 @@ def decoded(grown: GrownTrees) -> list[Tree]:
     return [decode_first_child(tokens, children, VOCABULARY) for tokens, children in pairs]
 
 
-def figures(matches: Sequence[Match]) -> dict[str, float]:
-    """Means over trees, and the F1 of mean precision and mean recall."""
-    means = {key: float(np.mean([getattr(one, key) for one in matches])) for key in Match._fields}
-    for kind in ("node", "edge"):
-        precision, recall = means[f"{kind}_precision"], means[f"{kind}_recall"]
-        means[f"{kind}_f1"] = 2 * precision * recall / max(precision + recall, 1e-9)
-    return means
-
-
-def evaluate(trees: Sequence[Tree], found: Sequence[Tree]) -> dict[str, dict[str, float]]:
-    """Figures of all trees, and by the number of levels."""
-    matches = [match(*pair) for pair in zip(trees, found, strict=True)]
-    levels = [tree.height() for tree in trees]
-    groups = {"all trees": figures(matches)}
-    for level in sorted(set(levels)):
-        chosen = [one for one, height in zip(matches, levels, strict=True) if height == level]
-        groups[f"{level} levels ({len(chosen)} trees)"] = figures(chosen)
-    return groups
-
-
 def write_files(model: keras.Model, trees: Sequence[Tree], output: Path) -> None:
     """Writes the model, what serves it, and a picture; sees that all make the same trees."""
     output.mkdir(parents=True, exist_ok=True)
@@ -238,14 +218,18 @@ def write_files(model: keras.Model, trees: Sequence[Tree], output: Path) -> None
 
 
 def table(groups: Sequence[dict[str, dict[str, float]]]) -> str:
-    """Means over seeds, a line for each group of trees."""
+    """Percents, a line for each group of trees: the mean over seeds, and their spread."""
     columns = ["node_precision", "node_recall", "node_f1"]
     columns += ["edge_precision", "edge_recall", "edge_f1", "exact"]
     lines = ["| test | " + " | ".join(column.replace("_", " ") for column in columns) + " |"]
     lines.append("|---" * (1 + len(columns)) + "|")
     for group in groups[0]:
-        cells = [np.mean([100 * seed[group][column] for seed in groups]) for column in columns]
-        lines.append(f"| {group} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |")
+        cells = []
+        for column in columns:
+            percents = [100 * seed[group][column] for seed in groups]
+            spread = f" ± {np.std(percents, ddof=1):.1f}" if len(percents) > 1 else ""
+            cells.append(f"{np.mean(percents):.1f}{spread}")
+        lines.append(f"| {group} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from nltk import Tree
 
 import doubly_recurrent
 from doubly_recurrent import VOCABULARY, StringToTree, arrays, decoded
-from random_trees import LETTERS, Grammar, breadth_first, edges, match
+from random_trees import LETTERS, Grammar, breadth_first, edges, figures, match
 
 UNITS, DIM = 5, 3
 TREES = [Tree.fromstring(text) for text in ("(A (B C (D E) F) C (G H))", "(C A)", "(B A A A)")]
@@ -178,7 +178,7 @@ def test_how_well_trees_match():
     # Another order has the same edges, and is another tree.
     assert match(true, Tree.fromstring("(A (B D C) (B C))")) == (1, 1, 1, 1, 0)
     assert match(true, Tree("A", [])) == (1, 1 / 6, 0, 0, 0)
-    means = doubly_recurrent.figures([found, match(true, true)])
+    means = figures([found, match(true, true)])
     assert means["node_f1"] == pytest.approx(2 * 1 * (5 / 6) / (1 + 5 / 6))
     assert means["exact"] == 0.5
 
