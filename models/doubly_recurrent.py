@@ -39,7 +39,7 @@ register = keras.saving.register_keras_serializable("doubly_recurrent")
 
 @register
 class DoublyRecurrentCell(TopDownCell):
-    """The states of a first child, slot 0, and of a next sibling, slot 1 (section 3.1).
+    """The states of a first child, slot 0, and of a next sibling, slot 1 (section 3).
 
     A tree node reads the ancestral state of its parent and the fraternal state of its previous
     sibling, each with what stands there; both make the state h that predicts the node:
@@ -84,7 +84,7 @@ class DoublyRecurrentCell(TopDownCell):
 
 @register
 class DoublyRecurrentDecoder(TopDownDecoder):
-    """First where the tree grows, then the label, which may depend on that (section 3.2).
+    """First where the tree grows, then the label, which may depend on that (section 3).
 
         p(has children), p(has a next sibling) = sigmoid(u_a h), sigmoid(u_f h)
         p(label) = softmax(W h + alpha v_a + phi v_f)
@@ -167,7 +167,7 @@ def build_model(options: argparse.Namespace) -> keras.Model:
 
 @register
 def negative_log_likelihood(_, terms):
-    """What is trained on: `[batch]`, of labels and topology together (section 3.3)."""
+    """What is trained on: `[batch]`, of labels and topology together."""
     return -tf.reduce_sum(terms, [1, 2])
 
 
