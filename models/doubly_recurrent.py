@@ -31,6 +31,7 @@ from kerasrec.datasets import (
     tree_batches,
 )
 from kerasrec.layers import Choice, Choices, GrownTrees, TopDownCell, TopDownDecoder
+from kerasrec.training import TreeNegativeLogLikelihood
 from random_trees import LETTERS, SIZES, Grammar, breadth_first, evaluate
 
 VOCABULARY = Vocabulary(LETTERS, lowercase=False)
@@ -165,12 +166,6 @@ def build_model(options: argparse.Namespace) -> keras.Model:
     return keras.Model([string, tokens, children], layer(string, tokens, children))
 
 
-@register
-def negative_log_likelihood(_, terms):
-    """What is trained on: `[batch]`, of labels and topology together."""
-    return -tf.reduce_sum(terms, [1, 2])
-
-
 def arrays(trees: Sequence[Tree]) -> list[np.ndarray]:
     """Strings `[trees, letters]`, tokens `[trees, nodes]` and children `[trees, nodes, 2]`."""
     encoded: list[EncodedTree] = [encode_first_child(tree, VOCABULARY) for tree in trees]
@@ -271,11 +266,11 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
         start = time.perf_counter()
         model = build_model(options)
         optimizer = keras.optimizers.Adam(options.learning_rate, clipnorm=5.0)
-        model.compile(optimizer, negative_log_likelihood)
+        model.compile(optimizer, TreeNegativeLogLikelihood())
         stop = keras.callbacks.EarlyStopping(
             patience=options.patience, restore_best_weights=True, verbose=1
         )
-        # The loss needs no targets: what is to be found is among the inputs.
+        # The model gives likelihoods; targets only say whose labels count, which is all.
         history = model.fit(
             inputs,
             inputs[1],

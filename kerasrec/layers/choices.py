@@ -125,8 +125,9 @@ def _weights(layer: Any, features: tf.Tensor) -> list[tf.Tensor]:
 
 def _token_logits(features: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """float32 `[nodes, tokens]`; token 0 is padding and never drawn."""
-    logits = tf.cast(tf.matmul(features, kernel) + bias, tf.float32)
-    return logits + tf.one_hot(0, tf.shape(logits)[-1], _IMPOSSIBLE, 0.0)
+    # What forbids token 0 goes into the bias: a pass over all nodes' rows of logits less.
+    bias = tf.cast(bias, tf.float32) + tf.one_hot(0, tf.size(bias), _IMPOSSIBLE, 0.0)
+    return tf.cast(tf.matmul(features, kernel), tf.float32) + bias
 
 
 def _log_token(logits: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:

@@ -52,7 +52,8 @@ class TreeDecoder(TopDownDecoder):
         """Creates all weights."""
         units = self.cell.state_sizes[0]
         self.words.build((None, units))
-        self.growth.build((None, units + self.embedding_dim))
+        if not self.growth.built:  # as it is where Keras has loaded it
+            self.growth.build((None, units + self.embedding_dim))
         super().build(tokens_shape, children_shape)
 
     def decide(self, states: Any, choose: Choices) -> tuple[Choice, Choice]:

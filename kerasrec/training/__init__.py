@@ -1,5 +1,6 @@
-"""Losses and metrics for trees with a label on every tree node, and an optimizer per layer."""
+"""Losses and metrics for trees, their labels or their likelihood, and an optimizer per layer."""
 
+from kerasrec.training.likelihood import TreeNegativeLogLikelihood, TreePerplexity
 from kerasrec.training.losses import TreeCrossentropy
 from kerasrec.training.metrics import (
     BinaryNodeAccuracy,
@@ -16,4 +17,6 @@ __all__ = [
     "OptimizerPerLayer",
     "RootAccuracy",
     "TreeCrossentropy",
+    "TreeNegativeLogLikelihood",
+    "TreePerplexity",
 ]

@@ -281,8 +281,10 @@ def test_states_of_the_roots():
     np.testing.assert_allclose(grown.log_likelihood[0], np.sum(list(terms.values())), rtol=1e-4)
 
 
-def test_saving_with_a_layer_for_growth(tmp_path):
-    growth = keras.Sequential([keras.layers.Dense(6, "relu"), keras.layers.Dense(4)])
+@pytest.mark.parametrize("has_layer", [False, True])
+def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
+    layers = [keras.layers.Dense(6, "relu"), keras.layers.Dense(4)]
+    growth = keras.Sequential(layers) if has_layer else None
     cell = TopDownTreeLSTMCell(UNITS, arity=4)
     layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth, "left_right", dropout=0.2)
     tokens = keras.Input([None], dtype="int32")
@@ -294,7 +296,7 @@ def test_saving_with_a_layer_for_growth(tmp_path):
         again.predict_on_batch([TOKENS, CHILDREN]), model.predict_on_batch([TOKENS, CHILDREN])
     )
     loaded = again.layers[-1]
-    assert type(loaded.growth) is keras.Sequential
+    assert type(loaded.growth) is type(layer.growth)
     assert (loaded.follows, loaded.dropout) == ("left_right", 0.2)
     np.testing.assert_array_equal(
         loaded.generate(5, seed=1).tokens, layer.generate(5, seed=1).tokens

@@ -1,0 +1,216 @@
+"""Trees a second that a top-down Tree-LSTM scores and grows: kerasrec beside eager recursion.
+
+    python -m benchmarks.generation
+
+prints one table. Every ratio in it is of times taken in the same run, in turns.
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from benchmarks import report
+from benchmarks.peers.eager_decoder import EagerDecoder
+from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
+
+# The slots in which a root, and then a node in each slot, may have children: those of
+# kerasrec.datasets.encode_left_right.
+FOLLOWS = ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2), (0, 1, 3))
+# How many words of the training sentences of UD English EWT have a first dependent to the left and
+# to the right, and how many dependents on either side have another one.
+CHANCES = (0.304, 0.216, 0.475, 0.398)
+NUM_TREES = 256
+NUM_EAGER_TREES = 10
+TOLERANCE = 1e-4
+
+
+def main():
+    arguments = parse_arguments()
+    decoder = make_decoder(arguments)
+    eager = EagerDecoder(decoder, FOLLOWS)
+    score = tf.function(
+        decoder,
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int32),
+            tf.TensorSpec([None, None, 4], tf.int32),
+        ],
+    )
+    trees = lists(decoder.generate(NUM_TREES, seed=0))
+    check_agreement(decoder, score, eager)
+
+    rows = []
+    for mode in ("scoring", "generation"):
+        for batch_size in arguments.batch:
+            if mode == "scoring":
+                steps = scoring(score, eager, trees, batch_size)
+            else:
+                steps = generation(decoder, eager, batch_size)
+            seconds = time_in_turns(steps, arguments.repeats)
+            rows.append({"mode": mode, "batch": batch_size, **summary(seconds, mean_size(trees))})
+    if decoder.num_traces != 1:
+        raise ValueError(f"generate was traced {decoder.num_traces} times; expected once.")
+
+    sizes = [len(tokens) for tokens, _ in trees]
+    description = {
+        "units": arguments.units,
+        "words": arguments.words,
+        "repeats": arguments.repeats,
+        "mean tree nodes": round(statistics.mean(sizes), 1),
+        "max tree nodes": max(sizes),
+        **report.machine(),
+    }
+    print(report.line(description))
+    print()
+    print_rows(rows)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump({**description, "rows": rows}, file, indent=1)
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--units", type=int, default=200)
+    parser.add_argument("--embedding", type=int, default=100)
+    parser.add_argument("--words", type=int, default=10_000, help="size of the vocabulary")
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 64])
+    parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
+    parser.add_argument("--json", metavar="FILE", help="write the table there, too")
+    return parser.parse_args()
+
+
+def make_decoder(arguments):
+    """A decoder with random weights that grows trees as large as sentences of EWT."""
+    keras.utils.set_random_seed(0)
+    decoder = TreeDecoder(
+        TopDownTreeLSTMCell(arguments.units, arity=4),
+        num_tokens=arguments.words,
+        embedding_dim=arguments.embedding,
+        growth=keras.layers.Dense(4, kernel_initializer="zeros"),
+        follows=FOLLOWS,
+        max_depth=100,
+    )
+    decoder.build((None, None), (None, None, 4))
+    chances = np.array(CHANCES)
+    decoder.growth.bias.assign(np.log(chances / (1 - chances)))
+    return decoder
+
+
+def lists(grown):
+    """Tokens and children of each tree, as lists without padding."""
+    return [
+        (tokens[tokens > 0].tolist(), children[tokens > 0].tolist())
+        for tokens, children in zip(grown.tokens.numpy(), grown.children.numpy(), strict=True)
+    ]
+
+
+def padded(trees):
+    """The tensors that `lists` was made from."""
+    size = max(len(tokens) for tokens, _ in trees)
+    tokens = np.zeros([len(trees), size], np.int32)
+    children = np.full([len(trees), size, 4], -1, np.int32)
+    for row, (of_tree, below) in enumerate(trees):
+        tokens[row, : len(of_tree)], children[row, : len(of_tree)] = of_tree, below
+    return tf.constant(tokens), tf.constant(children)
+
+
+def check_agreement(decoder, score, eager):
+    """Raises unless both score trees alike, those that either of them grew."""
+    grown = decoder.generate(4, seed=1)
+    ours, (theirs, of_theirs) = lists(grown), zip(*eager.generate(4), strict=True)
+    found = tf.reduce_sum(score(*padded([*ours, *theirs])), [1, 2])
+    for name, expected in {
+        "eager scoring": tf.stack(eager.scores([*ours, *theirs])),
+        "growing": tf.concat([grown.log_likelihood, tf.stack(of_theirs)], 0),
+    }.items():
+        error = float(tf.reduce_max(tf.abs(found / expected - 1)))
+        if not error < TOLERANCE:
+            raise ValueError(
+                f"{name} has another log-likelihood than scoring by kerasrec: the largest "
+                f"difference is {error:.1e} of it, {TOLERANCE:.0e} is allowed."
+            )
+
+
+def mean_size(trees):
+    return statistics.mean(len(tokens) for tokens, _ in trees)
+
+
+def scoring(score, eager, trees, batch_size):
+    """By peer, a function that scores trees and returns how many nodes they have."""
+    batches = [trees[start : start + batch_size] for start in range(0, len(trees), batch_size)]
+    inputs = [padded(batch) for batch in batches]
+    few = trees[:NUM_EAGER_TREES]
+
+    def ours():
+        for tokens, children in inputs:
+            terms = score(tokens, children)
+        terms.numpy()
+        return sum(len(tokens) for tokens, _ in trees)
+
+    def theirs():
+        eager.scores(few)[-1].numpy()
+        return sum(len(tokens) for tokens, _ in few)
+
+    return {"kerasrec": ours, "eager": theirs}
+
+
+def generation(decoder, eager, batch_size):
+    """By peer, a function that grows trees and returns how many nodes they have."""
+
+    def ours():
+        # The same trees in each turn.
+        seeds = range(NUM_TREES // batch_size)
+        grown = [decoder.generate(batch_size, seed=seed).tokens for seed in seeds]
+        return sum(int(tf.math.count_nonzero(tokens)) for tokens in grown)
+
+    def theirs():
+        return sum(len(tokens) for (tokens, _), _ in eager.generate(NUM_EAGER_TREES))
+
+    return {"kerasrec": ours, "eager": theirs}
+
+
+def time_in_turns(steps, repeats):
+    """Seconds a tree node, `{peer: [one for each repeat]}`; the peers take turns."""
+    seconds = {name: [] for name in steps}
+    for repeat in range(1 + repeats):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            num_nodes = step()
+            if repeat > 0:  # The first turn warms up.
+                seconds[name].append((time.perf_counter() - start) / num_nodes)
+    return seconds
+
+
+def summary(seconds, nodes_per_tree):
+    """Trees a second and the ratio, medians over the repeats.
+
+    Eager code runs only some of the trees, and grows others: what counts is the time a node.
+    """
+    row = {
+        f"{name} trees/s": 1 / (nodes_per_tree * statistics.median(times))
+        for name, times in seconds.items()
+    }
+    ratios = [
+        theirs / ours for ours, theirs in zip(seconds["kerasrec"], seconds["eager"], strict=True)
+    ]
+    row["speed-up"] = statistics.median(ratios)
+    return row
+
+
+def print_rows(rows):
+    columns = {
+        "": lambda row: row["mode"],
+        "batch": lambda row: row["batch"],
+        "eager, trees/s": lambda row: report.short(row["eager trees/s"]),
+        "kerasrec, trees/s": lambda row: report.short(row["kerasrec trees/s"]),
+        "speed-up": lambda row: report.short(row["speed-up"]),
+    }
+    report.print_table(columns, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Loss and metric of models that give the log-likelihood of trees, as `TreeDecoder` does."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable(package="kerasrec")
+class TreeNegativeLogLikelihood(keras.losses.Loss):
+    """Negative log-likelihood of trees, from its terms at each tree node.
+
+        loss(tree) = - sum over nodes: token term, where it counts, + growth term
+
+    This is maximum likelihood as in Zhang et al. 2016, section 3.2, with the decisions of section
+    4.3 about where a tree grows. The loss of a batch is the mean over its trees.
+
+    Args:
+        reduction: as in every Keras loss; `None` for one value a tree.
+        name: name of the loss.
+        dtype: as in every Keras loss.
+
+    Call arguments:
+        y_true: int `[batch, nodes]`; -1 where a token was given and is not to be predicted, as that
+            of an artificial root, and at padding. Any other number lets the token term count.
+        y_pred: terms, float `[batch, nodes, 2]`, of the token and of the growth of each tree node,
+            as `kerasrec.layers.TreeDecoder` gives them; 0 at padding.
+        sample_weight: optional weights of trees, `[batch]`.
+
+    Returns:
+        The loss, a scalar, or `[batch]` with `reduction=None`.
+
+    Raises:
+        ValueError: when the shapes do not fit.
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "tree_negative_log_likelihood",
+        dtype: str | None = None,
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        """Returns the loss of each tree, float `[batch]`."""
+        counted, terms = _counted_terms(y_true, y_pred, asked_by="TreeNegativeLogLikelihood")
+        return -tf.reduce_sum(terms[..., 0] * counted + terms[..., 1], axis=1)
+
+
+@keras.saving.register_keras_serializable(package="kerasrec")
+class TreePerplexity(keras.metrics.Mean):
+    """Perplexity of the tokens of trees, over all trees that were seen.
+
+        exp(- sum of token terms / number of tokens that count)
+
+    With `growth=True` the sum has the growth terms, too: what a token costs together with the
+    decisions where trees go on and end.
+
+    Args:
+        growth: whether to add the growth terms.
+        name: name of the metric.
+        dtype: dtype of the result.
+
+    Call arguments (of `update_state`):
+        y_true, y_pred: as for `TreeNegativeLogLikelihood`.
+        sample_weight: optional weights of trees, `[batch]`.
+
+    Raises:
+        ValueError: when the shapes do not fit.
+    """
+
+    def __init__(
+        self, growth: bool = False, name: str = "tree_perplexity", dtype: str | None = None
+    ) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self.growth = growth
+
+    def update_state(
+        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
+    ) -> None:
+        counted, terms = _counted_terms(y_true, y_pred, asked_by="TreePerplexity")
+        sums = tf.reduce_sum(terms[..., 0] * counted + self.growth * terms[..., 1], axis=1)
+        numbers = tf.reduce_sum(counted, axis=1)
+        if sample_weight is not None:
+            weights = tf.cast(tf.convert_to_tensor(sample_weight), sums.dtype)
+            sums, numbers = sums * weights, numbers * weights
+        self.total.assign_add(-tf.reduce_sum(sums))
+        self.count.assign_add(tf.reduce_sum(numbers))
+
+    def result(self) -> Any:
+        return tf.exp(super().result())
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "growth": self.growth}
+
+
+def _counted_terms(
+    y_true: tf.Tensor, y_pred: tf.Tensor, asked_by: str
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns 1 where a token counts, else 0, float32 `[batch, nodes]`; and the float32 terms."""
+    labels, terms = tf.convert_to_tensor(y_true), tf.convert_to_tensor(y_pred)
+    fits = terms.shape.rank == 3 and labels.shape.is_compatible_with(terms.shape[:2])
+    if not fits or terms.shape[2] not in (2, None):
+        raise ValueError(
+            f"{asked_by} expects y_pred of shape [batch, nodes, 2], the log-likelihood of each "
+            "tree node's token and of its growth, and y_true of shape [batch, nodes], -1 where no "
+            f"token is to be predicted. Received: y_true of shape {labels.shape} and y_pred of "
+            f"shape {terms.shape}."
+        )
+    return tf.cast(labels >= 0, tf.float32), tf.cast(terms, tf.float32)

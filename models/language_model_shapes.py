@@ -1,0 +1,118 @@
+"""Shapes of dependency trees: how those that a model grows differ from those of the data."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from kerasrec.datasets import DependencyTree
+
+QUANTILES = (10, 50, 90, 99)
+LABELS = {
+    "size": "words of a sentence",
+    "depth": "levels of a sentence",
+    "arity": "dependents of a word",
+}
+
+
+def shapes(trees: Sequence[DependencyTree]) -> dict[str, np.ndarray]:
+    """Sizes and depths of trees and dependents of their words, without the word `<root>`.
+
+    Args:
+        trees: sentences that hang from an artificial root.
+
+    Returns:
+        Integers: `size` and `depth` `[trees]`, the latter in levels of words; `arity` `[words]`.
+    """
+    depths, arities = [], []
+    for tree in trees:
+        levels = np.zeros(len(tree.words), np.int32)
+        for word in tree.order[1:]:
+            levels[word] = levels[tree.heads[word]] + 1
+        depths.append(levels.max())
+        arities += [
+            len(dependents) for word, dependents in enumerate(tree.dependents) if word != tree.root
+        ]
+    return {
+        "size": np.array([len(tree.words) - 1 for tree in trees]),
+        "depth": np.array(depths),
+        "arity": np.array(arities),
+    }
+
+
+def kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> float:
+    """The largest difference between the distribution functions of two samples."""
+    values = np.union1d(first, second)
+    below = [
+        np.searchsorted(np.sort(sample), values, side="right") / len(sample)
+        for sample in (first, second)
+    ]
+    return float(np.max(np.abs(below[0] - below[1])))
+
+
+def compare_shapes(
+    sentences: dict[str, Sequence[DependencyTree]], grown: Sequence[DependencyTree], file: Path
+) -> dict[str, dict]:
+    """Compares grown trees with those of test, and draws both.
+
+    Returns:
+        For each of size, depth and arity: mean and quantiles in test and as grown, and the
+        Kolmogorov-Smirnov distance of both; for scale, that of train and test.
+    """
+    train, test, ours = shapes(sentences["train"]), shapes(sentences["test"]), shapes(grown)
+    draw(test, ours, file)
+    compared = {}
+    for name in LABELS:
+        compared[name] = {
+            "test": summary(test[name]),
+            "grown": summary(ours[name]),
+            "distance": kolmogorov_smirnov(test[name], ours[name]),
+            "distance of train": kolmogorov_smirnov(test[name], train[name]),
+        }
+    return compared
+
+
+def summary(values: np.ndarray) -> dict[str, float]:
+    """Mean and quantiles."""
+    quantiles = np.percentile(values, QUANTILES, method="inverted_cdf")
+    named = {
+        f"{quantile} %": float(value) for quantile, value in zip(QUANTILES, quantiles, strict=True)
+    }
+    return {"mean": float(np.mean(values)), **named, "largest": float(np.max(values))}
+
+
+def draw(data: dict[str, np.ndarray], grown: dict[str, np.ndarray], file: Path) -> None:
+    """Draws three panels: the share of trees or words of each size, depth and arity."""
+    figure = Figure(figsize=(13, 3.8), layout="constrained")
+    for axes, (name, label) in zip(figure.subplots(1, 3), LABELS.items(), strict=True):
+        # Bins as far as nearly all of the data goes; the last one holds what is beyond.
+        last = int(max(np.percentile(data[name], 99.5), 4))
+        width = max(1, round(last / 30))
+        edges = np.arange(0, last + 2 * width, width) - 0.5
+        for sample, values, style in (
+            ("data", data[name], {"color": "#2166ac", "alpha": 0.35}),
+            ("grown", grown[name], {"color": "#b2182b", "histtype": "step", "linewidth": 2}),
+        ):
+            shown = np.minimum(values, edges[-1] - 0.5)
+            axes.hist(
+                shown,
+                edges,
+                weights=np.full(len(values), 1 / len(values)),
+                label=f"{sample}, mean {values.mean():.2f}",
+                **style,
+            )
+        axes.set_xlabel(label)
+        axes.legend(frameon=False)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("share")
+    figure.savefig(file, dpi=110)
+
+
+def tree_levels(children: np.ndarray) -> int:
+    """Levels of a tree of arrays, `[nodes, arity]`; node 0 is the root."""
+    level, levels = np.array([0]), 0
+    while level.size:
+        below = children[level].ravel()
+        level, levels = below[below >= 0], levels + 1
+    return levels
