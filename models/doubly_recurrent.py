@@ -31,7 +31,8 @@ from kerasrec.datasets import (
     tree_batches,
 )
 from kerasrec.layers import Choice, Choices, GrownTrees, TopDownCell, TopDownDecoder
-from random_trees import LETTERS, SIZES, Grammar, Match, breadth_first, match
+from kerasrec.training import TreeNegativeLogLikelihood
+from random_trees import LETTERS, SIZES, Grammar, breadth_first, evaluate
 
 VOCABULARY = Vocabulary(LETTERS, lowercase=False)
 register = keras.saving.register_keras_serializable("doubly_recurrent")
@@ -39,7 +40,7 @@ register = keras.saving.register_keras_serializable("doubly_recurrent")
 
 @register
 class DoublyRecurrentCell(TopDownCell):
-    """The states of a first child, slot 0, and of a next sibling, slot 1 (section 3.1).
+    """The states of a first child, slot 0, and of a next sibling, slot 1 (section 3).
 
     A tree node reads the ancestral state of its parent and the fraternal state of its previous
     sibling, each with what stands there; both make the state h that predicts the node:
@@ -84,7 +85,7 @@ class DoublyRecurrentCell(TopDownCell):
 
 @register
 class DoublyRecurrentDecoder(TopDownDecoder):
-    """First where the tree grows, then the label, which may depend on that (section 3.2).
+    """First where the tree grows, then the label, which may depend on that (section 3).
 
         p(has children), p(has a next sibling) = sigmoid(u_a h), sigmoid(u_f h)
         p(label) = softmax(W h + alpha v_a + phi v_f)
@@ -164,12 +165,6 @@ def build_model(options: argparse.Namespace) -> keras.Model:
     return keras.Model([string, tokens, children], layer(string, tokens, children))
 
 
-@register
-def negative_log_likelihood(_, terms):
-    """What is trained on: `[batch]`, of labels and topology together (section 3.3)."""
-    return -tf.reduce_sum(terms, [1, 2])
-
-
 def arrays(trees: Sequence[Tree]) -> list[np.ndarray]:
     """Strings `[trees, letters]`, tokens `[trees, nodes]` and children `[trees, nodes, 2]`."""
     encoded: list[EncodedTree] = [encode_first_child(tree, VOCABULARY) for tree in trees]
@@ -186,26 +181,6 @@ def decoded(grown: GrownTrees) -> list[Tree]:
     """The trees that have grown."""
     pairs = zip(grown.tokens.numpy(), grown.children.numpy(), strict=True)
     return [decode_first_child(tokens, children, VOCABULARY) for tokens, children in pairs]
-
-
-def figures(matches: Sequence[Match]) -> dict[str, float]:
-    """Means over trees, and the F1 of mean precision and mean recall."""
-    means = {key: float(np.mean([getattr(one, key) for one in matches])) for key in Match._fields}
-    for kind in ("node", "edge"):
-        precision, recall = means[f"{kind}_precision"], means[f"{kind}_recall"]
-        means[f"{kind}_f1"] = 2 * precision * recall / max(precision + recall, 1e-9)
-    return means
-
-
-def evaluate(trees: Sequence[Tree], found: Sequence[Tree]) -> dict[str, dict[str, float]]:
-    """Figures of all trees, and by the number of levels."""
-    matches = [match(*pair) for pair in zip(trees, found, strict=True)]
-    levels = [tree.height() for tree in trees]
-    groups = {"all trees": figures(matches)}
-    for level in sorted(set(levels)):
-        chosen = [one for one, height in zip(matches, levels, strict=True) if height == level]
-        groups[f"{level} levels ({len(chosen)} trees)"] = figures(chosen)
-    return groups
 
 
 def write_files(model: keras.Model, trees: Sequence[Tree], output: Path) -> None:
@@ -237,14 +212,18 @@ def write_files(model: keras.Model, trees: Sequence[Tree], output: Path) -> None
 
 
 def table(groups: Sequence[dict[str, dict[str, float]]]) -> str:
-    """Means over seeds, a line for each group of trees."""
+    """Percents, a line for each group of trees: the mean over seeds, and their spread."""
     columns = ["node_precision", "node_recall", "node_f1"]
     columns += ["edge_precision", "edge_recall", "edge_f1", "exact"]
     lines = ["| test | " + " | ".join(column.replace("_", " ") for column in columns) + " |"]
     lines.append("|---" * (1 + len(columns)) + "|")
     for group in groups[0]:
-        cells = [np.mean([100 * seed[group][column] for seed in groups]) for column in columns]
-        lines.append(f"| {group} | " + " | ".join(f"{cell:.1f}" for cell in cells) + " |")
+        cells = []
+        for column in columns:
+            percents = [100 * seed[group][column] for seed in groups]
+            spread = f" ± {np.std(percents, ddof=1):.1f}" if len(percents) > 1 else ""
+            cells.append(f"{np.mean(percents):.1f}{spread}")
+        lines.append(f"| {group} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -286,11 +265,11 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
         start = time.perf_counter()
         model = build_model(options)
         optimizer = keras.optimizers.Adam(options.learning_rate, clipnorm=5.0)
-        model.compile(optimizer, negative_log_likelihood)
+        model.compile(optimizer, TreeNegativeLogLikelihood())
         stop = keras.callbacks.EarlyStopping(
             patience=options.patience, restore_best_weights=True, verbose=1
         )
-        # The loss needs no targets: what is to be found is among the inputs.
+        # The model gives likelihoods; targets only say whose labels count, which is all.
         history = model.fit(
             inputs,
             inputs[1],

@@ -5,6 +5,7 @@ is our own choice, see `Grammar`.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from string import ascii_uppercase as LETTERS
 from typing import NamedTuple
 
@@ -113,3 +114,23 @@ def match(true: Tree, found: Tree) -> Match:
         both = (wanted & given).total()
         shares += [both / max(given.total(), 1), both / wanted.total()]
     return Match(*shares, exact=float(true == found))
+
+
+def figures(matches: Sequence[Match]) -> dict[str, float]:
+    """Means over trees, and the F1 of mean precision and mean recall."""
+    means = {key: float(np.mean([getattr(one, key) for one in matches])) for key in Match._fields}
+    for kind in ("node", "edge"):
+        precision, recall = means[f"{kind}_precision"], means[f"{kind}_recall"]
+        means[f"{kind}_f1"] = 2 * precision * recall / max(precision + recall, 1e-9)
+    return means
+
+
+def evaluate(trees: Sequence[Tree], found: Sequence[Tree]) -> dict[str, dict[str, float]]:
+    """Figures of all trees, and by the number of levels."""
+    matches = [match(*pair) for pair in zip(trees, found, strict=True)]
+    levels = [tree.height() for tree in trees]
+    groups = {"all trees": figures(matches)}
+    for level in sorted(set(levels)):
+        chosen = [one for one, height in zip(matches, levels, strict=True) if height == level]
+        groups[f"{level} levels ({len(chosen)} trees)"] = figures(chosen)
+    return groups

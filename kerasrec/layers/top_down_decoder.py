@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -208,7 +209,9 @@ class TopDownDecoder(keras.layers.Layer):
         if roots.shape.rank == 0:
             roots = tf.fill([tf.maximum(roots, 0)], -1)
         if self._generate is None:
-            self._generate = tf.function(self._grow, self.generate_signature(), autograph=False)
+            # TensorFlow warns of many traces of one Python function; partials are counted apart.
+            grow = functools.partial(self._grow)
+            self._generate = tf.function(grow, self.generate_signature(), autograph=False)
         return self._generate(
             tf.cast(roots, tf.int32),
             tf.cast(seed, tf.int64),

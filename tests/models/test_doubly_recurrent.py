@@ -10,7 +10,7 @@ from nltk import Tree
 
 import doubly_recurrent
 from doubly_recurrent import VOCABULARY, StringToTree, arrays, decoded
-from random_trees import LETTERS, Grammar, breadth_first, edges, match
+from random_trees import LETTERS, Grammar, breadth_first, edges, evaluate, figures, match
 
 UNITS, DIM = 5, 3
 TREES = [Tree.fromstring(text) for text in ("(A (B C (D E) F) C (G H))", "(C A)", "(B A A A)")]
@@ -178,30 +178,40 @@ def test_how_well_trees_match():
     # Another order has the same edges, and is another tree.
     assert match(true, Tree.fromstring("(A (B D C) (B C))")) == (1, 1, 1, 1, 0)
     assert match(true, Tree("A", [])) == (1, 1 / 6, 0, 0, 0)
-    means = doubly_recurrent.figures([found, match(true, true)])
+    means = figures([found, match(true, true)])
     assert means["node_f1"] == pytest.approx(2 * 1 * (5 / 6) / (1 + 5 / 6))
     assert means["exact"] == 0.5
 
 
+def test_table_has_mean_and_spread_of_seeds():
+    true = Tree.fromstring("(A (B C) (B C D))")
+    perfect, other = (
+        evaluate([true], [found]) for found in (true, Tree.fromstring("(A (B (C C)))"))
+    )
+    header, _, *rows = doubly_recurrent.table([perfect, other]).split("\n")
+    columns = [cell.strip() for cell in header.split("|")]
+    for row, group in zip(rows, ("all trees", "3 levels (1 trees)"), strict=True):
+        cells = [cell.strip() for cell in row.split("|")]
+        assert cells[columns.index("test")] == group
+        assert cells[columns.index("edge recall")] == "70.0 ± 42.4"  # 100 and 40
+        assert cells[columns.index("exact")] == "50.0 ± 70.7"
+    assert "±" not in doubly_recurrent.table([perfect])
+
+
 @pytest.mark.many
 def test_from_end_to_end(tmp_path):
-    options = "--trees 400 --units 24 --embedding 8 --epochs 12 --learning-rate 0.01 --seeds 1 2"
-    runs = doubly_recurrent.main(f"{options} --output {tmp_path}".split())
-    assert [run["seed"] for run in runs] == [1, 2]
-    assert json.loads((tmp_path / "results.json").read_text()) == runs
-    for run in runs:
-        losses = run["history"]["val_loss"]
-        assert min(losses) < 0.9 * losses[0]
-        scores = run["test"]["all trees"]
-        assert 0.2 < scores["node_f1"] <= 1
-        assert scores["edge_f1"] < scores["node_f1"]
-        directory = tmp_path / f"seed_{run['seed']}"
-        assert (directory / "trees.png").stat().st_size > 1000
-        loaded = keras.models.load_model(directory / "model.keras").get_layer("string_to_tree")
-        served = tf.saved_model.load(directory / "export")
-        strings = arrays(TREES)[0]
-        drawn = loaded.generate(strings, np.int64(5), np.float32(0.8))
-        for mine, theirs in zip(
-            drawn, served.generate(strings, np.int64(5), np.float32(0.8)), strict=True
-        ):
-            np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+    options = "--trees 400 --units 24 --embedding 8 --epochs 12 --learning-rate 0.01 --seeds 2"
+    (run,) = doubly_recurrent.main(f"{options} --output {tmp_path}".split())
+    assert json.loads((tmp_path / "results.json").read_text()) == [run]
+    losses = run["history"]["val_loss"]
+    assert min(losses) < 0.9 * losses[0]
+    scores = run["test"]["all trees"]
+    assert 0.2 < scores["node_f1"] <= 1
+    assert scores["edge_f1"] < scores["node_f1"]
+    directory = tmp_path / "seed_2"
+    assert (directory / "trees.png").stat().st_size > 1000
+    loaded = keras.models.load_model(directory / "model.keras").get_layer("string_to_tree")
+    served = tf.saved_model.load(directory / "export")
+    given = arrays(TREES)[0], np.int64(5), np.float32(0.8)
+    for mine, theirs in zip(loaded.generate(*given), served.generate(*given), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
