@@ -24,9 +24,9 @@ from kerasrec.datasets import (
     Vocabulary,
     WordVectors,
     coverage,
-    embedding_matrix,
     load_treebank,
     read_vectors,
+    word_embedding,
 )
 from kerasrec.layers import Recursive
 from kerasrec.training import (
@@ -55,6 +55,7 @@ HELP = {
     "vector_dropout": "of word vectors",
     "state_dropout": "of tree nodes' states, on the way to the logits",
     "l2": "of the weights, not of embeddings",
+    "tensor_l2": "of the tensor",
 }
 
 Results = dict[str, Any]
@@ -139,8 +140,7 @@ def make_embedding(
     """Makes the embedding layer: from word vectors, or of `dim` random numbers a word."""
     if vectors is None:
         return keras.layers.Embedding(len(vocabulary), dim, name="embedding")
-    matrix = embedding_matrix(vocabulary, vectors, seed)
-    return keras.layers.Embedding(*matrix.shape, weights=[matrix], name="embedding")
+    return word_embedding(vocabulary, vectors, seed, name="embedding")
 
 
 def make_optimizer(options: argparse.Namespace) -> OptimizerPerLayer:

@@ -18,30 +18,32 @@ from kerasrec.layers import RNTN
 
 SETTINGS = {
     "embedded": {
-        "units": 64,
+        "units": 30,
         "epochs": 10,
         "patience": 3,
         "batch": 25,
-        "optimizer": "adagrad",
-        "learning_rate": 0.05,
+        "optimizer": "adam",
+        "learning_rate": 5e-4,
         "embedding_optimizer": "adagrad",
         "embedding_rate": 0.05,
         "vector_dropout": 0.0,
         "state_dropout": 0.0,
         "l2": 0.0,
+        "tensor_l2": 1e-2,
     },
     "sst": {
-        "units": 150,
-        "epochs": 10,
-        "patience": 3,
+        "units": 30,
+        "epochs": 12,
+        "patience": 4,
         "batch": 25,
         "optimizer": "adam",
-        "learning_rate": 0.001,
-        "embedding_optimizer": "adam",
-        "embedding_rate": 0.0001,
-        "vector_dropout": 0.5,
-        "state_dropout": 0.5,
+        "learning_rate": 2e-4,
+        "embedding_optimizer": "sgd",
+        "embedding_rate": 0.1,
+        "vector_dropout": 0.3,
+        "state_dropout": 0.1,
         "l2": 1e-4,
+        "tensor_l2": 1e-2,
     },
 }
 
@@ -57,7 +59,10 @@ def build_model(embedding: keras.layers.Embedding, options: argparse.Namespace) 
         return_sequences=True,  # the states of all tree nodes: each has a label
         kernel_regularizer=l2,
         recurrent_regularizer=l2,
-        tensor_regularizer=l2,
+        # The model begins close to a TreeRNN: the tensor feeds states back on themselves, tree node
+        # after tree node, and where it grew fast nothing more was learned.
+        tensor_initializer=keras.initializers.RandomUniform(-0.003, 0.003),
+        tensor_regularizer=keras.regularizers.L2(options.tensor_l2),
         name="rntn",
     )(x, children)
     x = keras.layers.Dropout(options.state_dropout)(x)
