@@ -1,6 +1,7 @@
 """Shapes of dependency trees: how those that a model grows differ from those of the data."""
 
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from matplotlib.figure import Figure
 from kerasrec.datasets import DependencyTree
 
 QUANTILES = (10, 50, 90, 99)
+COLOURS = ["#92c5de", "#2166ac", "#b2182b"]
 LABELS = {
     "size": "words of a sentence",
     "depth": "levels of a sentence",
@@ -52,23 +54,23 @@ def kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def compare_shapes(
-    sentences: dict[str, Sequence[DependencyTree]], grown: Sequence[DependencyTree], file: Path
-) -> dict[str, dict]:
-    """Compares grown trees with those of test, and draws both.
+    samples: dict[str, Sequence[DependencyTree]], file: Path
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Compares samples of trees, by name, and draws them.
 
     Returns:
-        For each of size, depth and arity: mean and quantiles in test and as grown, and the
-        Kolmogorov-Smirnov distance of both; for scale, that of train and test.
+        For each of size, depth and arity: mean and quantiles of each sample, and the
+        Kolmogorov-Smirnov distance of any two.
     """
-    train, test, ours = shapes(sentences["train"]), shapes(sentences["test"]), shapes(grown)
-    draw(test, ours, file)
+    measured = {name: shapes(trees) for name, trees in samples.items()}
+    draw(measured, file)
     compared = {}
-    for name in LABELS:
-        compared[name] = {
-            "test": summary(test[name]),
-            "grown": summary(ours[name]),
-            "distance": kolmogorov_smirnov(test[name], ours[name]),
-            "distance of train": kolmogorov_smirnov(test[name], train[name]),
+    for kind in LABELS:
+        values = {name: of_sample[kind] for name, of_sample in measured.items()}
+        compared[kind] = {name: summary(of_sample) for name, of_sample in values.items()}
+        compared[kind]["distance"] = {
+            f"{first} to {second}": kolmogorov_smirnov(values[first], values[second])
+            for first, second in combinations(values, 2)
         }
     return compared
 
@@ -82,25 +84,24 @@ def summary(values: np.ndarray) -> dict[str, float]:
     return {"mean": float(np.mean(values)), **named, "largest": float(np.max(values))}
 
 
-def draw(data: dict[str, np.ndarray], grown: dict[str, np.ndarray], file: Path) -> None:
+def draw(measured: dict[str, dict[str, np.ndarray]], file: Path) -> None:
     """Draws three panels: the share of trees or words of each size, depth and arity."""
     figure = Figure(figsize=(13, 3.8), layout="constrained")
-    for axes, (name, label) in zip(figure.subplots(1, 3), LABELS.items(), strict=True):
-        # Bins as far as nearly all of the data goes; the last one holds what is beyond.
-        last = int(max(np.percentile(data[name], 99.5), 4))
+    for axes, (kind, label) in zip(figure.subplots(1, 3), LABELS.items(), strict=True):
+        values = {name: of_sample[kind] for name, of_sample in measured.items()}
+        # As far as nearly all go; the last bin holds what is beyond.
+        last = int(max(4, *(np.percentile(of_sample, 99) for of_sample in values.values())))
         width = max(1, round(last / 30))
         edges = np.arange(0, last + 2 * width, width) - 0.5
-        for sample, values, style in (
-            ("data", data[name], {"color": "#2166ac", "alpha": 0.35}),
-            ("grown", grown[name], {"color": "#b2182b", "histtype": "step", "linewidth": 2}),
-        ):
-            shown = np.minimum(values, edges[-1] - 0.5)
+        for colour, (name, of_sample) in zip(COLOURS, values.items(), strict=False):
             axes.hist(
-                shown,
+                np.minimum(of_sample, edges[-1] - 0.5),
                 edges,
-                weights=np.full(len(values), 1 / len(values)),
-                label=f"{sample}, mean {values.mean():.2f}",
-                **style,
+                weights=np.full(len(of_sample), 1 / len(of_sample)),
+                label=f"{name}, mean {of_sample.mean():.2f}",
+                histtype="step",
+                linewidth=2,
+                color=colour,
             )
         axes.set_xlabel(label)
         axes.legend(frameon=False)

@@ -78,7 +78,10 @@ def grow(
         "trees": number,
         "levels of the deepest": deepest,
         "share with one root word": float(np.mean(np.equal(roots, 1))),
-        "shapes": compare_shapes(sentences, trees, options.output / "shapes.png"),
+        "shapes": compare_shapes(
+            {"train": sentences["train"], "test": sentences["test"], "grown": trees},
+            options.output / "shapes.png",
+        ),
     }
     print(figures)
     return {"grown": figures}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import keras
@@ -29,7 +30,7 @@ class TreeDecoder(TopDownDecoder):
         num_tokens: size of the vocabulary, token 0 included.
         embedding_dim: size of the tokens' vectors, which the cell reads.
         growth: a Keras layer from `[nodes, units + embedding_dim]` to logits `[nodes, arity]`; by
-            default one Dense layer.
+            default one Dense layer whose bias begins so that trees end.
         follows: slots that may have children, as for `TopDownDecoder`.
         **kwargs: of `TopDownDecoder` and `keras.layers.Layer`.
     """
@@ -48,7 +49,11 @@ class TreeDecoder(TopDownDecoder):
         super().__init__(cell, num_tokens, embedding_dim, follows, **kwargs)
         policy = self.dtype_policy
         self.words = keras.layers.Dense(num_tokens, dtype=policy, name="words")
-        self.growth = growth or keras.layers.Dense(cell.arity, dtype=policy, name="growth")
+        # At first a node has less than one child on average, so that untrained trees end.
+        few = keras.initializers.Constant(-math.log(cell.arity))
+        self.growth = growth or keras.layers.Dense(
+            cell.arity, bias_initializer=few, dtype=policy, name="growth"
+        )
 
     def build(self, tokens_shape: Any, children_shape: Any, *_: Any) -> None:
         """Creates all weights."""

@@ -294,7 +294,7 @@ def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     layers = [keras.layers.Dense(6, "relu"), keras.layers.Dense(4)]
     growth = keras.Sequential(layers) if has_layer else None
     cell = TopDownTreeLSTMCell(UNITS, arity=4)
-    layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth, "left_right", dropout=0.2)
+    layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth, "left_right", max_depth=4, dropout=0.2)
     tokens = keras.Input([None], dtype="int32")
     children = keras.Input([None, 4], dtype="int32")
     model = keras.Model([tokens, children], layer(tokens, children))
@@ -380,7 +380,9 @@ def test_bad_use():
         TreeDecoder(TopDownTreeLSTMCell(UNITS), NUM_TOKENS, DIM)
     with pytest.raises(ValueError, match='reads="parent"'):
         TreeDecoder(TopDownTreeLSTMCell(UNITS, arity=4, reads="node"), NUM_TOKENS, DIM)
-    with pytest.raises(ValueError, match="`max_depth` must be a positive integer, received 0"):
+    with pytest.raises(
+        ValueError, match="`max_depth` must be an integer of at least 1, received 0"
+    ):
         TreeDecoder(cell, NUM_TOKENS, DIM, max_depth=0)
     with pytest.raises(ValueError, match="`num_tokens` must be an integer of at least 2"):
         TreeDecoder(cell, 1, DIM)
