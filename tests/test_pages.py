@@ -56,12 +56,7 @@ def _filename(code, folder):
     return str(folder / (named[1] if named else "page.py"))
 
 
-NO_SECTION = pytest.mark.xfail(reason="models/README.md lacks a section on language models")
-
-
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=NO_SECTION if page == "README.md" else ()) for page in LINKED]
-)
+@pytest.mark.parametrize("page", LINKED)
 def test_links_lead_somewhere(page):
     assert dead_links(ROOT / page) == []
 

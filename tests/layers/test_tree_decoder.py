@@ -380,9 +380,7 @@ def test_bad_use():
         TreeDecoder(TopDownTreeLSTMCell(UNITS), NUM_TOKENS, DIM)
     with pytest.raises(ValueError, match='reads="parent"'):
         TreeDecoder(TopDownTreeLSTMCell(UNITS, arity=4, reads="node"), NUM_TOKENS, DIM)
-    with pytest.raises(
-        ValueError, match="`max_depth` must be an integer of at least 1, received 0"
-    ):
+    with pytest.raises(ValueError, match="`max_depth` must be an integer of at least 1"):
         TreeDecoder(cell, NUM_TOKENS, DIM, max_depth=0)
     with pytest.raises(ValueError, match="`num_tokens` must be an integer of at least 2"):
         TreeDecoder(cell, 1, DIM)
