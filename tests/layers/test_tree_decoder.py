@@ -286,7 +286,7 @@ def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     layers = [keras.layers.Dense(6, "relu"), keras.layers.Dense(4)]
     growth = keras.Sequential(layers) if has_layer else None
     cell = TopDownTreeLSTMCell(UNITS, arity=4)
-    layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth, "left_right", dropout=0.2)
+    layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth, "left_right", max_depth=6, dropout=0.2)
     tokens = keras.Input([None], dtype="int32")
     children = keras.Input([None, 4], dtype="int32")
     model = keras.Model([tokens, children], layer(tokens, children))
