@@ -76,7 +76,6 @@ class Recursive(keras.layers.Layer):
         self.supports_masking = True
         self.supports_jit = False
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
-        self._keeps_all = return_sequences
         self._recursion = Recursion(cell, visitor)
 
     def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
@@ -200,6 +199,11 @@ class Recursive(keras.layers.Layer):
     def extended_graph(self) -> TaggedGraph:
         """The tagged graph with its gradient; the layer must be built."""
         return self._stages().extended_graph
+
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether the recursion keeps the outputs of all tree nodes."""
+        return self.return_sequences
 
     @property
     def num_traces(self) -> int:

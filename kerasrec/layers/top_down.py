@@ -119,7 +119,6 @@ class TopDown(Recursive):
         **kwargs: Any,
     ):
         super().__init__(cell, return_sequences, return_state, **kwargs)
-        self._keeps_all = True
         self._recursion = Recursion(cell, visitor, goes_down=True)
 
     def build(self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None) -> None:
@@ -150,6 +149,11 @@ class TopDown(Recursive):
         _, sequence = self._run(x, children, training, *states)
         outputs = sequence if self.return_sequences else states[0]
         return [outputs, *states] if self.return_state else outputs
+
+    @property
+    def _keeps_all(self) -> bool:
+        """True: the outputs of all tree nodes are what the recursion is for."""
+        return True
 
     def initial_states(self, given: Any, batch: Any) -> list[Any]:
         """The roots' states, `[batch, units]` each: what is given, or zeros for None."""
