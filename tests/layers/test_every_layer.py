@@ -1,7 +1,6 @@
 """One set of checks for every ready layer; what is a layer's own stands in a file of its own."""
 
 import functools
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -161,9 +160,13 @@ def outputs_and_gradients(name, dtype):
     return [np.array(tf.cast(item, "float32")) for item in (output, *gradients)]
 
 
+@pytest.mark.parametrize("name", few_of(READY, "TopDownTreeLSTM"))
 @pytest.mark.parametrize(
-    ("name", "policy"),
-    few_of(itertools.product(READY, TOLERANCE), ("TopDownTreeLSTM", "mixed_float16")),
+    "policy",
+    [
+        "mixed_float16",
+        *(pytest.param(other, marks=pytest.mark.slow) for other in list(TOLERANCE)[1:]),
+    ],
 )
 def test_half_precision_is_close_to_float32(name, policy):
     found, wanted = outputs_and_gradients(name, policy), outputs_and_gradients(name, "float32")

@@ -44,7 +44,9 @@ def write_conllu(directory):
     return directory
 
 
-@pytest.fixture(scope="module", params=["top_down", "sequence"])
+@pytest.fixture(
+    scope="module", params=["top_down", pytest.param("sequence", marks=pytest.mark.slow)]
+)
 def run(request, tmp_path_factory):
     """Runs a recipe once. Returns its name, its output directory and its results."""
     directory = tmp_path_factory.mktemp(request.param)

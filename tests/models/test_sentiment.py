@@ -34,7 +34,13 @@ def write_treebank(directory: Path) -> Path:
     return directory
 
 
-@pytest.fixture(scope="module", params=RECIPES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=pytest.mark.slow) if name != "sentiment_tree_lstm" else name
+        for name in RECIPES
+    ],
+)
 def run(request, tmp_path_factory):
     """Runs a recipe once. Returns its output directory, its treebank and its results."""
     directory = tmp_path_factory.mktemp(request.param)
