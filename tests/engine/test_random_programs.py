@@ -37,7 +37,7 @@ WAYS: dict[str, Callable[[Program], Run]] = {
 }
 NUM_PARTS = 20
 # KERASREC_RANDOM_PROGRAMS=30000 runs so many, always the same ones.
-NUM_PROGRAMS = int(os.environ.get("KERASREC_RANDOM_PROGRAMS", "80"))
+NUM_PROGRAMS = int(os.environ.get("KERASREC_RANDOM_PROGRAMS", "60"))
 OPTIONS = {
     "deadline": None,
     "database": None,

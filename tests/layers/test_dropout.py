@@ -11,7 +11,6 @@ from tests.layers.helpers import (
     LAYERS,
     any_layer,
     built,
-    each_layer,
     features,
     is_node,
     random_children,
@@ -52,7 +51,7 @@ def factors(children, **rates):
     return inputs, states
 
 
-@each_layer
+@any_layer
 def test_values_and_gradients_equal_eager_recursion_with_the_same_factors(layer_class):
     children = random_children(6, 9, 2, seed=3)
     x = features(children, 3)
