@@ -9,13 +9,13 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from kerasrec.layers.cell import KernelCell
+from kerasrec.layers.lstm_cell import LSTMCell
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.top_down import TopDown, TopDownCell
 
 
 @keras.saving.register_keras_serializable("kerasrec")
-class TopDownTreeLSTMCell(KernelCell, TopDownCell):
+class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
     """The top-down Tree-LSTM of Zhang et al. 2016, section 3, from one tree node to a child.
 
     A child in slot k is reached by the LSTM number k. With
@@ -37,24 +37,10 @@ class TopDownTreeLSTMCell(KernelCell, TopDownCell):
 
     Args:
         units: positive int, size of h and c.
-        recurrent_activation: of the gates i, f and o.
-        unit_forget_bias: whether the forget gates' bias begins at one.
-        **kwargs: of `KernelCell` and `TopDownCell`.
+        **kwargs: of `LSTMCell`, `KernelCell` and `TopDownCell`.
     """
 
     needs_arity = False  # `children` tell it.
-
-    def __init__(
-        self,
-        units: int,
-        recurrent_activation: Any = "sigmoid",
-        unit_forget_bias: bool = True,
-        **kwargs: Any,
-    ):
-        super().__init__(units, **kwargs)
-        self.recurrent_activation = keras.activations.get(recurrent_activation)
-        self.unit_forget_bias = unit_forget_bias
-        self.state_size = [units, units]
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
@@ -62,12 +48,6 @@ class TopDownTreeLSTMCell(KernelCell, TopDownCell):
         self._num_features: Any = input_shape[-1]
         self.add_kernels(self.num_slots * self._num_features, gates, gates, self.num_slots * gates)
         self.built = True
-
-    def add_weight(self, *args: Any, **kwargs: Any) -> Any:
-        """Creates a weight; the forget gates' part of the bias begins at one."""
-        if kwargs.get("name") == "bias" and self.unit_forget_bias:
-            kwargs["initializer"] = self._bias_with_open_forget_gates
-        return super().add_weight(*args, **kwargs)
 
     def _bias_with_open_forget_gates(self, shape: Any, dtype: Any = None) -> Any:
         units = self.units
@@ -91,14 +71,6 @@ class TopDownTreeLSTMCell(KernelCell, TopDownCell):
         memory = self.recurrent_activation(forget) * memory
         memory = memory + self.recurrent_activation(in_gate) * self.activation(update)
         return [self.recurrent_activation(out) * self.activation(memory), memory]
-
-    def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "recurrent_activation": keras.activations.serialize(self.recurrent_activation),
-            "unit_forget_bias": self.unit_forget_bias,
-        }
 
 
 @keras.saving.register_keras_serializable("kerasrec")

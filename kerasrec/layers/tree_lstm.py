@@ -9,12 +9,12 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from kerasrec.layers.cell import KernelCell
+from kerasrec.layers.lstm_cell import LSTMCell
 from kerasrec.layers.recursive import CellLayer
 
 
 @keras.saving.register_keras_serializable("kerasrec")
-class TreeLSTMCell(KernelCell):
+class TreeLSTMCell(LSTMCell):
     """The N-ary Tree-LSTM of Tai et al. 2015, section 3.2, at one tree node.
 
     With z = [h_1, .., h_arity] recurrent_kernel + x kernel + bias, its columns split into the gates
@@ -33,22 +33,8 @@ class TreeLSTMCell(KernelCell):
 
     Args:
         units: positive int, size of h and c.
-        recurrent_activation: of the gates i, o and f.
-        unit_forget_bias: whether the forget gates' bias begins at one.
-        **kwargs: of `KernelCell` and `RecursiveCell`.
+        **kwargs: of `LSTMCell`, `KernelCell` and `RecursiveCell`.
     """
-
-    def __init__(
-        self,
-        units: int,
-        recurrent_activation: Any = "sigmoid",
-        unit_forget_bias: bool = True,
-        **kwargs: Any,
-    ):
-        super().__init__(units, **kwargs)
-        self.recurrent_activation = keras.activations.get(recurrent_activation)
-        self.unit_forget_bias = unit_forget_bias
-        self.state_size = [units, units]
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
@@ -57,12 +43,6 @@ class TreeLSTMCell(KernelCell):
             input_shape[-1], gates * self.units, (3 + self.arity) * self.units, 4 * self.units
         )
         self.built = True
-
-    def add_weight(self, *args: Any, **kwargs: Any) -> Any:
-        """Creates a weight; the forget gates' part of the bias begins at one."""
-        if kwargs.get("name") == "bias" and self.unit_forget_bias:
-            kwargs["initializer"] = self._bias_with_open_forget_gates
-        return super().add_weight(*args, **kwargs)
 
     def _bias_with_open_forget_gates(self, shape: Any, dtype: Any = None) -> Any:
         others = self.bias_initializer((3 * self.units,), dtype=dtype)
@@ -104,14 +84,6 @@ class TreeLSTMCell(KernelCell):
         """Columns i, o, u, f as i, o, u and f once for each child."""
         others, forget = tf.split(gates, [3 * self.units, self.units], -1)
         return ops.concatenate([others] + [forget] * self.arity, -1)
-
-    def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "recurrent_activation": keras.activations.serialize(self.recurrent_activation),
-            "unit_forget_bias": self.unit_forget_bias,
-        }
 
 
 @keras.saving.register_keras_serializable("kerasrec")

@@ -1,0 +1,54 @@
+"""What the cells that have gates and a memory share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from kerasrec.layers.cell import KernelCell
+
+
+class LSTMCell(KernelCell):
+    """A cell of two states, h and c, whose forget gates begin open.
+
+    A subclass says with `_bias_with_open_forget_gates` which part of its bias is theirs.
+
+    Args:
+        units: positive int, size of h and c.
+        recurrent_activation: of the gates.
+        unit_forget_bias: whether the forget gates' bias begins at one.
+        **kwargs: of `KernelCell`.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        recurrent_activation: Any = "sigmoid",
+        unit_forget_bias: bool = True,
+        **kwargs: Any,
+    ):
+        super().__init__(units, **kwargs)
+        self.recurrent_activation = keras.activations.get(recurrent_activation)
+        self.unit_forget_bias = unit_forget_bias
+        self.state_size = [units, units]
+
+    def add_weight(self, *args: Any, **kwargs: Any) -> Any:
+        """Creates a weight; the forget gates' part of the bias begins at one."""
+        if kwargs.get("name") == "bias" and self.unit_forget_bias:
+            kwargs["initializer"] = self._bias_with_open_forget_gates
+        return super().add_weight(*args, **kwargs)
+
+    def _bias_with_open_forget_gates(self, shape: Any, dtype: Any = None) -> Any:
+        """The first value of a bias of this shape."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must implement `_bias_with_open_forget_gates`."
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, as Keras saves them."""
+        return {
+            **super().get_config(),
+            "recurrent_activation": keras.activations.serialize(self.recurrent_activation),
+            "unit_forget_bias": self.unit_forget_bias,
+        }
