@@ -13,12 +13,14 @@ for sentiment share, has the training; `run` in it is the whole story in order.
 import argparse
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import keras
 from nltk import Tree
 
 import sentiment
+import sentiment_model
 from kerasrec.datasets import (
     DependencyTree,
     Treebank,
@@ -92,20 +94,10 @@ def with_dependencies(treebank: Treebank, directory: Path | None) -> Treebank:
 
 def build_model(embedding: keras.layers.Embedding, options: argparse.Namespace) -> keras.Model:
     """Builds words -> vectors -> ChildSumTreeLSTM -> logits."""
-    tokens = keras.Input([None], dtype="int32", name="tokens")
-    children = keras.Input([None, None], dtype="int32", name="children")
-    l2 = keras.regularizers.L2(options.l2)
-    x = keras.layers.Dropout(options.vector_dropout)(embedding(tokens))
-    x = ChildSumTreeLSTM(
-        options.units,
-        return_sequences=True,  # the states of all tree nodes: each has a label
-        kernel_regularizer=l2,
-        recurrent_regularizer=l2,
-        name="tree_lstm",
-    )(x, children)
-    x = keras.layers.Dropout(options.state_dropout)(x)
-    logits = keras.layers.Dense(5, kernel_regularizer=l2, dtype="float32", name="logits")(x)
-    return keras.Model([tokens, children], logits, name="sentiment_child_sum_tree_lstm")
+    make_layer = partial(ChildSumTreeLSTM, name="tree_lstm")
+    return sentiment_model.build_model(
+        make_layer, embedding, options, "sentiment_child_sum_tree_lstm", arity=None
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> sentiment.Results:

@@ -10,10 +10,12 @@ sentiment share, has the training; `run` in it is the whole story in order.
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 
 import sentiment
+import sentiment_model
 from kerasrec.layers import RNTN
 
 SETTINGS = {
@@ -50,24 +52,19 @@ SETTINGS = {
 
 def build_model(embedding: keras.layers.Embedding, options: argparse.Namespace) -> keras.Model:
     """Builds words -> vectors -> RNTN -> logits."""
-    tokens = keras.Input([None], dtype="int32", name="tokens")
-    children = keras.Input([None, 2], dtype="int32", name="children")
-    l2 = keras.regularizers.L2(options.l2)
-    x = keras.layers.Dropout(options.vector_dropout)(embedding(tokens))
-    x = RNTN(
-        options.units,
-        return_sequences=True,  # the states of all tree nodes: each has a label
-        kernel_regularizer=l2,
-        recurrent_regularizer=l2,
-        # The model begins close to a TreeRNN: the tensor feeds states back on themselves, tree node
-        # after tree node, and where it grew fast nothing more was learned.
-        tensor_initializer=keras.initializers.RandomUniform(-0.003, 0.003),
-        tensor_regularizer=keras.regularizers.L2(options.tensor_l2),
-        name="rntn",
-    )(x, children)
-    x = keras.layers.Dropout(options.state_dropout)(x)
-    logits = keras.layers.Dense(5, kernel_regularizer=l2, dtype="float32", name="logits")(x)
-    return keras.Model([tokens, children], logits, name="sentiment_rntn")
+
+    # The model begins close to a TreeRNN: the tensor feeds states back on themselves, tree node
+    # after tree node, and where it grew fast nothing more was learned.
+    def make_layer(units: int, **shared: Any) -> RNTN:
+        return RNTN(
+            units,
+            tensor_initializer=keras.initializers.RandomUniform(-0.003, 0.003),
+            tensor_regularizer=keras.regularizers.L2(options.tensor_l2),
+            name="rntn",
+            **shared,
+        )
+
+    return sentiment_model.build_model(make_layer, embedding, options, "sentiment_rntn")
 
 
 def main(argv: Sequence[str] | None = None) -> sentiment.Results:

@@ -10,10 +10,12 @@ sentiment share, has the training; `run` in it is the whole story in order.
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 
 import keras
 
 import sentiment
+import sentiment_model
 from kerasrec.layers import TreeRNN
 
 SETTINGS = {
@@ -48,20 +50,8 @@ SETTINGS = {
 
 def build_model(embedding: keras.layers.Embedding, options: argparse.Namespace) -> keras.Model:
     """Builds words -> vectors -> TreeRNN -> logits."""
-    tokens = keras.Input([None], dtype="int32", name="tokens")
-    children = keras.Input([None, 2], dtype="int32", name="children")
-    l2 = keras.regularizers.L2(options.l2)
-    x = keras.layers.Dropout(options.vector_dropout)(embedding(tokens))
-    x = TreeRNN(
-        options.units,
-        return_sequences=True,  # the states of all tree nodes: each has a label
-        kernel_regularizer=l2,
-        recurrent_regularizer=l2,
-        name="tree_rnn",
-    )(x, children)
-    x = keras.layers.Dropout(options.state_dropout)(x)
-    logits = keras.layers.Dense(5, kernel_regularizer=l2, dtype="float32", name="logits")(x)
-    return keras.Model([tokens, children], logits, name="sentiment_tree_rnn")
+    make_layer = partial(TreeRNN, name="tree_rnn")
+    return sentiment_model.build_model(make_layer, embedding, options, "sentiment_tree_rnn")
 
 
 def main(argv: Sequence[str] | None = None) -> sentiment.Results:
