@@ -6,7 +6,7 @@ Manning 2017.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import keras
 import numpy as np
@@ -21,12 +21,17 @@ SHAPES = 17
 NUM_FEATURES = 4
 
 
+def written(words: Iterable[str]) -> list[str]:
+    """Writes words of the Penn Treebank as other treebanks and word vectors do."""
+    return [WRITTEN.get(word, word) for word in words]
+
+
 class WordFeatures:
     """Turns words into numbers: the word, its ending, its shape, and its row of word vectors.
 
     Args:
         trees: Words seen twice in these get an embedding of their own.
-        vectors: Word vectors, which stay as they are.
+        vectors: Word vectors, which stay as they are; of words that are `written` as there.
     """
 
     def __init__(self, trees: Sequence[DependencyTree], vectors: WordVectors) -> None:
@@ -34,14 +39,17 @@ class WordFeatures:
         words = [word for word, count in counts.items() if count >= 2]
         self.words = Vocabulary(words)
         self.suffixes = Vocabulary(dict.fromkeys(word[-SUFFIX:] for word in words))
-        self.rows = Vocabulary(vectors.words, lowercase=False)
+        reserved = self.words.words[:2]  # GloVe's files may hold a vector of <unk>
+        self.rows = Vocabulary(
+            [word for word in vectors.words if word not in reserved], lowercase=False
+        )
         # Their spread is made that of a fresh embedding; units of the file's own vary.
         self.matrix = embedding_matrix(self.rows, vectors, seed=0)
         self.matrix *= 0.5 / self.matrix.std()
 
     def __call__(self, words: Sequence[str]) -> np.ndarray:
         """Returns int32 `[words, 4]`; no number is 0, which is for padding."""
-        words = [WRITTEN.get(word, word) for word in words]
+        words = written(words)
         lower = [word.lower() for word in words]
         rows = [word if word in self.rows else word.lower() for word in words]
         return np.stack(

@@ -19,11 +19,11 @@ import keras
 import numpy as np
 from nltk import Tree
 
-from arc_scorer import WordFeatures, train_arc_scorer
+from arc_scorer import WordFeatures, train_arc_scorer, written
+from dependency_treebank import read_split
 from kerasrec.datasets import (
     DependencyTree,
     dependencies_from_heads,
-    read_conllu,
     read_treebank,
     read_vectors,
 )
@@ -193,28 +193,23 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def read_split(directory: Path, split: str) -> list[DependencyTree]:
-    files = sorted(directory.glob(f"*{split}.conllu"))
-    if len(files) != 1:
-        raise ValueError(f"'{directory}' has {len(files)} files '*{split}.conllu'; expected one.")
-    return read_conllu(files[0])
-
-
 def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     """Writes the trees and returns how many heads are found right on dev of the dependencies."""
     options = parse_options(argv)
     keras.utils.set_random_seed(options.seed)
 
     train, dev = (read_split(options.dependencies, split) for split in ("train", "dev"))
-    features = WordFeatures(train, read_vectors(options.vectors))
+    treebank = {split: read_treebank(options.treebank / f"{split}.txt") for split in SPLITS}
+    words = {word for tree in train + dev for word in tree.words}
+    words.update(word for trees in treebank.values() for tree in trees for word in tree.leaves())
+    features = WordFeatures(train, read_vectors(options.vectors, written(words)))
     scorer = train_arc_scorer(train, features, options.epochs)
     figures = accuracy(dev, scorer.log_probabilities([features(tree.words) for tree in dev]))
     for name, share in figures.items():
         print(f"{name:12} {share:.1%}")
 
     options.output.mkdir(parents=True, exist_ok=True)
-    for split in SPLITS:
-        trees = read_treebank(options.treebank / f"{split}.txt")
+    for split, trees in treebank.items():
         arcs = scorer.log_probabilities([features(tree.leaves()) for tree in trees])
         with (options.output / f"{split}.conllu").open("w", encoding="utf-8") as file:
             for tree, scores in zip(trees, arcs, strict=True):

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from dependency_treebank import is_left_head, read_split
 from kerasrec.datasets import (
     DependencyTree,
     EncodedTree,
     Vocabulary,
     dependencies_from_heads,
-    read_conllu,
     read_treebank,
     tree_batches,
 )
@@ -37,6 +37,7 @@ ROOT = "<root>"
 CONTENT = {"NOUN", "VERB", "ADJ", "ADV", ""}
 NUM_CANDIDATES = 5
 NUM_NEIGHBOURS = 20
+FIGURES = ("perplexity", "perplexity_with_growth", "loss", "completion")
 
 Results = dict[str, Any]
 Encode = Callable[[DependencyTree, Vocabulary], EncodedTree]
@@ -68,11 +69,23 @@ class Question(NamedTuple):
 
 
 def parse_options(
-    argv: Sequence[str] | None, description: str, output: str, **defaults: Any
+    argv: Sequence[str] | None,
+    description: str,
+    output: str,
+    parents: Sequence[argparse.ArgumentParser] = (),
 ) -> argparse.Namespace:
-    """Reads the command line of a recipe; `defaults` replace those below."""
+    """Reads the command line of a recipe.
+
+    Args:
+        argv: the arguments, or None for those of the program.
+        description: what the recipe does.
+        output: the default directory for what the recipe writes.
+        parents: as of `argparse.ArgumentParser`, with options of the recipe's own.
+    """
     parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+        description=description,
+        parents=parents,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument(
         "--data",
@@ -97,35 +110,18 @@ def parse_options(
     parser.add_argument(
         "--dropout", type=float, default=0.3, help="of word vectors and of predicting states"
     )
-    parser.set_defaults(**defaults)
     return parser.parse_args(argv)
 
 
 def read_sentences(directory: Path | None) -> dict[str, list[DependencyTree]]:
     """Reads the dependency trees of each split, or makes them from the embedded treebank."""
     if directory is not None:
-        return {split: read_conllu(conllu_file(directory, split)) for split in SPLITS}
+        return {split: read_split(directory, split) for split in SPLITS}
     sentences = {}
     for split in SPLITS:
         trees = read_treebank(EMBEDDED / f"{split}.txt")
         sentences[split] = [dependencies_from_heads(tree, is_left_head)[0] for tree in trees]
     return sentences
-
-
-def conllu_file(directory: Path, split: str) -> Path:
-    """Finds the one file of a split, as `en_ewt-ud-train.conllu` is."""
-    found = sorted(directory.glob(f"*{split}.conllu"))
-    if len(found) != 1:
-        raise ValueError(
-            f"{directory} has {len(found)} files named *{split}.conllu; expected one for each of "
-            f"{', '.join(SPLITS)}."
-        )
-    return found[0]
-
-
-def is_left_head(node: Any) -> bool:
-    """Says of a binary tree node whether the longer of its children, its head, is the left one."""
-    return len(node[0].leaves()) > len(node[1].leaves())
 
 
 def from_root(tree: DependencyTree) -> DependencyTree:
@@ -254,8 +250,8 @@ def train(
 
 
 def over_seeds(runs: list[Results]) -> Results:
-    """Mean and standard deviation (None for one run) of the figures of test."""
-    names = ["perplexity", "perplexity_with_growth", "loss", "completion"]
+    """Mean and standard deviation (None for one run) of the figures of test that there are."""
+    names = [name for name in FIGURES if name in runs[0]["test"]]
     values = {name: [run["test"][name] for run in runs] for name in names}
     return {
         "mean": {name: float(np.mean(values[name])) for name in names},
@@ -290,9 +286,16 @@ def run(
     unknown = float(np.mean(vocabulary.encode(words) == 1))
     questions = make_questions(sentences["train"], sentences["test"], vocabulary)
     completed = [tree for question in questions for tree in question.completed()]
-    by_count = share_right(np.array([question.counts for question in questions]))
+    by_count = None
     print(f"{len(vocabulary)} words; {unknown:.1%} of those of test are unknown")
-    print(f"{len(questions)} questions; {by_count:.1%} are right by taking the most frequent word")
+    if questions:
+        by_count = share_right(np.array([question.counts for question in questions]))
+        print(f"{len(questions)} questions; {by_count:.1%} are right by the most frequent word")
+    else:
+        print(
+            "no questions, so no completion: no sentence of test has a noun, verb, adjective or "
+            f"adverb that the vocabulary holds with {NUM_CANDIDATES - 1} others like it"
+        )
 
     runs = []
     figures: Results = {}
@@ -318,8 +321,9 @@ def run(
         }
 
         # 3. Which of five words was in the sentence: the one that makes it likeliest.
-        scores = log_likelihoods(model, encode, completed, vocabulary)
-        of_splits["test"]["completion"] = share_right(scores.reshape(-1, NUM_CANDIDATES))
+        if questions:
+            scores = log_likelihoods(model, encode, completed, vocabulary)
+            of_splits["test"]["completion"] = share_right(scores.reshape(-1, NUM_CANDIDATES))
         runs.append({"seed": seed, "minutes": minutes, "history": history, **of_splits})
         print(f"seed {seed}, {minutes:.1f} minutes, test: {of_splits['test']}")
 

@@ -43,6 +43,36 @@ def shapes(trees: Sequence[DependencyTree]) -> dict[str, np.ndarray]:
     }
 
 
+def chances(trees: Sequence[DependencyTree]) -> dict[str, float]:
+    """How likely words are to have dependents on either side, without the word `<root>`.
+
+    Args:
+        trees: sentences that hang from an artificial root.
+
+    Returns:
+        The share of words with a first dependent to the left, and to the right; and of dependents
+        on either side, the share after which another one comes.
+    """
+    counts = np.array(
+        [
+            [sum(other < word for other in below), sum(other > word for other in below)]
+            for tree in trees
+            for word, below in enumerate(tree.dependents)
+            if word != tree.root
+        ]
+    )
+    num_first, num_dependents = np.count_nonzero(counts, axis=0), counts.sum(axis=0)
+    first = num_first / len(counts)
+    # Where a word has dependents on a side, one of them is the last.
+    another = (num_dependents - num_first) / np.maximum(num_dependents, 1)
+    return {
+        "first left": float(first[0]),
+        "first right": float(first[1]),
+        "another left": float(another[0]),
+        "another right": float(another[1]),
+    }
+
+
 def kolmogorov_smirnov(first: np.ndarray, second: np.ndarray) -> float:
     """The largest difference between the distribution functions of two samples."""
     values = np.union1d(first, second)

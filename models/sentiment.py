@@ -51,11 +51,12 @@ HELP = {
     "optimizer": "of the weights, by Keras' name for it",
     "learning_rate": "of the weights",
     "embedding_optimizer": "of the word vectors",
-    "embedding_rate": "learning rate of the word vectors",
+    "embedding_rate": "learning rate of the word vectors; 0 leaves them as they are",
     "vector_dropout": "of word vectors",
     "state_dropout": "of tree nodes' states, on the way to the logits",
     "l2": "of the weights, not of embeddings",
     "tensor_l2": "of the tensor",
+    "tensor_range": "the tensor's numbers begin between minus this and this",
 }
 
 Results = dict[str, Any]
@@ -116,6 +117,13 @@ def parse_options(
         default=Path("runs") / output,
         help="directory for models, exports, pictures and figures",
     )
+    for clipped, of in {"clip": "the weights", "embedding-clip": "the word vectors"}.items():
+        parser.add_argument(
+            f"--{clipped}",
+            type=float,
+            default=0.0,
+            help=f"largest norm of the gradients of {of} taken together; 0 for any",
+        )
     for name, default in defaults.items():
         option = "--" + name.replace("_", "-")
         parser.add_argument(option, type=type(default), default=default, help=HELP[name])
@@ -135,24 +143,26 @@ def read_data(directory: Path, vectors_file: Path | None) -> tuple[Treebank, Wor
 
 
 def make_embedding(
-    vocabulary: Vocabulary, vectors: WordVectors | None, dim: int, seed: int
+    vocabulary: Vocabulary, vectors: WordVectors | None, options: argparse.Namespace, seed: int
 ) -> keras.layers.Embedding:
-    """Makes the embedding layer: from word vectors, or of `dim` random numbers a word."""
+    """Makes the embedding layer: from word vectors, or of as many random numbers as a state has."""
+    how = {"name": "embedding", "trainable": options.embedding_rate > 0}
     if vectors is None:
-        return keras.layers.Embedding(len(vocabulary), dim, name="embedding")
-    return word_embedding(vocabulary, vectors, seed, name="embedding")
+        return keras.layers.Embedding(len(vocabulary), options.units, **how)
+    return word_embedding(vocabulary, vectors, seed, **how)
 
 
 def make_optimizer(options: argparse.Namespace) -> OptimizerPerLayer:
-    """Makes one optimizer for the word vectors and one for all other weights."""
+    """Makes one optimizer for the word vectors, where they move, and one for all other weights."""
 
-    def make(name: str, learning_rate: float) -> keras.optimizers.Optimizer:
-        config = {"learning_rate": learning_rate}
+    def make(name: str, learning_rate: float, clip: float) -> keras.optimizers.Optimizer:
+        config = {"learning_rate": learning_rate, "global_clipnorm": clip or None}
         return keras.optimizers.get({"class_name": name, "config": config})
 
+    of_vectors = options.embedding_optimizer, options.embedding_rate, options.embedding_clip
     return OptimizerPerLayer(
-        make(options.optimizer, options.learning_rate),
-        {"embedding": make(options.embedding_optimizer, options.embedding_rate)},
+        make(options.optimizer, options.learning_rate, options.clip),
+        {"embedding": make(*of_vectors)} if options.embedding_rate > 0 else {},
     )
 
 
@@ -216,11 +226,16 @@ def write_files(
         picture(model, treebank, directory / "tree.png")
 
 
+def accuracies_of(runs: list[Results]) -> list[str]:
+    """Which accuracies there are: a model of whole sentences has none of all tree nodes."""
+    return [name for name in ACCURACIES if name in runs[0]["test"]]
+
+
 def over_seeds(runs: list[Results]) -> Results:
     """Returns mean and standard deviation of the accuracies; the latter is None for one run."""
     summary: Results = {"mean": {}, "deviation": {}}
     for split in ("dev", "test"):
-        values = {name: [run[split][name] for run in runs] for name in ACCURACIES}
+        values = {name: [run[split][name] for run in runs] for name in accuracies_of(runs)}
         summary["mean"][split] = {name: float(np.mean(of)) for name, of in values.items()}
         summary["deviation"][split] = {
             name: float(np.std(of, ddof=1)) if len(of) > 1 else None for name, of in values.items()
@@ -230,16 +245,42 @@ def over_seeds(runs: list[Results]) -> Results:
 
 def table(runs: list[Results], summary: Results) -> str:
     """Formats the accuracies of dev and test of each seed, and over seeds where there are some."""
-    lines = [
-        f"{'':17}{'root':^20}{'all tree nodes':^20}".rstrip(),
+    names = accuracies_of(runs)
+    header = [
+        f"{'':17}{'root':^20}{'all tree nodes':^20}",
         f"{'':17}" + f"{'5 classes':>10}{'binary':>10}" * 2,
     ]
+    lines = [line[: 17 + 10 * len(names)].rstrip() for line in header]
     rows = [(f"seed {run['seed']}", split, run[split]) for run in runs for split in ("dev", "test")]
     if len(runs) > 1:
         rows += [(name, split, summary[name][split]) for name in summary for split in summary[name]]
     for name, split, values in rows:
-        lines.append(f"{name:11}{split:6}" + "".join(f"{values[key]:10.1%}" for key in ACCURACIES))
+        lines.append(f"{name:11}{split:6}" + "".join(f"{values[key]:10.1%}" for key in names))
     return "\n".join(lines)
+
+
+def write_results(options: argparse.Namespace, runs: list[Results]) -> Results:
+    """Prints the accuracies, and writes all that came out to results.json.
+
+    Args:
+        options: of the recipe; `output` is the directory.
+        runs: of each seed: `seed`, `minutes`, `history`, and the accuracies of `dev` and `test`.
+
+    Returns:
+        What is in the file: the options as `settings`; `runs`; `mean` and `deviation` over seeds.
+    """
+    summary = over_seeds(runs)
+    print(table(runs, summary))
+    settings = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in vars(options).items()
+    }
+    results = {"settings": settings, "runs": runs, **summary}
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    minutes = np.mean([run["minutes"] for run in runs])
+    print(f"{minutes:.1f} minutes of training a seed; everything is in {options.output}")
+    return results
 
 
 def run(
@@ -267,7 +308,7 @@ def run(
     for seed in options.seeds:
         # 2. A Keras model, with a tree layer where a sequence model would have an LSTM.
         keras.utils.set_random_seed(seed)
-        embedding = make_embedding(treebank.vocabulary, vectors, options.units, seed)
+        embedding = make_embedding(treebank.vocabulary, vectors, options, seed)
         model = build_model(embedding, options)
 
         # 3. What the layer is made of: its recursive function as one static tagged dataflow graph.
@@ -295,14 +336,4 @@ def run(
         write_files(model, treebank, directory, picture)
 
     # 6. What came out.
-    summary = over_seeds(runs)
-    print(table(runs, summary))
-    settings = {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in vars(options).items()
-    }
-    results = {"settings": settings, "runs": runs, **summary}
-    (options.output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
-    minutes = np.mean([run["minutes"] for run in runs])
-    print(f"{minutes:.1f} minutes of training a seed; everything is in {options.output}")
-    return results
+    return write_results(options, runs)

@@ -1,7 +1,7 @@
 """Sentiment of sentences from their words alone: the baseline that a tree model has to beat.
 
     python models/sentiment_bag_of_words.py
-    python models/sentiment_bag_of_words.py --data path/to/trees --epochs 30
+    python models/sentiment_bag_of_words.py --data path/to/trees --seeds 1 2 3
 
 The embeddings of a sentence's words are averaged, and a hidden layer classifies the average; the
 epoch with the best dev accuracy counts. Order and structure are not seen. Trained on the labels of
@@ -9,15 +9,17 @@ whole sentences (Socher et al. 2013, section 5, compare with such models).
 """
 
 import argparse
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+import sentiment
 from kerasrec.datasets import Treebank, load_treebank
 
-DATA = Path(__file__).resolve().parents[1] / "data" / "treebank"
 NEUTRAL = 2
 
 
@@ -35,13 +37,16 @@ def build_model(vocabulary_size: int, num_classes: int) -> keras.Model:
     )
 
 
-def sentences(treebank: Treebank, split: str, shuffle: bool = False) -> tf.data.Dataset:
-    """Gives `(tokens, label)` of whole sentences: the tokens of inner tree nodes are padding."""
-    batches = treebank.batches(split, 32, shuffle=shuffle)
+def sentences(treebank: Treebank, split: str, seed: int | None = None) -> tf.data.Dataset:
+    """Gives `(tokens, label)` of whole sentences: the tokens of inner tree nodes are padding.
+
+    A seed shuffles them.
+    """
+    batches = treebank.batches(split, 32, shuffle=seed is not None, seed=seed)
     return batches.map(lambda inputs, labels: (inputs[0], labels[:, 0]))
 
 
-def accuracies(model: keras.Model, batches: tf.data.Dataset) -> tuple[float, float]:
+def accuracies(model: keras.Model, batches: tf.data.Dataset) -> dict[str, float]:
     """Returns the accuracy over five classes, and over two with neutral sentences left out."""
     probabilities = model.predict(batches, verbose=0)
     labels = np.concatenate([labels for _, labels in batches.as_numpy_iterator()])
@@ -49,34 +54,57 @@ def accuracies(model: keras.Model, batches: tf.data.Dataset) -> tuple[float, flo
     says_positive = probabilities[:, 3:].sum(axis=1) > probabilities[:, :2].sum(axis=1)
     polar = labels != NEUTRAL
     two = np.mean((says_positive == (labels > NEUTRAL))[polar])
-    return float(five), float(two)
+    return {"root_accuracy": float(five), "binary_root_accuracy": float(two)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=DATA, help="directory of train, dev, test.txt")
-    parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-
-    keras.utils.set_random_seed(arguments.seed)
-    treebank = load_treebank(arguments.data)
-    model = build_model(len(treebank.vocabulary), treebank.num_classes)
-    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    best = keras.callbacks.EarlyStopping(
-        "val_accuracy", patience=arguments.epochs, restore_best_weights=True
+def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    model.fit(
-        sentences(treebank, "train", shuffle=True),
-        validation_data=sentences(treebank, "dev"),
-        epochs=arguments.epochs,
-        callbacks=[best],
-        verbose=2,
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=sentiment.REPOSITORY / "data" / "treebank",
+        help="directory with train.txt, dev.txt and test.txt, a bracketed tree a line",
     )
-    print("split  five classes  two classes")
-    for split in ("dev", "test"):
-        five, two = accuracies(model, sentences(treebank, split))
-        print(f"{split:5}  {five:12.1%}  {two:11.1%}")
+    parser.add_argument("--epochs", type=int, default=30, help="of training")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="a training run for each")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("runs/sentiment_bag_of_words"),
+        help="directory for figures",
+    )
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> sentiment.Results:
+    """Runs the recipe and returns its figures."""
+    options = parse_options(argv)
+    treebank = load_treebank(options.data)
+    runs = []
+    for seed in options.seeds:
+        keras.utils.set_random_seed(seed)
+        model = build_model(len(treebank.vocabulary), treebank.num_classes)
+        model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+        best = keras.callbacks.EarlyStopping(
+            "val_accuracy", patience=options.epochs, restore_best_weights=True
+        )
+        start = time.perf_counter()
+        history = model.fit(
+            sentences(treebank, "train", seed),
+            validation_data=sentences(treebank, "dev"),
+            epochs=options.epochs,
+            callbacks=[best],
+            verbose=2,
+        )
+        minutes = (time.perf_counter() - start) / 60
+        of_splits = {
+            split: accuracies(model, sentences(treebank, split)) for split in ("dev", "test")
+        }
+        runs.append({"seed": seed, "minutes": minutes, "history": history.history, **of_splits})
+    return sentiment.write_results(options, runs)
 
 
 if __name__ == "__main__":

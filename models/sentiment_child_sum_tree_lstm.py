@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 
 import keras
-from nltk import Tree
 
 import sentiment
 import sentiment_model
+from dependency_treebank import is_left_head
 from kerasrec.datasets import (
     DependencyTree,
     Treebank,
@@ -57,11 +57,6 @@ SETTINGS = {
         "l2": 1e-4,
     },
 }
-
-
-def is_left_head(node: Tree) -> bool:
-    """Says that the right child has the head unless a comma or full stop sets it off."""
-    return node[1].leaves()[0] in (",", ".")
 
 
 def read_dependencies(

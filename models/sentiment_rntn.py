@@ -32,6 +32,7 @@ SETTINGS = {
         "state_dropout": 0.0,
         "l2": 0.0,
         "tensor_l2": 1e-2,
+        "tensor_range": 0.003,
     },
     "sst": {
         "units": 30,
@@ -46,6 +47,7 @@ SETTINGS = {
         "state_dropout": 0.1,
         "l2": 1e-4,
         "tensor_l2": 1e-2,
+        "tensor_range": 0.003,
     },
 }
 
@@ -58,7 +60,9 @@ def build_model(embedding: keras.layers.Embedding, options: argparse.Namespace) 
     def make_layer(units: int, **shared: Any) -> RNTN:
         return RNTN(
             units,
-            tensor_initializer=keras.initializers.RandomUniform(-0.003, 0.003),
+            tensor_initializer=keras.initializers.RandomUniform(
+                -options.tensor_range, options.tensor_range
+            ),
             tensor_regularizer=keras.regularizers.L2(options.tensor_l2),
             name="rntn",
             **shared,

@@ -24,7 +24,7 @@ from kerasrec.datasets import (
     encode_left_right,
 )
 from kerasrec.layers import GrownTrees, TopDownTreeLSTMCell, TreeDecoder
-from language_model_shapes import compare_shapes, tree_levels
+from language_model_shapes import chances, compare_shapes, tree_levels
 
 
 def build_model(vocabulary: Vocabulary, options: argparse.Namespace) -> keras.Model:
@@ -78,6 +78,7 @@ def grow(
         "trees": number,
         "levels of the deepest": deepest,
         "share with one root word": float(np.mean(np.equal(roots, 1))),
+        "chances in train": chances(sentences["train"]),
         "shapes": compare_shapes(
             {"train": sentences["train"], "test": sentences["test"], "grown": trees},
             options.output / "shapes.png",
@@ -90,9 +91,11 @@ def grow(
 def main(argv: Sequence[str] | None = None) -> language_model.Results:
     """Runs the recipe and returns its figures."""
     description = "Train a top-down Tree-LSTM on dependency trees, and let it grow some."
-    options = language_model.parse_options(
-        argv, description, "top_down_language_model", max_depth=100
+    own = argparse.ArgumentParser(add_help=False)
+    own.add_argument(
+        "--max-depth", type=int, default=100, help="levels at which sentences stop growing"
     )
+    options = language_model.parse_options(argv, description, "top_down_language_model", [own])
     return language_model.run(encode_left_right, build_model, options, partial(grow, options))
 
 

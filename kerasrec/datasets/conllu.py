@@ -15,6 +15,7 @@ from kerasrec.datasets.dependency_tree import DependencyTree, problem_of_heads
 from kerasrec.datasets.problems import numbered_lines, report, text_of
 
 NUM_COLUMNS = 10
+UNKNOWN = "_"
 NumberedLine = tuple[int, bytes]
 
 
@@ -36,7 +37,8 @@ def read_conllu(path: str | os.PathLike[str], strict: bool = True) -> list[Depen
     """Reads a file of dependency trees in CoNLL-U.
 
     Words are those of the syntax: *don't* is *do* and *n't*, so the line of a multiword token
-    (`1-2`) is passed over, as is that of an empty node (`8.1`).
+    (`1-2`) is passed over, as is that of an empty node (`8.1`). `_`, what the format has where a
+    part of speech or a relation is unknown, becomes `""`; a sentence where all are has none.
 
     Args:
         path: A UTF-8 text file: a line of ten columns, separated by tabs, for each word; comments
@@ -127,8 +129,14 @@ def _read_sentence(
     problem = problem_of_heads(forms, heads, first=1)
     if problem:
         return None, [(words[problem[0]].number, problem[1])]
-    upos, relations = [word.upos for word in words], [word.relation for word in words]
+    upos = _known([word.upos for word in words])
+    relations = _known([word.relation for word in words])
     return DependencyTree(forms, heads, upos, relations, sent_id), []
+
+
+def _known(column: Sequence[str]) -> list[str]:
+    values = ["" if value == UNKNOWN else value for value in column]
+    return values if any(values) else []
 
 
 def _id_after(word_id: str, expected: int) -> int:

@@ -16,9 +16,10 @@ class DependencyTree:
     Attributes:
         words: The words (`str`), in the order of the sentence.
         heads: For each word its head, a place in `words` from 0; -1 for the root.
-        upos: For each word its universal part of speech (`"NOUN"`); empty if unknown.
-        relations: For each word its relation to its head (`"nsubj"`, `"nmod:desc"`); empty if
-            unknown.
+        upos: For each word its universal part of speech (`"NOUN"`), `""` where it is unknown; empty
+            if all are.
+        relations: For each word its relation to its head (`"nsubj"`, `"nmod:desc"`), `""` where it
+            is unknown; empty if all are.
         sent_id: Where the sentence comes from; may be empty.
 
     Raises:

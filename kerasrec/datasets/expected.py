@@ -3,6 +3,8 @@
 import reprlib
 from typing import Any
 
+from nltk import Tree
+
 
 def expect(name: str, value: Any, kind: type, mend: str) -> None:
     """Raises where a user passed something else.
@@ -21,3 +23,17 @@ def expect(name: str, value: Any, kind: type, mend: str) -> None:
             f"{name} is {reprlib.repr(value)} (type {type(value).__name__}); expected the type "
             f"{kind.__name__}. {mend}"
         )
+
+
+def expect_several(name: str, trees: Any) -> None:
+    """Raises where one tree stands for several: an `nltk.Tree` is a list, too, of its children.
+
+    Args:
+        name: The argument.
+        trees: What was passed.
+
+    Raises:
+        ValueError: If `trees` is an `nltk.Tree`.
+    """
+    if isinstance(trees, Tree):
+        raise ValueError(f"{name} is one nltk.Tree; expected a list of trees. Pass [tree].")

@@ -15,6 +15,7 @@ from kerasrec.datasets.classes import class_of
 from kerasrec.datasets.dependency_encoding import encode_dependencies
 from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.encoding import EncodedTree, encode_tree
+from kerasrec.datasets.expected import expect_several
 from kerasrec.datasets.problems import report
 from kerasrec.datasets.treebank import EXPECTED, gather_trees
 from kerasrec.datasets.vocabulary import Vocabulary
@@ -190,10 +191,14 @@ def treebank_of(
         A `Treebank`.
 
     Raises:
-        ValueError: If `vocabulary_splits` names no split, or a tree is something else.
+        ValueError: If `vocabulary_splits` names no split, a tree is something else, or one tree
+            stands where a list of trees is expected.
     """
     _check_splits(vocabulary_splits)
-    trees = dict(zip(SPLITS, map(list, (train, dev, test)), strict=True))
+    splits = dict(zip(SPLITS, (train, dev, test), strict=True))
+    for split in SPLITS:
+        expect_several(split, splits[split])
+    trees = {split: list(splits[split]) for split in SPLITS}
     vocabulary = Vocabulary.from_trees(
         (_with_labels(tree)[0] for split in vocabulary_splits for tree in trees[split]),
         lowercase,

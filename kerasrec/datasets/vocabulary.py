@@ -9,7 +9,7 @@ import numpy as np
 from nltk import Tree
 
 from kerasrec.datasets.dependency_tree import DependencyTree
-from kerasrec.datasets.expected import expect
+from kerasrec.datasets.expected import expect, expect_several
 from kerasrec.datasets.traversal import preorder
 
 PADDING = "<pad>"
@@ -67,8 +67,9 @@ class Vocabulary:
             A `Vocabulary`.
 
         Raises:
-            ValueError: If a tree is something else.
+            ValueError: If a tree is something else, or `trees` is one tree.
         """
+        expect_several("trees", trees)
         counts = Counter(
             word.lower() if lowercase else word for tree in trees for word in _words(tree)
         )
@@ -109,7 +110,7 @@ class Vocabulary:
         Raises:
             ValueError: If the file does not start as a saved vocabulary does.
         """
-        lines = Path(path).read_bytes().decode("utf-8").split("\n")
+        lines = Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
         settings = {"lowercase=True": True, "lowercase=False": False}
         if lines[0] not in settings or lines[1:3] != [PADDING, UNKNOWN]:
             raise ValueError(
@@ -117,7 +118,7 @@ class Vocabulary:
                 f"False), '{PADDING}' and '{UNKNOWN}' at its start, and found {lines[:3]}. Write "
                 "it with Vocabulary.save."
             )
-        return cls(lines[3:-1], settings[lines[0]])
+        return cls(lines[3:], settings[lines[0]])
 
     def __len__(self) -> int:
         return len(self.words)

@@ -1,5 +1,7 @@
 """Datasets of trees whose tokens are still words, to padded batches."""
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 
 from kerasrec.datasets.vocabulary import Vocabulary
@@ -29,7 +31,7 @@ def batch_word_trees(
         0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
 
     Raises:
-        ValueError: If a key is missing.
+        ValueError: If a key is missing, or examples are no dictionaries.
 
     Example:
 
@@ -38,11 +40,13 @@ def batch_word_trees(
     >>> vocabulary = Vocabulary.from_trees(read_tree(text.decode()) for text in texts)
     >>> model.fit(batch_word_trees(train.shuffle(len(train)), vocabulary, 25))
     """
-    missing = {"tokens", "children", "labels"} - set(dataset.element_spec)
+    spec = dataset.element_spec
+    missing = {"tokens", "children", "labels"} - set(spec if isinstance(spec, Mapping) else ())
     if missing:
         raise ValueError(
             f"The dataset's examples have no {', '.join(sorted(missing))}; expected dictionaries "
-            "with 'tokens', 'children' and 'labels'. Load it without as_supervised=True."
+            f"with 'tokens', 'children' and 'labels', found {spec}. If it is of "
+            "tensorflow_datasets, load it without as_supervised=True."
         )
     # An inner tree node has no word and the token 0, as padding has.
     table = tf.lookup.StaticHashTable(

@@ -19,7 +19,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
     accumulation.
 
     `learning_rate` is that of `default`. Setting it, as `ReduceLROnPlateau` and
-    `LearningRateScheduler` do, changes all learning rates by the same factor.
+    `LearningRateScheduler` do, changes all learning rates by the same factor, or none: where an
+    optimizer has a schedule, it raises.
 
     For layers that must not move at all, set `layer.trainable = False` instead.
 
@@ -37,7 +38,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         ValueError: if `layers` is no dict, a key of it no name, or something no optimizer; if an
             optimizer stands at two places, or scales the loss; when weights are first seen, if a
             name fits no layer with trainable weights, or two names fit the same weight; when the
-            learning rate is set, if that of `default` was 0.
+            learning rate is set, if that of `default` was 0, an optimizer has a schedule, or what
+            is set is one.
 
     Example:
 
@@ -126,6 +128,22 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
 
     @learning_rate.setter
     def learning_rate(self, learning_rate: float) -> None:
+        if callable(learning_rate):
+            raise ValueError(
+                f"The learning rate is set to {learning_rate!r}, a schedule; expected a number, by "
+                "which those of the layers change, too. Pass schedules to the optimizers: "
+                "OptimizerPerLayer(keras.optimizers.SGD(schedule), ...)."
+            )
+        # All is checked before anything is changed. A number is a number in a configuration, too.
+        places = ["default", *(f"layers[{layer!r}]" for layer in self.layers)]
+        for place, optimizer in zip(places, self._all(), strict=True):
+            schedule = optimizer.get_config().get("learning_rate")
+            if isinstance(schedule, dict):
+                raise ValueError(
+                    f"The learning rate of {place} is the schedule {schedule['class_name']}, which "
+                    "cannot be set. Give that optimizer a number, or leave out what sets learning "
+                    "rates, such as ReduceLROnPlateau."
+                )
         before = _number(self.default.learning_rate)
         if not before:
             raise ValueError(

@@ -71,6 +71,14 @@ def test_a_word_may_be_a_number_sign_or_hold_spaces(file):
     assert read_conllu(file(text))[0].words == ("10 000", "#", "\u00a0")
 
 
+def test_what_is_unknown_is_empty(file):
+    unknown = conllu(line(1, "_", 0, "_", "_"), line(2, "w", 1, "_", "_"))
+    partly = conllu(line(1, "a", 0, "_", "root"), line(2, "b", 1, "NOUN", "_"))
+    first, second = read_conllu(file(unknown + partly))
+    assert (first.words, first.upos, first.relations) == (("_", "w"), (), ())
+    assert (second.upos, second.relations) == (("", "NOUN"), ("root", ""))
+
+
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [

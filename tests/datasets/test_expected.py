@@ -16,6 +16,7 @@ from kerasrec.datasets import (
     encode_dependencies,
     encode_left_right,
     encode_tree,
+    text_tree,
     treebank_of,
 )
 
@@ -28,6 +29,12 @@ VECTORS = WordVectors(["a"], np.zeros([1, 2], np.float32))
     ("call", "reason"),
     [
         (lambda: treebank_of(["(1 a)"]), r"tree is '\(1 a\)' \(type str\); .* Tree.* read_tree"),
+        (
+            lambda: treebank_of(text_tree("a b c d")),
+            r"train is one nltk\.Tree; expected a list of trees\. Pass \[tree\]\.",
+        ),
+        (lambda: treebank_of([TREE], test=text_tree("a b")), r"test is one nltk\.Tree"),
+        (lambda: Vocabulary.from_trees(text_tree("a b")), r"trees is one nltk\.Tree"),
         (lambda: treebank_of([(TREE, [1])]), r"\(type tuple\); expected the type Tree\."),
         (lambda: encode_tree("(S a)", VOCABULARY), r"tree is '\(S a\)' \(type str\); expected"),
         (lambda: encode_tree(SENTENCE, VOCABULARY), "type DependencyTree.* encode_dependencies"),

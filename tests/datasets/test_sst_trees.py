@@ -96,6 +96,8 @@ def test_batches_are_those_of_trees_in_memory(builder):
     assert len(batch_word_trees(train, vocabulary, 16, drop_remainder=True)) == 2
     with pytest.raises(ValueError, match="no children, tokens; expected dictionaries"):
         batch_word_trees(train.map(lambda example: {"labels": 0}), vocabulary, 2)
+    with pytest.raises(ValueError, match=r"no children, labels, tokens; .*found TensorSpec"):
+        batch_word_trees(tf.data.Dataset.range(3), vocabulary, 2)
 
 
 def test_bad_files_are_refused_before_anything_is_written(directory, tmp_path):

@@ -39,6 +39,12 @@ def test_saves_and_loads(tmp_path_factory, entries, lowercase):
     assert loaded.encode(entries).tolist() == list(range(2, len(entries) + 2))
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_file_may_end_without_a_line_break(tmp_path, end):
+    (tmp_path / "words.txt").write_text(f"lowercase=True\n<pad>\n<unk>\na\nb{end}")
+    assert Vocabulary.load(tmp_path / "words.txt").words == ["<pad>", "<unk>", "a", "b"]
+
+
 @pytest.mark.parametrize("word", ["", "two\nlines", "<unk>"])
 def test_rejects_words_it_could_not_keep(word):
     with pytest.raises(ValueError, match="cannot hold the word"):

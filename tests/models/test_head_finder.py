@@ -7,8 +7,10 @@ import pytest
 from nltk import Tree
 
 import head_finder
+from arc_scorer import WordFeatures
 from kerasrec.datasets import (
     DependencyTree,
+    WordVectors,
     dependencies_from_heads,
     read_conllu,
 )
@@ -103,8 +105,10 @@ def test_from_end_to_end(tmp_path):
     for split in ("train", "dev", "test"):
         lines = "(3 (2 the) (4 (4 good) (2 cast)))\n(1 (2 plot) (0 (2 so) (1 bad)))\n"
         (treebank / f"{split}.txt").write_text(lines, encoding="utf-8")
-    words = np.array(["the", "so", "good", "bad", "long", "film", "plot", "cast"])
-    np.savez(tmp_path / "vectors.npz", words=words, vectors=np.eye(8))
+    words = ["<unk>", "the", "so", "good", "bad", "long", "film", "plot", "cast", "yak"]
+    vectors = np.eye(10)
+    vectors[-1] = np.nan  # an error, if it were read
+    np.savez(tmp_path / "vectors.npz", words=np.array(words), vectors=vectors)
     figures = head_finder.main(
         f"--dependencies {dependencies} --treebank {treebank} --vectors {tmp_path}/vectors.npz "
         f"--output {output} --epochs 40".split()
@@ -118,6 +122,18 @@ def test_from_end_to_end(tmp_path):
         assert (first.relations, second.relations) == (("2", "4", "3"), ("1", "2", "0"))
 
 
+def test_words_have_the_vectors_of_their_file():
+    vectors = WordVectors(["<unk>", "film", "(", "US"], np.diag([9.0, 1, 2, 3]).astype("float32"))
+    features = WordFeatures([DependencyTree(["a", "film"], [1, -1])], vectors)
+    rows = features(["Film", "-LRB-", "US", "us", "<unk>", "yak"])[:, 3]
+    found = features.matrix[rows]
+    assert features.matrix.std() == pytest.approx(0.5)
+    np.testing.assert_allclose(found[:3] / found[0, 1], vectors.vectors[1:])
+    assert rows[3:].tolist() == [1, 1, 1]  # unknown
+
+
 def test_a_directory_without_dependencies_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match=r"has 0 files '\*dev\.conllu'; expected one"):
-        head_finder.read_split(tmp_path, "dev")
+    with pytest.raises(ValueError, match=r"has 0 files named \*train\.conllu; expected one"):
+        head_finder.main(
+            f"--dependencies {tmp_path} --treebank {tmp_path} --vectors {tmp_path}".split()
+        )

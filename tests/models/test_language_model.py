@@ -189,10 +189,44 @@ def test_embedded_sentences():
     }
     dependents = [len(tree.dependents[word]) for tree in sentences["dev"] for word in tree.order]
     assert max(dependents) > 2
+    # As data/README.md has them, by hand.
+    first = sentences["dev"][0]
+    words = ["its", "photography", "is", "masterful", "without", "being", "abysmal", "."]
+    assert list(first.words) == words
+    assert [first.words[head] for head in first.heads if head >= 0] == [
+        *("photography", "abysmal", "masterful", "abysmal", "abysmal", "abysmal", "abysmal")
+    ]
+
+
+@pytest.mark.many
+def test_without_questions_there_is_no_completion(tmp_path, capsys):
+    tree = DependencyTree(["the", "its"], [1, -1], ["DET", "DET"])
+    lines = [
+        COLUMNS.format(id=place + 1, form=word, upos=tree.upos[place], head=tree.heads[place] + 1)
+        for place, word in enumerate(tree.words)
+    ]
+    for split in language_model.SPLITS:
+        (tmp_path / f"{split}.conllu").write_text(2 * ("".join(lines) + "\n"), encoding="utf-8")
+    options = "--units 2 --embedding 2 --epochs 1"
+    results = sequence_language_model.main(
+        f"--data {tmp_path} --output {tmp_path}/output {options}".split()
+    )
+    assert "no questions, so no completion" in capsys.readouterr().out
+    assert results["questions"] == 0
+    assert "completion" not in results["mean"]
+    assert results["mean"]["perplexity"] > 1
+
+
+def test_depth_is_an_option_of_what_grows(capsys):
+    with pytest.raises(SystemExit, match="0"):
+        top_down_language_model.main(["--help"])
+    assert "--max-depth MAX_DEPTH" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        sequence_language_model.main(["--max-depth", "9"])
 
 
 def test_a_split_has_one_file(tmp_path):
-    with pytest.raises(ValueError, match=r"has 0 files named \*train\.conllu"):
+    with pytest.raises(ValueError, match=r"has 0 files named \*train\.conllu; expected one"):
         language_model.read_sentences(tmp_path)
 
 
@@ -215,6 +249,24 @@ def test_shapes_leave_the_root_out():
     assert found["size"].tolist() == [3, 0, 3]
     assert found["depth"].tolist() == [2, 0, 3]
     assert sorted(found["arity"].tolist()) == [0, 0, 0, 1, 1, 2]
+
+
+def test_chances_of_growth():
+    trees = [
+        # c has a and b to its left, d to its right; <root> has c and is left out.
+        DependencyTree(["<root>", "a", "b", "c", "d"], [-1, 3, 3, 0, 3]),
+        DependencyTree(["<root>", "a", "b", "c"], [-1, 0, 1, 1]),
+    ]
+    found = language_model_shapes.chances(trees)
+    assert found == pytest.approx(
+        {"first left": 1 / 7, "first right": 2 / 7, "another left": 1 / 2, "another right": 1 / 3}
+    )
+    # Each word then has as many dependents as the data's have: 5 of 7 words are some word's.
+    expected = sum(
+        found[f"first {side}"] / (1 - found[f"another {side}"]) for side in ("left", "right")
+    )
+    assert expected == pytest.approx(5 / 7)
+    assert language_model_shapes.chances(trees[1:])["another left"] == 0.0
 
 
 def test_kolmogorov_smirnov_distance():

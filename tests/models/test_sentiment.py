@@ -12,6 +12,8 @@ import pytest
 import tensorflow as tf
 
 import sentiment
+import sentiment_rntn
+import sentiment_tree_rnn
 from tests.parameters import few_of
 
 RECIPES = ["sentiment_tree_rnn", "sentiment_rntn", "sentiment_tree_lstm"]
@@ -32,6 +34,10 @@ def write_treebank(directory: Path) -> Path:
         lines = trees if split == "train" else trees[start::3]
         (directory / f"{split}.txt").write_text("\n".join(lines), encoding="utf-8")
     return directory
+
+
+def options(argv="", recipe=sentiment_tree_rnn):
+    return sentiment.parse_options(argv.split(), "", recipe.SETTINGS, "output")
 
 
 @pytest.fixture(
@@ -102,8 +108,49 @@ def test_settings_are_defaults_of_the_options(recipe, capsys):
     with pytest.raises(SystemExit, match="0"):
         recipe.main(["--help"])
     text = capsys.readouterr().out
-    for option in ("settings", "data", "vectors", "seeds", "output", *settings):
+    own = ("settings", "data", "vectors", "seeds", "output", "clip", "embedding_clip")
+    for option in (*own, *settings):
         assert f"--{option.replace('_', '-')} " in text
+
+
+@pytest.mark.parametrize("rate, moves", [(0.1, True), (0.0, False)])
+def test_word_vectors_stay_as_they_are_where_their_rate_is_0(tmp_path, rate, moves):
+    treebank, _ = sentiment.read_data(write_treebank(tmp_path / "data"), None)
+    chosen = options(f"--units 3 --epochs 1 --embedding-rate {rate}")
+    embedding = sentiment.make_embedding(treebank.vocabulary, None, chosen, seed=0)
+    model = sentiment_tree_rnn.build_model(embedding, chosen)
+    before = model.get_weights()
+    sentiment.train(model, treebank, chosen, seed=0)
+    changed = [not np.array_equal(*pair) for pair in zip(before, model.get_weights(), strict=True)]
+    assert changed[0] == moves
+    assert all(changed[1:])
+    assert np.array_equal(embedding.get_weights()[0], before[0]) != moves
+
+
+def test_gradients_are_clipped_by_the_norm_of_all():
+    argv = "--optimizer sgd --learning-rate 1 --embedding-optimizer sgd --embedding-rate 1"
+    layers = [keras.layers.Dense(1, name=name) for name in ("embedding", "logits")]
+    for layer in layers:
+        layer.build([None, 1])
+    variables = [variable for layer in layers for variable in layer.trainable_variables]
+    gradients = [tf.constant([[3.0]]), tf.constant([4.0])] * 2
+    for limits, steps in {
+        "": [3, 4, 3, 4],
+        "--clip 1": [3, 4, 0.6, 0.8],
+        "--clip 1 --embedding-clip 2.5": [1.5, 2, 0.6, 0.8],
+        "--clip 9": [3, 4, 3, 4],
+    }.items():
+        before = [variable.numpy().item() for variable in variables]
+        sentiment.make_optimizer(options(f"{argv} {limits}")).apply(gradients, variables)
+        after = [variable.numpy().item() for variable in variables]
+        assert np.subtract(before, after) == pytest.approx(steps, rel=1e-4)
+
+
+def test_the_tensor_begins_within_its_range():
+    chosen = options("--tensor-range 0.2", sentiment_rntn)
+    model = sentiment_rntn.build_model(keras.layers.Embedding(7, 4, name="embedding"), chosen)
+    (tensor,) = (weight for weight in model.weights if len(weight.shape) == 3)
+    assert 0.19 < np.abs(tensor).max() <= 0.2
 
 
 def test_vectors_give_a_vector_to_words_of_every_split(tmp_path):
@@ -116,7 +163,7 @@ def test_vectors_give_a_vector_to_words_of_every_split(tmp_path):
     )
     treebank, vectors = sentiment.read_data(data, tmp_path / "vectors.npz")
     tokens = treebank.vocabulary.encode(["charming", "film"])
-    embedding = sentiment.make_embedding(treebank.vocabulary, vectors, dim=3, seed=0)
+    embedding = sentiment.make_embedding(treebank.vocabulary, vectors, options("--units 3"), 0)
     np.testing.assert_array_equal(embedding(np.array(tokens)), [[1.0, 2.0], [3.0, 4.0]])
 
 
@@ -130,6 +177,19 @@ def test_mean_and_deviation_over_seeds():
     assert summary["deviation"]["test"]["node_accuracy"] == 0.25  # sqrt((1/16 + 1/16) / (3 - 1))
     assert sentiment.over_seeds(runs[:1])["deviation"]["dev"]["root_accuracy"] is None
     assert "50.0%" in sentiment.table([{"seed": 1, **run} for run in runs], summary)
+
+
+def test_a_model_of_whole_sentences_has_accuracies_of_roots_alone():
+    of_split = {"root_accuracy": 0.5, "binary_root_accuracy": 0.75, "loss": 3.0}
+    runs = [{"seed": 7, "dev": of_split, "test": of_split}]
+    summary = sentiment.over_seeds(runs)
+    assert summary["mean"]["test"] == {"root_accuracy": 0.5, "binary_root_accuracy": 0.75}
+    assert sentiment.table(runs, summary).splitlines() == [
+        "                         root",
+        "                  5 classes    binary",
+        "seed 7     dev        50.0%     75.0%",
+        "seed 7     test       50.0%     75.0%",
+    ]
 
 
 def test_a_difference_is_an_error():

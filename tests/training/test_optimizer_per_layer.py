@@ -153,6 +153,26 @@ def test_callbacks_change_all_rates_by_one_factor():
         plateau.optimizer.learning_rate = 0.1
 
 
+@pytest.mark.parametrize("place", ["default", r"layers\['embedding'\]"])
+def test_where_one_rate_is_a_schedule_none_is_changed(place):
+    scheduled = keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.3, 10))
+    pair = [scheduled, keras.optimizers.SGD(0.1)]
+    default, embedding = pair if place == "default" else reversed(pair)
+    optimizer = OptimizerPerLayer(default, {"embedding": embedding})
+    before = rates(optimizer)
+    with pytest.raises(ValueError, match=f"{place} is the schedule CosineDecay"):
+        optimizer.learning_rate = 0.05
+    assert rates(optimizer) == before
+
+
+def test_a_schedule_is_no_number_for_all():
+    optimizer = OptimizerPerLayer("adam", {"embedding": "sgd"})
+    before = rates(optimizer)
+    with pytest.raises(ValueError, match=r"set to .*ExponentialDecay.*, a schedule; expected a nu"):
+        optimizer.learning_rate = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5)
+    assert rates(optimizer) == before
+
+
 def test_mixed_precision_wraps_the_whole():
     keras.mixed_precision.set_global_policy("mixed_float16")
     try:

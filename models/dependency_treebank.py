@@ -1,0 +1,25 @@
+"""Where recipes have dependency trees from: a CoNLL-U file of a split, or heads in binary trees."""
+
+from pathlib import Path
+
+from nltk import Tree
+
+from kerasrec.datasets import DependencyTree, read_conllu
+
+
+def read_split(directory: Path, split: str) -> list[DependencyTree]:
+    """Reads the one CoNLL-U file of a split, as `en_ewt-ud-train.conllu` is."""
+    found = sorted(directory.glob(f"*{split}.conllu"))
+    if len(found) != 1:
+        raise ValueError(
+            f"'{directory}' has {len(found)} files named *{split}.conllu; expected one."
+        )
+    return read_conllu(found[0])
+
+
+def is_left_head(node: Tree) -> bool:
+    """Says that the right child has the head unless a comma or full stop sets it off.
+
+    So it is in the treebank of the repository (`data/README.md`).
+    """
+    return node[1].leaves()[0] in (",", ".")
