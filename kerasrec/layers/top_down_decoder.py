@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -12,9 +11,16 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.graph.graph import TaggedGraph
-from kerasrec.layers import growth as growing
 from kerasrec.layers.choices import Choice, Choices, Drawn, Given
-from kerasrec.layers.growth import ROOT, Decision, GrownTrees, Place, grow_trees
+from kerasrec.layers.growth import (
+    ROOT,
+    Decision,
+    GrownTrees,
+    Place,
+    grow_trees,
+    grower,
+    root_places,
+)
 from kerasrec.layers.top_down import TopDown, TopDownCell
 
 # The slots that may follow those of an encoding in `kerasrec.datasets`: of a root, then of a node
@@ -93,7 +99,7 @@ class TopDownDecoder(keras.layers.Layer):
             num_tokens, embedding_dim, embeddings_initializer, dtype=policy, name="embedding"
         )
         self.drop = keras.layers.Dropout(dropout, dtype=policy)
-        self._allowed = _allowed(follows, cell.arity)
+        self._allowed = _allowed_slots(follows, cell.arity)
         self._generate: Any = None
 
     def build(self, tokens_shape: Any, children_shape: Any, *_: Any) -> None:
@@ -210,7 +216,7 @@ class TopDownDecoder(keras.layers.Layer):
             roots = tf.fill([tf.maximum(roots, 0)], -1)
         if self._generate is None:
             # TensorFlow warns of many traces of one Python function; partials are counted apart.
-            grow = functools.partial(self._grow)
+            grow = partial(self._grow)
             self._generate = tf.function(grow, self.generate_signature(), autograph=False)
         return self._generate(
             tf.cast(roots, tf.int32),
@@ -267,8 +273,8 @@ class TopDownDecoder(keras.layers.Layer):
         """The static tagged graph in which trees grow; the decoder must be built."""
         decide = partial(self._grown, tf.constant([-1]), tf.constant(1.0))
         states = self.top_down.initial_states(None, 1)
-        places = growing.roots(tf.constant(1), tf.constant(0, tf.int64), self.max_depth)
-        return growing.grower(self.cell, decide, self.max_depth).tagged_graph(places, states)
+        places = root_places(tf.constant(1), tf.constant(0, tf.int64), self.max_depth)
+        return grower(self.cell, decide, self.max_depth).tagged_graph(places, states)
 
     def compute_output_shape(
         self, tokens_shape: Any, children_shape: Any, initial_state_shape: Any = None
@@ -301,7 +307,7 @@ class TopDownDecoder(keras.layers.Layer):
         return cls(**{**config, "cell": keras.saving.deserialize_keras_object(config["cell"])})
 
 
-def _allowed(follows: str | Sequence[Sequence[int]] | None, arity: int) -> Any:
+def _allowed_slots(follows: str | Sequence[Sequence[int]] | None, arity: int) -> Any:
     """Which slots may have children, bool `[1 + arity, arity]`: of roots, of nodes by slot."""
     if follows is None:
         return np.ones([1 + arity, arity], bool)
