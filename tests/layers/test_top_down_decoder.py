@@ -102,6 +102,14 @@ def test_bad_use():
         TopDownDecoder(cell, NUM_TOKENS, DIM, follows="next")
     with pytest.raises(ValueError, match=r"3 rows of slots from 0 to 1.*received 'left_right'"):
         TopDownDecoder(cell, NUM_TOKENS, DIM, follows="left_right")
+    for follows in (3, [0, 1, 2], [[0], [1], [2]], [[0], [1], [[1]]]):
+        with pytest.raises(ValueError, match=r"3 rows of slots from 0 to 1.*received [3\[]"):
+            TopDownDecoder(cell, NUM_TOKENS, DIM, follows=follows)
     layer = TopDownDecoder(cell, NUM_TOKENS, DIM)
+    for use in (layer.tagged_graph, lambda: layer.generate(3)):
+        with pytest.raises(ValueError, match="has no weights yet"):
+            use()
+    with pytest.raises(ValueError, match="needs two inputs"):
+        layer(np.ones([1, 1], int))
     with pytest.raises(NotImplementedError, match="TopDownDecoder must implement `decide`"):
         layer(np.ones([1, 1], int), np.full([1, 1, 2], -1))
