@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
+from tests.layers.helpers import slopes
 from tests.parameters import few_of
 
 NUM_TOKENS, DIM, UNITS = 7, 3, 4
@@ -204,24 +205,17 @@ def test_finite_differences_of_scoring():
     layer = decoder(dtype="float64")
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(layer(TOKENS, CHILDREN))
-    slopes = [
-        tf.convert_to_tensor(one).numpy() for one in tape.gradient(loss, layer.trainable_variables)
-    ]
-    plain_weights = layer.get_weights()
-    random = np.random.default_rng(0)
-    directions = [random.normal(size=one.shape) for one in slopes]
-    wanted = sum(np.sum(one * way) for one, way in zip(slopes, directions, strict=True))
+    gradients = tape.gradient(loss, layer.trainable_variables)
 
-    def moved(step):
-        layer.set_weights(
-            [one + step * way for one, way in zip(plain_weights, directions, strict=True)]
-        )
+    def plainly(weights):
+        layer.set_weights(weights)
         plain = Plain(layer)
         pairs = zip(TOKENS, CHILDREN, strict=True)
         return sum(np.sum(list(plain.terms(*pair).values())) for pair in pairs)
 
+    found, wanted = slopes(plainly, layer.get_weights(), gradients)
     # The softmax is float32 inside, whatever the weights are.
-    np.testing.assert_allclose((moved(1e-5) - moved(-1e-5)) / 2e-5, wanted, rtol=1e-4)
+    assert found == pytest.approx(wanted, rel=1e-4)
 
 
 def test_the_same_seed_grows_the_same_trees_whatever_grows_beside_them():
