@@ -134,11 +134,9 @@ def batches(
     encode: Encode, trees: Sequence[DependencyTree], vocabulary: Vocabulary, size: int, **how: Any
 ) -> Any:
     """Batches of `((tokens, children), labels)`; the label of the given `<root>` is -1."""
-    encoded = []
-    for tree in trees:
-        tokens, children, _ = encode(tree, vocabulary)
-        is_given = np.arange(len(tokens)) == 0
-        encoded.append(EncodedTree(tokens, children, np.where(is_given, -1, tokens)))
+    encoded = [encode(tree, vocabulary) for tree in trees]
+    for tree in encoded:
+        tree.labels[0] = -1
     return tree_batches(encoded, size, **how)
 
 

@@ -53,7 +53,7 @@ def encode(tree: DependencyTree, vocabulary: Vocabulary) -> EncodedTree:
     """A sentence as a chain: each word is the one child of the word before it."""
     tokens = vocabulary.encode(tree.words)
     children = np.append(np.arange(1, len(tokens)), -1).astype(np.int32)
-    return EncodedTree(tokens, children[:, np.newaxis], tokens)
+    return EncodedTree(tokens, children[:, np.newaxis], tokens.copy())
 
 
 def build_model(vocabulary: Vocabulary, options: argparse.Namespace) -> keras.Model:

@@ -31,7 +31,7 @@ def encode_first_child(tree: Tree, vocabulary: Vocabulary) -> EncodedTree:
 
     Returns:
         An `EncodedTree`: tokens int32 `[nodes]`, 1 or more; children int32 `[nodes, 2]`, -1 = none;
-        labels int32 `[nodes]`, all -1.
+        labels int32 `[nodes]`, the tokens, which such a model is to predict.
 
     Raises:
         ValueError: If a label is no `str`.
@@ -56,9 +56,8 @@ def encode_first_child(tree: Tree, vocabulary: Vocabulary) -> EncodedTree:
             waiting.append((siblings, place + 1, number, NEXT_SIBLING))
         if isinstance(node, Tree) and len(node):
             waiting.append((node, 0, number, FIRST_CHILD))
-    return EncodedTree(
-        vocabulary.encode(names), np.array(children, np.int32), np.full(len(names), -1, np.int32)
-    )
+    tokens = vocabulary.encode(names)
+    return EncodedTree(tokens, np.array(children, np.int32), tokens.copy())
 
 
 def decode_first_child(tokens: ArrayLike, children: ArrayLike, vocabulary: Vocabulary) -> Tree:

@@ -41,7 +41,8 @@ def encode_left_right(
     Args:
         tree: A dependency tree, projective or not.
         vocabulary: Gives words their tokens.
-        labels: As for `encode_dependencies`.
+        labels: As for `encode_dependencies`; but by default each word's label is its token, which
+            such a model is to predict. -1 stands for a word that is given.
 
     Returns:
         An `EncodedTree`: tokens int32 `[words]`, 1 or more; children int32 `[words, 4]`, -1 = no
@@ -60,9 +61,9 @@ def encode_left_right(
             for word in outwards:
                 children[nodes[above], slot] = nodes[word]
                 above, slot = word, following
-    return EncodedTree(
-        vocabulary.encode(tree.words)[tree.order], children, labels_of_nodes(tree, labels)
-    )
+    tokens = vocabulary.encode(tree.words)[tree.order]
+    targets = tokens.copy() if labels is None else labels_of_nodes(tree, labels)
+    return EncodedTree(tokens, children, targets)
 
 
 def decode_left_right(

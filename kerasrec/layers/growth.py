@@ -103,12 +103,13 @@ def grow_trees(
     """
     batch = tf.shape(initial_states[0])[0]
     grow = grower(cell, decide, max_depth)
-    log_likelihood, tables = grow.with_tables(roots(batch, seed, max_depth), initial_states)
+    places = root_places(batch, seed, max_depth)
+    log_likelihood, tables = grow.with_tables(places, initial_states)
     tokens, children = _numbered(tables["nodes"], batch, cell.arity)
     return GrownTrees(tokens, children, log_likelihood)
 
 
-def roots(batch: tf.Tensor, seed: tf.Tensor, max_depth: int) -> Place:
+def root_places(batch: tf.Tensor, seed: tf.Tensor, max_depth: int) -> Place:
     """The places of the roots of a batch."""
     trees = tf.range(batch)
     keys = _mixed(_mixed(tf.fill([batch], seed)) + tf.cast(trees, tf.int64))
@@ -148,8 +149,9 @@ def grower(
                     _mixed(place.key + (slot + 1)),
                     place.key,
                 )
+                which = 0 if cell.shares_weights else slot
                 # Called as a layer, so that its weights are cast as its dtype policy says.
-                return grow(below, cell(decision.inputs, states, slot=slot))
+                return grow(below, cell(decision.inputs, states, slot=which))
 
             nothing = tf.zeros_like(decision.log_likelihood)
             total += cond(decision.wants[:, slot], child, lambda nothing=nothing: nothing)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
-from kerasrec.layers.trees import node_tables
+from kerasrec.layers.trees import check_sizes, node_tables
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import switch
@@ -101,11 +101,7 @@ class Recursion:
             specs.append(tf.TensorSpec([None, self._cell.state_sizes[0]], dtype, "drop"))
 
         def run(initial_states, x, children, drop=None):
-            tf.debugging.assert_equal(
-                tf.shape(x)[:2],
-                tf.shape(children)[:2],
-                "`x` and `children` must have the same numbers of trees and of nodes in a tree.",
-            )
+            check_sizes(x, children)
             with tf.name_scope("check_trees"):
                 trees = node_tables(children)
             size = tf.shape(x)[0] * tf.shape(x)[1]

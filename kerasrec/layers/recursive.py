@@ -78,13 +78,13 @@ class Recursive(keras.layers.Layer):
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
         self._recursion = Recursion(cell, visitor)
 
-    def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
-        return super().__call__(*both_inputs(self.name, x, children), **kwargs)
+        return super().__call__(*both_inputs(self.name, x, children), *args, **kwargs)
 
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the cell's weights."""
-        self._check_inputs(x_shape, children_shape, "int32")
+        self.check_inputs(x_shape, children_shape, "int32")
         self._num_features = x_shape[-1]
         if not self.cell.built:
             self.cell.build((None, self._num_features))
@@ -93,9 +93,9 @@ class Recursive(keras.layers.Layer):
             self._build_sublayers()
         self.built = True
 
-    def call(self, x: Any, children: Any, mask: Any = None, training: bool = False) -> Any:
+    def call(self, x: Any, children: Any, *, mask: Any = None, training: bool = False) -> Any:
         """Runs the recursion; see the class."""
-        self._check_inputs(x.shape, children.shape, children.dtype)
+        self.check_inputs(x.shape, children.shape, children.dtype)
         if in_symbolic_scope():
             return self._zeros(x)
         states, sequence = self._run(x, children, training)
@@ -119,7 +119,7 @@ class Recursive(keras.layers.Layer):
             sequence._keras_mask = is_node
         return found, sequence
 
-    def _check_inputs(self, x_shape: Any, children_shape: Any, dtype: Any) -> None:
+    def check_inputs(self, x_shape: Any, children_shape: Any, dtype: Any) -> None:
         """Raises ValueError for inputs that cannot be trees of this layer."""
         shapes = f"received shapes {tuple(x_shape)} and {tuple(children_shape)}."
         if len(x_shape) != 3 or x_shape[-1] is None:
@@ -179,10 +179,10 @@ class Recursive(keras.layers.Layer):
         return [output, *((batch, units) for units in self.cell.state_sizes)]
 
     def compute_output_spec(
-        self, x: Any, children: Any, mask: Any = None, training: bool = False
+        self, x: Any, children: Any, *, mask: Any = None, training: bool = False
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
-        self._check_inputs(x.shape, children.shape, children.dtype)
+        self.check_inputs(x.shape, children.shape, children.dtype)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.return_state:
             return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]
@@ -249,9 +249,9 @@ def both_inputs(name: str, x: Any, children: Any) -> tuple[Any, Any]:
         x, children = x
     if children is None:
         raise ValueError(
-            f"{name} needs two inputs, layer(x, children): features of the tree nodes, "
-            "[batch, nodes, features], and the indices of their children, [batch, nodes, "
-            "arity]. So it has no place in a keras.Sequential; use the functional API."
+            f"{name} needs two inputs, layer(x, children): what the tree nodes read, [batch, "
+            "nodes, ..], and the indices of their children, [batch, nodes, arity]. So it has no "
+            "place in a keras.Sequential; use the functional API."
         )
     return x, children
 

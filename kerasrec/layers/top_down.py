@@ -137,12 +137,13 @@ class TopDown(Recursive):
         self,
         x: Any,
         children: Any,
+        initial_state: Any = None,
+        *,
         mask: Any = None,
         training: bool = False,
-        initial_state: Any = None,
     ) -> Any:
         """Runs the recursion; see the class."""
-        self._check_inputs(x.shape, children.shape, children.dtype)
+        self.check_inputs(x.shape, children.shape, children.dtype)
         states = self.initial_states(initial_state, tf.shape(x)[0])
         if in_symbolic_scope():
             return self._zeros(x)
@@ -191,14 +192,15 @@ class TopDown(Recursive):
         self,
         x: Any,
         children: Any,
+        initial_state: Any = None,
+        *,
         mask: Any = None,
         training: bool = False,
-        initial_state: Any = None,
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
         if initial_state is not None:
             self._checked_states(initial_state)
-        return super().compute_output_spec(x, children, mask, training)
+        return super().compute_output_spec(x, children, mask=mask, training=training)
 
     def _build_sublayers(self) -> None:
         """Runs the cell on one node of zeros, so that layers inside it create their weights."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -12,10 +11,19 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.graph.graph import TaggedGraph
-from kerasrec.layers import growth as growing
 from kerasrec.layers.choices import Choice, Choices, Drawn, Given
-from kerasrec.layers.growth import ROOT, Decision, GrownTrees, Place, grow_trees
+from kerasrec.layers.growth import (
+    ROOT,
+    Decision,
+    GrownTrees,
+    Place,
+    grow_trees,
+    grower,
+    root_places,
+)
+from kerasrec.layers.recursive import both_inputs
 from kerasrec.layers.top_down import TopDown, TopDownCell
+from kerasrec.layers.trees import check_indices, check_sizes
 
 # The slots that may follow those of an encoding in `kerasrec.datasets`: of a root, then of a node
 # in each slot.
@@ -41,6 +49,10 @@ class TopDownDecoder(keras.layers.Layer):
     * `tokens`: int32 `[batch, nodes]`, token 0 is padding and stands at no node.
     * `children`: int32 `[batch, nodes, arity]`, as for `TopDown`.
     * `initial_state`: the roots' states, as for `TopDown`.
+
+    To train it by `kerasrec.training.TreeNegativeLogLikelihood`, the targets are int `[batch,
+    nodes]`: the tokens, as `kerasrec.datasets.encode_left_right` and `encode_first_child` label
+    trees, but -1 where a token is given and not to be predicted.
 
     `generate` grows trees from the same distribution.
 
@@ -93,8 +105,12 @@ class TopDownDecoder(keras.layers.Layer):
             num_tokens, embedding_dim, embeddings_initializer, dtype=policy, name="embedding"
         )
         self.drop = keras.layers.Dropout(dropout, dtype=policy)
-        self._allowed = _allowed(follows, cell.arity)
+        self._allowed = _allowed_slots(follows, cell.arity)
         self._generate: Any = None
+
+    def __call__(self, tokens: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """`decoder(tokens, children)` or `decoder([tokens, children])`."""
+        return super().__call__(*both_inputs(self.name, tokens, children), *args, **kwargs)
 
     def build(self, tokens_shape: Any, children_shape: Any, *_: Any) -> None:
         """Creates the weights that all decoders have; a subclass builds the layers of `decide`."""
@@ -106,16 +122,20 @@ class TopDownDecoder(keras.layers.Layer):
         self, tokens: Any, children: Any, initial_state: Any = None, training: bool = False
     ) -> Any:
         """Terms of the log-likelihood of given trees; see the class."""
-        x = self.embedding(tokens)
-        states = self.top_down(
-            self.drop(x, training=training), children, initial_state=initial_state
-        )
+        x_shape = (*tokens.shape, self.embedding_dim)
+        self.top_down.check_inputs(x_shape, children.shape, children.dtype)
         children = tf.cast(children, tf.int32)
-        slots = _slots(children)
+        with tf.control_dependencies(check_sizes(tokens, children) + check_indices(children)):
+            slots = _slots(children)
         is_node = (slots != ROOT) | (tf.range(tf.shape(slots)[1]) == 0)
+        with tf.control_dependencies([self._check_tokens(tokens, is_node)]):
+            tokens = tf.where(is_node, tf.cast(tokens, tf.int32), 0)
+        x = self.drop(self.embedding(tokens), training=training)
+        states = self.top_down(x, children, initial_state=initial_state)
         allowed, has_child = tf.gather(self._allowed, slots + 1), children >= 0
-        with tf.control_dependencies(self._check_trees(tokens, is_node, has_child, allowed)):
-            tokens = tf.cast(tokens, tf.int32)
+        # Slots say something only of what `top_down` has found to be trees.
+        with tf.control_dependencies([states]):
+            self._check_slots(has_child & ~allowed)
         # Padding is left out before the softmax over all tokens, the largest part of the work.
         states, tokens, has_child, allowed = (
             tf.boolean_mask(item, is_node) for item in (states, tokens, has_child, allowed)
@@ -126,32 +146,30 @@ class TopDownDecoder(keras.layers.Layer):
         shape = tf.concat([tf.shape(is_node, tf.int64), [2]], 0)
         return tf.scatter_nd(tf.where(is_node), terms, shape)
 
-    def _check_trees(self, tokens: Any, is_node: Any, has_child: Any, allowed: Any) -> list[Any]:
-        """Checks of given trees, for when the graph runs."""
-        is_token = (tokens > 0) & (tokens < self.num_tokens)
-        wordless = is_node & ~is_token
-        misplaced = has_child & ~allowed
-        checks = [
-            tf.debugging.Assert(
-                ~tf.reduce_any(wordless),
-                [
-                    f"{self.name} needs a token from 1 to {self.num_tokens - 1} at every tree "
-                    "node. [tree, node]:",
-                    tf.where(wordless)[:1],
-                    "token:",
-                    tf.boolean_mask(tokens, wordless)[:1],
-                ],
-            ),
-            tf.debugging.Assert(
-                ~tf.reduce_any(misplaced),
-                [
-                    f"{self.name} is given a child in a slot in which `follows` allows none. "
-                    "[tree, node, slot]:",
-                    tf.where(misplaced)[:1],
-                ],
-            ),
-        ]
-        return [check for check in checks if check is not None]
+    def _check_tokens(self, tokens: Any, is_node: Any) -> tf.Operation:
+        """A check, for when the graph runs, that a token of the vocabulary stands at each node."""
+        wordless = is_node & ~((tokens > 0) & (tokens < self.num_tokens))
+        return tf.debugging.Assert(
+            ~tf.reduce_any(wordless),
+            [
+                f"{self.name} needs a token from 1 to {self.num_tokens - 1} at every tree node. "
+                "[tree, node]:",
+                tf.where(wordless)[:1],
+                "token:",
+                tf.boolean_mask(tokens, wordless)[:1],
+            ],
+        )
+
+    def _check_slots(self, misplaced: Any) -> None:
+        """Checks, for when the graph runs, that children are where `follows` allows them."""
+        tf.debugging.Assert(
+            ~tf.reduce_any(misplaced),
+            [
+                f"{self.name} is given a child in a slot in which `follows` allows none. "
+                "[tree, node, slot]:",
+                tf.where(misplaced)[:1],
+            ],
+        )
 
     def _decide(self, states: Any, choose: Choices) -> tuple[Choice, Choice]:
         """`decide`, checked."""
@@ -197,20 +215,20 @@ class TopDownDecoder(keras.layers.Layer):
 
         Raises:
             ValueError: if the decoder was not built, or `roots` or `seed` are no integers.
-            tf.errors.InvalidArgumentError: for a root that is no token, a negative temperature, or
-                an `initial_state` of another number of trees.
+            tf.errors.InvalidArgumentError: for a root that is no token, a negative number of trees
+                or temperature, or an `initial_state` of another number of trees.
         """
-        if not self.built:
-            raise ValueError(
-                f"{self.name} has no weights yet. Call it on trees first, or build it."
-            )
-        roots = _integers("roots", roots, "integers [batch], tokens or -1, or the number of trees")
-        seed = _integers("seed", seed, "an integer")
+        self._check_built()
+        expected = "integers [batch], tokens or -1, or the number of trees"
+        roots = _integers("roots", roots, expected, ranks=(0, 1))
+        seed = _integers("seed", seed, "an integer", ranks=(0,))
         if roots.shape.rank == 0:
-            roots = tf.fill([tf.maximum(roots, 0)], -1)
+            found = ["`roots`, the number of trees, must be at least 0, received", roots]
+            with tf.control_dependencies([tf.debugging.Assert(roots >= 0, found)]):
+                roots = tf.fill([roots], -1)
         if self._generate is None:
             # TensorFlow warns of many traces of one Python function; partials are counted apart.
-            grow = functools.partial(self._grow)
+            grow = partial(self._grow)
             self._generate = tf.function(grow, self.generate_signature(), autograph=False)
         return self._generate(
             tf.cast(roots, tf.int32),
@@ -265,10 +283,17 @@ class TopDownDecoder(keras.layers.Layer):
 
     def tagged_graph(self) -> TaggedGraph:
         """The static tagged graph in which trees grow; the decoder must be built."""
+        self._check_built()
         decide = partial(self._grown, tf.constant([-1]), tf.constant(1.0))
         states = self.top_down.initial_states(None, 1)
-        places = growing.roots(tf.constant(1), tf.constant(0, tf.int64), self.max_depth)
-        return growing.grower(self.cell, decide, self.max_depth).tagged_graph(places, states)
+        places = root_places(tf.constant(1), tf.constant(0, tf.int64), self.max_depth)
+        return grower(self.cell, decide, self.max_depth).tagged_graph(places, states)
+
+    def _check_built(self) -> None:
+        if not self.built:
+            raise ValueError(
+                f"{self.name} has no weights yet. Call it on trees first, or build it."
+            )
 
     def compute_output_shape(
         self, tokens_shape: Any, children_shape: Any, initial_state_shape: Any = None
@@ -301,13 +326,14 @@ class TopDownDecoder(keras.layers.Layer):
         return cls(**{**config, "cell": keras.saving.deserialize_keras_object(config["cell"])})
 
 
-def _allowed(follows: str | Sequence[Sequence[int]] | None, arity: int) -> Any:
+def _allowed_slots(follows: str | Sequence[Sequence[int]] | None, arity: int) -> Any:
     """Which slots may have children, bool `[1 + arity, arity]`: of roots, of nodes by slot."""
     if follows is None:
         return np.ones([1 + arity, arity], bool)
     rows = FOLLOWS.get(follows, ()) if isinstance(follows, str) else follows
-    is_rows = all(isinstance(row, list | tuple) for row in rows) and len(rows) == 1 + arity
-    if not is_rows or not {slot for row in rows for slot in row} <= set(range(arity)):
+    is_list = isinstance(rows, list | tuple) and len(rows) == 1 + arity
+    is_rows = is_list and all(isinstance(row, list | tuple) for row in rows)
+    if not is_rows or any(slot not in range(arity) for row in rows for slot in row):
         raise ValueError(
             '`follows` must be "left_right" (with arity 4), "first_child" (with arity 2), or '
             f"{1 + arity} rows of slots from 0 to {arity - 1}: of a root, then of a node in each "
@@ -316,10 +342,10 @@ def _allowed(follows: str | Sequence[Sequence[int]] | None, arity: int) -> Any:
     return np.array([[slot in row for slot in range(arity)] for row in rows])
 
 
-def _integers(name: str, given: Any, expected: str) -> Any:
-    """A tensor of integers, a scalar or of one axis."""
+def _integers(name: str, given: Any, expected: str, ranks: Sequence[int]) -> Any:
+    """A tensor of integers, of one of the ranks."""
     found = None if given is None else tf.convert_to_tensor(given)
-    if found is None or not found.dtype.is_integer or found.shape.rank not in (0, 1):
+    if found is None or not found.dtype.is_integer or found.shape.rank not in ranks:
         shown = given if found is None else f"{found.dtype.name} of shape {found.shape}"
         raise ValueError(f"`{name}` must be {expected}; received {shown}.")
     return found

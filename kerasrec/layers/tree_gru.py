@@ -17,9 +17,11 @@ from kerasrec.layers.recursive import CellLayer
 class TreeGRUCell(KernelCell):
     """A tree-structured gated recurrent unit at one tree node.
 
-    The Tree-GRU of Zhou et al. 2016, with a reset gate for each child and the sum of the children
-    where a GRU has the state before; as in the N-ary Tree-LSTM (Tai et al. 2015, section 3.2), each
-    child has matrices of its own. U, W and b are parts of recurrent_kernel, kernel and bias:
+    The Tree-GRU of Zhou, Liu and Pan 2016, Modelling Sentence Pairs with Tree-structured Attentive
+    Encoder, https://aclanthology.org/C16-1274/, with a reset gate for each child and the sum of the
+    children where a GRU has the state before; but as in the N-ary Tree-LSTM (Tai et al. 2015,
+    section 3.2), each child has matrices of its own. U, W and b are parts of recurrent_kernel,
+    kernel and bias:
 
         z   = sigmoid([h_1, .., h_arity] U_z + x W_z + b_z)
         r_k = sigmoid([h_1, .., h_arity] U_rk + x W_r + b_r)

@@ -41,7 +41,7 @@ def node_tables(children: tf.Tensor) -> NodeTables:
         tf.errors.InvalidArgumentError: a child index is out of range, a node has two parents,
           node 0 is not the root, nodes form a cycle, or a tree has no nodes.
     """
-    with tf.control_dependencies(_check_indices(children, tf.shape(children)[1])):
+    with tf.control_dependencies(check_indices(children)):
         children = tf.identity(children)
     batch, nodes, arity = tf.unstack(tf.shape(children))
     size = batch * nodes
@@ -64,7 +64,15 @@ def node_tables(children: tf.Tensor) -> NodeTables:
     return NodeTables(numbers, kinds, roots, is_node)
 
 
-def _check_indices(children: tf.Tensor, nodes: tf.Tensor) -> list[tf.Operation]:
+def check_sizes(x: tf.Tensor, children: tf.Tensor) -> list[tf.Operation]:
+    """Checks, for when the graph runs, that `x` and `children` may be of the same trees."""
+    message = "`x` and `children` must have the same numbers of trees and of nodes in a tree."
+    return [tf.debugging.assert_equal(tf.shape(x)[:2], tf.shape(children)[:2], message)]
+
+
+def check_indices(children: tf.Tensor) -> list[tf.Operation]:
+    """Checks, for when the graph runs, that each index is -1 or a node of its tree."""
+    nodes = tf.shape(children)[1]
     wrong = (children < -1) | (children >= nodes)
     return [
         tf.debugging.Assert(

@@ -1,5 +1,6 @@
 """Loss and metric of models that give the log-likelihood of trees, as `TreeDecoder` does."""
 
+import math
 from typing import Any
 
 import keras
@@ -55,7 +56,7 @@ class TreePerplexity(keras.metrics.Mean):
         exp(- sum of token terms / number of tokens that count)
 
     With `growth=True` the sum has the growth terms, too: what a token costs together with the
-    decisions where trees go on and end.
+    decisions where trees go on and end. It is NaN where no token counted.
 
     Args:
         growth: whether to add the growth terms.
@@ -89,7 +90,7 @@ class TreePerplexity(keras.metrics.Mean):
         self.count.assign_add(tf.reduce_sum(numbers))
 
     def result(self) -> Any:
-        return tf.exp(super().result())
+        return tf.exp(tf.where(self.count > 0, super().result(), math.nan))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "growth": self.growth}

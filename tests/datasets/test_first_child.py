@@ -25,7 +25,8 @@ def test_first_children_and_next_siblings():
     tokens, children, labels = encode_first_child(tree, LETTERS)
     assert "".join(LETTERS.words[token] for token in tokens) == "abcdefg"
     assert children.tolist() == [[1, -1], [2, 4], [-1, 3], [-1, -1], [-1, 5], [6, -1], [-1, -1]]
-    assert labels.tolist() == [-1] * 7
+    assert labels.tolist() == tokens.tolist()
+    assert not np.shares_memory(labels, tokens)
     assert all(array.dtype == np.int32 for array in (tokens, children, labels))
 
 

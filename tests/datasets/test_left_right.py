@@ -39,6 +39,14 @@ def test_slots_are_the_edges_of_the_paper():
     }
 
 
+def test_words_are_labelled_with_their_tokens():
+    tree = DependencyTree(["a", "b", "c"], [1, -1, 1])
+    tokens, _, labels = encode_left_right(tree, VOCABULARY)
+    assert labels.tolist() == tokens.tolist() == [3, 2, 1]
+    assert not np.shares_memory(labels, tokens)
+    assert encode_left_right(tree, VOCABULARY, [None, 5, -1]).labels.tolist() == [5, -1, -1]
+
+
 @few
 @given(any_heads())
 def test_every_word_but_the_root_is_a_child_once(heads):

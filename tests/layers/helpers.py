@@ -1,20 +1,31 @@
 """Trees to test with, and the layers that share tests."""
 
-import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from kerasrec.datasets import Vocabulary, encode_tree, read_treebank, tree_batches
-from kerasrec.layers import RNTN, Recursive, TreeGRU, TreeLSTM, TreeRNN
+from kerasrec.layers import (
+    RNTN,
+    Bidirectional,
+    ChildSumTreeLSTM,
+    Recursive,
+    TopDownTreeLSTM,
+    TreeGRU,
+    TreeLSTM,
+    TreeRNN,
+)
 from tests.layers import reference
 from tests.parameters import few_of
 
+UNITS = 3
 DEV = Path(__file__).resolve().parents[2] / "data" / "treebank" / "dev.txt"
 
 
@@ -35,7 +46,7 @@ class Facts:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-# A new layer goes here, and all shared tests run it.
+# Layers with weights for each of a number of children; READY has the others, too.
 LAYERS = {
     TreeRNN: Facts(
         reference.tree_rnn,
@@ -66,6 +77,42 @@ LAYERS = {
     ),
 }
 
+
+@dataclass(frozen=True)
+class Ready:
+    """A ready layer.
+
+    Args:
+        make: a new layer that returns the outputs of all tree nodes, from Keras' options.
+        arity: of the trees that it is given.
+    """
+
+    make: Callable[..., keras.layers.Layer]
+    arity: int = 2
+
+
+def _both_ways(**options: Any) -> Bidirectional:
+    return Bidirectional(TreeLSTM(UNITS, **options), **options)
+
+
+# A new layer goes here, and test_every_layer.py runs it.
+READY = {
+    **{cls.__name__: Ready(partial(cls, UNITS, return_sequences=True)) for cls in LAYERS},
+    "ChildSumTreeLSTM": Ready(partial(ChildSumTreeLSTM, UNITS, return_sequences=True), 5),
+    "TopDownTreeLSTM": Ready(partial(TopDownTreeLSTM, UNITS), 4),
+    "Bidirectional": Ready(_both_ways),
+}
+
+# How close numbers of a dtype are to those of a finer one, relative to the largest.
+TOLERANCE = {
+    "float64": 1e-10,
+    "float32": 1e-5,
+    "mixed_float16": 5e-3,
+    "float16": 5e-3,
+    "mixed_bfloat16": 5e-2,
+    "bfloat16": 5e-2,
+}
+
 # For what costs next to nothing.
 each_layer_always = pytest.mark.parametrize("layer_class", LAYERS)
 each_layer = pytest.mark.parametrize("layer_class", few_of(LAYERS, TreeLSTM))
@@ -78,7 +125,7 @@ any_layer = pytest.mark.parametrize(
 each_inner_inputs = pytest.mark.parametrize("inner_inputs", [False, True])
 
 
-@functools.cache
+@cache
 def treebank_batch(num_trees: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Tokens, children and labels of trees of the embedded treebank, in one padded batch.
 
@@ -136,7 +183,7 @@ def is_node(children: np.ndarray) -> np.ndarray:
 
 def built(layer_class: type[Recursive], children: np.ndarray, num_features: int = 4, **options):
     """A layer of 3 units with random weights, biases among them."""
-    layer = layer_class(3, arity=children.shape[2], **options)
+    layer = layer_class(UNITS, arity=children.shape[2], **options)
     layer.build((None, None, num_features), children.shape)
     return with_random_weights(layer)
 
@@ -151,6 +198,32 @@ def with_random_weights(layer: keras.layers.Layer) -> keras.layers.Layer:
 def _scale(weight: keras.Variable) -> float:
     """A sum over two axes of a tensor has so many terms that a larger scale makes trees chaotic."""
     return 0.5 if len(weight.shape) < 3 else 0.1
+
+
+def slopes(
+    loss: Callable[[list[np.ndarray]], Any], at: list[np.ndarray], gradients: Sequence[Any]
+) -> tuple[float, float]:
+    """How fast a loss grows along a random direction of all its arguments at once.
+
+    Args:
+        loss: of arrays, in float64.
+        at: the arrays.
+        gradients: of the loss, for each.
+
+    Returns:
+        By the gradients, and by finite differences.
+    """
+    random = np.random.default_rng(0)
+    ways = [random.normal(size=one.shape) for one in at]
+    step = 1e-5
+    above, below = (
+        float(loss([one + sign * step * way for one, way in zip(at, ways, strict=True)]))
+        for sign in (1, -1)
+    )
+    products = [
+        np.sum(tf.convert_to_tensor(one) * way) for one, way in zip(gradients, ways, strict=True)
+    ]
+    return float(sum(products)), (above - below) / (2 * step)
 
 
 @dataclass

@@ -73,7 +73,7 @@ def rntn(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
 
 
 def tree_gru(functions: Functions, units: int, weights: Sequence[Any]) -> Callable:
-    """Zhou et al. 2016, its Tree-GRU, with matrices for each child as Tai et al. 2015, section 3.2.
+    """The Tree-GRU of Zhou, Liu and Pan 2016, with matrices for each child as Tai et al. 2015, 3.2.
 
     Columns of the kernel and of the bias are u, z, r; those of the recurrent kernel u, z, r_1, ..,
     r_arity. A kernel without r is one that only leaves read.

@@ -1,56 +1,24 @@
 """One set of checks for every ready layer; what is a layer's own stands in a file of its own."""
 
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import (
-    RNTN,
-    Bidirectional,
-    ChildSumTreeLSTM,
-    TopDownTreeLSTM,
-    TreeGRU,
-    TreeLSTM,
-    TreeRNN,
+from kerasrec.layers import Bidirectional
+from tests.layers.helpers import (
+    READY,
+    TOLERANCE,
+    UNITS,
+    features,
+    is_node,
+    random_children,
+    slopes,
+    with_random_weights,
 )
-from tests.layers.helpers import features, is_node, random_children, with_random_weights
 from tests.parameters import few_of
-
-UNITS = 3
-TOLERANCE = {"mixed_float16": 5e-3, "float16": 5e-3, "mixed_bfloat16": 5e-2, "bfloat16": 5e-2}
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A ready layer.
-
-    Args:
-        make: a new layer that returns the outputs of all tree nodes, from Keras' options.
-        arity: of the trees that it is given.
-    """
-
-    make: Callable[..., keras.layers.Layer]
-    arity: int = 2
-
-
-def both_ways(**options):
-    return Bidirectional(TreeLSTM(UNITS, **options), **options)
-
-
-READY = {
-    **{
-        cls.__name__: Ready(functools.partial(cls, UNITS, return_sequences=True))
-        for cls in (TreeRNN, RNTN, TreeLSTM, TreeGRU)
-    },
-    "ChildSumTreeLSTM": Ready(functools.partial(ChildSumTreeLSTM, UNITS, return_sequences=True), 5),
-    "TopDownTreeLSTM": Ready(functools.partial(TopDownTreeLSTM, UNITS), 4),
-    "Bidirectional": Ready(both_ways),
-}
 
 each_layer = pytest.mark.parametrize("name", few_of(READY, "TopDownTreeLSTM"))
 each_layer_always = pytest.mark.parametrize("name", READY)
@@ -142,6 +110,28 @@ def test_padding_is_masked_and_neither_read_nor_given_gradients(name):
         assert not gradient[~nodes].any()
 
 
+# The others have this test, of single weights, in files of their own.
+@pytest.mark.parametrize("name", few_of(READY, "TopDownTreeLSTM", "Bidirectional"))
+def test_gradients_equal_finite_differences(name):
+    """Of x and all weights at once, along a random direction."""
+    children = trees(name)
+    layer = layer_of(name, dtype="float64")
+    x = tf.constant(features(children))
+
+    def loss(arrays):
+        layer.set_weights(arrays[1:])
+        return tf.reduce_sum(tf.sin(layer(arrays[0], children)))
+
+    at = [x.numpy(), *layer.get_weights()]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        total = tf.reduce_sum(tf.sin(layer(x, children)))
+    gradients = tape.gradient(total, [x, *layer.trainable_variables])
+    assert all(np.abs(tf.convert_to_tensor(one)).max() > 1e-3 for one in gradients)
+    found, wanted = slopes(loss, at, gradients)
+    assert found == pytest.approx(wanted, rel=1e-7)
+
+
 @functools.cache
 def outputs_and_gradients(name, dtype):
     """The outputs and the gradients of x and of each weight, after checking their types."""
@@ -165,7 +155,10 @@ def outputs_and_gradients(name, dtype):
     "policy",
     [
         "mixed_float16",
-        *(pytest.param(other, marks=pytest.mark.slow) for other in list(TOLERANCE)[1:]),
+        *(
+            pytest.param(other, marks=pytest.mark.slow)
+            for other in ("float16", "mixed_bfloat16", "bfloat16")
+        ),
     ],
 )
 def test_half_precision_is_close_to_float32(name, policy):

@@ -12,6 +12,7 @@ from kerasrec.layers import TreeLSTM
 from tests.layers import reference
 from tests.layers.helpers import (
     LAYERS,
+    TOLERANCE,
     any_layer,
     built,
     each_inner_inputs,
@@ -24,7 +25,6 @@ from tests.layers.helpers import (
 from tests.parameters import few_of
 
 NUM_TREES = 8
-TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 
 
 def coefficients(*shape):
@@ -80,7 +80,7 @@ def eager_gradients(layer_class, inner_inputs):
 @pytest.mark.parametrize(
     ("layer_class", "inner_inputs", "dtype"),
     few_of(
-        itertools.product(LAYERS, [False, True], TOLERANCE),
+        itertools.product(LAYERS, [False, True], ["float32", "float64"]),
         (TreeLSTM, False, "float64"),
         *((layer_class, True, "float64") for layer_class in LAYERS),
     ),

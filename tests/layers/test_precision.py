@@ -13,13 +13,6 @@ from tests.layers.helpers import (
 )
 from tests.layers.own_cell import GatedCell
 
-TOLERANCE = {
-    "mixed_float16": 5e-3,
-    "float16": 5e-3,
-    "mixed_bfloat16": 5e-2,
-    "bfloat16": 5e-2,
-}
-
 each_policy = pytest.mark.parametrize(
     "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
 )

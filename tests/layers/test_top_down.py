@@ -92,6 +92,20 @@ def test_values(reads, arity):
     np.testing.assert_array_equal(found._keras_mask, is_node(children))
 
 
+def test_states_of_the_roots_by_position():
+    layer, x, children = some()
+    begin = states()
+    wanted = layer(x, children, initial_state=begin)
+    np.testing.assert_array_equal(layer(x, children, begin), wanted)
+    shapes = [None, 4], [None, 4], [UNITS], [UNITS]
+    inputs = [
+        keras.Input(shape, dtype="int32" if number == 1 else "float64")
+        for number, shape in enumerate(shapes)
+    ]
+    model = keras.Model(inputs, layer(*inputs[:2], inputs[2:]))
+    np.testing.assert_allclose(model.predict_on_batch([x, children, *begin]), wanted, rtol=1e-6)
+
+
 def test_values_from_zeros_and_what_is_returned():
     layer, x, children = some(return_state=True)
     sequence, hidden, memory = layer(x, children)

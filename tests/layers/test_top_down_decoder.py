@@ -1,11 +1,14 @@
 """A decoder of one's own; `test_tree_decoder.py` has what all decoders share."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras.layers import Dense
 
-from kerasrec.layers import TopDownDecoder, TopDownTreeLSTMCell
+from kerasrec.layers import TopDownCell, TopDownDecoder, TopDownTreeLSTMCell, TreeDecoder
+from tests.layers.helpers import with_random_weights
 
 NUM_TOKENS, DIM, UNITS = 5, 3, 4
 
@@ -72,12 +75,41 @@ def test_roots_have_no_sibling(decoder):
     assert (children[..., 1] >= 0).any()
 
 
+class SlotCell(TopDownCell):
+    """A child's state is its parent's and its slot, as told."""
+
+    state_size = UNITS
+
+    def call(self, inputs, states, slot=0):
+        return [states[0] + slot + 1.0]
+
+
+@pytest.mark.parametrize("cell_class", [partial(TopDownTreeLSTMCell, UNITS), SlotCell])
+def test_cells_that_share_their_weights_grow_as_they_score(cell_class):
+    cell = cell_class(arity=2, shares_weights=True)
+    layer = TreeDecoder(cell, NUM_TOKENS, DIM, follows="first_child", max_depth=5)
+    layer.build((None, None), (None, None, 2))
+    with_random_weights(layer)
+    grown = layer.generate(40, seed=1)
+    assert (grown.children.numpy() >= 0).any((0, 1)).all()  # in each slot
+    scored = tf.reduce_sum(layer(grown.tokens, grown.children), [1, 2])
+    np.testing.assert_allclose(grown.log_likelihood, scored, rtol=1e-5, atol=1e-5)
+
+
 def test_bad_use():
     cell = TopDownTreeLSTMCell(UNITS, arity=2)
     with pytest.raises(ValueError, match=r"with arity 2\), or 3 rows .* received 'next'"):
         TopDownDecoder(cell, NUM_TOKENS, DIM, follows="next")
     with pytest.raises(ValueError, match=r"3 rows of slots from 0 to 1.*received 'left_right'"):
         TopDownDecoder(cell, NUM_TOKENS, DIM, follows="left_right")
+    for follows in (3, [0, 1, 2], [[0], [1], [2]], [[0], [1], [[1]]]):
+        with pytest.raises(ValueError, match=r"3 rows of slots from 0 to 1.*received [3\[]"):
+            TopDownDecoder(cell, NUM_TOKENS, DIM, follows=follows)
     layer = TopDownDecoder(cell, NUM_TOKENS, DIM)
+    for use in (layer.tagged_graph, lambda: layer.generate(3)):
+        with pytest.raises(ValueError, match="has no weights yet"):
+            use()
+    with pytest.raises(ValueError, match="needs two inputs"):
+        layer(np.ones([1, 1], int))
     with pytest.raises(NotImplementedError, match="TopDownDecoder must implement `decide`"):
         layer(np.ones([1, 1], int), np.full([1, 1, 2], -1))

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
+from tests.layers.helpers import slopes
 from tests.parameters import few_of
 
 NUM_TOKENS, DIM, UNITS = 7, 3, 4
@@ -131,6 +132,7 @@ def test_terms_of_given_trees():
         for node, terms in plain.terms(TOKENS[row], CHILDREN[row]).items():
             wanted[row, node] = terms
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(layer([TOKENS, CHILDREN]), found)
 
 
 def test_a_tree_grows_from_the_likeliest_decisions():
@@ -203,24 +205,17 @@ def test_finite_differences_of_scoring():
     layer = decoder(dtype="float64")
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(layer(TOKENS, CHILDREN))
-    slopes = [
-        tf.convert_to_tensor(one).numpy() for one in tape.gradient(loss, layer.trainable_variables)
-    ]
-    plain_weights = layer.get_weights()
-    random = np.random.default_rng(0)
-    directions = [random.normal(size=one.shape) for one in slopes]
-    wanted = sum(np.sum(one * way) for one, way in zip(slopes, directions, strict=True))
+    gradients = tape.gradient(loss, layer.trainable_variables)
 
-    def moved(step):
-        layer.set_weights(
-            [one + step * way for one, way in zip(plain_weights, directions, strict=True)]
-        )
+    def plainly(weights):
+        layer.set_weights(weights)
         plain = Plain(layer)
         pairs = zip(TOKENS, CHILDREN, strict=True)
         return sum(np.sum(list(plain.terms(*pair).values())) for pair in pairs)
 
+    found, wanted = slopes(plainly, layer.get_weights(), gradients)
     # The softmax is float32 inside, whatever the weights are.
-    np.testing.assert_allclose((moved(1e-5) - moved(-1e-5)) / 2e-5, wanted, rtol=1e-4)
+    assert found == pytest.approx(wanted, rel=1e-4)
 
 
 def test_the_same_seed_grows_the_same_trees_whatever_grows_beside_them():
@@ -393,8 +388,6 @@ def test_bad_use():
         TreeDecoder(cell, NUM_TOKENS, DIM, keras.layers.Dense(3)).build((1, 1), (1, 1, 4))
     with pytest.raises(ValueError, match="computes in float16 and its cell in float32"):
         TreeDecoder(cell, NUM_TOKENS, DIM, dtype="mixed_float16")
-    with pytest.raises(ValueError, match="has no weights yet"):
-        TreeDecoder(cell, NUM_TOKENS, DIM).generate(3)
     layer = decoder()
     with pytest.raises(ValueError, match=r"`roots` must be integers .* received float32"):
         layer.generate([1.0])
@@ -405,17 +398,57 @@ def test_bad_use():
         layer.generate(1, seed=None)
     with pytest.raises(ValueError, match="`seed` must be an integer; received float32"):
         layer.generate(1, seed=1.5)
+    with pytest.raises(ValueError, match=r"`seed` .* an integer; received int32 of shape \(2,\)"):
+        layer.generate(1, seed=[1, 2])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="number of trees, must be at least 0"):
+        layer.generate(-1)
     with pytest.raises(tf.errors.InvalidArgumentError, match="`temperature` must be at least 0"):
         layer.generate(1, temperature=-1.0)
     with pytest.raises(tf.errors.InvalidArgumentError, match="a row for each tree"):
         layer.generate([3, 4], initial_state=[np.ones((1, UNITS), "float32")] * 2)
 
 
-def test_trees_that_the_model_cannot_make():
+def changed(array, place, value):
+    array = array.copy()
+    array[place] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    ("tokens", "children", "message"),
+    [
+        (TOKENS, changed(CHILDREN, (1, 0, 1), 7), r"index out of range.*\[\[1 0 1\]\].*\[7\]"),
+        (TOKENS, changed(CHILDREN, (0, 5, 3), -2), r"index out of range.*\[\[0 5 3\]\].*\[-2\]"),
+        (TOKENS, changed(CHILDREN, (0, 2, 3), 1), r"a node has two parents.*\[\[0 1\]\]"),
+        (changed(TOKENS, (0, 2), 7), CHILDREN, r"a token from 1 to 6 at every.*\[\[0 2\]\].*\[7\]"),
+        (changed(TOKENS, (0, 2), -1), CHILDREN, r"a token from 1 to 6.*\[\[0 2\]\].*\[-1\]"),
+        (changed(TOKENS, (0, 2), 0), CHILDREN, r"a token from 1 to 6.*\[\[0 2\]\].*\[0\]"),
+        # A root has no sibling.
+        (
+            TOKENS,
+            changed(CHILDREN, (1, 0), [-1, -1, 1, -1]),
+            r"slot in which `follows` allows none.*\[\[1 0 2\]\]",
+        ),
+        (TOKENS[:, :5], CHILDREN, "`x` and `children` must have the same numbers of trees"),
+    ],
+    ids=["index", "negative", "parents", "large", "below 0", "padding", "slot", "sizes"],
+)
+def test_trees_that_the_model_cannot_make(scorer, tokens, children, message):
+    # More than once, since what runs beside the checks may fail, too.
+    for _ in range(10):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)" + message):
+            scorer(tokens, children)
+
+
+@pytest.fixture(scope="module")
+def scorer():
+    """A decoder in a graph of any sizes, as in `fit`."""
+    specs = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None, 4], tf.int32)]
+    return tf.function(decoder(), specs, autograph=False)
+
+
+def test_tokens_of_padding_are_not_read():
     layer = decoder()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="a token from 1 to 6 at every"):
-        layer(np.where(TOKENS == 6, 0, TOKENS), CHILDREN)
-    misplaced = CHILDREN.copy()
-    misplaced[1, 0] = [-1, -1, 1, -1]  # a root has no sibling
-    with pytest.raises(tf.errors.InvalidArgumentError, match="slot in which `follows` allows none"):
-        layer(TOKENS, misplaced)
+    np.testing.assert_array_equal(
+        layer(changed(TOKENS, (1, 5), 99), CHILDREN), layer(TOKENS, CHILDREN)
+    )

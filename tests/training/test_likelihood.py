@@ -48,6 +48,15 @@ def test_perplexity_is_over_all_tokens_of_all_batches(growth):
     assert float(perplexity.result()) == pytest.approx(math.exp(1.5 if growth else 0.5), rel=1e-6)
 
 
+@pytest.mark.parametrize("growth", [False, True])
+def test_perplexity_of_no_tokens_is_none(growth):
+    perplexity = TreePerplexity(growth=growth)
+    perplexity.update_state(np.array([[-1, -1, -1]]), np.array(TERMS[:1]))
+    assert math.isnan(perplexity.result())
+    perplexity.update_state(np.array(LABELS[1:]), np.array(TERMS[1:]))
+    assert math.isfinite(perplexity.result())
+
+
 def test_configurations_come_back():
     loss = TreeNegativeLogLikelihood(reduction="sum", name="nats")
     again = keras.losses.deserialize(keras.losses.serialize(loss))
