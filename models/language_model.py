@@ -103,7 +103,7 @@ def parse_options(
     parser.add_argument("--units", type=int, default=150, help="size of a state")
     parser.add_argument("--embedding", type=int, default=100, help="size of a word's vector")
     parser.add_argument("--min-count", type=int, default=2, help="rarer words are unknown")
-    parser.add_argument("--epochs", type=int, default=6, help="at most so many")
+    parser.add_argument("--epochs", type=int, default=12, help="at most so many")
     parser.add_argument("--patience", type=int, default=1, help="epochs without a better dev loss")
     parser.add_argument("--batch", type=int, default=32, help="sentences a batch")
     parser.add_argument("--learning-rate", type=float, default=0.002, help="of Adam")
