@@ -34,8 +34,8 @@ SETTINGS = {
     },
     "sst": {
         "units": 150,
-        "epochs": 10,
-        "patience": 3,
+        "epochs": 20,
+        "patience": 5,
         "batch": 25,
         "optimizer": "adam",
         "learning_rate": 0.001,
