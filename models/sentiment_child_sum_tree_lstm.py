@@ -45,8 +45,8 @@ SETTINGS = {
     },
     "sst": {
         "units": 168,
-        "epochs": 14,
-        "patience": 4,
+        "epochs": 20,
+        "patience": 8,
         "batch": 25,
         "optimizer": "adam",
         "learning_rate": 0.001,
