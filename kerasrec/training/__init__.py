@@ -1,5 +1,6 @@
 """Losses and metrics for trees, their labels or their likelihood, and an optimizer per layer."""
 
+from kerasrec.training.fit import evaluate, fit
 from kerasrec.training.likelihood import TreeNegativeLogLikelihood, TreePerplexity
 from kerasrec.training.losses import TreeCrossentropy
 from kerasrec.training.metrics import (
@@ -19,4 +20,6 @@ __all__ = [
     "TreeCrossentropy",
     "TreeNegativeLogLikelihood",
     "TreePerplexity",
+    "evaluate",
+    "fit",
 ]

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from kerasrec.training.tree_labels import node_weights, tree_labels
+from kerasrec.training.tree_labels import NO_LABEL, node_weights, tree_labels
 
 
 @keras.saving.register_keras_serializable(package="kerasrec")
@@ -111,6 +111,13 @@ class TreeCrossentropy(keras.losses.Loss):
         divisor = num_trees if self.normalize == "trees" else tf.reduce_sum(nodes)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         return tf.math.divide_no_nan(tf.reduce_sum(sums), divisor * replicas)
+
+    def divisor(self, y_true: tf.Tensor) -> tf.Tensor:
+        """Returns how many trees, or tree nodes, the loss of a batch is a mean over; float32."""
+        labelled = tf.not_equal(y_true, NO_LABEL)
+        if self.normalize == "trees":
+            labelled = tf.reduce_any(labelled, axis=1)
+        return tf.math.count_nonzero(labelled, dtype=tf.float32)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "normalize": self.normalize}
