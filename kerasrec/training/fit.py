@@ -87,7 +87,9 @@ def evaluate(model: keras.Model, data: tf.data.Dataset) -> dict[str, float]:
         ValueError: if the model is not compiled, or `data` is no dataset.
     """
     runner = _runner(model, data)
-    return _pass(runner.test, model, runner.distributed(data), keras.callbacks.CallbackList(), "test")
+    return _pass(
+        runner.test, model, runner.distributed(data), keras.callbacks.CallbackList(), "test"
+    )
 
 
 def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
@@ -96,7 +98,7 @@ def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
     if not isinstance(data, tf.data.Dataset):
         raise ValueError(f"`data` must be a tf.data.Dataset of batches; received {data!r}.")
     if isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy):
-        return Coordinated(model)
+        return Coordinated(model, data.element_spec)
     return InStep(model, data.element_spec)
 
 

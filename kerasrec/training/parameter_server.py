@@ -3,122 +3,132 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from kerasrec.training import replica
+from kerasrec.training.parts import Parts
 
 
 class Coordinated:
     """Runs a model's steps on the workers of a cluster, from its coordinator.
 
     The coordinator reads the data and hands each worker its part of a batch. The workers leave
-    their gradients on the servers, each part's in a place of its own; then one of them takes the
-    step with the sum. So a step is the same on any number of workers, and a part that runs twice,
-    since its worker was lost, counts once.
+    gradients and predictions on the servers; then one of them takes the step with all of them. So
+    a step is the same on any number of workers, and a part that runs twice, since its worker was
+    lost, counts once.
 
     Args:
         model: compiled, made in the scope of a `ParameterServerStrategy`.
+        spec: of the batches that it is given, as `tf.data.Dataset.element_spec`.
     """
 
-    def __init__(self, model: keras.Model):
+    def __init__(self, model: keras.Model, spec: Any):
         self._model = model
-        strategy = model.distribute_strategy
-        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+        self._strategy = model.distribute_strategy
+        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
         self._num_workers = _num_workers()
-        with strategy.scope():
+        with self._strategy.scope():
             model.optimizer.build(model.trainable_weights)
-            self._gradients = [self._places(weight.shape) for weight in model.trainable_weights]
-            self._losses, self._divisors, self._examples = (self._places([]) for _ in range(3))
-        self._leave = self._on_worker(self._leave_gradients)
-        self._step = self._on_worker(self._take_step)
-        self._test = self._on_worker(lambda batch: replica.test_step(model, batch))
+        self._part_spec = keras.tree.map_structure(
+            lambda of: tf.TensorSpec([None, *of.shape[1:]], of.dtype), spec
+        )
+        self.train = self._executed(self._leave_gradients, self._take_step)
+        self.test = self._executed(self._leave_predictions, self._note)
 
     def distributed(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
         """The dataset itself: the coordinator reads it."""
         return dataset
 
-    def train(self, iterator: Iterator) -> tuple[int, dict[str, float]]:
-        """Takes `steps_per_execution` steps, or those that an iterator has left.
+    def _executed(
+        self, leave: Callable, collect: Callable
+    ) -> Callable[[Iterator], tuple[int, dict[str, float]]]:
+        """A function that takes `steps_per_execution` steps, or those that an iterator has left.
 
-        Returns:
-            How many were taken, and the metrics so far.
+        It returns how many were taken, and the metrics so far.
         """
-        taken = 0
-        for batch in itertools.islice(iterator, self._model.steps_per_execution):
-            parts = self._parts(batch)
-            for number, part in enumerate(parts):
-                self._coordinator.schedule(self._leave, (tf.constant(number), part))
-            self._coordinator.join()
-            self._coordinator.schedule(self._step, (tf.constant(len(parts)),))
-            self._coordinator.join()
-            taken += 1
-        return taken, self._logs()
+        parts = Parts(self._num_workers)
+        signature = [tf.TensorSpec([], tf.int32), self._part_spec, tf.TensorSpec([], tf.float32)]
+        on_part = self._on_worker(
+            lambda number, data, counts: parts.leave(number, leave(data, counts)), signature
+        )
+        together = self._on_worker(lambda: collect(parts.collect()), [])
 
-    def test(self, iterator: Iterator) -> tuple[int, dict[str, float]]:
-        """The same for evaluation; each worker takes whole batches."""
-        taken = 0
-        for batch in itertools.islice(iterator, self._model.steps_per_execution):
-            self._coordinator.schedule(self._test, (batch,))
-            taken += 1
-        self._coordinator.join()
-        return taken, self._logs()
+        def run(iterator: Iterator) -> tuple[int, dict[str, float]]:
+            taken = 0
+            for batch in itertools.islice(iterator, self._model.steps_per_execution):
+                for number, (data, counts) in enumerate(self._parts(batch)):
+                    arguments = (tf.constant(number), data, tf.constant(counts))
+                    self._coordinator.schedule(on_part, arguments)
+                self._coordinator.join()
+                self._coordinator.schedule(together)
+                self._coordinator.join()
+                taken += 1
+            logs = self._model.get_metrics_result()
+            return taken, {name: float(value) for name, value in logs.items()}
 
-    def _logs(self) -> dict[str, float]:
-        return {name: float(value) for name, value in self._model.get_metrics_result().items()}
+        return run
 
-    def _parts(self, batch: Any) -> list[Any]:
-        """A batch in as many parts as there are workers, or examples."""
+    def _parts(self, batch: Any) -> list[tuple[Any, float]]:
+        """A part of a batch for each worker, and what it counts: 0 where there is none for it."""
         size = len(keras.tree.flatten(batch)[0])
-        parts = min(size, self._num_workers)
-        ends = [size * number // parts for number in range(parts + 1)]
-        return [
-            keras.tree.map_structure(lambda of, start=start, end=end: of[start:end], batch)
-            for start, end in itertools.pairwise(ends)
-        ]
+        ends = [size * worker // self._num_workers for worker in range(self._num_workers + 1)]
+        parts = []
+        for start, end in itertools.pairwise(ends):
+            rows = slice(start, end) if end > start else slice(0, 1)
+            part = keras.tree.map_structure(lambda of, rows=rows: of[rows], batch)
+            parts.append((part, float(end > start)))
+        return parts
 
-    def _places(self, shape: Any) -> tf.Variable:
-        return tf.Variable(tf.zeros([self._num_workers, *shape]), trainable=False)
+    def _leave_gradients(self, data: Any, counts: tf.Tensor) -> Any:
+        """Gradients of a part's loss, times what the loss was divided by; and what is to be noted."""
+        weights = self._model.trainable_weights
+        with tf.GradientTape() as tape:
+            loss, left = self._forward(data, counts, training=True)
+            loss = self._model.optimizer.scale_loss(loss)
+        return tape.gradient(loss, weights), left
 
-    def _leave_gradients(self, number: tf.Tensor, data: Any) -> None:
-        """Leaves the gradients of a part of a batch, times what its loss was divided by."""
+    def _leave_predictions(self, data: Any, counts: tf.Tensor) -> Any:
+        """What is to be noted of a part."""
+        return [], self._forward(data, counts, training=False)[1]
+
+    def _forward(self, data: Any, counts: tf.Tensor, training: bool) -> tuple[tf.Tensor, Any]:
+        """A part's loss, times what it was divided by; and this, the divisor and the predictions."""
         model = self._model
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-        divisor = replica.divisor(model, x, y)
-        with tf.GradientTape() as tape:
-            y_pred = replica.predicted(model, x, training=True)
-            loss = model.compute_loss(x, y, y_pred, sample_weight, training=True)
-            loss = tf.cast(loss, tf.float32) * divisor
-            scaled = model.optimizer.scale_loss(loss)
-        gradients = tape.gradient(scaled, model.trainable_weights)
-        left = [*gradients, loss, divisor, replica.num_examples(x)]
-        places = [*self._gradients, self._losses, self._divisors, self._examples]
-        for place, value in zip(places, left, strict=True):
-            value = tf.zeros(place.shape[1:]) if value is None else tf.convert_to_tensor(value)
-            place.scatter_update(tf.IndexedSlices(tf.cast(value, tf.float32)[tf.newaxis], number[tf.newaxis]))
-        model.compute_metrics(x, y, y_pred, sample_weight)
+        y_pred = replica.predicted(model, x, training)
+        loss = model.compute_loss(x, y, y_pred, sample_weight, training=training)
+        divisor = replica.divisor(model, x, y) * counts
+        loss *= tf.cast(divisor, loss.dtype)
+        rows = tf.cast(counts, tf.int32) * tf.shape(keras.tree.flatten(x)[0])[0]
+        batch = [x, y, y_pred] if sample_weight is None else [x, y, y_pred, sample_weight]
+        batch = tf.nest.map_structure(lambda of: of[:rows], batch)
+        return loss, (tf.cast(loss, tf.float32), divisor, batch)
 
-    def _take_step(self, num_parts: tf.Tensor) -> None:
+    def _take_step(self, parts: Sequence[Any]) -> None:
         """A step of gradient descent with what the parts have left."""
-
-        def total(places: tf.Variable) -> tf.Tensor:
-            return tf.reduce_sum(places[:num_parts], 0)
-
-        divisor = total(self._divisors)
+        divisor = tf.add_n([divisor for _, (_, divisor, _) in parts])
+        gradients = [
+            _mean(of, divisor) for of in zip(*(gradients for gradients, _ in parts), strict=True)
+        ]
         weights = self._model.trainable_weights
-        gradients = [total(places) / divisor for places in self._gradients]
         self._model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
-        replica.tracker(self._model).update_state(
-            total(self._losses) / divisor, total(self._examples)
-        )
+        self._note(parts)
 
-    def _on_worker(self, function: Callable) -> Callable:
-        strategy = self._model.distribute_strategy
+    def _note(self, parts: Sequence[Any]) -> None:
+        """Updates loss and metrics with a whole batch."""
+        losses, divisors, batches = zip(*(left for _, left in parts), strict=True)
+        loss = tf.math.divide_no_nan(tf.add_n(losses), tf.add_n(divisors))
+        batch = tf.nest.map_structure(lambda *of: tf.concat(of, 0), *batches)
+        replica.track(self._model, batch[0], loss)
+        self._model.compute_metrics(*batch)
+
+    def _on_worker(self, function: Callable, signature: Sequence[Any]) -> Callable:
         return tf.function(
-            lambda *args: strategy.run(function, args), reduce_retracing=True, autograph=False
+            lambda *args: self._strategy.run(function, args), signature, autograph=False
         )
 
 
@@ -126,3 +136,15 @@ def _num_workers() -> int:
     """How many workers the cluster has that this process is the coordinator of."""
     tasks = (device.name.partition("/device")[0] for device in tf.config.list_logical_devices())
     return len({task for task in tasks if "/job:worker" in task})
+
+
+def _mean(gradients: Sequence[Any], divisor: tf.Tensor) -> Any:
+    """The sum of the parts' gradients of a weight, divided; None where it has none."""
+    first = gradients[0]
+    if first is None:
+        return None
+    if isinstance(first, tf.IndexedSlices):
+        values = tf.concat([of.values for of in gradients], 0)
+        indices = tf.concat([of.indices for of in gradients], 0)
+        return tf.IndexedSlices(values / tf.cast(divisor, values.dtype), indices, first.dense_shape)
+    return tf.add_n(gradients) / tf.cast(divisor, first.dtype)

@@ -1,0 +1,52 @@
+"""What the workers of a cluster leave on its servers, for one of them to put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+
+class Parts:
+    """A nest of tensors for each part of a batch, in variables of the servers.
+
+    A place has one writer at a time, and writing twice is writing once. Tensors stand there as
+    strings, since parts have more rows or fewer, and a variable of no fixed shape cannot be remote.
+
+    Args:
+        number: how many parts there are.
+    """
+
+    def __init__(self, number: int):
+        self._number = number
+        self._like: Any = None
+        self._places: list[tf.Variable] = []
+
+    def leave(self, part: tf.Tensor, values: Any) -> None:
+        """Keeps the values of a part, int32 scalar; those of all parts are alike but for rows."""
+        tensors = tf.nest.flatten(values, expand_composites=True)
+        if not self._places:
+            self._like = values
+            with tf.init_scope():
+                nothing = tf.fill([self._number], "")
+                self._places = [tf.Variable(nothing, trainable=False) for _ in tensors]
+        for place, tensor in zip(self._places, tensors, strict=True):
+            row = tf.io.serialize_tensor(tensor)
+            place.scatter_update(tf.IndexedSlices(row[tf.newaxis], part[tf.newaxis]))
+
+    def collect(self) -> list[Any]:
+        """The values of all parts."""
+        like = tf.nest.flatten(self._like, expand_composites=True)
+        strings = [tf.unstack(place.value(), self._number) for place in self._places]
+        return [
+            tf.nest.pack_sequence_as(
+                self._like, [_parsed(*of) for of in zip(row, like, strict=True)], True
+            )
+            for row in zip(*strings, strict=True)
+        ]
+
+
+def _parsed(string: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """A tensor of the dtype of another, and of its shape but for the rows."""
+    shape = [None, *like.shape[1:]] if like.shape.rank else []
+    return tf.ensure_shape(tf.io.parse_tensor(string, like.dtype), shape)
