@@ -84,7 +84,7 @@ class Coordinated:
         return parts
 
     def _leave_gradients(self, data: Any, counts: tf.Tensor) -> Any:
-        """Gradients of a part's loss, times what the loss was divided by; and what is to be noted."""
+        """The gradients of `_forward`'s loss, and what it leaves."""
         weights = self._model.trainable_weights
         with tf.GradientTape() as tape:
             loss, left = self._forward(data, counts, training=True)
@@ -92,11 +92,11 @@ class Coordinated:
         return tape.gradient(loss, weights), left
 
     def _leave_predictions(self, data: Any, counts: tf.Tensor) -> Any:
-        """What is to be noted of a part."""
+        """What `_forward` leaves, without gradients."""
         return [], self._forward(data, counts, training=False)[1]
 
     def _forward(self, data: Any, counts: tf.Tensor, training: bool) -> tuple[tf.Tensor, Any]:
-        """A part's loss, times what it was divided by; and this, the divisor and the predictions."""
+        """A part's loss, times its divisor; and to leave: this, the divisor and the predictions."""
         model = self._model
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = replica.predicted(model, x, training)

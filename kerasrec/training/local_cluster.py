@@ -1,0 +1,126 @@
+"""A cluster on one machine, to try out what is to run on many.
+
+    python -m kerasrec.training.local_cluster --workers 2 -- python train.py
+    python -m kerasrec.training.local_cluster --workers 2 --ps 1 -- python train.py
+
+Each process finds its place in the environment variable TF_CONFIG, as on a real cluster. Without
+parameter servers the command runs once for each worker, for `MultiWorkerMirroredStrategy`. With
+them it runs once, as the coordinator of `ParameterServerStrategy`, and the workers and servers wait
+for what it sends them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+TERMINATION_SECONDS = 5
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Starts the cluster, waits for the command, stops all others; returns its exit status."""
+    options = parse_options(argv)
+    if options.serve:
+        serve()
+    cluster = local_cluster(options.workers, options.ps)
+    server = [sys.executable, "-m", "kerasrec.training.local_cluster", "--serve"]
+    processes = []
+    try:
+        for job, addresses in cluster.items():
+            for index in range(len(addresses)):
+                runs_command = job == "chief" if options.ps else True
+                processes.append(
+                    start(options.command if runs_command else server, cluster, job, index)
+                )
+        return wait([process for process in processes if process.args == options.command])
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        stop(processes)
+
+
+def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m kerasrec.training.local_cluster",
+        description="Run a command on a cluster of processes on this machine.",
+    )
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--ps", type=int, default=0, help="parameter servers")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("command", nargs="*", help="after --, such as: python train.py")
+    options = parser.parse_args(argv)
+    if options.workers < 1 or options.ps < 0:
+        parser.error("there must be at least one worker, and no negative number of servers")
+    if not options.command and not options.serve:
+        parser.error("no command; expected one after --, such as: -- python train.py")
+    return options
+
+
+def local_cluster(num_workers: int, num_servers: int) -> dict[str, list[str]]:
+    """Addresses of each job's tasks, at ports that are free now."""
+    jobs = ["worker"] * num_workers
+    if num_servers:
+        jobs += ["ps"] * num_servers + ["chief"]
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in jobs]
+    cluster: dict[str, list[str]] = {}
+    for job, listening in zip(jobs, sockets, strict=True):
+        cluster.setdefault(job, []).append(f"127.0.0.1:{listening.getsockname()[1]}")
+    for listening in sockets:
+        listening.close()
+    return cluster
+
+
+def start(
+    command: Sequence[str], cluster: dict[str, list[str]], job: str, index: int
+) -> subprocess.Popen:
+    """Starts a task of a cluster."""
+    place = {"cluster": cluster, "task": {"type": job, "index": index}}
+    return subprocess.Popen(command, env={**os.environ, "TF_CONFIG": json.dumps(place)})
+
+
+def wait(processes: Sequence[subprocess.Popen]) -> int:
+    """Waits until all have ended, or one has failed, since the others would wait for it."""
+    while True:
+        codes = [process.poll() for process in processes]
+        failed = [code for code in codes if code]
+        if failed:
+            return failed[0]
+        if None not in codes:
+            return 0
+        time.sleep(0.1)
+
+
+def stop(processes: Sequence[subprocess.Popen]) -> None:
+    """Ends all that still run."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + TERMINATION_SECONDS
+    for process in processes:
+        try:
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def serve() -> Any:
+    """Runs what the coordinator sends, until the process is stopped."""
+    import tensorflow as tf
+
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    server = tf.distribute.Server(
+        resolver.cluster_spec(), resolver.task_type, resolver.task_id, protocol="grpc"
+    )
+    server.join()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

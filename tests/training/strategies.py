@@ -1,0 +1,86 @@
+"""A small model, trained under a strategy; as a program it prints what came out.
+
+python -m tests.training.strategies multi_worker      (in each worker of a cluster)
+python -m tests.training.strategies parameter_server  (in its coordinator)
+"""
+
+import json
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.datasets import tree_batches
+from kerasrec.layers import TreeLSTM
+from kerasrec.training import NodeAccuracy, TreeCrossentropy, evaluate, fit
+
+NUM_WORDS, NUM_CLASSES = 12, 3
+
+
+def random_trees(number, seed):
+    """Binary trees of 1 to 9 nodes; some nodes have no label."""
+    rng = np.random.default_rng(seed)
+    trees = []
+    for _ in range(number):
+        children = [[-1, -1]]
+        for _ in range(rng.integers(0, 5)):
+            leaves = [node for node, below in enumerate(children) if below == [-1, -1]]
+            children[rng.choice(leaves)] = [len(children), len(children) + 1]
+            children += [[-1, -1], [-1, -1]]
+        tokens = rng.integers(1, NUM_WORDS, len(children))
+        labels = rng.integers(-1, NUM_CLASSES, len(children))
+        trees.append((tokens, np.array(children), labels))
+    return trees
+
+
+def make_model(loss, optimizer="adam", **compiled):
+    """Compiled; to be called in the scope of a strategy."""
+    keras.utils.set_random_seed(0)
+    tokens = keras.Input([None], dtype="int32")
+    children = keras.Input([None, 2], dtype="int32")
+    x = keras.layers.Embedding(NUM_WORDS, 4)(tokens)
+    x = TreeLSTM(5, return_sequences=True)(x, children)
+    logits = keras.layers.Dense(NUM_CLASSES, kernel_regularizer=keras.regularizers.L2(0.01))(x)
+    model = keras.Model([tokens, children], logits)
+    model.compile(optimizer, loss, metrics=[NodeAccuracy()], **compiled)
+    return model
+
+
+def batches():
+    """Batches of 7, 7 and 5: no two replicas have as many trees, nor labels."""
+    return tree_batches(random_trees(19, seed=1), 7, shuffle=True, seed=3)
+
+
+def trained(strategy, loss=None, **compiled):
+    """Losses, metrics and weights after three epochs."""
+    with strategy.scope():
+        model = make_model(loss or TreeCrossentropy(), **compiled)
+    held_out = tree_batches(random_trees(8, seed=2), 5)
+    history = fit(model, batches(), held_out, epochs=3, verbose=0).history
+    weights = [weight.numpy().tolist() for weight in model.trainable_weights]
+    return {"history": history, "weights": weights, "evaluated": evaluate(model, held_out)}
+
+
+def assert_same(found, expected, tolerance=1e-5):
+    assert found["history"].keys() == expected["history"].keys()
+    for name, values in expected["history"].items():
+        np.testing.assert_allclose(found["history"][name], values, tolerance, err_msg=name)
+    for one, other in zip(found["weights"], expected["weights"], strict=True):
+        np.testing.assert_allclose(one, other, tolerance, tolerance)
+    np.testing.assert_allclose(
+        list(found["evaluated"].values()), list(expected["evaluated"].values()), tolerance
+    )
+
+
+def main():
+    if sys.argv[1] == "multi_worker":
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    else:
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        strategy = tf.distribute.ParameterServerStrategy(resolver)
+    print(json.dumps(trained(strategy)))
+
+
+if __name__ == "__main__":
+    main()

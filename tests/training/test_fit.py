@@ -1,0 +1,109 @@
+"""`kerasrec.training.fit` against Keras' own fit, and under strategies against one device."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.datasets import tree_batches
+from kerasrec.training import TreeCrossentropy, evaluate, fit
+from tests.training.strategies import assert_same, batches, make_model, random_trees, trained
+
+LOSSES = {
+    "trees": lambda: TreeCrossentropy(),
+    "nodes": lambda: TreeCrossentropy(normalize="nodes"),
+    "keras": lambda: keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1),
+}
+
+
+@functools.cache
+def trained_alone(loss="trees"):
+    return trained(tf.distribute.get_strategy(), LOSSES[loss]())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_two_replicas_train_as_one(loss):
+    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    assert_same(trained(mirrored, LOSSES[loss]()), trained_alone(loss))
+
+
+def test_one_device_trains_as_none():
+    one = tf.distribute.OneDeviceStrategy("CPU:1")
+    assert_same(trained(one), trained_alone())
+
+
+def test_trains_as_keras_does():
+    ours, theirs = (make_model(TreeCrossentropy()) for _ in range(2))
+    # Keras weights a batch's loss by its trees, as ours does.
+    expected = theirs.fit(batches(), epochs=3, verbose=0, shuffle=False).history
+    found = fit(ours, batches(), epochs=3, verbose=0).history
+    assert found.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], 1e-5)
+    for one, other in zip(ours.get_weights(), theirs.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, 1e-5, 1e-6)
+
+
+def test_several_steps_an_execution():
+    several = trained(tf.distribute.get_strategy(), steps_per_execution=2)
+    assert_same(several, trained_alone())
+
+
+class Seen(keras.callbacks.Callback):
+    """Notes what it is called with."""
+
+    def __init__(self):
+        super().__init__()
+        self.batches, self.epochs = [], []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches.append((batch, sorted(logs)))
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.epochs.append((epoch, sorted(logs)))
+
+
+def test_callbacks(tmp_path):
+    model, seen = make_model(TreeCrossentropy(), steps_per_execution=2), Seen()
+    callbacks = [
+        seen,
+        keras.callbacks.CSVLogger(tmp_path / "log.csv"),
+        keras.callbacks.ModelCheckpoint(
+            tmp_path / "epoch_{epoch}.weights.h5", save_weights_only=True
+        ),
+        keras.callbacks.TerminateOnNaN(),
+    ]
+    fit(model, batches(), batches(), epochs=2, callbacks=callbacks, verbose=0)
+    metrics = ["loss", "node_accuracy"]
+    assert seen.batches == [(1, metrics), (2, metrics)] * 2
+    assert seen.epochs == [(epoch, [*metrics, "val_loss", "val_node_accuracy"]) for epoch in (0, 1)]
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 3
+    assert (tmp_path / "epoch_2.weights.h5").exists()
+
+
+def test_early_stopping_ends_training():
+    model = make_model(TreeCrossentropy(), keras.optimizers.SGD(0.0))
+    stop = keras.callbacks.EarlyStopping("loss", patience=1)
+    history = fit(model, batches(), epochs=9, callbacks=[stop], verbose=0)
+    assert len(history.history["loss"]) == 2
+
+
+def test_evaluate_is_that_of_keras():
+    model = make_model(TreeCrossentropy())
+    data = tree_batches(random_trees(8, seed=2), 5)
+    expected = model.evaluate(data, verbose=0, return_dict=True)
+    found = evaluate(model, data)
+    assert found.keys() == expected.keys()
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], 1e-6)
+
+
+def test_needs_a_compiled_model_and_a_dataset():
+    model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1)])
+    with pytest.raises(ValueError, match="not compiled"):
+        fit(model, batches())
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=r"`data` must be a tf\.data\.Dataset of batches"):
+        fit(model, np.zeros([2, 2]))
