@@ -55,15 +55,15 @@ def share(model: keras.Model, x: Any, y: Any) -> tf.Tensor:
 def divisor(model: keras.Model, x: Any, y: Any) -> tf.Tensor:
     """What the model's loss is a mean over: examples, or what its loss says; float32."""
     losses = keras.tree.flatten(model.loss)
-    counts = [getattr(loss, "divisor", None) for loss in losses]
-    if not any(counts):
+    of_trees = [loss for loss in losses if hasattr(loss, "divisor")]
+    if not of_trees:
         return num_examples(x)
     if len(losses) > 1:
         raise ValueError(
-            f"One model cannot have several losses where one is a mean over trees or tree nodes, "
-            f"since their replicas' parts would weigh differently. Received: loss={model.loss}."
+            "A loss that is a mean over trees or tree nodes must be the model's only one, since "
+            f"the replicas' parts of another would weigh differently. Received: {model.loss!r}."
         )
-    return counts[0](y)
+    return of_trees[0].divisor(y)
 
 
 def num_examples(x: Any) -> tf.Tensor:
