@@ -27,10 +27,12 @@ def fit(
     `MultiWorkerMirroredStrategy` (call it in every worker, with the same data) and
     `ParameterServerStrategy` (call it in the coordinator). Batches are those of the whole cluster:
     each replica gets its part of one, and the loss and its gradient are those of the whole batch.
-    So the same seeds and data give the same weights under each strategy, to rounding.
+    So the same seeds and data give the same weights under each strategy, to rounding, for losses of
+    trees and those of Keras that are means over examples, without a mask.
 
     Optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` and `jit_compile` are those of
-    `model.compile`; clipping and accumulation of gradients those of the optimizer.
+    `model.compile`; clipping and accumulation of gradients those of the optimizer, which clips the
+    gradients of each replica before they are added up.
 
     Args:
         model: compiled, made in the scope of its strategy.
@@ -108,6 +110,8 @@ def _pass(
     """Runs through the data once and returns the metrics."""
     begin = getattr(callbacks, f"on_{mode}_batch_begin")
     end = getattr(callbacks, f"on_{mode}_batch_end")
+    if mode == "test":
+        callbacks.on_test_begin()
     model.reset_metrics()
     iterator = iter(batches)
     step, logs = 0, {}
@@ -118,6 +122,8 @@ def _pass(
         if not taken:
             break
         end(step - 1, logs)
+    if mode == "test":
+        callbacks.on_test_end(logs)
     return logs
 
 
