@@ -22,6 +22,7 @@ def trained_alone(loss="trees"):
     return trained(tf.distribute.get_strategy(), LOSSES[loss]())
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("loss", LOSSES)
 def test_two_replicas_train_as_one(loss):
     mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
@@ -48,6 +49,7 @@ def test_two_replicas_train_any_keras_model_as_one():
         np.testing.assert_allclose(histories[0][name], values, 1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_one_device_trains_as_none():
     one = tf.distribute.OneDeviceStrategy("CPU:1")
     assert_same(trained(one), trained_alone())
