@@ -43,3 +43,13 @@ def frozen_after() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def fixed_seed() -> None:
     keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(scope="session")
+def two_replicas() -> tf.distribute.MirroredStrategy:
+    """For all tests one: each new strategy numbers its collectives from the start.
+
+    With a second one over the same devices, they meet those of the first ("Shape mismatch in the
+    collective instance").
+    """
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

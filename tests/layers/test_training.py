@@ -65,7 +65,7 @@ def test_user_loop_equals_fit(layer_class):
 
 @pytest.mark.many
 @any_layer
-def test_fit_on_two_devices_equals_fit_on_one(layer_class):
+def test_fit_on_two_devices_equals_fit_on_one(two_replicas, layer_class):
     """In the last batch one device has a tree, and the other none."""
     tokens, children, labels = treebank_batch(9)
 
@@ -82,12 +82,8 @@ def test_fit_on_two_devices_equals_fit_on_one(layer_class):
         assert model.layers[-2].num_traces == traces
         return model
 
-    # Collectives of several tests in one process would mix up their keys.
-    strategy = tf.distribute.MirroredStrategy(
-        ["CPU:0", "CPU:1"], cross_device_ops=tf.distribute.ReductionToOneDevice()
-    )
-    assert strategy.num_replicas_in_sync == 2
-    with strategy.scope():
+    assert two_replicas.num_replicas_in_sync == 2
+    with two_replicas.scope():
         on_two = fit()
     on_one = fit()
     for one, two in zip(on_two.get_weights(), on_one.get_weights(), strict=True):

@@ -24,20 +24,16 @@ def trained_alone(loss="trees"):
 
 @pytest.mark.many
 @pytest.mark.parametrize("loss", LOSSES)
-def test_two_replicas_train_as_one(loss):
-    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    assert_same(trained(mirrored, LOSSES[loss]()), trained_alone(loss))
+def test_two_replicas_train_as_one(two_replicas, loss):
+    assert_same(trained(two_replicas, LOSSES[loss]()), trained_alone(loss))
 
 
-def test_two_replicas_train_any_keras_model_as_one():
+def test_two_replicas_train_any_keras_model_as_one(two_replicas):
     rng = np.random.default_rng(0)
     x, y, weight = rng.normal(size=(12, 3)), rng.normal(size=(12, 2)), rng.uniform(size=12)
     data = tf.data.Dataset.from_tensor_slices((x, y, weight)).batch(5)  # 3 and 2, then 1 and 1
     histories = []
-    for strategy in (
-        tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]),
-        tf.distribute.get_strategy(),
-    ):
+    for strategy in two_replicas, tf.distribute.get_strategy():
         with strategy.scope():
             keras.utils.set_random_seed(0)
             model = keras.Sequential([keras.Input([3]), keras.layers.Dense(2)])

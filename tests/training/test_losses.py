@@ -128,15 +128,11 @@ def test_mixed_precision_sums_in_float32(policy):
     assert history[1] < history[0]
 
 
-def test_under_two_replicas_equals_one():
+def test_under_two_replicas_equals_one(two_replicas):
     """Keras divides by the number of replicas since their gradients are summed."""
-    cpus = tf.config.list_logical_devices("CPU")
-    if len(cpus) < 2:
-        pytest.skip("needs two logical CPUs")
-    strategy = tf.distribute.MirroredStrategy([cpu.name for cpu in cpus[:2]])
     loss = TreeCrossentropy()
-    values = strategy.run(lambda: loss(LABELS, LOGITS))
-    total = strategy.reduce("SUM", values, axis=None)
+    values = two_replicas.run(lambda: loss(LABELS, LOGITS))
+    total = two_replicas.reduce("SUM", values, axis=None)
     np.testing.assert_allclose(total, loss(LABELS, LOGITS), rtol=1e-6)
 
 

@@ -190,14 +190,14 @@ def test_mixed_precision_wraps_the_whole():
 
 
 @pytest.mark.many
-def test_replicas_train_as_one():
+def test_replicas_train_as_one(two_replicas):
     def trained():
         keras.utils.set_random_seed(2)
         model = word_model(OptimizerPerLayer("adam", {"embedding": "adagrad"}))
         fit(model, 2)
         return model.get_weights()
 
-    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    with two_replicas.scope():
         distributed = trained()
     for weight, expected in zip(distributed, trained(), strict=True):
         np.testing.assert_allclose(weight, expected, rtol=1e-5, atol=1e-7)
