@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,9 +67,9 @@ def fit(
     bars.on_train_begin()
     for epoch in range(initial_epoch, epochs):
         bars.on_epoch_begin(epoch)
-        logs = _pass(runner.train, model, distributed, bars, "train")
+        logs = _pass(runner, model, distributed, bars, "train")
         if validation is not None:
-            found = _pass(runner.test, model, validation, bars, "test")
+            found = _pass(runner, model, validation, bars, "test")
             logs.update({f"val_{name}": value for name, value in found.items()})
         bars.on_epoch_end(epoch, logs)
         if model.stop_training:
@@ -89,9 +90,7 @@ def evaluate(model: keras.Model, data: tf.data.Dataset) -> dict[str, float]:
         ValueError: if the model is not compiled, or `data` is no dataset.
     """
     runner = _runner(model, data)
-    return _pass(
-        runner.test, model, runner.distributed(data), keras.callbacks.CallbackList(), "test"
-    )
+    return _pass(runner, model, runner.distributed(data), keras.callbacks.CallbackList(), "test")
 
 
 def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
@@ -105,9 +104,14 @@ def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
 
 
 def _pass(
-    run: Any, model: keras.Model, batches: Any, callbacks: keras.callbacks.CallbackList, mode: str
+    runner: InStep | Coordinated,
+    model: keras.Model,
+    batches: Any,
+    callbacks: keras.callbacks.CallbackList,
+    mode: str,
 ) -> dict[str, float]:
     """Runs through the data once and returns the metrics."""
+    run = runner.train if mode == "train" else runner.test
     begin = getattr(callbacks, f"on_{mode}_batch_begin")
     end = getattr(callbacks, f"on_{mode}_batch_end")
     if mode == "test":
@@ -117,8 +121,13 @@ def _pass(
     step, logs = 0, {}
     while not (mode == "train" and model.stop_training):
         begin(step)
-        taken, logs = run(iterator)
+        taken = 0
+        # Not drawn inside of the step: at the end of the data part of it would still run.
+        for batch in itertools.islice(iterator, model.steps_per_execution):
+            run(batch)
+            taken += 1
         step += taken
+        logs = {name: float(value) for name, value in runner.metrics().items()}
         if not taken:
             break
         end(step - 1, logs)

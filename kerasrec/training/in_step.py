@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,9 +24,9 @@ class InStep:
         self._strategy = model.distribute_strategy
         with self._strategy.scope():
             self._create_variables(spec)
-        self._logs = self._compiled(model.get_metrics_result)
-        self.train = self._executed(replica.train_step)
-        self.test = self._executed(replica.test_step)
+        self.train = self._on_replicas(replica.train_step)
+        self.test = self._on_replicas(replica.test_step)
+        self._metrics = self._compiled(model.get_metrics_result)
 
     def distributed(self, dataset: tf.data.Dataset) -> Any:
         """The dataset's batches, split among the replicas."""
@@ -42,29 +41,19 @@ class InStep:
         self._strategy.run(model.compute_metrics, (x, y, y_pred, sample_weight))
         model.reset_metrics()
 
-    def _executed(self, step: Callable) -> Callable[[Any], tuple[int, dict[str, float]]]:
-        """A function that takes `steps_per_execution` steps, or those that an iterator has left.
+    def metrics(self) -> dict[str, Any]:
+        """Loss and metrics so far."""
+        return self._metrics()
 
-        It returns how many were taken, and the metrics so far.
-        """
+    def _on_replicas(self, step: Callable) -> Callable[[Any], None]:
+        """A function that takes a step with a batch."""
 
         def on_replica(data):
             step(self._model, data)
 
         if self._model.jit_compile and not self._model.run_eagerly:
             on_replica = tf.function(on_replica, jit_compile=True, reduce_retracing=True)
-
-        once = self._compiled(lambda batch: self._strategy.run(on_replica, args=(batch,)))
-
-        def run(iterator):
-            taken = 0
-            # Not drawn inside of the step: at the end of the data part of it would still run.
-            for batch in itertools.islice(iterator, self._model.steps_per_execution):
-                once(batch)
-                taken += 1
-            return taken, {name: float(value) for name, value in self._logs().items()}
-
-        return run
+        return self._compiled(lambda batch: self._strategy.run(on_replica, args=(batch,)))
 
     def _compiled(self, function: Callable) -> Callable:
         if self._model.run_eagerly:

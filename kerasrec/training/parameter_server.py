@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -36,20 +36,19 @@ class Coordinated:
         self._part_spec = keras.tree.map_structure(
             lambda of: tf.TensorSpec([None, *of.shape[1:]], of.dtype), spec
         )
-        self.train = self._executed(self._leave_gradients, self._take_step)
-        self.test = self._executed(self._leave_predictions, self._note)
+        self.train = self._in_parts(self._leave_gradients, self._take_step)
+        self.test = self._in_parts(self._leave_predictions, self._note)
 
     def distributed(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
         """The dataset itself: the coordinator reads it."""
         return dataset
 
-    def _executed(
-        self, leave: Callable, collect: Callable
-    ) -> Callable[[Iterator], tuple[int, dict[str, float]]]:
-        """A function that takes `steps_per_execution` steps, or those that an iterator has left.
+    def metrics(self) -> dict[str, Any]:
+        """Loss and metrics so far."""
+        return self._model.get_metrics_result()
 
-        It returns how many were taken, and the metrics so far.
-        """
+    def _in_parts(self, leave: Callable, collect: Callable) -> Callable[[Any], None]:
+        """A function that takes a step with a batch."""
         parts = Parts(self._num_workers)
         signature = [tf.TensorSpec([], tf.int32), self._part_spec, tf.TensorSpec([], tf.float32)]
         on_part = self._on_worker(
@@ -57,20 +56,15 @@ class Coordinated:
         )
         together = self._on_worker(lambda: collect(parts.collect()), [])
 
-        def run(iterator: Iterator) -> tuple[int, dict[str, float]]:
-            taken = 0
-            for batch in itertools.islice(iterator, self._model.steps_per_execution):
-                for number, (data, counts) in enumerate(self._parts(batch)):
-                    arguments = (tf.constant(number), data, tf.constant(counts))
-                    self._coordinator.schedule(on_part, arguments)
-                self._coordinator.join()
-                self._coordinator.schedule(together)
-                self._coordinator.join()
-                taken += 1
-            logs = self._model.get_metrics_result()
-            return taken, {name: float(value) for name, value in logs.items()}
+        def step(batch: Any) -> None:
+            for number, (data, counts) in enumerate(self._parts(batch)):
+                arguments = (tf.constant(number), data, tf.constant(counts))
+                self._coordinator.schedule(on_part, arguments)
+            self._coordinator.join()
+            self._coordinator.schedule(together)
+            self._coordinator.join()
 
-        return run
+        return step
 
     def _parts(self, batch: Any) -> list[tuple[Any, float]]:
         """A part of a batch for each worker, and what it counts: 0 where there is none for it."""
