@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from kerasrec.training.in_step import InStep
 from kerasrec.training.parameter_server import Coordinated
+from kerasrec.training.progress import Progress
 
 
 def fit(
@@ -21,6 +23,8 @@ def fit(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     verbose: str | int = "auto",
     initial_epoch: int = 0,
+    backup_dir: str | os.PathLike | None = None,
+    save_freq: str | int = "epoch",
 ) -> keras.callbacks.History:
     """Trains a compiled Keras model under the strategy in whose scope it was made.
 
@@ -43,13 +47,21 @@ def fit(
         callbacks: of Keras, which get the metrics of the whole cluster.
         verbose: of Keras' progress bar: 0, 1, 2 or "auto".
         initial_epoch: the number of the first epoch.
+        backup_dir: of checkpoints. Where it has one, training goes on from there, to the same
+            weights as if it had not been interrupted, if the data come in the same order again
+            (`shuffle` with a seed). On a cluster all workers must be able to read it; the chief
+            writes it.
+        save_freq: "epoch" for a checkpoint after each epoch; or also after so many steps of one.
 
     Returns:
         Loss and metrics of all epochs, as `model.fit` gives them.
 
     Raises:
-        ValueError: if the model is not compiled, or `data` is no dataset.
+        ValueError: if the model is not compiled, `data` is no dataset, `save_freq` neither "epoch"
+            nor a positive number, or the checkpoint is of another model or of other data.
     """
+    if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
+        raise ValueError(f'`save_freq` is {save_freq!r}; expected "epoch" or a number of steps.')
     runner = _runner(model, data)
     bars = keras.callbacks.CallbackList(
         list(callbacks),
@@ -65,13 +77,18 @@ def fit(
     model.stop_training = False
     logs: dict[str, float] = {}
     bars.on_train_begin()
-    for epoch in range(initial_epoch, epochs):
+    remembering = [*callbacks, model.history]
+    progress = Progress(model, remembering, runner.step, initial_epoch, backup_dir)
+    progress.restore()
+    _draw_again(distributed, progress.epoch - initial_epoch)
+    for epoch in range(progress.epoch, epochs):
         bars.on_epoch_begin(epoch)
-        logs = _pass(runner, model, distributed, bars, "train")
+        logs = _train(runner, model, distributed, bars, progress, save_freq)
         if validation is not None:
-            found = _pass(runner, model, validation, bars, "test")
+            found = _test(runner, model, validation, bars)
             logs.update({f"val_{name}": value for name, value in found.items()})
         bars.on_epoch_end(epoch, logs)
+        progress.end_epoch()
         if model.stop_training:
             break
     model.optimizer.finalize_variable_values(model.trainable_weights)
@@ -90,7 +107,7 @@ def evaluate(model: keras.Model, data: tf.data.Dataset) -> dict[str, float]:
         ValueError: if the model is not compiled, or `data` is no dataset.
     """
     runner = _runner(model, data)
-    return _pass(runner, model, runner.distributed(data), keras.callbacks.CallbackList(), "test")
+    return _test(runner, model, runner.distributed(data), keras.callbacks.CallbackList())
 
 
 def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
@@ -103,37 +120,73 @@ def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
     return InStep(model, data.element_spec)
 
 
-def _pass(
+def _train(
     runner: InStep | Coordinated,
     model: keras.Model,
-    batches: Any,
+    data: Any,
     callbacks: keras.callbacks.CallbackList,
-    mode: str,
+    progress: Progress,
+    save_freq: str | int,
+) -> dict[str, float]:
+    """Trains on what an epoch has left, and returns the metrics of all of it."""
+    batches = iter(data)
+    taken = progress.step
+    if taken == 0:
+        model.reset_metrics()
+    elif len(list(itertools.islice(batches, taken))) < taken:
+        raise ValueError(
+            f"The checkpoint is of step {taken} of an epoch, but `data` has fewer batches. Train "
+            "on the data that it was made with, or choose another `backup_dir`."
+        )
+    try:
+        # Not drawn inside of the step: at the end of the data part of it would still run.
+        while not model.stop_training and (
+            drawn := list(itertools.islice(batches, model.steps_per_execution))
+        ):
+            callbacks.on_train_batch_begin(taken)
+            for batch in drawn:
+                runner.train(batch)
+            taken += len(drawn)
+            callbacks.on_train_batch_end(taken - 1, _metrics(runner))
+            if save_freq != "epoch" and taken // save_freq > (taken - len(drawn)) // save_freq:
+                progress.save()
+    except KeyboardInterrupt:
+        if runner.can_save_alone:
+            progress.save()
+        raise
+    return _metrics(runner)
+
+
+def _test(
+    runner: InStep | Coordinated,
+    model: keras.Model,
+    data: Any,
+    callbacks: keras.callbacks.CallbackList,
 ) -> dict[str, float]:
     """Runs through the data once and returns the metrics."""
-    run = runner.train if mode == "train" else runner.test
-    begin = getattr(callbacks, f"on_{mode}_batch_begin")
-    end = getattr(callbacks, f"on_{mode}_batch_end")
-    if mode == "test":
-        callbacks.on_test_begin()
+    batches = iter(data)
+    taken = 0
+    callbacks.on_test_begin()
     model.reset_metrics()
-    iterator = iter(batches)
-    step, logs = 0, {}
-    while not (mode == "train" and model.stop_training):
-        begin(step)
-        taken = 0
-        # Not drawn inside of the step: at the end of the data part of it would still run.
-        for batch in itertools.islice(iterator, model.steps_per_execution):
-            run(batch)
-            taken += 1
-        step += taken
-        logs = {name: float(value) for name, value in runner.metrics().items()}
-        if not taken:
-            break
-        end(step - 1, logs)
-    if mode == "test":
-        callbacks.on_test_end(logs)
+    while drawn := list(itertools.islice(batches, model.steps_per_execution)):
+        callbacks.on_test_batch_begin(taken)
+        for batch in drawn:
+            runner.test(batch)
+        taken += len(drawn)
+        callbacks.on_test_batch_end(taken - 1, _metrics(runner))
+    logs = _metrics(runner)
+    callbacks.on_test_end(logs)
     return logs
+
+
+def _metrics(runner: InStep | Coordinated) -> dict[str, float]:
+    return {name: float(value) for name, value in runner.metrics().items()}
+
+
+def _draw_again(data: Any, epochs: int) -> None:
+    """Brings data to where they are after some epochs, since each shuffles them anew."""
+    for _ in range(epochs):
+        next(iter(data), None)
 
 
 def _num_batches(data: tf.data.Dataset) -> int | None:

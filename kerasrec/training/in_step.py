@@ -23,8 +23,10 @@ class InStep:
         self._model = model
         self._strategy = model.distribute_strategy
         with self._strategy.scope():
-            self._create_variables(spec)
-        self.train = self._on_replicas(replica.train_step)
+            replica.create_variables(model, spec)
+        # Counted with the step itself: what is interrupted has either both or none.
+        self.step = tf.Variable(0, trainable=False, dtype=tf.int64)
+        self.train = self._on_replicas(replica.train_step, self.step)
         self.test = self._on_replicas(replica.test_step)
         self._metrics = self._compiled(model.get_metrics_result)
 
@@ -32,20 +34,19 @@ class InStep:
         """The dataset's batches, split among the replicas."""
         return self._strategy.experimental_distribute_dataset(dataset)
 
-    def _create_variables(self, spec: Any) -> None:
-        """Creates what Keras would create in the first step, where replicas cannot."""
-        model = self._model
-        model.optimizer.build(model.trainable_weights)
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(_zeros(spec))
-        y_pred = _zeros(model.compute_output_spec(x))
-        self._strategy.run(model.compute_metrics, (x, y, y_pred, sample_weight))
-        model.reset_metrics()
-
     def metrics(self) -> dict[str, Any]:
         """Loss and metrics so far."""
         return self._metrics()
 
-    def _on_replicas(self, step: Callable) -> Callable[[Any], None]:
+    @property
+    def can_save_alone(self) -> bool:
+        """Whether a checkpoint after any step is whole, without what other processes do."""
+        of_several = isinstance(self._strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        return not (self._model.run_eagerly or of_several)
+
+    def _on_replicas(
+        self, step: Callable, counter: tf.Variable | None = None
+    ) -> Callable[[Any], None]:
         """A function that takes a step with a batch."""
 
         def on_replica(data):
@@ -53,16 +54,15 @@ class InStep:
 
         if self._model.jit_compile and not self._model.run_eagerly:
             on_replica = tf.function(on_replica, jit_compile=True, reduce_retracing=True)
-        return self._compiled(lambda batch: self._strategy.run(on_replica, args=(batch,)))
+
+        def on_all(batch):
+            self._strategy.run(on_replica, args=(batch,))
+            if counter is not None:
+                counter.assign_add(1)
+
+        return self._compiled(on_all)
 
     def _compiled(self, function: Callable) -> Callable:
         if self._model.run_eagerly:
             return function
         return tf.function(function, reduce_retracing=True, autograph=False)
-
-
-def _zeros(spec: Any) -> Any:
-    """Tensors of zeros for specs; 1 stands for sizes that are not known."""
-    return keras.tree.map_structure(
-        lambda of: tf.zeros([size or 1 for size in of.shape], of.dtype), spec
-    )

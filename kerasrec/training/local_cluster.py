@@ -92,7 +92,7 @@ def wait(processes: Sequence[subprocess.Popen]) -> int:
         codes = [process.poll() for process in processes]
         failed = [code for code in codes if code]
         if failed:
-            return failed[0]
+            return failed[0] if failed[0] > 0 else 128 - failed[0]  # as shells say it
         if None not in codes:
             return 0
         time.sleep(0.1)

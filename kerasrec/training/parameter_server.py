@@ -32,7 +32,8 @@ class Coordinated:
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
         self._num_workers = _num_workers()
         with self._strategy.scope():
-            model.optimizer.build(model.trainable_weights)
+            replica.create_variables(model, spec)
+            self.step = tf.Variable(0, trainable=False, dtype=tf.int64)
         self._part_spec = keras.tree.map_structure(
             lambda of: tf.TensorSpec([None, *of.shape[1:]], of.dtype), spec
         )
@@ -43,6 +44,11 @@ class Coordinated:
         """The dataset itself: the coordinator reads it."""
         return dataset
 
+    @property
+    def can_save_alone(self) -> bool:
+        """Whether a checkpoint after any step is whole."""
+        return True
+
     def metrics(self) -> dict[str, Any]:
         """Loss and metrics so far."""
         return self._model.get_metrics_result()
@@ -51,18 +57,18 @@ class Coordinated:
         """A function that takes a step with a batch."""
         parts = Parts(self._num_workers)
         signature = [tf.TensorSpec([], tf.int32), self._part_spec, tf.TensorSpec([], tf.float32)]
-        on_part = self._on_worker(
+        on_part = self._replicated(
             lambda number, data, counts: parts.leave(number, leave(data, counts)), signature
         )
-        together = self._on_worker(lambda: collect(parts.collect()), [])
+        # By the coordinator, so that no step is taken twice when a worker is lost.
+        together = self._replicated(lambda: collect(parts.collect()), [])
 
         def step(batch: Any) -> None:
             for number, (data, counts) in enumerate(self._parts(batch)):
                 arguments = (tf.constant(number), data, tf.constant(counts))
                 self._coordinator.schedule(on_part, arguments)
             self._coordinator.join()
-            self._coordinator.schedule(together)
-            self._coordinator.join()
+            together()
 
         return step
 
@@ -111,6 +117,7 @@ class Coordinated:
         weights = self._model.trainable_weights
         self._model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
         self._note(parts)
+        self.step.assign_add(1)
 
     def _note(self, parts: Sequence[Any]) -> None:
         """Updates loss and metrics with a whole batch."""
@@ -120,7 +127,7 @@ class Coordinated:
         replica.track(self._model, batch[0], loss)
         self._model.compute_metrics(*batch)
 
-    def _on_worker(self, function: Callable, signature: Sequence[Any]) -> Callable:
+    def _replicated(self, function: Callable, signature: Sequence[Any]) -> Callable:
         return tf.function(
             lambda *args: self._strategy.run(function, args), signature, autograph=False
         )

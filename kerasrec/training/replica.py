@@ -14,6 +14,20 @@ import keras
 import tensorflow as tf
 
 
+def create_variables(model: keras.Model, spec: Any) -> None:
+    """Creates what Keras would create in the first step, where replicas cannot.
+
+    Args:
+        model: compiled, in the scope of its strategy.
+        spec: of the batches that it will be given, as `tf.data.Dataset.element_spec`.
+    """
+    model.optimizer.build(model.trainable_weights)
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(_zeros(spec))
+    y_pred = _zeros(model.compute_output_spec(x))
+    model.distribute_strategy.run(model.compute_metrics, (x, y, y_pred, sample_weight))
+    model.reset_metrics()
+
+
 def train_step(model: keras.Model, data: Any) -> None:
     """A step of gradient descent, together with all other replicas; updates the metrics."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -23,7 +37,10 @@ def train_step(model: keras.Model, data: Any) -> None:
         loss *= tf.cast(share(model, x, y), loss.dtype)
         scaled = model.optimizer.scale_loss(loss)
     weights = model.trainable_weights
-    model.optimizer.apply_gradients(zip(tape.gradient(scaled, weights), weights, strict=True))
+    gradients = tape.gradient(scaled, weights)
+    if _num_replicas() > 1 and _looks_at_gradients(model.optimizer):
+        gradients = _on_first_replica(gradients)
+    model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
     track(model, x, loss)
     model.compute_metrics(x, y, y_pred, sample_weight)
 
@@ -83,9 +100,47 @@ def tracker(model: keras.Model) -> keras.metrics.Mean:
     return next(metric for metric in model.metrics if metric.name == "loss")
 
 
+def _looks_at_gradients(optimizer: Any) -> bool:
+    """Whether an optimizer, or one inside of it, clips gradients or looks for infinite ones."""
+    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return True
+    clips = (optimizer.clipnorm, optimizer.clipvalue, optimizer.global_clipnorm)
+    inner = [
+        of
+        for of in keras.tree.flatten(list(vars(optimizer).values()))
+        if isinstance(of, keras.optimizers.Optimizer)
+    ]
+    return any(of is not None for of in clips) or any(map(_looks_at_gradients, inner))
+
+
+def _on_first_replica(gradients: list) -> list:
+    """Gradients of the whole batch on the first replica, and zeros on the others.
+
+    Keras adds up the replicas' gradients after it has clipped them.
+    """
+    context = tf.distribute.get_replica_context()
+    is_first = tf.equal(context.replica_id_in_sync_group, 0)
+    reduced = iter(context.all_reduce("sum", [of for of in gradients if of is not None]))
+
+    def if_first(gradient: Any) -> Any:
+        if isinstance(gradient, tf.IndexedSlices):
+            values = if_first(gradient.values)
+            return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+        return tf.where(is_first, gradient, tf.zeros_like(gradient))
+
+    return [of if of is None else if_first(next(reduced)) for of in gradients]
+
+
 def _num_replicas() -> int:
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
 def _over_replicas(value: tf.Tensor) -> tf.Tensor:
     return tf.distribute.get_replica_context().all_reduce("sum", value)
+
+
+def _zeros(spec: Any) -> Any:
+    """Tensors of zeros for specs; 1 stands for sizes that are not known."""
+    return keras.tree.map_structure(
+        lambda of: tf.zeros([size or 1 for size in of.shape], of.dtype), spec
+    )

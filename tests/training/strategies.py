@@ -4,8 +4,10 @@ python -m tests.training.strategies multi_worker      (in each worker of a clust
 python -m tests.training.strategies parameter_server  (in its coordinator)
 """
 
+import argparse
 import json
-import sys
+import os
+import signal
 
 import keras
 import numpy as np
@@ -15,6 +17,13 @@ from kerasrec.datasets import tree_batches
 from kerasrec.layers import TreeLSTM
 from kerasrec.training import NodeAccuracy, TreeCrossentropy, evaluate, fit
 
+STRATEGIES = {
+    "none": tf.distribute.get_strategy,
+    "multi_worker": tf.distribute.MultiWorkerMirroredStrategy,
+    "parameter_server": lambda: tf.distribute.ParameterServerStrategy(
+        tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    ),
+}
 NUM_WORDS, NUM_CLASSES = 12, 3
 
 
@@ -34,13 +43,17 @@ def random_trees(number, seed):
     return trees
 
 
-def make_model(loss, optimizer="adam", **compiled):
-    """Compiled; to be called in the scope of a strategy."""
+def make_model(loss, optimizer="adam", recursive=True, dropout=0.0, **compiled):
+    """Compiled; to be called in the scope of a strategy.
+
+    Without recursion it reads words apart from each other, and is ready sooner.
+    """
     keras.utils.set_random_seed(0)
     tokens = keras.Input([None], dtype="int32")
     children = keras.Input([None, 2], dtype="int32")
     x = keras.layers.Embedding(NUM_WORDS, 4)(tokens)
-    x = TreeLSTM(5, return_sequences=True)(x, children)
+    x = TreeLSTM(5, return_sequences=True)(x, children) if recursive else keras.layers.Dense(5)(x)
+    x = keras.layers.Dropout(dropout, seed=4)(x)
     logits = keras.layers.Dense(NUM_CLASSES, kernel_regularizer=keras.regularizers.L2(0.01))(x)
     model = keras.Model([tokens, children], logits)
     model.compile(optimizer, loss, metrics=[NodeAccuracy()], **compiled)
@@ -52,14 +65,41 @@ def batches():
     return tree_batches(random_trees(19, seed=1), 7, shuffle=True, seed=3)
 
 
-def trained(strategy, loss=None, **compiled):
-    """Losses, metrics and weights after three epochs."""
+def trained(strategy, loss=None, fitted=None, **made):
+    """Losses, metrics and weights after three epochs.
+
+    Args:
+        fitted: more arguments of `fit`.
+        made: of the model.
+    """
     with strategy.scope():
-        model = make_model(loss or TreeCrossentropy(), **compiled)
+        model = make_model(loss or TreeCrossentropy(), **made)
     held_out = tree_batches(random_trees(8, seed=2), 5)
-    history = fit(model, batches(), held_out, epochs=3, verbose=0).history
+    history = fit(model, batches(), held_out, epochs=3, verbose=0, **(fitted or {})).history
     weights = [weight.numpy().tolist() for weight in model.trainable_weights]
     return {"history": history, "weights": weights, "evaluated": evaluate(model, held_out)}
+
+
+def resumable(strategy, interrupt=None, dropout=0.0, **fitted):
+    """`trained`, without recursion, with a callback that remembers, but for an interruption."""
+    best = keras.callbacks.EarlyStopping("val_loss", patience=1, restore_best_weights=True)
+    callbacks = [best, interrupt or keras.callbacks.Callback()]
+    return trained(
+        strategy, fitted={"callbacks": callbacks, **fitted}, recursive=False, dropout=dropout
+    )
+
+
+class Kill(keras.callbacks.Callback):
+    """Kills this process after so many steps."""
+
+    def __init__(self, steps):
+        super().__init__()
+        self._steps = steps
+
+    def on_train_batch_end(self, batch, logs=None):
+        self._steps -= 1
+        if self._steps == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def assert_same(found, expected, tolerance=1e-5):
@@ -74,12 +114,18 @@ def assert_same(found, expected, tolerance=1e-5):
 
 
 def main():
-    if sys.argv[1] == "multi_worker":
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    else:
-        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-        strategy = tf.distribute.ParameterServerStrategy(resolver)
-    print(json.dumps(trained(strategy)))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("strategy", choices=STRATEGIES)
+    parser.add_argument("backup_dir", nargs="?")
+    parser.add_argument("--kill", type=int, help="after so many steps")
+    options = parser.parse_args()
+    strategy = STRATEGIES[options.strategy]()
+    if not options.backup_dir:
+        print(json.dumps(trained(strategy)))
+        return
+    interrupt = options.kill and Kill(options.kill)
+    backup = {"backup_dir": options.backup_dir, "save_freq": 2}
+    print(json.dumps(resumable(strategy, interrupt, **backup)))
 
 
 if __name__ == "__main__":

@@ -1,34 +1,13 @@
 """Clusters of real processes on this machine, against training in this process."""
 
-import json
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 from kerasrec.training import local_cluster
+from tests.training.clusters import run_on_cluster
 from tests.training.strategies import assert_same, trained
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-SECONDS = 300
-
-
-def run_on_cluster(options, command):
-    """Runs a command on a local cluster and returns what it printed."""
-    launcher = [sys.executable, "-m", "kerasrec.training.local_cluster", *options, "--"]
-    found = subprocess.run(
-        [*launcher, sys.executable, *command],
-        cwd=REPOSITORY,
-        env=None,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert found.returncode == 0, found.stderr[-3000:]
-    return [json.loads(line) for line in found.stdout.splitlines() if line.startswith("{")]
 
 
 @pytest.mark.many
@@ -40,16 +19,17 @@ def run_on_cluster(options, command):
     ],
 )
 def test_trains_as_one_process_does(options, strategy, num_results):
-    results = run_on_cluster(options, ["-m", "tests.training.strategies", strategy])
-    assert len(results) == num_results
+    ended = run_on_cluster(options, ["-m", "tests.training.strategies", strategy])
+    assert ended.returncode == 0, ended.errors[-3000:]
+    assert len(ended.results) == num_results
     expected = trained(tf.distribute.get_strategy())
-    for result in results:
+    for result in ended.results:
         assert_same(result, expected)
 
 
 def test_every_process_knows_its_place():
     program = "import os; print(os.environ['TF_CONFIG'])"
-    places = run_on_cluster(["--workers", "3"], ["-c", program])
+    places = run_on_cluster(["--workers", "3"], ["-c", program]).results
     assert sorted(place["task"]["index"] for place in places) == [0, 1, 2]
     assert {place["task"]["type"] for place in places} == {"worker"}
     addresses = [place["cluster"]["worker"] for place in places]

@@ -1,0 +1,127 @@
+"""Keras models whose own `fit` and `evaluate` work under every strategy."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec.training import fit as training
+
+# Keras' own methods fail under these.
+OF_SEVERAL_PROCESSES = (
+    tf.distribute.MultiWorkerMirroredStrategy,
+    tf.distribute.ParameterServerStrategy,
+)
+# What `model.fit` and `model.evaluate` have as well, by the same name.
+FIT_ARGUMENTS = {"epochs", "verbose", "callbacks", "initial_epoch"}
+
+
+class _AnyStrategy:
+    """The methods of the models below, before those of Keras."""
+
+    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        """`keras.Model.fit`, by `kerasrec.training.fit` under strategies of several processes.
+
+        There data are a `tf.data.Dataset` of batches, or arrays, the same in every worker.
+
+        Raises:
+            ValueError: if `kerasrec.training.fit` has no such argument.
+        """
+        if not isinstance(self.distribute_strategy, OF_SEVERAL_PROCESSES):
+            return super().fit(*args, **kwargs)
+        given = _given(keras.Model.fit, args, kwargs)
+        validation_data, size = given.pop("validation_data", None), given.get("batch_size")
+        data = _dataset(given, given.pop("shuffle", True))
+        if validation_data is not None:
+            parts = zip(("x", "y", "sample_weight"), _as_tuple(validation_data), strict=False)
+            size = given.pop("validation_batch_size", None) or size
+            validation_data = _dataset({**dict(parts), "batch_size": size}, False)
+        _refuse(given, FIT_ARGUMENTS, "fit")
+        return training.fit(self, data, validation_data, **given)
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> Any:
+        """`keras.Model.evaluate`, by `kerasrec.training.evaluate` where `fit` is by its `fit`.
+
+        Raises:
+            ValueError: if `kerasrec.training.evaluate` has no such argument.
+        """
+        if not isinstance(self.distribute_strategy, OF_SEVERAL_PROCESSES):
+            return super().evaluate(*args, **kwargs)
+        given = _given(keras.Model.evaluate, args, kwargs)
+        return_dict = given.pop("return_dict", False)
+        given.pop("verbose", None)
+        data = _dataset(given, shuffle=False)
+        _refuse(given, set(), "evaluate")
+        metrics = training.evaluate(self, data)
+        values = list(metrics.values())
+        return metrics if return_dict else values if len(values) > 1 else values[0]
+
+
+class Model(_AnyStrategy, keras.Model):
+    """A `keras.Model` with which `fit` and `evaluate` work under every strategy.
+
+    Under those of several processes, `MultiWorkerMirroredStrategy` and `ParameterServerStrategy`,
+    with which the methods of Keras 3 do not work, they are `kerasrec.training.fit` and `evaluate`;
+    under all others they are Keras' own. For functional models, and to make subclasses of.
+
+    Example:
+
+    >>> with tf.distribute.MultiWorkerMirroredStrategy().scope():
+    ...     model = kerasrec.training.Model([tokens, children], logits)
+    ...     model.compile("adam", kerasrec.training.TreeCrossentropy())
+    >>> model.fit(batches, epochs=10)
+    """
+
+
+class Sequential(_AnyStrategy, keras.Sequential):
+    """A `keras.Sequential` with which `fit` and `evaluate` work under every strategy; see `Model`.
+
+    Example:
+
+    >>> with tf.distribute.MultiWorkerMirroredStrategy().scope():
+    ...     model = kerasrec.training.Sequential([keras.layers.Dense(5)])
+    """
+
+
+def _given(method: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """The arguments of a call by name, but for those that are as if they were not there."""
+    signature = inspect.signature(method)
+    given = signature.bind(None, *args, **kwargs).arguments
+    given.pop("self")
+    return {
+        name: value
+        for name, value in given.items()
+        if value is not None and value is not signature.parameters[name].default
+    }
+
+
+def _refuse(given: dict[str, Any], known: set[str], method: str) -> None:
+    unknown = sorted(given.keys() - known)
+    if unknown:
+        raise ValueError(
+            f"{method} under a strategy of several processes does not know {', '.join(unknown)}. "
+            "Pass a tf.data.Dataset that has what is wanted: `take`, `skip` and `repeat` choose "
+            "its batches, and a third entry of a batch weighs its examples."
+        )
+
+
+def _as_tuple(data: Any) -> tuple:
+    return data if isinstance(data, tuple) else (data,)
+
+
+def _dataset(given: dict[str, Any], shuffle: bool) -> tf.data.Dataset:
+    """Takes the data out of the arguments of a call; makes batches of them if they are arrays."""
+    x, y, sample_weight = (given.pop(name, None) for name in ("x", "y", "sample_weight"))
+    if isinstance(x, tf.data.Dataset):
+        return x
+    data = tf.data.Dataset.from_tensor_slices(
+        keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
+    )
+    if shuffle:
+        # In the same order in each worker, or some examples would be none's.
+        data = data.shuffle(len(data), seed=0)
+    return data.batch(given.pop("batch_size", None) or 32)

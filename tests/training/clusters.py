@@ -1,0 +1,34 @@
+"""Running programs in clusters of real processes on this machine."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SECONDS = 300
+
+
+@dataclass
+class Ended:
+    """How a program ended: its status, the lines of JSON it printed, its errors."""
+
+    returncode: int
+    results: list
+    errors: str
+
+
+def run_on_cluster(options, command):
+    """Runs a Python command on a local cluster; without options, in a process of its own."""
+    launcher = [sys.executable, "-m", "kerasrec.training.local_cluster", *options, "--"]
+    ended = subprocess.run(
+        [*(launcher if options else []), sys.executable, *command],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    results = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    return Ended(ended.returncode, results, ended.stderr)
