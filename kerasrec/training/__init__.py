@@ -9,14 +9,17 @@ from kerasrec.training.metrics import (
     NodeAccuracy,
     RootAccuracy,
 )
+from kerasrec.training.model import Model, Sequential
 from kerasrec.training.optimizer_per_layer import OptimizerPerLayer
 
 __all__ = [
     "BinaryNodeAccuracy",
     "BinaryRootAccuracy",
+    "Model",
     "NodeAccuracy",
     "OptimizerPerLayer",
     "RootAccuracy",
+    "Sequential",
     "TreeCrossentropy",
     "TreeNegativeLogLikelihood",
     "TreePerplexity",

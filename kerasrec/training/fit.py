@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.training import replica
 from kerasrec.training.in_step import InStep
 from kerasrec.training.parameter_server import Coordinated
 from kerasrec.training.progress import Progress
@@ -57,11 +58,13 @@ def fit(
         Loss and metrics of all epochs, as `model.fit` gives them.
 
     Raises:
-        ValueError: if the model is not compiled, `data` is no dataset, `save_freq` neither "epoch"
-            nor a positive number, or the checkpoint is of another model or of other data.
+        ValueError: if the model is not compiled in the scope of its strategy, `data` is no
+            dataset, `save_freq` neither "epoch" nor a positive number, or the checkpoint is of
+            another model or of other data.
     """
     if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
         raise ValueError(f'`save_freq` is {save_freq!r}; expected "epoch" or a number of steps.')
+    between = save_freq if isinstance(save_freq, int) else None
     runner = _runner(model, data)
     bars = keras.callbacks.CallbackList(
         list(callbacks),
@@ -83,7 +86,7 @@ def fit(
     _draw_again(distributed, progress.epoch - initial_epoch)
     for epoch in range(progress.epoch, epochs):
         bars.on_epoch_begin(epoch)
-        logs = _train(runner, model, distributed, bars, progress, save_freq)
+        logs = _train(runner, model, distributed, bars, progress, between)
         if validation is not None:
             found = _test(runner, model, validation, bars)
             logs.update({f"val_{name}": value for name, value in found.items()})
@@ -104,7 +107,8 @@ def evaluate(model: keras.Model, data: tf.data.Dataset) -> dict[str, float]:
         data: batches of `(x, y)` or `(x, y, sample_weight)`.
 
     Raises:
-        ValueError: if the model is not compiled, or `data` is no dataset.
+        ValueError: if the model is not compiled in the scope of its strategy, or `data` is no
+            dataset.
     """
     runner = _runner(model, data)
     return _test(runner, model, runner.distributed(data), keras.callbacks.CallbackList())
@@ -115,6 +119,13 @@ def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
         raise ValueError("The model is not compiled. Call model.compile(optimizer, loss) first.")
     if not isinstance(data, tf.data.Dataset):
         raise ValueError(f"`data` must be a tf.data.Dataset of batches; received {data!r}.")
+    in_scope = model.distribute_strategy.extended.variable_created_in_scope
+    if not all(in_scope(variable.value) for variable in replica.tracker(model).variables):
+        raise ValueError(
+            "The model was made in the scope of a strategy, but compiled outside of it, so that "
+            "each replica would count a loss of its own. Call `model.compile` within "
+            "`strategy.scope()`."
+        )
     if isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy):
         return Coordinated(model, data.element_spec)
     return InStep(model, data.element_spec)
@@ -126,11 +137,11 @@ def _train(
     data: Any,
     callbacks: keras.callbacks.CallbackList,
     progress: Progress,
-    save_freq: str | int,
+    steps_between_saves: int | None,
 ) -> dict[str, float]:
     """Trains on what an epoch has left, and returns the metrics of all of it."""
     batches = iter(data)
-    taken = progress.step
+    taken, unsaved = progress.step, 0
     if taken == 0:
         model.reset_metrics()
     elif len(list(itertools.islice(batches, taken))) < taken:
@@ -147,9 +158,11 @@ def _train(
             for batch in drawn:
                 runner.train(batch)
             taken += len(drawn)
+            unsaved += len(drawn)
             callbacks.on_train_batch_end(taken - 1, _metrics(runner))
-            if save_freq != "epoch" and taken // save_freq > (taken - len(drawn)) // save_freq:
+            if steps_between_saves and unsaved >= steps_between_saves:
                 progress.save()
+                unsaved = 0
     except KeyboardInterrupt:
         if runner.can_save_alone:
             progress.save()

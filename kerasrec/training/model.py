@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
-from kerasrec.training import fit as training
+from kerasrec.training.fit import evaluate, fit
 
 # Keras' own methods fail under these.
 OF_SEVERAL_PROCESSES = (
@@ -20,8 +21,17 @@ OF_SEVERAL_PROCESSES = (
 FIT_ARGUMENTS = {"epochs", "verbose", "callbacks", "initial_epoch"}
 
 
-class _AnyStrategy:
+# What comes after in the order of classes, to a type checker.
+_Keras: Any = object
+
+
+class _AnyStrategy(_Keras):
     """The methods of the models below, before those of Keras."""
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """`keras.Model.compile`, in the scope of the strategy that the model was made in."""
+        with self.distribute_strategy.scope():
+            super().compile(*args, **kwargs)
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """`keras.Model.fit`, by `kerasrec.training.fit` under strategies of several processes.
@@ -41,7 +51,7 @@ class _AnyStrategy:
             size = given.pop("validation_batch_size", None) or size
             validation_data = _dataset({**dict(parts), "batch_size": size}, False)
         _refuse(given, FIT_ARGUMENTS, "fit")
-        return training.fit(self, data, validation_data, **given)
+        return fit(self, data, validation_data, **given)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.evaluate`, by `kerasrec.training.evaluate` where `fit` is by its `fit`.
@@ -56,9 +66,32 @@ class _AnyStrategy:
         given.pop("verbose", None)
         data = _dataset(given, shuffle=False)
         _refuse(given, set(), "evaluate")
-        metrics = training.evaluate(self, data)
+        metrics = evaluate(self, data)
         values = list(metrics.values())
         return metrics if return_dict else values if len(values) > 1 else values[0]
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """`keras.Model.predict`; by the coordinator under `ParameterServerStrategy`.
+
+        Raises:
+            ValueError: there, if an argument is none of `x`, `batch_size` and `verbose`.
+        """
+        if not isinstance(self.distribute_strategy, tf.distribute.ParameterServerStrategy):
+            return super().predict(*args, **kwargs)
+        given = _given(keras.Model.predict, args, kwargs)
+        given.pop("verbose", None)
+        data = _dataset(given, shuffle=False)
+        _refuse(given, set(), "predict")
+        batches = [self.predict_on_batch(_inputs(batch)) for batch in data]
+        return keras.tree.map_structure(lambda *parts: _joined(parts), *batches)
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class Functional(_AnyStrategy, keras.Model):
+    """What `Model` makes of inputs and outputs.
+
+    A class of its own: Keras changes the bases of one that it makes a functional model of.
+    """
 
 
 class Model(_AnyStrategy, keras.Model):
@@ -76,7 +109,13 @@ class Model(_AnyStrategy, keras.Model):
     >>> model.fit(batches, epochs=10)
     """
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> keras.Model:
+        if cls is Model and (len(args) == 2 or "outputs" in kwargs):
+            return Functional(*args, **kwargs)
+        return super().__new__(cls)
 
+
+@keras.saving.register_keras_serializable("kerasrec")
 class Sequential(_AnyStrategy, keras.Sequential):
     """A `keras.Sequential` with which `fit` and `evaluate` work under every strategy; see `Model`.
 
@@ -109,6 +148,18 @@ def _refuse(given: dict[str, Any], known: set[str], method: str) -> None:
         )
 
 
+def _inputs(batch: Any) -> Any:
+    """Of what a dataset of batches gives, what a model reads."""
+    return keras.utils.unpack_x_y_sample_weight(batch)[0]
+
+
+def _joined(batches: Sequence[np.ndarray]) -> np.ndarray | tf.RaggedTensor:
+    """Predictions of all batches, as Keras gives them: ragged where batches differ in size."""
+    if len({batch.shape[1:] for batch in batches}) == 1:
+        return np.concatenate(batches)
+    return tf.concat([tf.RaggedTensor.from_tensor(batch) for batch in batches], 0)
+
+
 def _as_tuple(data: Any) -> tuple:
     return data if isinstance(data, tuple) else (data,)
 
@@ -118,10 +169,20 @@ def _dataset(given: dict[str, Any], shuffle: bool) -> tf.data.Dataset:
     x, y, sample_weight = (given.pop(name, None) for name in ("x", "y", "sample_weight"))
     if isinstance(x, tf.data.Dataset):
         return x
-    data = tf.data.Dataset.from_tensor_slices(
-        keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
-    )
+    arrays = tuple(_without_lists(of) for of in (x, y, sample_weight) if of is not None)
+    if not all(hasattr(of, "shape") for of in keras.tree.flatten(arrays)):
+        raise ValueError(
+            f"Data is {type(x).__name__}; expected a tf.data.Dataset of batches, or arrays."
+        )
+    data = tf.data.Dataset.from_tensor_slices(arrays)
     if shuffle:
         # In the same order in each worker, or some examples would be none's.
         data = data.shuffle(len(data), seed=0)
     return data.batch(given.pop("batch_size", None) or 32)
+
+
+def _without_lists(nest: Any) -> Any:
+    """Tuples for lists, which TensorFlow takes for tensors."""
+    if isinstance(nest, dict):
+        return {key: _without_lists(value) for key, value in nest.items()}
+    return tuple(map(_without_lists, nest)) if isinstance(nest, list | tuple) else nest

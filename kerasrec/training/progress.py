@@ -111,7 +111,8 @@ class Progress:
             for name, values in _array_lists(callback)
             for place, value in enumerate(values)
         }
-        return {"attributes": np.array(json.dumps(attributes)), "epoch": self.epoch, **arrays}
+        numbers = {"attributes": json.dumps(attributes), "epoch": self.epoch}
+        return {**{name: np.array(value) for name, value in numbers.items()}, **arrays}
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Takes up what `remembered` gave."""
@@ -137,7 +138,7 @@ class _Memory(tf.train.experimental.PythonState):
 
     def serialize(self) -> bytes:
         buffer = io.BytesIO()
-        np.savez(buffer, **self._progress.remembered())
+        np.savez(buffer, allow_pickle=False, **self._progress.remembered())
         return buffer.getvalue()
 
     def deserialize(self, string_value: bytes) -> None:

@@ -21,8 +21,10 @@ def create_variables(model: keras.Model, spec: Any) -> None:
         model: compiled, in the scope of its strategy.
         spec: of the batches that it will be given, as `tf.data.Dataset.element_spec`.
     """
-    model.optimizer.build(model.trainable_weights)
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(_zeros(spec))
+    if not model.built:
+        model(x)
+    model.optimizer.build(model.trainable_weights)
     y_pred = _zeros(model.compute_output_spec(x))
     model.distribute_strategy.run(model.compute_metrics, (x, y, y_pred, sample_weight))
     model.reset_metrics()

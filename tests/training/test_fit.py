@@ -124,3 +124,11 @@ def test_needs_a_compiled_model_and_a_dataset():
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match=r"`data` must be a tf\.data\.Dataset of batches"):
         fit(model, np.zeros([2, 2]))
+
+
+def test_must_be_compiled_in_the_scope(two_replicas):
+    with two_replicas.scope():
+        model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="made in the scope of a strategy, but compiled outside"):
+        fit(model, tf.data.Dataset.from_tensors((np.zeros([2, 2]), np.zeros([2, 1]))))

@@ -1,0 +1,56 @@
+"""`kerasrec.training.Model` and `Sequential` against the models of Keras, in one process."""
+
+import keras
+import numpy as np
+import pytest
+
+from kerasrec.training import Model, Sequential
+from tests.training.clusters import run_on_cluster
+from tests.training.keras_models import X, Y, functional, results, sequential, subclassed
+
+
+def assert_alike(found, expected):
+    assert found.keys() == expected.keys()
+    for name in expected:
+        pairs = zip(
+            keras.tree.flatten(found[name]), keras.tree.flatten(expected[name]), strict=True
+        )
+        for one, other in pairs:
+            np.testing.assert_allclose(one, other, 1e-4, 1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("make", [functional, sequential, subclassed])
+def test_alone_they_are_models_of_keras(make, tmp_path):
+    theirs = {"sequential": keras.Sequential}.get(make.__name__, keras.Model)
+    ours = {"sequential": Sequential}.get(make.__name__, Model)
+    model = make(ours)
+    assert_alike(results(model), results(make(theirs)))
+    if make is not subclassed:
+        model.save(tmp_path / "model.keras")
+        again = keras.models.load_model(tmp_path / "model.keras")
+        assert type(again) is type(model)
+        np.testing.assert_allclose(again.predict(X, verbose=0), model.predict(X, verbose=0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options, strategy, num_processes",
+    [
+        (["--workers", "2"], "multi_worker", 2),
+        (["--workers", "2", "--ps", "1"], "parameter_server", 1),
+    ],
+)
+def test_on_a_cluster_they_do_as_alone(options, strategy, num_processes):
+    ended = run_on_cluster(options, ["-m", "tests.training.keras_models", strategy])
+    assert ended.returncode == 0, ended.errors[-3000:]
+    assert len(ended.results) == 3 * num_processes
+    expected = results(sequential(keras.Sequential))
+    # Shuffled by another hand, the third epoch ends elsewhere.
+    for found in ended.results:
+        assert_alike({"fit": found["fit"]}, {"fit": expected["fit"]})
+        assert found["shuffled"] == 1
+        assert np.shape(found["predict"]) == Y.shape
+        np.testing.assert_allclose(
+            found["evaluate"], list(found["evaluate_to_dict"].values()), 1e-5
+        )
+        np.testing.assert_allclose(found["evaluate"][0], np.mean((found["predict"] - Y) ** 2), 1e-4)
