@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -14,6 +15,7 @@ from kerasrec.training import replica
 from kerasrec.training.in_step import InStep
 from kerasrec.training.parameter_server import Coordinated
 from kerasrec.training.progress import Progress
+from kerasrec.training.writing import of_this_worker
 
 
 def fit(
@@ -45,8 +47,9 @@ def fit(
         data: batches of `(x, y)` or `(x, y, sample_weight)`.
         validation_data: batches to evaluate after each epoch.
         epochs: the number of the last epoch.
-        callbacks: of Keras, which get the metrics of the whole cluster.
-        verbose: of Keras' progress bar: 0, 1, 2 or "auto".
+        callbacks: of Keras, which get the metrics of the whole cluster. Of several workers the
+            chief writes the files of `CSVLogger`, `TensorBoard` and `ModelCheckpoint`.
+        verbose: of Keras' progress bar, which the chief shows: 0, 1, 2 or "auto".
         initial_epoch: the number of the first epoch.
         backup_dir: of checkpoints. Where it has one, training goes on from there, to the same
             weights as if it had not been interrupted, if the data come in the same order again
@@ -61,15 +64,20 @@ def fit(
         ValueError: if the model is not compiled in the scope of its strategy, `data` is no
             dataset, `save_freq` neither "epoch" nor a positive number, or the checkpoint is of
             another model or of other data.
+        RuntimeError: if a process of a cluster is lost that it cannot do without: one of
+            `MultiWorkerMirroredStrategy`, or a parameter server. It does without a worker of a
+            `ParameterServerStrategy`.
     """
     if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
         raise ValueError(f'`save_freq` is {save_freq!r}; expected "epoch" or a number of steps.')
     between = save_freq if isinstance(save_freq, int) else None
     runner = _runner(model, data)
+    is_chief = model.distribute_strategy.extended.should_checkpoint
+    callbacks = of_this_worker(callbacks, model.distribute_strategy)
     bars = keras.callbacks.CallbackList(
-        list(callbacks),
+        callbacks,
         add_history=True,
-        add_progbar=verbose != 0,
+        add_progbar=is_chief and verbose != 0,
         verbose=1 if verbose == "auto" else verbose,
         epochs=epochs,
         steps=_num_batches(data),
@@ -86,12 +94,13 @@ def fit(
     _draw_again(distributed, progress.epoch - initial_epoch)
     for epoch in range(progress.epoch, epochs):
         bars.on_epoch_begin(epoch)
-        logs = _train(runner, model, distributed, bars, progress, between)
-        if validation is not None:
-            found = _test(runner, model, validation, bars)
-            logs.update({f"val_{name}": value for name, value in found.items()})
-        bars.on_epoch_end(epoch, logs)
-        progress.end_epoch()
+        with _clear_error_of_loss(epoch, backup_dir):
+            logs = _train(runner, model, distributed, bars, progress, between)
+            if validation is not None:
+                found = _test(runner, model, validation, bars)
+                logs.update({f"val_{name}": value for name, value in found.items()})
+            bars.on_epoch_end(epoch, logs)
+            progress.end_epoch()
         if model.stop_training:
             break
     model.optimizer.finalize_variable_values(model.trainable_weights)
@@ -190,6 +199,23 @@ def _test(
     logs = _metrics(runner)
     callbacks.on_test_end(logs)
     return logs
+
+
+@contextlib.contextmanager
+def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike | None) -> Iterator[None]:
+    """Says what to do where TensorFlow says that a process cannot be reached."""
+    try:
+        yield
+    except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
+        hope = (
+            f"training goes on from the checkpoints in {backup_dir}"
+            if backup_dir
+            else "with backup_dir=... training would go on where it was"
+        )
+        raise RuntimeError(
+            f"A process of the cluster was lost in epoch {epoch + 1}; what it printed may say why. "
+            f"Start all of them again: {hope}."
+        ) from error
 
 
 def _metrics(runner: InStep | Coordinated) -> dict[str, float]:

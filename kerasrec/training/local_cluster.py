@@ -79,11 +79,11 @@ def local_cluster(num_workers: int, num_servers: int) -> dict[str, list[str]]:
 
 
 def start(
-    command: Sequence[str], cluster: dict[str, list[str]], job: str, index: int
+    command: Sequence[str], cluster: dict[str, list[str]], job: str, index: int, **options: Any
 ) -> subprocess.Popen:
-    """Starts a task of a cluster."""
+    """Starts a task of a cluster; options are those of `subprocess.Popen`."""
     place = {"cluster": cluster, "task": {"type": job, "index": index}}
-    return subprocess.Popen(command, env={**os.environ, "TF_CONFIG": json.dumps(place)})
+    return subprocess.Popen(command, env={**os.environ, "TF_CONFIG": json.dumps(place)}, **options)
 
 
 def wait(processes: Sequence[subprocess.Popen]) -> int:

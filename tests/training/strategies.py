@@ -5,9 +5,11 @@ python -m tests.training.strategies parameter_server  (in its coordinator)
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -90,16 +92,28 @@ def resumable(strategy, interrupt=None, dropout=0.0, **fitted):
 
 
 class Kill(keras.callbacks.Callback):
-    """Kills this process after so many steps."""
+    """Kills a process of a local cluster, or this one, after so many steps."""
 
-    def __init__(self, steps):
+    def __init__(self, steps, task=None):
         super().__init__()
-        self._steps = steps
+        self._steps, self._task = steps, task
 
     def on_train_batch_end(self, batch, logs=None):
         self._steps -= 1
         if self._steps == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(process_of(self._task) if self._task else os.getpid(), signal.SIGKILL)
+
+
+def process_of(task):
+    """The process of a task, such as worker:1, of the cluster that this process is in."""
+    here = json.loads(os.environ["TF_CONFIG"])
+    kind, index = task.split(":")
+    wanted = {**here, "task": {"type": kind, "index": int(index)}}
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if b"TF_CONFIG=" + json.dumps(wanted).encode() in environment.read_bytes().split(b"\0"):
+                return int(environment.parent.name)
+    raise ValueError(f"no process of {task}")
 
 
 def assert_same(found, expected, tolerance=1e-5):
@@ -113,17 +127,29 @@ def assert_same(found, expected, tolerance=1e-5):
     )
 
 
+def writers(directory):
+    """Callbacks that write files."""
+    return [
+        keras.callbacks.CSVLogger(directory / "log.csv"),
+        keras.callbacks.ModelCheckpoint(directory / "epoch_{epoch}.keras"),
+        keras.callbacks.TensorBoard(directory / "tensorboard"),
+    ]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("strategy", choices=STRATEGIES)
     parser.add_argument("backup_dir", nargs="?")
     parser.add_argument("--kill", type=int, help="after so many steps")
+    parser.add_argument("--task", help="to kill instead of this process, such as worker:1")
+    parser.add_argument("--logs", help="directory for callbacks that write")
     options = parser.parse_args()
     strategy = STRATEGIES[options.strategy]()
     if not options.backup_dir:
-        print(json.dumps(trained(strategy)))
+        callbacks = writers(Path(options.logs)) if options.logs else []
+        print(json.dumps(trained(strategy, fitted={"callbacks": callbacks})))
         return
-    interrupt = options.kill and Kill(options.kill)
+    interrupt = options.kill and Kill(options.kill, options.task)
     backup = {"backup_dir": options.backup_dir, "save_freq": 2}
     print(json.dumps(resumable(strategy, interrupt, **backup)))
 

@@ -2,6 +2,8 @@
 
 import sys
 
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -25,6 +27,18 @@ def test_trains_as_one_process_does(options, strategy, num_results):
     expected = trained(tf.distribute.get_strategy())
     for result in ended.results:
         assert_same(result, expected)
+
+
+@pytest.mark.slow
+def test_one_worker_writes_files(tmp_path):
+    program = ["-m", "tests.training.strategies", "multi_worker", "--logs", str(tmp_path)]
+    ended = run_on_cluster(["--workers", "2"], program)
+    assert ended.returncode == 0, ended.errors[-3000:]
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 1 + 3
+    assert len(list((tmp_path / "tensorboard" / "train").iterdir())) == 1
+    model = keras.models.load_model(tmp_path / "epoch_3.keras")
+    for weight, expected in zip(model.trainable_weights, ended.results[0]["weights"], strict=True):
+        np.testing.assert_allclose(weight, expected, 1e-6)
 
 
 def test_every_process_knows_its_place():

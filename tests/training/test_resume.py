@@ -2,16 +2,18 @@
 
 import functools
 import signal
+import sys
 
 import keras
 import pytest
 import tensorflow as tf
 
-from kerasrec.training import TreeCrossentropy, fit
-from tests.training.clusters import run_on_cluster
+from kerasrec.training import TreeCrossentropy, fit, local_cluster
+from tests.training.clusters import SECONDS, run_on_cluster
 from tests.training.strategies import assert_same, batches, make_model, resumable
 
 DROPOUT = 0.3
+SERVED = ["--workers", "2", "--ps", "1"]
 
 
 class Interrupt(keras.callbacks.Callback):
@@ -62,7 +64,7 @@ def test_two_replicas_go_on(two_replicas, tmp_path, save_freq):
     [
         ([], "none"),
         (["--workers", "2"], "multi_worker"),
-        (["--workers", "2", "--ps", "1"], "parameter_server"),
+        (SERVED, "parameter_server"),
     ],
 )
 def test_goes_on_after_kill_9(tmp_path, options, strategy):
@@ -71,6 +73,45 @@ def test_goes_on_after_kill_9(tmp_path, options, strategy):
     assert killed.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
     for result in run_on_cluster(options, program).results:
         assert_same(result, undisturbed())
+
+
+@pytest.mark.slow
+def test_parameter_server_goes_on_without_a_worker(tmp_path):
+    command = ["-m", "tests.training.strategies", "parameter_server", str(tmp_path)]
+    ended = run_on_cluster(SERVED, [*command, "--kill", "4", "--task", "worker:1"])
+    assert ended.returncode == 0, ended.errors[-3000:]
+    assert_same(ended.results[0], undisturbed())
+
+
+def assert_says_what_to_do(errors, backup_dir):
+    assert "A process of the cluster was lost in epoch 2" in errors
+    assert f"training goes on from the checkpoints in {backup_dir}" in errors
+
+
+@pytest.mark.slow
+def test_a_lost_server_is_a_clear_error(tmp_path):
+    command = ["-m", "tests.training.strategies", "parameter_server", str(tmp_path)]
+    ended = run_on_cluster(SERVED, [*command, "--kill", "4", "--task", "ps:0"])
+    assert ended.returncode == 1
+    assert_says_what_to_do(ended.errors, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_lost_worker_is_a_clear_error(tmp_path):
+    cluster = local_cluster.local_cluster(2, 0)
+    program = [sys.executable, "-m", "tests.training.strategies", "multi_worker", str(tmp_path)]
+    kill = ["--kill", "4", "--task", "worker:1"]
+    with open(tmp_path / "errors", "w+") as errors:
+        workers = [
+            local_cluster.start([*program, *kill], cluster, "worker", index, stderr=errors)
+            for index in range(2)
+        ]
+        try:
+            assert workers[0].wait(SECONDS) == 1
+        finally:
+            local_cluster.stop(workers)
+        errors.seek(0)
+        assert_says_what_to_do(errors.read(), tmp_path)
 
 
 def test_training_that_has_ended_ends_at_once(tmp_path):
@@ -95,3 +136,5 @@ def test_refuses_what_does_not_fit(tmp_path):
         fit(make(), batches().take(1), backup_dir=tmp_path)
     with pytest.raises(ValueError, match="is of another model or optimizer"):
         fit(make("sgd"), batches(), backup_dir=tmp_path)
+    with pytest.raises(ValueError, match=r"pass backup_dir=\.\.\. instead"):
+        fit(make(), batches(), callbacks=[keras.callbacks.BackupAndRestore(tmp_path)])

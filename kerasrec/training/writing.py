@@ -1,0 +1,48 @@
+"""Which callbacks write files, where several workers have the same."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+
+def of_this_worker(
+    callbacks: Sequence[keras.callbacks.Callback], strategy: tf.distribute.Strategy
+) -> list[keras.callbacks.Callback]:
+    """The callbacks that a worker is to call.
+
+    The chief's write files. Other workers save models along with it, since all must read what is
+    spread over them, but to a directory that nobody reads; logs they leave out.
+
+    Args:
+        callbacks: the user's, the same in every worker.
+        strategy: the model's.
+
+    Raises:
+        ValueError: if one of them restores training, which `fit` does by itself.
+    """
+    if any(isinstance(callback, keras.callbacks.BackupAndRestore) for callback in callbacks):
+        raise ValueError(
+            "kerasrec.training.fit goes on from checkpoints by itself: pass backup_dir=... instead "
+            "of the callback BackupAndRestore."
+        )
+    if strategy.extended.should_checkpoint:
+        return list(callbacks)
+    logs = keras.callbacks.CSVLogger, keras.callbacks.TensorBoard
+    kept = [callback for callback in callbacks if not isinstance(callback, logs)]
+    return [
+        _aside(callback) if isinstance(callback, keras.callbacks.ModelCheckpoint) else callback
+        for callback in kept
+    ]
+
+
+def _aside(callback: keras.callbacks.ModelCheckpoint) -> keras.callbacks.ModelCheckpoint:
+    """The same, but for the directory that it writes to."""
+    callback = copy.copy(callback)
+    callback.filepath = str(Path(tempfile.mkdtemp()) / Path(callback.filepath).name)
+    return callback
