@@ -39,8 +39,8 @@ def fit(
     trees and those of Keras that are means over examples, without a mask.
 
     Optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` and `jit_compile` are those of
-    `model.compile`; clipping and accumulation of gradients those of the optimizer, which clips the
-    gradients of each replica before they are added up.
+    `model.compile`; clipping of gradients, which is of those of the whole batch, and loss scaling
+    those of the optimizer. Accumulation of gradients works on one device.
 
     Args:
         model: compiled, made in the scope of its strategy.
@@ -62,8 +62,8 @@ def fit(
 
     Raises:
         ValueError: if the model is not compiled in the scope of its strategy, `data` is no
-            dataset, `save_freq` neither "epoch" nor a positive number, or the checkpoint is of
-            another model or of other data.
+            dataset, `save_freq` neither "epoch" nor a positive number, the checkpoint of another
+            model or of other data, or gradients are to be accumulated on several replicas.
         RuntimeError: if a process of a cluster is lost that it cannot do without: one of
             `MultiWorkerMirroredStrategy`, or a parameter server. It does without a worker of a
             `ParameterServerStrategy`.
@@ -135,7 +135,14 @@ def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
             "each replica would count a loss of its own. Call `model.compile` within "
             "`strategy.scope()`."
         )
-    if isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy):
+    served = isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy)
+    several = served or model.distribute_strategy.num_replicas_in_sync > 1
+    if several and getattr(model.optimizer, "gradient_accumulation_steps", None):
+        raise ValueError(
+            "The optimizer has gradient_accumulation_steps. Keras accumulates in a conditional, "
+            "where replicas cannot meet: make batches larger instead, or train on one device."
+        )
+    if served:
         return Coordinated(model, data.element_spec)
     return InStep(model, data.element_spec)
 

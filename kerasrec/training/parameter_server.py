@@ -96,13 +96,12 @@ class Coordinated:
         return [], self._forward(data, counts, training=False)[1]
 
     def _forward(self, data: Any, counts: tf.Tensor, training: bool) -> tuple[tf.Tensor, Any]:
-        """A part's loss, times its divisor; and to leave: this, the divisor and the predictions."""
+        """A part's loss; and to leave: this, what it is a mean over, and the predictions."""
         model = self._model
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = replica.predicted(model, x, training)
         loss = model.compute_loss(x, y, y_pred, sample_weight, training=training)
         divisor = replica.divisor(model, x, y) * counts
-        loss *= tf.cast(divisor, loss.dtype)
         rows = tf.cast(counts, tf.int32) * tf.shape(keras.tree.flatten(x)[0])[0]
         batch = [x, y, y_pred] if sample_weight is None else [x, y, y_pred, sample_weight]
         batch = tf.nest.map_structure(lambda of: of[:rows], batch)
@@ -110,9 +109,9 @@ class Coordinated:
 
     def _take_step(self, parts: Sequence[Any]) -> None:
         """A step of gradient descent with what the parts have left."""
-        divisor = tf.add_n([divisor for _, (_, divisor, _) in parts])
+        shares = _shares(parts)
         gradients = [
-            _mean(of, divisor) for of in zip(*(gradients for gradients, _ in parts), strict=True)
+            _mean(of, shares) for of in zip(*(gradients for gradients, _ in parts), strict=True)
         ]
         weights = self._model.trainable_weights
         self._model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
@@ -121,8 +120,8 @@ class Coordinated:
 
     def _note(self, parts: Sequence[Any]) -> None:
         """Updates loss and metrics with a whole batch."""
-        losses, divisors, batches = zip(*(left for _, left in parts), strict=True)
-        loss = tf.math.divide_no_nan(tf.add_n(losses), tf.add_n(divisors))
+        losses, _, batches = zip(*(left for _, left in parts), strict=True)
+        loss = _mean(losses, _shares(parts))
         batch = tf.nest.map_structure(lambda *of: tf.concat(of, 0), *batches)
         replica.track(self._model, batch[0], loss)
         self._model.compute_metrics(*batch)
@@ -139,13 +138,21 @@ def _num_workers() -> int:
     return len({task for task in tasks if "/job:worker" in task})
 
 
-def _mean(gradients: Sequence[Any], divisor: tf.Tensor) -> Any:
-    """The sum of the parts' gradients of a weight, divided; None where it has none."""
+def _shares(parts: Sequence[Any]) -> list[tf.Tensor]:
+    """What each part counts of the whole batch; they add up to 1."""
+    divisors = [divisor for _, (_, divisor, _) in parts]
+    return [tf.math.divide_no_nan(divisor, tf.add_n(divisors)) for divisor in divisors]
+
+
+def _mean(gradients: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:
+    """The sum of what all parts have of the same, times their shares; None where they have none."""
     first = gradients[0]
     if first is None:
         return None
     if isinstance(first, tf.IndexedSlices):
-        values = tf.concat([of.values for of in gradients], 0)
+        values = [
+            of.values * tf.cast(by, of.dtype) for of, by in zip(gradients, shares, strict=True)
+        ]
         indices = tf.concat([of.indices for of in gradients], 0)
-        return tf.IndexedSlices(values / tf.cast(divisor, values.dtype), indices, first.dense_shape)
-    return tf.add_n(gradients) / tf.cast(divisor, first.dtype)
+        return tf.IndexedSlices(tf.concat(values, 0), indices, first.dense_shape)
+    return tf.add_n([of * tf.cast(by, of.dtype) for of, by in zip(gradients, shares, strict=True)])

@@ -65,7 +65,7 @@ class Progress:
     @property
     def step(self) -> int:
         """How many steps of the epoch were taken."""
-        return int(self._step)
+        return int(self._step.numpy())
 
     def restore(self) -> None:
         """Goes back to the newest checkpoint, if there is one.

@@ -53,7 +53,7 @@ def make_model(loss, optimizer="adam", recursive=True, dropout=0.0, **compiled):
     keras.utils.set_random_seed(0)
     tokens = keras.Input([None], dtype="int32")
     children = keras.Input([None, 2], dtype="int32")
-    x = keras.layers.Embedding(NUM_WORDS, 4)(tokens)
+    x = keras.layers.Embedding(NUM_WORDS, 4, name="embedding")(tokens)
     x = TreeLSTM(5, return_sequences=True)(x, children) if recursive else keras.layers.Dense(5)(x)
     x = keras.layers.Dropout(dropout, seed=4)(x)
     logits = keras.layers.Dense(NUM_CLASSES, kernel_regularizer=keras.regularizers.L2(0.01))(x)

@@ -8,12 +8,22 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.datasets import tree_batches
-from kerasrec.training import TreeCrossentropy, evaluate, fit
+from kerasrec.training import OptimizerPerLayer, TreeCrossentropy, evaluate, fit
 from tests.training.strategies import assert_same, batches, make_model, random_trees, trained
 
 LOSSES = {
     "trees": lambda: TreeCrossentropy(),
     "nodes": lambda: TreeCrossentropy(normalize="nodes"),
+}
+
+
+OPTIMIZERS = {
+    "clipnorm": lambda: keras.optimizers.Adam(0.01, clipnorm=0.01),
+    "clipvalue": lambda: keras.optimizers.SGD(0.1, clipvalue=0.01),
+    "global_clipnorm": lambda: keras.optimizers.SGD(0.1, global_clipnorm=0.1),
+    "clip_per_layer": lambda: OptimizerPerLayer(
+        keras.optimizers.SGD(0.1, clipnorm=0.1), {"embedding": keras.optimizers.Adam(0.01)}
+    ),
 }
 
 
@@ -26,6 +36,31 @@ def trained_alone(loss="trees"):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_two_replicas_train_as_one(two_replicas, loss):
     assert_same(trained(two_replicas, LOSSES[loss]()), trained_alone(loss))
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_two_replicas_step_as_one(two_replicas, optimizer):
+    """Clipped gradients are those of the whole batch."""
+
+    def run(strategy):
+        with strategy.scope():
+            return trained(strategy, optimizer=OPTIMIZERS[optimizer](), recursive=False)
+
+    assert_same(run(two_replicas), run(tf.distribute.get_strategy()))
+
+
+@pytest.mark.many
+def test_two_replicas_of_half_precision_train_as_one(two_replicas):
+    def run(strategy):
+        keras.mixed_precision.set_global_policy("mixed_float16")
+        try:
+            return trained(strategy, optimizer="sgd", recursive=False)
+        finally:
+            keras.mixed_precision.set_global_policy("float32")
+
+    # Parts of a batch round otherwise than the whole.
+    assert_same(run(two_replicas), run(tf.distribute.get_strategy()), 2e-3)
 
 
 def test_two_replicas_train_any_keras_model_as_one(two_replicas):
@@ -132,3 +167,22 @@ def test_must_be_compiled_in_the_scope(two_replicas):
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match="made in the scope of a strategy, but compiled outside"):
         fit(model, tf.data.Dataset.from_tensors((np.zeros([2, 2]), np.zeros([2, 1]))))
+
+
+def test_replicas_cannot_accumulate(two_replicas):
+    with two_replicas.scope():
+        model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.SGD(gradient_accumulation_steps=2), "mse")
+    with pytest.raises(ValueError, match="make batches larger instead"):
+        fit(model, tf.data.Dataset.from_tensors((np.zeros([2, 2]), np.zeros([2, 1]))))
+
+
+def test_accumulates_as_keras_does():
+    data = tree_batches(random_trees(19, seed=1), 7)
+    histories = []
+    for train in fit, lambda model, *args, **kwargs: model.fit(*args, shuffle=False, **kwargs):
+        sgd = keras.optimizers.SGD(0.1, gradient_accumulation_steps=2)
+        model = make_model(TreeCrossentropy(), sgd, recursive=False)
+        histories.append(train(model, data, epochs=3, verbose=0).history)
+    for name in histories[1]:
+        np.testing.assert_allclose(histories[0][name], histories[1][name], 1e-5)
