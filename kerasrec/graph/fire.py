@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -21,18 +22,25 @@ def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> 
         has_gradient: False hides such a function from tapes and gradients.
     """
     function = node.attributes.get("function")
-    if function is None:
-        outputs = copy_of(node.attributes["operation"], inputs).outputs
-    elif has_gradient:
-        outputs = tf.nest.flatten(function(*inputs))
-    else:
-        dtypes = [item.dtype for item in node.types]
-        outputs = tf.raw_ops.StatefulPartitionedCall(args=inputs, Tout=dtypes, f=function)
-        outputs = [tf.stop_gradient(tensor) for tensor in outputs]
+    with on_device_of(node):
+        if function is None:
+            outputs = copy_of(node.attributes["operation"], inputs).outputs
+        elif has_gradient:
+            outputs = tf.nest.flatten(function(*inputs))
+        else:
+            dtypes = [item.dtype for item in node.types]
+            outputs = tf.raw_ops.StatefulPartitionedCall(args=inputs, Tout=dtypes, f=function)
+            outputs = [tf.stop_gradient(tensor) for tensor in outputs]
     # More may be known of a node than TensorFlow infers for the op.
     for tensor, item in zip(outputs, node.types, strict=True):
         tensor.set_shape(item.tensor_shape())
     return list(outputs)
+
+
+def on_device_of(node: Node) -> contextlib.AbstractContextManager:
+    """Where the user wants a node to run; where all else runs if it was not said."""
+    device = node.attributes.get("device")
+    return tf.device(device) if device else contextlib.nullcontext()
 
 
 def copy_of(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operation:

@@ -81,7 +81,8 @@ class Node:
         region: the region it stands in; None in the body of a function, or for SHARED values.
           Entries come in by nodes of their own region, and leave by nodes of the parent's.
         source: the user's line.
-        attributes: what else its op needs: `operation` for a TensorFlow op, `label` for CALL and
+        attributes: what else its op needs: `operation` for a TensorFlow op, and `device` where the
+          user says where it is to run; `label` for CALL and
           RETURN, `name` for PARAMETER, SHARED and ARGUMENT, `callee` for CALLSITE, CALL and RETURN.
         control: nodes that must have fired before, under the same tag (control edges).
     """

@@ -5,10 +5,11 @@ The lines follow this grammar:
     function  := NAME "(" [NAME ": " TYPE {", " ...}] ")" newline {"  " (branch | node)}
     branch    := "where " %NAME " is " ("true" | "false" | NUMBER | "another") ":"
     node      := [%NAME {", " %NAME} ": " TYPE {", " TYPE} " = "] OP ["(" inputs ")"]
-                 [place] [control] ["  # " FILE ":" LINE]
+                 [place] [device] [control] ["  # " FILE ":" LINE]
     inputs    := %NAME {", " %NAME}
     place     := " into " FUNCTION for CALL, " into " %NAME for ACCUMULATE, and for COLLECT
                  with an index " at " %NAME " of " %NAME, the index and the size of its table
+    device    := " on " DEVICE, where the user says on which a node is to run
     control   := " after " OP_LABEL
     TYPE      := f32[2,3] for a token; "shared " or "wave " stands before the other kinds
 
@@ -125,6 +126,8 @@ def _line(node: Node, names: _Names) -> str:
         text += f" into {names.of(node.attributes['to'])}"
     if "size" in node.attributes:
         text += f" at {names.of(node.inputs[1])} of {names.of(node.attributes['size'])}"
+    if node.attributes.get("device"):
+        text += f" on {node.attributes['device']}"
     if node.control:
         text += f" after {title(node.control[0])}"
     return text + (f"  # {node.source}" if node.source else "")

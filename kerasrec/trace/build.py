@@ -232,6 +232,8 @@ class _Builder:
         if types[0].kind is Kind.WAVE:
             self._check_repeatable(operation, source)
         attributes: dict[str, Any] = {"operation": operation}
+        if operation.device != self.tracer.device:
+            attributes["device"] = operation.device
         if held_functions(operation.node_def):
             attributes["function"] = self._function(operation)
         node = Node(operation.type, inputs, types, region, source, attributes)

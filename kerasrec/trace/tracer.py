@@ -133,6 +133,8 @@ class Tracer:
     ):
         self.graph = graph
         self.parameters = list(parameters)
+        # Where the function is traced is not where it is to run.
+        self.device = parameters[0].op.device if parameters else ""
         self.calls: list[CallRecord] = []
         self.conditionals: list[ConditionalRecord] = []
         self.maps: list[MapRecord] = []

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import tensorflow as tf
 
+from kerasrec.graph.fire import on_device_of
 from kerasrec.graph.graph import Body, Node, Source, Traced, Value
 from kerasrec.graph.region import Region
 from kerasrec.graph.types import Kind, Type
@@ -78,7 +79,7 @@ class PrimitiveWriter:
             if value in wanted:
                 tensors[tensor.ref()] = value
         sources = [ref.deref() for ref in tensors]
-        with self._graph.as_default():
+        with self._graph.as_default(), on_device_of(node):
             outputs = [operation.outputs[index] for index in cotangents]
             grad_ys = [self._placeholder(value) for value in cotangents.values()]
             start = len(self._graph.get_operations())
@@ -90,7 +91,7 @@ class PrimitiveWriter:
         # What the op reads may have been brought into its region from where its tensor stands.
         read = zip(operation.inputs, node.inputs, strict=True)
         known = {tensor.name: value for tensor, value in read}
-        self._convert(start, node.region, node.source, known)
+        self._convert(start, node.region, node.source, known, node.attributes.get("device"))
         found: dict[Value, Value | Sparse] = {}
         for result, value in zip(results, tensors.values(), strict=True):
             if isinstance(result, tf.IndexedSlices):
@@ -138,6 +139,7 @@ class PrimitiveWriter:
         region: Region | None,
         source: Source | None,
         known: Mapping[str, Value] = MappingProxyType({}),
+        device: str | None = None,
     ) -> None:
         """Nodes for the ops that the traced graph has gained since it had `start`.
 
@@ -153,7 +155,7 @@ class PrimitiveWriter:
             is_shared = all(value.is_shared for value in inputs)
             kind = Kind.SHARED if is_shared else Kind.WAVE
             types = [Type.of(out, kind) for out in operation.outputs]
-            attributes = {"operation": operation}
+            attributes = {"operation": operation, **({"device": device} if device else {})}
             place = None if is_shared else region
             node = Node(operation.type, inputs, types, place, source, attributes)
             outputs = simpler(node)

@@ -1,0 +1,39 @@
+"""Recursive functions whose ops are on two workers of a cluster; prints what comes out.
+
+python -m tests.engine.across_tasks      (in the coordinator of a cluster)
+"""
+
+import json
+
+import tensorflow as tf
+
+from tests.engine.test_devices import factorial, tree_model
+
+FIRST, SECOND = (f"/job:worker/task:{task}/device:CPU:0" for task in (0, 1))
+
+
+def with_gradients(function, argument, variables):
+    with tf.GradientTape() as tape:
+        y = function(argument)
+    gradients = map(tf.convert_to_tensor, tape.gradient(y, variables))
+    return [tensor.numpy().tolist() for tensor in (y, *gradients)]
+
+
+def results(first, second):
+    """Values and gradients, with parts of the functions on one device and on another."""
+    x = tf.Variable([3.0, 1.0, 5.0])
+    model, weights = tree_model(first, second)
+    return {
+        "factorial": with_gradients(factorial("auto", first, second), x, [x]),
+        "tree": with_gradients(model, 4, weights),
+    }
+
+
+def main():
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    tf.config.experimental_connect_to_cluster(resolver, resolver.task_type, resolver.task_id)
+    print(json.dumps(results(FIRST, SECOND)))
+
+
+if __name__ == "__main__":
+    main()
