@@ -124,6 +124,12 @@ def parse_options(
             default=0.0,
             help=f"largest norm of the gradients of {of} taken together; 0 for any",
         )
+    parser.add_argument(
+        "--average",
+        type=float,
+        default=0.0,
+        help="momentum of the moving average of the weights, which is then the model; 0 for none",
+    )
     for name, default in defaults.items():
         option = "--" + name.replace("_", "-")
         parser.add_argument(option, type=type(default), default=default, help=HELP[name])
@@ -163,6 +169,8 @@ def make_optimizer(options: argparse.Namespace) -> OptimizerPerLayer:
     return OptimizerPerLayer(
         make(options.optimizer, options.learning_rate, options.clip),
         {"embedding": make(*of_vectors)} if options.embedding_rate > 0 else {},
+        use_ema=options.average > 0,
+        ema_momentum=options.average,
     )
 
 
@@ -180,12 +188,13 @@ def train(model: keras.Model, treebank: Treebank, options: argparse.Namespace, s
         restore_best_weights=True,
         verbose=1,
     )
+    average = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
     history = model.fit(
         treebank.batches("train", options.batch, shuffle=True, seed=seed),
         validation_data=treebank.batches("dev", 100),
         epochs=options.epochs,
         shuffle=False,  # the dataset does it
-        callbacks=[best_epoch],
+        callbacks=[average, best_epoch] if options.average else [best_epoch],
     )
     return history.history
 

@@ -16,7 +16,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
     gradient descent and all else by AdaGrad; word vectors that are good already want a smaller
     step than weights that begin at random. Each optimizer is used as it is: its rule, schedule,
     clipping (a `global_clipnorm` is that of its own layers), weight decay, moving average and
-    accumulation.
+    accumulation. A moving average of all weights is this optimizer's own.
 
     `learning_rate` is that of `default`. Setting it, as `ReduceLROnPlateau` and
     `LearningRateScheduler` do, changes all learning rates by the same factor, or none: where an
@@ -29,6 +29,9 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         layers: from the name of a layer, or a part of its path (`"encoder/embedding"`), to the
             Keras optimizer, or the name of one, for it and all layers in it.
         name: name of the optimizer.
+        use_ema: whether to keep a moving average of all trainable weights, as every optimizer of
+            Keras can; `keras.callbacks.SwapEMAWeights` evaluates and saves it.
+        ema_momentum: of the moving average.
 
     Attributes:
         default: the optimizer of all other layers.
@@ -54,8 +57,11 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         default: Any,
         layers: Mapping[str, Any],
         name: str = "optimizer_per_layer",
+        use_ema: bool = False,
+        ema_momentum: float = 0.99,
     ) -> None:
-        super().__init__(learning_rate=0.0, name=name)  # Keras wants one; nothing reads it.
+        # Keras wants a learning rate; nothing reads it.
+        super().__init__(0.0, name=name, use_ema=use_ema, ema_momentum=ema_momentum)
         if not isinstance(layers, Mapping) or not all(isinstance(key, str) for key in layers):
             raise ValueError(
                 f"layers is {layers!r}; expected a dict from names of layers (layer.name) to "
@@ -115,6 +121,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
                 # raises where all have none; but all of one layer's are only some of the model's.
                 paths = [trainable_variables[place].path for place in places]
                 warnings.warn(f"Gradients do not exist for variables {paths}.", stacklevel=2)
+        self._update_model_variables_moving_average(self._trainable_variables)
         self.iterations.assign_add(1)
 
     @property
@@ -158,6 +165,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
     def finalize_variable_values(self, var_list: Sequence[keras.Variable]) -> None:
         for optimizer, places in self._places(var_list):
             optimizer.finalize_variable_values([var_list[place] for place in places])
+        super().finalize_variable_values(var_list)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.optimizers.serialize
@@ -165,6 +173,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
             "default": serialize(self.default),
             "layers": {layer: serialize(self.layers[layer]) for layer in self.layers},
             "name": self.name,
+            "use_ema": self.use_ema,
+            "ema_momentum": self.ema_momentum,
         }
 
     def _all(self) -> list[keras.optimizers.Optimizer]:

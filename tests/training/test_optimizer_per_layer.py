@@ -189,6 +189,26 @@ def test_mixed_precision_wraps_the_whole():
         assert not np.array_equal(weight, first)
 
 
+def test_average_of_all_weights():
+    optimizer = OptimizerPerLayer(
+        "adam", {"embedding": keras.optimizers.SGD(0.1)}, use_ema=True, ema_momentum=0.8
+    )
+    model = word_model(optimizer)
+    seen = []
+    note = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: seen.append(model.get_weights())
+    )
+    swap = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
+    fit(model, 4, callbacks=[note, swap])
+    for weight, *after in zip(model.get_weights(), *seen, strict=True):
+        average = after[0]
+        for value in after[1:]:
+            average = 0.8 * average + 0.2 * value
+        np.testing.assert_allclose(weight, average, 1e-5, 1e-6)
+    again = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    assert again.use_ema and again.ema_momentum == 0.8
+
+
 @pytest.mark.many
 def test_replicas_train_as_one(two_replicas):
     def trained():
