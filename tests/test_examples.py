@@ -19,6 +19,7 @@ SAID = {
     "07_ragged_children": ["= 36.0", "[[8.0, 3.0, 19.0, 5.0], [6.0], []]", "= 2.1052", "LEAVE"],
     "08_inspect": ["177 calls in 10 waves", "50 in the largest", "tensorboard --logdir"],
     "09_matrix_vector": ["accuracy on all nodes of dev:"],
+    "10_devices": ["CPU:0", "CPU:1", "= [  6. 120.] with gradient [ 11. 274.]"],
 }
 
 
