@@ -70,6 +70,8 @@ def fit(
     """
     if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
         raise ValueError(f'`save_freq` is {save_freq!r}; expected "epoch" or a number of steps.')
+    if validation_data is not None:
+        _check_dataset("validation_data", validation_data)
     between = save_freq if isinstance(save_freq, int) else None
     runner = _runner(model, data)
     is_chief = model.distribute_strategy.extended.should_checkpoint
@@ -126,8 +128,7 @@ def evaluate(model: keras.Model, data: tf.data.Dataset) -> dict[str, float]:
 def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
     if not model.compiled:
         raise ValueError("The model is not compiled. Call model.compile(optimizer, loss) first.")
-    if not isinstance(data, tf.data.Dataset):
-        raise ValueError(f"`data` must be a tf.data.Dataset of batches; received {data!r}.")
+    _check_dataset("data", data)
     in_scope = model.distribute_strategy.extended.variable_created_in_scope
     if not all(in_scope(variable.value) for variable in replica.tracker(model).variables):
         raise ValueError(
@@ -145,6 +146,16 @@ def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
     if served:
         return Coordinated(model, data.element_spec)
     return InStep(model, data.element_spec)
+
+
+def _check_dataset(name: str, data: Any) -> None:
+    if not isinstance(data, tf.data.Dataset):
+        raise ValueError(f"`{name}` must be a tf.data.Dataset of batches; received {data!r}.")
+    if data.cardinality() == tf.data.INFINITE_CARDINALITY:
+        raise ValueError(
+            f"`{name}` has no end, so an epoch would have none. Pass {name}.take(steps), for an "
+            "epoch of so many batches."
+        )
 
 
 def _train(
