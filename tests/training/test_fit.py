@@ -159,7 +159,7 @@ def test_needs_a_compiled_model_and_a_dataset():
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match=r"`data` must be a tf\.data\.Dataset of batches"):
         fit(model, np.zeros([2, 2]))
-    with pytest.raises(ValueError, match="`validation_data` must be a tf.data.Dataset"):
+    with pytest.raises(ValueError, match=r"`validation_data` must be a tf\.data\.Dataset"):
         fit(model, batches(), (np.zeros([2, 2]), np.zeros([2, 1])))
     with pytest.raises(ValueError, match=r"`data` has no end, .* data\.take\(steps\)"):
         fit(model, batches().repeat())
