@@ -52,7 +52,10 @@ def obstacles(graph: TaggedGraph) -> list[str]:
                 what = "an argument" if node in body.parameters else "a result"
                 found.append(f"{body.name} has {what} of type {item}, which is not a plain number")
         for node in body.sweeps[0].nodes:
-            if node.op == "COLLECT":
+            if node.attributes.get("device"):
+                device = node.attributes["device"]
+                found.append(f"{body.name} is to run {node.op} on {device} at {node.source}")
+            elif node.op == "COLLECT":
                 found.append(f"{body.name} collects values at {node.source}")
             elif isinstance(node.region, Each):
                 found.append(f"{body.name} computes on the entries of rows at {node.source}")

@@ -58,12 +58,11 @@ def tree_model(table_on, cell_on):
     return state, [table, kernel]
 
 
-@pytest.mark.parametrize("engine", ["waves", "scalar"])
-def test_values_and_gradients(engine):
+def test_values_and_gradients():
     x = tf.constant(X)
     with tf.GradientTape() as tape:
         tape.watch(x)
-        y = factorial(engine)(x)
+        y = factorial("auto")(x)
     np.testing.assert_allclose(y, [6, 1, 120])
     np.testing.assert_allclose(tape.gradient(y, x), [11, 1, 274])
 
@@ -101,10 +100,15 @@ def _short(device):
     return device.rpartition("device:")[2]
 
 
+def test_the_scalar_engine_has_one_device():
+    with pytest.raises(kerasrec.errors.TraceError, match=r"is to run .* on /device:CPU:"):
+        factorial("scalar")(X)
+
+
 def test_ops_run_where_they_should():
-    _, whole = ran_on(factorial("waves", product_on=FIRST), X)
+    _, whole = ran_on(factorial("auto", product_on=FIRST), X)
     assert not whole.get("CPU:1")
-    partitions, parts = ran_on(factorial("waves"), X)
+    partitions, parts = ran_on(factorial("auto"), X)
     assert parts["CPU:1"]["Mul"] == 6  # a wave for each level of the longest call, and an empty one
     assert {"_Send", "_Recv"} <= set(partitions["CPU:1"])
     assert parts["CPU:0"]["Mul"] == whole["CPU:0"]["Mul"] - 6
