@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from kerasrec.training import replica
@@ -23,7 +24,7 @@ def fit(
     data: tf.data.Dataset,
     validation_data: tf.data.Dataset | None = None,
     epochs: int = 1,
-    callbacks: Sequence[keras.callbacks.Callback] = (),
+    callbacks: Sequence[keras.callbacks.Callback] | None = None,
     verbose: str | int = "auto",
     initial_epoch: int = 0,
     backup_dir: str | os.PathLike | None = None,
@@ -75,7 +76,8 @@ def fit(
     between = save_freq if isinstance(save_freq, int) else None
     runner = _runner(model, data)
     is_chief = model.distribute_strategy.extended.should_checkpoint
-    callbacks = of_this_worker(callbacks, model.distribute_strategy)
+    goes_on = backup_dir is not None and tf.train.latest_checkpoint(backup_dir) is not None
+    callbacks = of_this_worker(callbacks, model.distribute_strategy, goes_on)
     bars = keras.callbacks.CallbackList(
         callbacks,
         add_history=True,
@@ -86,31 +88,32 @@ def fit(
         model=model,
     )
     distributed = runner.distributed(data)
-    validation = None if validation_data is None else runner.distributed(validation_data)
+    tester = None if validation_data is None else _runner(model, validation_data)
+    validation = tester and tester.distributed(validation_data)
     model.stop_training = False
-    logs: dict[str, float] = {}
+    logs: dict[str, Any] = {}
     bars.on_train_begin()
     remembering = [*callbacks, model.history]
     progress = Progress(model, remembering, runner.step, initial_epoch, backup_dir)
     progress.restore()
     _draw_again(distributed, progress.epoch - initial_epoch)
     for epoch in range(progress.epoch, epochs):
+        if model.stop_training:
+            break
         bars.on_epoch_begin(epoch)
         with _clear_error_of_loss(epoch, backup_dir):
             logs = _train(runner, model, distributed, bars, progress, between)
-            if validation is not None:
-                found = _test(runner, model, validation, bars)
+            if tester is not None:
+                found = _test(tester, model, validation, bars)
                 logs.update({f"val_{name}": value for name, value in found.items()})
             bars.on_epoch_end(epoch, logs)
             progress.end_epoch()
-        if model.stop_training:
-            break
     model.optimizer.finalize_variable_values(model.trainable_weights)
     bars.on_train_end(logs)
     return model.history
 
 
-def evaluate(model: keras.Model, data: tf.data.Dataset) -> dict[str, float]:
+def evaluate(model: keras.Model, data: tf.data.Dataset) -> dict[str, Any]:
     """Loss and metrics of a compiled model, under the strategy in whose scope it was made.
 
     Args:
@@ -129,6 +132,12 @@ def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
     if not model.compiled:
         raise ValueError("The model is not compiled. Call model.compile(optimizer, loss) first.")
     _check_dataset("data", data)
+    for method in ("train_step", "test_step"):
+        if getattr(type(model), method) is not getattr(keras.Model, method):
+            raise ValueError(
+                f"{type(model).__name__} has a {method} of its own, which this loop never calls. "
+                "Put what differs into compute_loss and compute_metrics."
+            )
     in_scope = model.distribute_strategy.extended.variable_created_in_scope
     if not all(in_scope(variable.value) for variable in replica.tracker(model).variables):
         raise ValueError(
@@ -153,8 +162,8 @@ def _check_dataset(name: str, data: Any) -> None:
         raise ValueError(f"`{name}` must be a tf.data.Dataset of batches; received {data!r}.")
     if data.cardinality() == tf.data.INFINITE_CARDINALITY:
         raise ValueError(
-            f"`{name}` has no end, so an epoch would have none. Pass {name}.take(steps), for an "
-            "epoch of so many batches."
+            f"`{name}` has no end, so an epoch would have none. Pass what one epoch is to have, "
+            f"such as {name}.take(steps); each epoch takes it from its beginning."
         )
 
 
@@ -165,13 +174,13 @@ def _train(
     callbacks: keras.callbacks.CallbackList,
     progress: Progress,
     steps_between_saves: int | None,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Trains on what an epoch has left, and returns the metrics of all of it."""
     batches = iter(data)
     taken, unsaved = progress.step, 0
     if taken == 0:
         model.reset_metrics()
-    elif len(list(itertools.islice(batches, taken))) < taken:
+    elif sum(1 for _ in itertools.islice(batches, taken)) < taken:
         raise ValueError(
             f"The checkpoint is of step {taken} of an epoch, but `data` has fewer batches. Train "
             "on the data that it was made with, or choose another `backup_dir`."
@@ -202,7 +211,7 @@ def _test(
     model: keras.Model,
     data: Any,
     callbacks: keras.callbacks.CallbackList,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Runs through the data once and returns the metrics."""
     batches = iter(data)
     taken = 0
@@ -236,8 +245,9 @@ def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike | None) -> It
         ) from error
 
 
-def _metrics(runner: InStep | Coordinated) -> dict[str, float]:
-    return {name: float(value) for name, value in runner.metrics().items()}
+def _metrics(runner: InStep | Coordinated) -> dict[str, Any]:
+    values = {name: np.asarray(value) for name, value in runner.metrics().items()}
+    return {name: value if value.ndim else float(value) for name, value in values.items()}
 
 
 def _draw_again(data: Any, epochs: int) -> None:

@@ -32,7 +32,11 @@ class InStep:
 
     def distributed(self, dataset: tf.data.Dataset) -> Any:
         """The dataset's batches, split among the replicas."""
-        return self._strategy.experimental_distribute_dataset(dataset)
+        options = tf.data.Options()
+        # Examples of each batch to all, and not files, which would make other batches.
+        policy = tf.data.experimental.AutoShardPolicy.DATA
+        options.experimental_distribute.auto_shard_policy = policy
+        return self._strategy.experimental_distribute_dataset(dataset.with_options(options))
 
     def metrics(self) -> dict[str, Any]:
         """Loss and metrics so far."""

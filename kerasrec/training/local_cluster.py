@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -32,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     cluster = local_cluster(options.workers, options.ps)
     server = [sys.executable, "-m", "kerasrec.training.local_cluster", "--serve"]
     processes = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         for job, addresses in cluster.items():
             for index in range(len(addresses)):

@@ -12,11 +12,6 @@ import tensorflow as tf
 
 from kerasrec.training.fit import evaluate, fit
 
-# Keras' own methods fail under these.
-OF_SEVERAL_PROCESSES = (
-    tf.distribute.MultiWorkerMirroredStrategy,
-    tf.distribute.ParameterServerStrategy,
-)
 # What `model.fit` and `model.evaluate` have as well, by the same name.
 FIT_ARGUMENTS = {"epochs", "verbose", "callbacks", "initial_epoch"}
 
@@ -34,14 +29,14 @@ class _AnyStrategy(_Keras):
             super().compile(*args, **kwargs)
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """`keras.Model.fit`, by `kerasrec.training.fit` under strategies of several processes.
+        """`keras.Model.fit`, by `kerasrec.training.fit` where there are several replicas.
 
         There data are a `tf.data.Dataset` of batches, or arrays, the same in every worker.
 
         Raises:
             ValueError: if `kerasrec.training.fit` has no such argument.
         """
-        if not isinstance(self.distribute_strategy, OF_SEVERAL_PROCESSES):
+        if not _is_of_several(self.distribute_strategy):
             return super().fit(*args, **kwargs)
         given = _given(keras.Model.fit, args, kwargs)
         validation_data, size = given.pop("validation_data", None), given.get("batch_size")
@@ -59,7 +54,7 @@ class _AnyStrategy(_Keras):
         Raises:
             ValueError: if `kerasrec.training.evaluate` has no such argument.
         """
-        if not isinstance(self.distribute_strategy, OF_SEVERAL_PROCESSES):
+        if not _is_of_several(self.distribute_strategy):
             return super().evaluate(*args, **kwargs)
         given = _given(keras.Model.evaluate, args, kwargs)
         return_dict = given.pop("return_dict", False)
@@ -97,9 +92,10 @@ class Functional(_AnyStrategy, keras.Model):
 class Model(_AnyStrategy, keras.Model):
     """A `keras.Model` with which `fit` and `evaluate` work under every strategy.
 
-    Under those of several processes, `MultiWorkerMirroredStrategy` and `ParameterServerStrategy`,
-    with which the methods of Keras 3 do not work, they are `kerasrec.training.fit` and `evaluate`;
-    under all others they are Keras' own. For functional models, and to make subclasses of.
+    Under `MultiWorkerMirroredStrategy` and `ParameterServerStrategy` the methods of Keras 3 do not
+    work, and with several replicas of `MirroredStrategy` they do not weigh the parts of a batch by
+    what these hold: there they are `kerasrec.training.fit` and `evaluate`, and else Keras' own. For
+    functional models, and to make subclasses of.
 
     Example:
 
@@ -126,6 +122,12 @@ class Sequential(_AnyStrategy, keras.Sequential):
     """
 
 
+def _is_of_several(strategy: tf.distribute.Strategy) -> bool:
+    """Whether a strategy has several replicas, or another process for its only one."""
+    served = isinstance(strategy, tf.distribute.ParameterServerStrategy)
+    return served or strategy.num_replicas_in_sync > 1
+
+
 def _given(method: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
     """The arguments of a call by name, but for those that are as if they were not there."""
     signature = inspect.signature(method)
@@ -134,17 +136,21 @@ def _given(method: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
     return {
         name: value
         for name, value in given.items()
-        if value is not None and value is not signature.parameters[name].default
+        if value is not None and not _is_same(value, signature.parameters[name].default)
     }
+
+
+def _is_same(value: Any, default: Any) -> bool:
+    return value is default or (isinstance(value, str | int | float) and value == default)
 
 
 def _refuse(given: dict[str, Any], known: set[str], method: str) -> None:
     unknown = sorted(given.keys() - known)
     if unknown:
         raise ValueError(
-            f"{method} under a strategy of several processes does not know {', '.join(unknown)}. "
-            "Pass a tf.data.Dataset that has what is wanted: `take`, `skip` and `repeat` choose "
-            "its batches, and a third entry of a batch weighs its examples."
+            f"{method} on several replicas does not know {', '.join(unknown)}. Pass a "
+            "tf.data.Dataset that has what is wanted: `take` and `skip` choose its batches, and a "
+            "third entry of a batch weighs its examples."
         )
 
 
@@ -168,6 +174,8 @@ def _dataset(given: dict[str, Any], shuffle: bool) -> tf.data.Dataset:
     """Takes the data out of the arguments of a call; makes batches of them if they are arrays."""
     x, y, sample_weight = (given.pop(name, None) for name in ("x", "y", "sample_weight"))
     if isinstance(x, tf.data.Dataset):
+        if y is not None or sample_weight is not None:
+            raise ValueError("y and sample_weight are for arrays; those of a dataset are in it.")
         return x
     arrays = tuple(_without_lists(of) for of in (x, y, sample_weight) if of is not None)
     if not all(hasattr(of, "shape") for of in keras.tree.flatten(arrays)):

@@ -17,9 +17,9 @@ class Coordinated:
     """Runs a model's steps on the workers of a cluster, from its coordinator.
 
     The coordinator reads the data and hands each worker its part of a batch. The workers leave
-    gradients and predictions on the servers; then one of them takes the step with all of them. So
-    a step is the same on any number of workers, and a part that runs twice, since its worker was
-    lost, counts once.
+    gradients and predictions on the servers; then the coordinator takes the step with all of them.
+    So a step is the same on any number of workers, and a part that runs twice, since its worker was
+    lost, counts once: but for what a layer changes as it runs, as `BatchNormalization` does.
 
     Args:
         model: compiled, made in the scope of a `ParameterServerStrategy`.
@@ -101,7 +101,7 @@ class Coordinated:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = replica.predicted(model, x, training)
         loss = model.compute_loss(x, y, y_pred, sample_weight, training=training)
-        divisor = replica.divisor(model, x, y) * counts
+        divisor = replica.divisor(model, x, y, y_pred) * counts
         rows = tf.cast(counts, tf.int32) * tf.shape(keras.tree.flatten(x)[0])[0]
         batch = [x, y, y_pred] if sample_weight is None else [x, y, y_pred, sample_weight]
         batch = tf.nest.map_structure(lambda of: of[:rows], batch)

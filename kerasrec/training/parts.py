@@ -1,4 +1,4 @@
-"""What the workers of a cluster leave on its servers, for one of them to put together."""
+"""What the workers of a cluster leave on its servers, for the coordinator to put together."""
 
 from __future__ import annotations
 

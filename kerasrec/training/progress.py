@@ -16,9 +16,6 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-# One is being read, or was the last when the newest turned out to be damaged.
-KEPT_CHECKPOINTS = 2
-
 
 class Progress:
     """Epoch, step, and all that the rest of the training depends on.
@@ -30,7 +27,7 @@ class Progress:
     Args:
         model: compiled, with all its variables.
         callbacks: whose state belongs to it: attributes that have changed since training began,
-            and are made of numbers, strings or arrays.
+            and are numbers, strings, lists or dicts of these, or lists of arrays.
         step: the variable that counts the steps of an epoch, as a part of each.
         epoch: the number of the first epoch.
         directory: of the checkpoints; None for none.
@@ -45,6 +42,7 @@ class Progress:
         directory: str | os.PathLike | None,
     ):
         self.epoch = epoch
+        self._model = model
         self._step = step
         self._directory = None if directory is None else Path(directory)
         self._callbacks = _by_class(callbacks)
@@ -57,9 +55,10 @@ class Progress:
             variables=list(values.values()), step=step, memory=_Memory(self)
         )
         # All workers must take part in reading what is spread over them, and one writes it.
+        self._aside = tempfile.TemporaryDirectory()
         is_chief = model.distribute_strategy.extended.should_checkpoint
         self._manager = tf.train.CheckpointManager(
-            checkpoint, directory if is_chief else tempfile.mkdtemp(), KEPT_CHECKPOINTS
+            checkpoint, directory if is_chief else self._aside.name, max_to_keep=1
         )
 
     @property
@@ -111,12 +110,17 @@ class Progress:
             for name, values in _array_lists(callback)
             for place, value in enumerate(values)
         }
-        numbers = {"attributes": json.dumps(attributes), "epoch": self.epoch}
+        numbers = {
+            "attributes": json.dumps(attributes),
+            "epoch": self.epoch,
+            "stopped": self._model.stop_training,
+        }
         return {**{name: np.array(value) for name, value in numbers.items()}, **arrays}
 
     def remember(self, memory: dict[str, np.ndarray]) -> None:
         """Takes up what `remembered` gave."""
         self.epoch = int(memory.pop("epoch"))
+        self._model.stop_training = bool(memory.pop("stopped"))
         for key, attributes in json.loads(str(memory.pop("attributes"))).items():
             for name, value in attributes.items():
                 if key in self._callbacks:

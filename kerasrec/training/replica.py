@@ -21,13 +21,44 @@ def create_variables(model: keras.Model, spec: Any) -> None:
         model: compiled, in the scope of its strategy.
         spec: of the batches that it will be given, as `tf.data.Dataset.element_spec`.
     """
-    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(_zeros(spec))
-    if not model.built:
-        model(x)
+    symbols = keras.tree.map_structure(lambda of: keras.KerasTensor(of.shape, of.dtype), spec)
+    y_pred = _zeros(model(keras.utils.unpack_x_y_sample_weight(symbols)[0]))
     model.optimizer.build(model.trainable_weights)
-    y_pred = _zeros(model.compute_output_spec(x))
+    x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(_zeros(spec))
+    check_losses(model, y, y_pred)
+    model.compute_loss(x, y, y_pred, sample_weight)
     model.distribute_strategy.run(model.compute_metrics, (x, y, y_pred, sample_weight))
     model.reset_metrics()
+
+
+def check_losses(model: keras.Model, y: Any, y_pred: Any) -> None:
+    """Raises a ValueError if replicas cannot tell what the model's losses are means over."""
+    if not _has_parts(model):
+        return
+    losses = keras.tree.flatten(model.loss)
+    if len(losses) > 1 and (_is_served(model) or any(hasattr(of, "divisor") for of in losses)):
+        raise ValueError(
+            "Of several losses, the parts of a batch would weigh differently in each, where one is "
+            "a mean over trees or tree nodes, and under ParameterServerStrategy. Compile the model "
+            f"with one loss. Received: {model.loss!r}."
+        )
+    for loss in losses:
+        if getattr(loss, "ignore_class", None) is not None:
+            raise ValueError(
+                f"{loss!r} leaves out the class {loss.ignore_class}, so that the parts of a batch "
+                "weigh by what is left, which nobody else knows. Give these examples the sample "
+                "weight 0 instead, or use kerasrec.training.TreeCrossentropy."
+            )
+        reduction = getattr(loss, "reduction", "sum_over_batch_size")
+        known = {"sum_over_batch_size", "mean"} | (set() if _is_served(model) else {"sum"})
+        of_one = len(losses) == 1 and callable(loss) and not isinstance(loss, keras.losses.Loss)
+        if reduction not in known or (of_one and len(loss(y, y_pred).shape) == 0):
+            what = f"reduces by {reduction!r}" if reduction not in known else "returns a scalar"
+            raise ValueError(
+                f"The loss {loss!r} {what}, which parts of a batch cannot be put together from. It "
+                f"must return a value for each example, or be a keras.losses.Loss that reduces by "
+                f"{' or '.join(sorted(known))}."
+            )
 
 
 def train_step(model: keras.Model, data: Any) -> None:
@@ -36,13 +67,17 @@ def train_step(model: keras.Model, data: Any) -> None:
     with tf.GradientTape() as tape:
         y_pred = predicted(model, x, training=True)
         loss = model.compute_loss(x, y, y_pred, sample_weight, training=True)
-        loss *= tf.cast(share(model, x, y), loss.dtype)
+        loss *= tf.cast(share(model, x, y, y_pred), loss.dtype)
         scaled = model.optimizer.scale_loss(loss)
     weights = model.trainable_weights
     gradients = tape.gradient(scaled, weights)
-    if _num_replicas() > 1 and _looks_at_gradients(model.optimizer):
-        gradients = _on_first_replica(gradients)
-    model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
+    if _num_replicas() > 1:
+        # What has no examples may have no finite gradients.
+        gradients = _only_if(num_examples(x) > 0, gradients)
+        if _looks_at_gradients(model.optimizer):
+            gradients = _on_first_replica(gradients)
+    if weights:
+        model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
     track(model, x, loss)
     model.compute_metrics(x, y, y_pred, sample_weight)
 
@@ -52,7 +87,7 @@ def test_step(model: keras.Model, data: Any) -> None:
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     y_pred = predicted(model, x, training=False)
     loss = model.compute_loss(x, y, y_pred, sample_weight, training=False)
-    track(model, x, loss * tf.cast(share(model, x, y), loss.dtype))
+    track(model, x, loss * tf.cast(share(model, x, y, y_pred), loss.dtype))
     model.compute_metrics(x, y, y_pred, sample_weight)
 
 
@@ -62,27 +97,34 @@ def predicted(model: keras.Model, x: Any, training: bool) -> Any:
     return model(x, training=training) if knows_training else model(x)
 
 
-def share(model: keras.Model, x: Any, y: Any) -> tf.Tensor:
+def share(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tf.Tensor:
     """What to multiply a replica's loss by, so that the sum over replicas is the batch's loss.
 
-    Keras has divided it by the number of replicas, as if all held as much.
+    Keras has divided it by the number of replicas, as if all held as much, if it is no sum.
     """
-    own = divisor(model, x, y)
+    if all(getattr(of, "reduction", None) == "sum" for of in keras.tree.flatten(model.loss)):
+        return tf.ones([])
+    own = divisor(model, x, y, y_pred)
     return tf.math.divide_no_nan(own * _num_replicas(), _over_replicas(own))
 
 
-def divisor(model: keras.Model, x: Any, y: Any) -> tf.Tensor:
-    """What the model's loss is a mean over: examples, or what its loss says; float32."""
-    losses = keras.tree.flatten(model.loss)
-    of_trees = [loss for loss in losses if hasattr(loss, "divisor")]
-    if not of_trees:
+def divisor(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tf.Tensor:
+    """What the model's loss is a mean over: what its loss says, unmasked entries, or examples.
+
+    float32.
+    """
+    for loss in keras.tree.flatten(model.loss):
+        if hasattr(loss, "divisor"):
+            return loss.divisor(keras.tree.flatten(y)[0])
+    masks = [getattr(of, "_keras_mask", None) for of in keras.tree.flatten(y_pred)]
+    if all(mask is None for mask in masks):
         return num_examples(x)
-    if len(losses) > 1:
+    if len(masks) > 1 and _num_replicas() > 1:
         raise ValueError(
-            "A loss that is a mean over trees or tree nodes must be the model's only one, since "
-            f"the replicas' parts of another would weigh differently. Received: {model.loss!r}."
+            "Some of the model's outputs have a mask, so that the parts of a batch weigh "
+            "differently in the loss of each. Compile the model with one output and loss."
         )
-    return of_trees[0].divisor(y)
+    return tf.reduce_sum(tf.cast(masks[0], tf.float32)) if len(masks) == 1 else num_examples(x)
 
 
 def num_examples(x: Any) -> tf.Tensor:
@@ -100,6 +142,14 @@ def track(model: keras.Model, x: Any, loss: tf.Tensor) -> None:
 def tracker(model: keras.Model) -> keras.metrics.Mean:
     """The metric that has the mean loss."""
     return next(metric for metric in model.metrics if metric.name == "loss")
+
+
+def _has_parts(model: keras.Model) -> bool:
+    return model.distribute_strategy.num_replicas_in_sync > 1 or _is_served(model)
+
+
+def _is_served(model: keras.Model) -> bool:
+    return isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy)
 
 
 def _looks_at_gradients(optimizer: Any) -> bool:
@@ -123,14 +173,19 @@ def _on_first_replica(gradients: list) -> list:
     context = tf.distribute.get_replica_context()
     is_first = tf.equal(context.replica_id_in_sync_group, 0)
     reduced = iter(context.all_reduce("sum", [of for of in gradients if of is not None]))
+    return _only_if(is_first, [of if of is None else next(reduced) for of in gradients])
 
-    def if_first(gradient: Any) -> Any:
+
+def _only_if(condition: tf.Tensor, gradients: list) -> list:
+    """Gradients, or zeros in their place; None stays."""
+
+    def chosen(gradient: Any) -> Any:
         if isinstance(gradient, tf.IndexedSlices):
-            values = if_first(gradient.values)
+            values = chosen(gradient.values)
             return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-        return tf.where(is_first, gradient, tf.zeros_like(gradient))
+        return tf.where(condition, gradient, tf.zeros_like(gradient))
 
-    return [of if of is None else if_first(next(reduced)) for of in gradients]
+    return [of if of is None else chosen(of) for of in gradients]
 
 
 def _num_replicas() -> int:

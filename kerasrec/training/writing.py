@@ -12,7 +12,9 @@ import tensorflow as tf
 
 
 def of_this_worker(
-    callbacks: Sequence[keras.callbacks.Callback], strategy: tf.distribute.Strategy
+    callbacks: Sequence[keras.callbacks.Callback] | keras.callbacks.Callback | None,
+    strategy: tf.distribute.Strategy,
+    goes_on: bool,
 ) -> list[keras.callbacks.Callback]:
     """The callbacks that a worker is to call.
 
@@ -22,17 +24,19 @@ def of_this_worker(
     Args:
         callbacks: the user's, the same in every worker.
         strategy: the model's.
+        goes_on: whether training does so from a checkpoint, and logs with it.
 
     Raises:
         ValueError: if one of them restores training, which `fit` does by itself.
     """
+    callbacks = list(keras.tree.flatten(callbacks or []))
     if any(isinstance(callback, keras.callbacks.BackupAndRestore) for callback in callbacks):
         raise ValueError(
             "kerasrec.training.fit goes on from checkpoints by itself: pass backup_dir=... instead "
             "of the callback BackupAndRestore."
         )
     if strategy.extended.should_checkpoint:
-        return list(callbacks)
+        return [_appending(callback) if goes_on else callback for callback in callbacks]
     logs = keras.callbacks.CSVLogger, keras.callbacks.TensorBoard
     kept = [callback for callback in callbacks if not isinstance(callback, logs)]
     return [
@@ -41,8 +45,17 @@ def of_this_worker(
     ]
 
 
+def _appending(callback: keras.callbacks.Callback) -> keras.callbacks.Callback:
+    """The same, but that a log is not begun anew."""
+    if isinstance(callback, keras.callbacks.CSVLogger):
+        callback = copy.copy(callback)
+        callback.append = True
+    return callback
+
+
 def _aside(callback: keras.callbacks.ModelCheckpoint) -> keras.callbacks.ModelCheckpoint:
     """The same, but for the directory that it writes to."""
     callback = copy.copy(callback)
-    callback.filepath = str(Path(tempfile.mkdtemp()) / Path(callback.filepath).name)
+    callback.directory = tempfile.TemporaryDirectory()  # lives as long as the callback
+    callback.filepath = str(Path(callback.directory.name) / Path(callback.filepath).name)
     return callback

@@ -85,10 +85,13 @@ def trained(strategy, loss=None, fitted=None, **made):
 def resumable(strategy, interrupt=None, dropout=0.0, **fitted):
     """`trained`, without recursion, with a callback that remembers, but for an interruption."""
     best = keras.callbacks.EarlyStopping("val_loss", patience=1, restore_best_weights=True)
-    callbacks = [best, interrupt or keras.callbacks.Callback()]
-    return trained(
+    steps = []
+    count = keras.callbacks.LambdaCallback(on_train_batch_end=lambda step, logs: steps.append(step))
+    callbacks = [best, count, interrupt or keras.callbacks.Callback()]
+    found = trained(
         strategy, fitted={"callbacks": callbacks, **fitted}, recursive=False, dropout=dropout
     )
+    return {**found, "steps": len(steps)}
 
 
 class Kill(keras.callbacks.Callback):

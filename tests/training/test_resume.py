@@ -47,6 +47,7 @@ def test_goes_on_after_ctrl_c(tmp_path, steps):
         resumable(strategy, interrupt, DROPOUT, backup_dir=tmp_path)
     found = resumable(strategy, None, DROPOUT, backup_dir=tmp_path)
     assert_same(found, undisturbed(DROPOUT), 1e-6)
+    assert found["steps"] == undisturbed(DROPOUT)["steps"] - steps
 
 
 @pytest.mark.many
@@ -55,7 +56,9 @@ def test_two_replicas_go_on(two_replicas, tmp_path, save_freq):
     backup = {"backup_dir": tmp_path, "save_freq": save_freq}
     with pytest.raises(ZeroDivisionError):
         resumable(two_replicas, Interrupt(ZeroDivisionError(), 6), **backup)
-    assert_same(resumable(two_replicas, **backup), undisturbed())
+    found = resumable(two_replicas, **backup)
+    assert_same(found, undisturbed())
+    assert found["steps"] == undisturbed()["steps"] - (3 if save_freq == "epoch" else 5)
 
 
 @pytest.mark.slow
@@ -69,10 +72,16 @@ def test_two_replicas_go_on(two_replicas, tmp_path, save_freq):
 )
 def test_goes_on_after_kill_9(tmp_path, options, strategy):
     program = ["-m", "tests.training.strategies", strategy, str(tmp_path)]
-    killed = run_on_cluster(options, [*program, "--kill", "5"])
+    killed = run_on_cluster(options, [*program, "--kill", "6"])
     assert killed.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL)
-    for result in run_on_cluster(options, program).results:
+    ended = run_on_cluster(options, program)
+    assert ended.returncode == 0, ended.errors[-3000:]
+    assert len(ended.results) == (2 if strategy == "multi_worker" else 1)
+    for result in ended.results:
         assert_same(result, undisturbed())
+        assert (
+            result["steps"] == undisturbed()["steps"] - 5
+        )
 
 
 @pytest.mark.slow
@@ -118,8 +127,9 @@ def test_training_that_has_ended_ends_at_once(tmp_path):
     model = make()
     first = fit(model, batches(), epochs=2, verbose=0, backup_dir=tmp_path).history
     weights = model.get_weights()
-    again = make()
-    assert fit(again, batches(), epochs=2, verbose=0, backup_dir=tmp_path).history == first
+    again, never = make(), Interrupt(AssertionError(), 1)
+    ended = {"epochs": 2, "verbose": 0, "backup_dir": tmp_path}
+    assert fit(again, batches(), callbacks=[never], **ended).history == first
     for one, other in zip(again.get_weights(), weights, strict=True):
         assert (one == other).all()
     more = fit(again, batches(), epochs=3, verbose=0, backup_dir=tmp_path).history
@@ -138,3 +148,15 @@ def test_refuses_what_does_not_fit(tmp_path):
         fit(make("sgd"), batches(), backup_dir=tmp_path)
     with pytest.raises(ValueError, match=r"pass backup_dir=\.\.\. instead"):
         fit(make(), batches(), callbacks=[keras.callbacks.BackupAndRestore(tmp_path)])
+
+
+def test_training_that_was_stopped_stays_so(tmp_path):
+    lengths = []
+    for _ in range(2):
+        stop = keras.callbacks.EarlyStopping("loss", patience=1)
+        log = keras.callbacks.CSVLogger(tmp_path / "log.csv")
+        model = make(keras.optimizers.SGD(0.0))
+        options = {"epochs": 9, "verbose": 0, "backup_dir": tmp_path / "backup"}
+        lengths.append(len(fit(model, batches(), callbacks=[stop, log], **options).epoch))
+    assert lengths[0] == lengths[1] < 9
+    assert len((tmp_path / "log.csv").read_text().splitlines()) == 1 + lengths[0]
