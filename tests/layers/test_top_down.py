@@ -206,6 +206,7 @@ def test_dropout_of_inputs_only_in_training():
     assert not np.allclose(layer(x, children, training=True), calm)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("reads", ["parent", "node"])
 def test_one_lstm_for_all_slots(reads):
     """Trees of any arity, in one trace; the same as with equal weights in each slot."""
@@ -308,6 +309,7 @@ def test_bidirectional_trees_of_any_arity():
     assert layer.downward_layer.num_traces == 1
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("merge_mode", ["sum", "ave", "mul", None])
 def test_merge_modes(merge_mode):
     children = random_children(2, 5, 2)

@@ -231,6 +231,7 @@ def test_the_same_seed_grows_the_same_trees_whatever_grows_beside_them():
     assert layer.num_traces == 1
 
 
+@pytest.mark.many
 def test_given_roots():
     layer = decoder()
     grown = layer.generate([5, -1, 2], seed=1)
@@ -241,6 +242,7 @@ def test_given_roots():
     np.testing.assert_allclose(grown.log_likelihood, scored, rtol=1e-5)
 
 
+@pytest.mark.many
 def test_bounds():
     grown = decoder(bias=5.0, max_depth=1).generate(3)
     assert grown.tokens.shape == (3, 1)
@@ -260,6 +262,7 @@ def test_bounds():
     assert nothing.children.shape == (0, 0, 4)
 
 
+@pytest.mark.many
 def test_slots_that_may_not_follow_stay_empty():
     grown = decoder(bias=2.0, max_depth=5).generate(20, seed=1)
     children = grown.children.numpy()
@@ -270,6 +273,7 @@ def test_slots_that_may_not_follow_stay_empty():
             assert all(child < 0 or slot in allowed for slot, child in enumerate(row))
 
 
+@pytest.mark.many
 def test_states_of_the_roots():
     layer = decoder()
     begin = [np.random.default_rng(1).normal(size=(2, UNITS)).astype("float32") for _ in range(2)]
@@ -284,6 +288,7 @@ def test_states_of_the_roots():
     np.testing.assert_allclose(grown.log_likelihood[0], np.sum(list(terms.values())), rtol=1e-4)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("has_layer", [False, True])
 def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     layers = [keras.layers.Dense(6, "relu"), keras.layers.Dense(4)]
@@ -306,6 +311,7 @@ def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     )
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "policy", few_of(["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"], "mixed_float16")
 )

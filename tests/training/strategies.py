@@ -54,7 +54,12 @@ def make_model(loss, optimizer="adam", recursive=True, dropout=0.0, **compiled):
     tokens = keras.Input([None], dtype="int32")
     children = keras.Input([None, 2], dtype="int32")
     x = keras.layers.Embedding(NUM_WORDS, 4, name="embedding")(tokens)
-    x = TreeLSTM(5, return_sequences=True)(x, children) if recursive else keras.layers.Dense(5)(x)
+    if recursive:
+        x = TreeLSTM(5, return_sequences=True)(x, children)
+    else:
+        # Keras wants an input to be read.
+        nothing = 0 * keras.ops.sum(children, -1, keepdims=True)
+        x = keras.layers.Dense(5)(x) + keras.ops.cast(nothing, x.dtype)
     x = keras.layers.Dropout(dropout, seed=4)(x)
     logits = keras.layers.Dense(NUM_CLASSES, kernel_regularizer=keras.regularizers.L2(0.01))(x)
     model = keras.Model([tokens, children], logits)

@@ -96,6 +96,7 @@ def test_one_device_trains_as_none():
     assert_same(trained(one), trained_alone())
 
 
+@pytest.mark.many
 def test_trains_as_keras_does():
     ours, theirs = (make_model(TreeCrossentropy()) for _ in range(2))
     in_order = tree_batches(random_trees(19, seed=1), 7)
@@ -146,6 +147,7 @@ def test_callbacks(tmp_path):
     assert (tmp_path / "epoch_2.weights.h5").exists()
 
 
+@pytest.mark.many
 def test_early_stopping_ends_training():
     model = make_model(TreeCrossentropy(), keras.optimizers.SGD(0.0))
     stop = keras.callbacks.EarlyStopping("loss", patience=1)
