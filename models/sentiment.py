@@ -55,6 +55,7 @@ HELP = {
     "vector_dropout": "of word vectors",
     "state_dropout": "of tree nodes' states, on the way to the logits",
     "l2": "of the weights, not of embeddings",
+    "average": "momentum of the weights' moving average, which is then the model; 0 for none",
     "tensor_l2": "of the tensor",
     "tensor_range": "the tensor's numbers begin between minus this and this",
 }
@@ -88,7 +89,7 @@ def parse_options(
         default=names[0],
         help="defaults of the options below, by the treebank that they are for",
     )
-    defaults = settings[chosen.parse_known_args(argv)[0].settings]
+    defaults = {"average": 0.0, **settings[chosen.parse_known_args(argv)[0].settings]}
 
     parser = argparse.ArgumentParser(
         description=description,
@@ -124,12 +125,6 @@ def parse_options(
             default=0.0,
             help=f"largest norm of the gradients of {of} taken together; 0 for any",
         )
-    parser.add_argument(
-        "--average",
-        type=float,
-        default=0.0,
-        help="momentum of the moving average of the weights, which is then the model; 0 for none",
-    )
     for name, default in defaults.items():
         option = "--" + name.replace("_", "-")
         parser.add_argument(option, type=type(default), default=default, help=HELP[name])

@@ -35,7 +35,8 @@ SETTINGS = {
     "sst": {
         "units": 150,
         "epochs": 20,
-        "patience": 5,
+        "patience": 20,
+        "average": 0.998,
         "batch": 25,
         "optimizer": "adam",
         "learning_rate": 0.001,
