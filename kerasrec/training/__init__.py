@@ -1,4 +1,4 @@
-"""Losses and metrics for trees, their labels or their likelihood, and an optimizer per layer."""
+"""Training under every strategy; losses and metrics for trees; an optimizer per layer."""
 
 from kerasrec.training.fit import evaluate, fit
 from kerasrec.training.likelihood import TreeNegativeLogLikelihood, TreePerplexity

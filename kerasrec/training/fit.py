@@ -36,11 +36,11 @@ def fit(
     `MultiWorkerMirroredStrategy` (call it in every worker, with the same data) and
     `ParameterServerStrategy` (call it in the coordinator). Batches are those of the whole cluster:
     each replica gets its part of one, and the loss and its gradient are those of the whole batch.
-    So the same seeds and data give the same weights under each strategy, to rounding, for losses of
-    trees and those of Keras that are means over examples, without a mask.
+    So the same seeds and data give the same weights under each strategy, to rounding. Losses that
+    cannot be put together from those of parts are refused.
 
-    Optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` and `jit_compile` are those of
-    `model.compile`; clipping of gradients, which is of those of the whole batch, and loss scaling
+    Optimizer, loss, metrics, `steps_per_execution`, and but under `ParameterServerStrategy`
+    `run_eagerly` and `jit_compile` are those of `model.compile`; clipping of gradients, which is of those of the whole batch, and loss scaling
     those of the optimizer. Accumulation of gradients works on one device.
 
     Args:

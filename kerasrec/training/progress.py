@@ -70,18 +70,33 @@ class Progress:
         """Goes back to the newest checkpoint, if there is one.
 
         Raises:
-            ValueError: if it is of another model or optimizer.
+            ValueError: if it is of another model or optimizer, or not the same for all workers.
         """
-        newest = self._directory and tf.train.latest_checkpoint(self._directory)
-        if not newest:
+        if self._directory is None:
             return
-        try:
-            self._manager.checkpoint.restore(newest).assert_consumed()
-        except (AssertionError, ValueError) as error:
+        newest = tf.train.latest_checkpoint(self._directory)
+        if newest:
+            try:
+                self._manager.checkpoint.restore(newest).assert_consumed()
+            except (AssertionError, ValueError) as error:
+                raise ValueError(
+                    f"The checkpoint {newest} is of another model or optimizer than this one. "
+                    "Choose another `backup_dir`, or remove what is in it."
+                ) from error
+        self._check_workers_agree()
+
+    def _check_workers_agree(self) -> None:
+        strategy = self._model.distribute_strategy
+        if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            return
+        own = tf.constant([[self.epoch, self.step]])
+        places = strategy.gather(strategy.run(lambda: own), 0).numpy().tolist()
+        if any(place != places[0] for place in places):
             raise ValueError(
-                f"The checkpoint {newest} is of another model or optimizer than this one. Choose "
-                "another `backup_dir`, or remove what is in it."
-            ) from error
+                f"Workers go on from different places, [epoch, step] {places}: each has found what "
+                f"is in a {self._directory} of its own. `backup_dir` must be on a disk that all "
+                "share."
+            )
 
     def save(self) -> None:
         """Writes a checkpoint."""

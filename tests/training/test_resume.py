@@ -97,6 +97,19 @@ def assert_says_what_to_do(errors, backup_dir):
 
 
 @pytest.mark.slow
+def test_workers_must_share_checkpoints(tmp_path):
+    """Each has a directory of its own; that of the second is empty."""
+    script = "import json, os, pathlib, sys; from tests.training import strategies\n"
+    script += "index = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
+    script += "sys.argv = ['', 'multi_worker', str(pathlib.Path(sys.argv[1]) / str(index))]\n"
+    script += "strategies.main()"
+    assert run_on_cluster(["--workers", "2"], ["-c", script, str(tmp_path)]).returncode == 0
+    again = run_on_cluster(["--workers", "2"], ["-c", script, str(tmp_path)])
+    assert again.returncode == 1
+    assert "must be on a disk that all share" in again.errors
+
+
+@pytest.mark.slow
 def test_a_lost_server_is_a_clear_error(tmp_path):
     command = ["-m", "tests.training.strategies", "parameter_server", str(tmp_path)]
     ended = run_on_cluster(SERVED, [*command, "--kill", "4", "--task", "ps:0"])
