@@ -48,7 +48,15 @@ def test_two_replicas_train_as_one(two_replicas, loss):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        pytest.param("clipnorm", marks=pytest.mark.slow),
+        pytest.param("clipvalue", marks=pytest.mark.slow),
+        pytest.param("global_clipnorm", marks=pytest.mark.slow),
+        "clip_per_layer",
+    ],
+)
 def test_two_replicas_step_as_one(two_replicas, optimizer):
     """Clipped gradients are those of the whole batch."""
 

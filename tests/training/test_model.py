@@ -32,7 +32,7 @@ def test_alone_they_are_models_of_keras(make, tmp_path):
         np.testing.assert_allclose(again.predict(X, verbose=0), model.predict(X, verbose=0))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_on_two_replicas_they_do_as_alone(two_replicas):
     with two_replicas.scope():
         models = [functional(Model), sequential(Sequential), subclassed(Model)]

@@ -50,7 +50,7 @@ def test_goes_on_after_ctrl_c(tmp_path, steps):
     assert found["steps"] == undisturbed(DROPOUT)["steps"] - steps
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("save_freq", ["epoch", 2])
 def test_two_replicas_go_on(two_replicas, tmp_path, save_freq):
     backup = {"backup_dir": tmp_path, "save_freq": save_freq}
