@@ -40,8 +40,9 @@ def fit(
     cannot be put together from those of parts are refused.
 
     Optimizer, loss, metrics, `steps_per_execution`, and but under `ParameterServerStrategy`
-    `run_eagerly` and `jit_compile` are those of `model.compile`; clipping of gradients, which is of those of the whole batch, and loss scaling
-    those of the optimizer. Accumulation of gradients works on one device.
+    `run_eagerly` and `jit_compile` are those of `model.compile`; clipping of gradients, which is of
+    those of the whole batch, and loss scaling those of the optimizer. Accumulation of gradients
+    works on one device.
 
     Args:
         model: compiled, made in the scope of its strategy.
