@@ -30,5 +30,15 @@ def run_on_cluster(options, command):
         timeout=SECONDS,
         check=False,
     )
-    results = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
-    return Ended(ended.returncode, results, ended.stderr)
+    return Ended(ended.returncode, _objects(ended.stdout), ended.stderr)
+
+
+def _objects(text):
+    """Objects in JSON, of which processes may have printed two in one line."""
+    found = []
+    for line in text.splitlines():
+        while line.startswith("{"):
+            value, end = json.JSONDecoder().raw_decode(line)
+            found.append(value)
+            line = line[end:]
+    return found
