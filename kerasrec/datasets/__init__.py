@@ -8,6 +8,7 @@ from kerasrec.datasets.dependency_encoding import encode_dependencies
 from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.embedding import coverage, embedding_matrix, word_embedding
 from kerasrec.datasets.encoding import EncodedTree, decode_tree, encode_tree
+from kerasrec.datasets.file_batching import tree_file_batches
 from kerasrec.datasets.first_child import decode_first_child, encode_first_child
 from kerasrec.datasets.heads import dependencies_from_heads
 from kerasrec.datasets.left_right import decode_left_right, encode_left_right
@@ -15,6 +16,7 @@ from kerasrec.datasets.loading import Treebank, load_treebank, treebank_of
 from kerasrec.datasets.problems import MalformedFileError, MalformedFileWarning
 from kerasrec.datasets.reshaping import binarise, collapse_unary
 from kerasrec.datasets.text_tree import text_tree
+from kerasrec.datasets.tree_files import write_tree_files
 from kerasrec.datasets.treebank import read_tree, read_treebank
 from kerasrec.datasets.vectors import WordVectors, read_vectors
 from kerasrec.datasets.vocabulary import Vocabulary
@@ -50,6 +52,8 @@ __all__ = [
     "read_vectors",
     "text_tree",
     "tree_batches",
+    "tree_file_batches",
     "treebank_of",
     "word_embedding",
+    "write_tree_files",
 ]

@@ -12,17 +12,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.training import replica
-from kerasrec.training.in_step import InStep
-from kerasrec.training.parameter_server import Coordinated
+from kerasrec.training.batches import Batches, Reader
 from kerasrec.training.progress import Progress
+from kerasrec.training.runner import Runner, runner_of
+from kerasrec.training.strategies import is_chief
 from kerasrec.training.writing import of_this_worker
 
 
 def fit(
     model: keras.Model,
-    data: tf.data.Dataset,
-    validation_data: tf.data.Dataset | None = None,
+    data: tf.data.Dataset | Reader,
+    validation_data: tf.data.Dataset | Reader | None = None,
     epochs: int = 1,
     callbacks: Sequence[keras.callbacks.Callback] | None = None,
     verbose: str | int = "auto",
@@ -72,25 +72,25 @@ def fit(
     """
     if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
         raise ValueError(f'`save_freq` is {save_freq!r}; expected "epoch" or a number of steps.')
-    if validation_data is not None:
-        _check_dataset("validation_data", validation_data)
     between = save_freq if isinstance(save_freq, int) else None
-    runner = _runner(model, data)
-    is_chief = model.distribute_strategy.extended.should_checkpoint
+    batches = Batches("data", data)
+    held_out = None if validation_data is None else Batches("validation_data", validation_data)
+    runner = runner_of(model, batches.spec)
+    tester = None if held_out is None else runner_of(model, held_out.spec)
+    strategy = model.distribute_strategy
     goes_on = backup_dir is not None and tf.train.latest_checkpoint(backup_dir) is not None
-    callbacks = of_this_worker(callbacks, model.distribute_strategy, goes_on)
+    callbacks = of_this_worker(callbacks, strategy, goes_on)
     bars = keras.callbacks.CallbackList(
         callbacks,
         add_history=True,
-        add_progbar=is_chief and verbose != 0,
+        add_progbar=is_chief(strategy) and verbose != 0,
         verbose=1 if verbose == "auto" else verbose,
         epochs=epochs,
-        steps=_num_batches(data),
+        steps=batches.number,
         model=model,
     )
-    distributed = runner.distributed(data)
-    tester = None if validation_data is None else _runner(model, validation_data)
-    validation = tester and tester.distributed(validation_data)
+    distributed = runner.distributed(batches)
+    validation = tester and held_out and tester.distributed(held_out)
     model.stop_training = False
     logs: dict[str, Any] = {}
     bars.on_train_begin()
@@ -114,7 +114,7 @@ def fit(
     return model.history
 
 
-def evaluate(model: keras.Model, data: tf.data.Dataset) -> dict[str, Any]:
+def evaluate(model: keras.Model, data: tf.data.Dataset | Reader) -> dict[str, Any]:
     """Loss and metrics of a compiled model, under the strategy in whose scope it was made.
 
     Args:
@@ -125,51 +125,13 @@ def evaluate(model: keras.Model, data: tf.data.Dataset) -> dict[str, Any]:
         ValueError: if the model is not compiled in the scope of its strategy, or `data` is no
             dataset.
     """
-    runner = _runner(model, data)
-    return _test(runner, model, runner.distributed(data), keras.callbacks.CallbackList())
-
-
-def _runner(model: keras.Model, data: Any) -> InStep | Coordinated:
-    if not model.compiled:
-        raise ValueError("The model is not compiled. Call model.compile(optimizer, loss) first.")
-    _check_dataset("data", data)
-    for method in ("train_step", "test_step"):
-        if getattr(type(model), method) is not getattr(keras.Model, method):
-            raise ValueError(
-                f"{type(model).__name__} has a {method} of its own, which this loop never calls. "
-                "Put what differs into compute_loss and compute_metrics."
-            )
-    in_scope = model.distribute_strategy.extended.variable_created_in_scope
-    if not all(in_scope(variable.value) for variable in replica.tracker(model).variables):
-        raise ValueError(
-            "The model was made in the scope of a strategy, but compiled outside of it, so that "
-            "each replica would count a loss of its own. Call `model.compile` within "
-            "`strategy.scope()`."
-        )
-    served = isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy)
-    several = served or model.distribute_strategy.num_replicas_in_sync > 1
-    if several and getattr(model.optimizer, "gradient_accumulation_steps", None):
-        raise ValueError(
-            "The optimizer has gradient_accumulation_steps. Keras accumulates in a conditional, "
-            "where replicas cannot meet: make batches larger instead, or train on one device."
-        )
-    if served:
-        return Coordinated(model, data.element_spec)
-    return InStep(model, data.element_spec)
-
-
-def _check_dataset(name: str, data: Any) -> None:
-    if not isinstance(data, tf.data.Dataset):
-        raise ValueError(f"`{name}` must be a tf.data.Dataset of batches; received {data!r}.")
-    if data.cardinality() == tf.data.INFINITE_CARDINALITY:
-        raise ValueError(
-            f"`{name}` has no end, so an epoch would have none. Pass what one epoch is to have, "
-            f"such as {name}.take(steps); each epoch takes it from its beginning."
-        )
+    batches = Batches("data", data)
+    runner = runner_of(model, batches.spec)
+    return _test(runner, model, runner.distributed(batches), keras.callbacks.CallbackList())
 
 
 def _train(
-    runner: InStep | Coordinated,
+    runner: Runner,
     model: keras.Model,
     data: Any,
     callbacks: keras.callbacks.CallbackList,
@@ -187,10 +149,7 @@ def _train(
             "on the data that it was made with, or choose another `backup_dir`."
         )
     try:
-        # Not drawn inside of the step: at the end of the data part of it would still run.
-        while not model.stop_training and (
-            drawn := list(itertools.islice(batches, model.steps_per_execution))
-        ):
+        for drawn in _executions(batches, model.steps_per_execution):
             callbacks.on_train_batch_begin(taken)
             for batch in drawn:
                 runner.train(batch)
@@ -200,6 +159,8 @@ def _train(
             if steps_between_saves and unsaved >= steps_between_saves:
                 progress.save()
                 unsaved = 0
+            if model.stop_training:
+                break
     except KeyboardInterrupt:
         if runner.can_save_alone:
             progress.save()
@@ -208,17 +169,16 @@ def _train(
 
 
 def _test(
-    runner: InStep | Coordinated,
+    runner: Runner,
     model: keras.Model,
     data: Any,
     callbacks: keras.callbacks.CallbackList,
 ) -> dict[str, Any]:
     """Runs through the data once and returns the metrics."""
-    batches = iter(data)
     taken = 0
     callbacks.on_test_begin()
     model.reset_metrics()
-    while drawn := list(itertools.islice(batches, model.steps_per_execution)):
+    for drawn in _executions(iter(data), model.steps_per_execution):
         callbacks.on_test_batch_begin(taken)
         for batch in drawn:
             runner.test(batch)
@@ -227,6 +187,15 @@ def _test(
     logs = _metrics(runner)
     callbacks.on_test_end(logs)
     return logs
+
+
+def _executions(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    """Lists of so many batches; the last may be shorter.
+
+    Not drawn inside of a step: at the end of the data part of it would still run.
+    """
+    while drawn := list(itertools.islice(batches, size)):
+        yield drawn
 
 
 @contextlib.contextmanager
@@ -246,7 +215,7 @@ def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike | None) -> It
         ) from error
 
 
-def _metrics(runner: InStep | Coordinated) -> dict[str, Any]:
+def _metrics(runner: Runner) -> dict[str, Any]:
     values = {name: np.asarray(value) for name, value in runner.metrics().items()}
     return {name: value if value.ndim else float(value) for name, value in values.items()}
 
@@ -255,8 +224,3 @@ def _draw_again(data: Any, epochs: int) -> None:
     """Brings data to where they are after some epochs, since each shuffles them anew."""
     for _ in range(epochs):
         next(iter(data), None)
-
-
-def _num_batches(data: tf.data.Dataset) -> int | None:
-    number = int(data.cardinality())
-    return number if number >= 0 else None

@@ -9,6 +9,8 @@ import keras
 import tensorflow as tf
 
 from kerasrec.training import replica
+from kerasrec.training.batches import Batches
+from kerasrec.training.strategies import is_of_workers
 
 
 class InStep:
@@ -30,13 +32,9 @@ class InStep:
         self.test = self._on_replicas(replica.test_step)
         self._metrics = self._compiled(model.get_metrics_result)
 
-    def distributed(self, dataset: tf.data.Dataset) -> Any:
-        """The dataset's batches, split among the replicas."""
-        options = tf.data.Options()
-        # Examples of each batch to all, and not files, which would make other batches.
-        policy = tf.data.experimental.AutoShardPolicy.DATA
-        options.experimental_distribute.auto_shard_policy = policy
-        return self._strategy.experimental_distribute_dataset(dataset.with_options(options))
+    def distributed(self, batches: Batches) -> Any:
+        """The batches, split among the replicas."""
+        return batches.distributed(self._strategy)
 
     def metrics(self) -> dict[str, Any]:
         """Loss and metrics so far."""
@@ -45,8 +43,7 @@ class InStep:
     @property
     def can_save_alone(self) -> bool:
         """Whether a checkpoint after any step is whole, without what other processes do."""
-        of_several = isinstance(self._strategy, tf.distribute.MultiWorkerMirroredStrategy)
-        return not (self._model.run_eagerly or of_several)
+        return not (self._model.run_eagerly or is_of_workers(self._strategy))
 
     def _on_replicas(
         self, step: Callable, counter: tf.Variable | None = None

@@ -32,20 +32,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         serve()
     cluster = local_cluster(options.workers, options.ps)
     server = [sys.executable, "-m", "kerasrec.training.local_cluster", "--serve"]
-    processes = []
+    processes: dict[str, list[subprocess.Popen]] = {job: [] for job in cluster}
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         for job, addresses in cluster.items():
             for index in range(len(addresses)):
                 runs_command = job == "chief" if options.ps else True
-                processes.append(
-                    start(options.command if runs_command else server, cluster, job, index)
-                )
-        return wait([process for process in processes if process.args == options.command])
+                command = options.command if runs_command else server
+                processes[job].append(start(command, cluster, job, index))
+        if options.ps:
+            return wait(processes["chief"], processes["worker"])
+        return wait(processes["worker"])
     except KeyboardInterrupt:
         return 130
     finally:
-        stop(processes)
+        stop([process for job in processes.values() for process in job])
 
 
 def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -88,8 +89,11 @@ def start(
     return subprocess.Popen(command, env={**os.environ, "TF_CONFIG": json.dumps(place)}, **options)
 
 
-def wait(processes: Sequence[subprocess.Popen]) -> int:
-    """Waits until all have ended, or one has failed, since the others would wait for it."""
+def wait(processes: Sequence[subprocess.Popen], workers: Sequence[subprocess.Popen] = ()) -> int:
+    """Waits until all have ended, or one has failed, since the others would wait for it.
+
+    Or until all workers have ended that a coordinator would wait for.
+    """
     while True:
         codes = [process.poll() for process in processes]
         failed = [code for code in codes if code]
@@ -97,6 +101,9 @@ def wait(processes: Sequence[subprocess.Popen]) -> int:
             return failed[0] if failed[0] > 0 else 128 - failed[0]  # as shells say it
         if None not in codes:
             return 0
+        if workers and all(worker.poll() is not None for worker in workers):
+            print("The cluster is stopped: all workers have ended.", file=sys.stderr)
+            return 1
         time.sleep(0.1)
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import keras
-import numpy as np
-import tensorflow as tf
 
+from kerasrec.training.arrays import dataset, inputs, joined
+from kerasrec.training.batches import Batches
 from kerasrec.training.fit import evaluate, fit
+from kerasrec.training.strategies import is_served, splits_batches
 
 # What `model.fit` and `model.evaluate` have as well, by the same name.
 FIT_ARGUMENTS = {"epochs", "verbose", "callbacks", "initial_epoch"}
-
+# The arguments that are data.
+DATA = ("x", "y", "sample_weight", "batch_size")
+READ = {"x", "validation_data"}
 
 # What comes after in the order of classes, to a type checker.
 _Keras: Any = object
@@ -28,25 +31,31 @@ class _AnyStrategy(_Keras):
         with self.distribute_strategy.scope():
             super().compile(*args, **kwargs)
 
-    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """`keras.Model.fit`, by `kerasrec.training.fit` where there are several replicas.
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        """Compiles a loaded model as it was, as Keras does for models without `compile`."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
 
-        There data are a `tf.data.Dataset` of batches, or arrays, the same in every worker.
+    def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
+        """`keras.Model.fit`, by `kerasrec.training.fit` where batches are computed in parts.
+
+        There data are what that takes, or arrays, the same in every worker.
 
         Raises:
             ValueError: if `kerasrec.training.fit` has no such argument.
         """
-        if not _is_of_several(self.distribute_strategy):
-            return super().fit(*args, **kwargs)
         given = _given(keras.Model.fit, args, kwargs)
-        validation_data, size = given.pop("validation_data", None), given.get("batch_size")
-        data = _dataset(given, given.pop("shuffle", True))
-        if validation_data is not None:
-            parts = zip(("x", "y", "sample_weight"), _as_tuple(validation_data), strict=False)
-            size = given.pop("validation_batch_size", None) or size
-            validation_data = _dataset({**dict(parts), "batch_size": size}, False)
+        if not splits_batches(self.distribute_strategy):
+            return super().fit(**_with_datasets(given))
+        batch_size = given.get("batch_size")
+        data = dataset(**_taken(given, *DATA), shuffle=given.pop("shuffle", True))
+        held_out = given.pop("validation_data", None)
+        if held_out is not None:
+            parts = held_out if isinstance(held_out, tuple) else (held_out,)
+            held_out = dataset(*parts, batch_size=given.pop("validation_batch_size", batch_size))
         _refuse(given, FIT_ARGUMENTS, "fit")
-        return fit(self, data, validation_data, **given)
+        return fit(self, data, held_out, **given)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.evaluate`, by `kerasrec.training.evaluate` where `fit` is by its `fit`.
@@ -54,12 +63,11 @@ class _AnyStrategy(_Keras):
         Raises:
             ValueError: if `kerasrec.training.evaluate` has no such argument.
         """
-        if not _is_of_several(self.distribute_strategy):
-            return super().evaluate(*args, **kwargs)
         given = _given(keras.Model.evaluate, args, kwargs)
-        return_dict = given.pop("return_dict", False)
-        given.pop("verbose", None)
-        data = _dataset(given, shuffle=False)
+        if not splits_batches(self.distribute_strategy):
+            return super().evaluate(**_with_datasets(given))
+        data = dataset(**_taken(given, *DATA))
+        return_dict = _taken(given, "return_dict", "verbose").get("return_dict", False)
         _refuse(given, set(), "evaluate")
         metrics = evaluate(self, data)
         values = list(metrics.values())
@@ -71,14 +79,14 @@ class _AnyStrategy(_Keras):
         Raises:
             ValueError: there, if an argument is none of `x`, `batch_size` and `verbose`.
         """
-        if not isinstance(self.distribute_strategy, tf.distribute.ParameterServerStrategy):
-            return super().predict(*args, **kwargs)
         given = _given(keras.Model.predict, args, kwargs)
-        given.pop("verbose", None)
-        data = _dataset(given, shuffle=False)
+        if not is_served(self.distribute_strategy):
+            return super().predict(**_with_datasets(given))
+        data = Batches("x", dataset(**_taken(given, "x", "batch_size"))).whole
+        _taken(given, "verbose")
         _refuse(given, set(), "predict")
-        batches = [self.predict_on_batch(_inputs(batch)) for batch in data]
-        return keras.tree.map_structure(lambda *parts: _joined(parts), *batches)
+        batches = [self.predict_on_batch(inputs(batch)) for batch in data]
+        return keras.tree.map_structure(lambda *parts: joined(parts), *batches)
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -122,26 +130,35 @@ class Sequential(_AnyStrategy, keras.Sequential):
     """
 
 
-def _is_of_several(strategy: tf.distribute.Strategy) -> bool:
-    """Whether a strategy has several replicas, or another process for its only one."""
-    served = isinstance(strategy, tf.distribute.ParameterServerStrategy)
-    return served or strategy.num_replicas_in_sync > 1
-
-
 def _given(method: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
     """The arguments of a call by name, but for those that are as if they were not there."""
     signature = inspect.signature(method)
     given = signature.bind(None, *args, **kwargs).arguments
     given.pop("self")
+    given.update(given.pop("kwargs", {}))
+    defaults = {name: of.default for name, of in signature.parameters.items()}
     return {
         name: value
         for name, value in given.items()
-        if value is not None and not _is_same(value, signature.parameters[name].default)
+        if value is not None and not _is_same(value, defaults.get(name))
     }
 
 
 def _is_same(value: Any, default: Any) -> bool:
     return value is default or (isinstance(value, str | int | float) and value == default)
+
+
+def _taken(given: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Takes some of the arguments out of a call's."""
+    return {name: given.pop(name) for name in names if name in given}
+
+
+def _with_datasets(given: dict[str, Any]) -> dict[str, Any]:
+    """The same arguments, but that a function of a context is the dataset that it reads."""
+    return {
+        name: Batches(name, value).whole if name in READ and callable(value) else value
+        for name, value in given.items()
+    }
 
 
 def _refuse(given: dict[str, Any], known: set[str], method: str) -> None:
@@ -152,45 +169,3 @@ def _refuse(given: dict[str, Any], known: set[str], method: str) -> None:
             "tf.data.Dataset that has what is wanted: `take` and `skip` choose its batches, and a "
             "third entry of a batch weighs its examples."
         )
-
-
-def _inputs(batch: Any) -> Any:
-    """Of what a dataset of batches gives, what a model reads."""
-    return keras.utils.unpack_x_y_sample_weight(batch)[0]
-
-
-def _joined(batches: Sequence[np.ndarray]) -> np.ndarray | tf.RaggedTensor:
-    """Predictions of all batches, as Keras gives them: ragged where batches differ in size."""
-    if len({batch.shape[1:] for batch in batches}) == 1:
-        return np.concatenate(batches)
-    return tf.concat([tf.RaggedTensor.from_tensor(batch) for batch in batches], 0)
-
-
-def _as_tuple(data: Any) -> tuple:
-    return data if isinstance(data, tuple) else (data,)
-
-
-def _dataset(given: dict[str, Any], shuffle: bool) -> tf.data.Dataset:
-    """Takes the data out of the arguments of a call; makes batches of them if they are arrays."""
-    x, y, sample_weight = (given.pop(name, None) for name in ("x", "y", "sample_weight"))
-    if isinstance(x, tf.data.Dataset):
-        if y is not None or sample_weight is not None:
-            raise ValueError("y and sample_weight are for arrays; those of a dataset are in it.")
-        return x
-    arrays = tuple(_without_lists(of) for of in (x, y, sample_weight) if of is not None)
-    if not all(hasattr(of, "shape") for of in keras.tree.flatten(arrays)):
-        raise ValueError(
-            f"Data is {type(x).__name__}; expected a tf.data.Dataset of batches, or arrays."
-        )
-    data = tf.data.Dataset.from_tensor_slices(arrays)
-    if shuffle:
-        # In the same order in each worker, or some examples would be none's.
-        data = data.shuffle(len(data), seed=0)
-    return data.batch(given.pop("batch_size", None) or 32)
-
-
-def _without_lists(nest: Any) -> Any:
-    """Tuples for lists, which TensorFlow takes for tensors."""
-    if isinstance(nest, dict):
-        return {key: _without_lists(value) for key, value in nest.items()}
-    return tuple(map(_without_lists, nest)) if isinstance(nest, list | tuple) else nest

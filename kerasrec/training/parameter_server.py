@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.training import replica
+from kerasrec.training.batches import Batches, part_of
 from kerasrec.training.parts import Parts
 
 
@@ -40,9 +40,9 @@ class Coordinated:
         self.train = self._in_parts(self._leave_gradients, self._take_step)
         self.test = self._in_parts(self._leave_predictions, self._note)
 
-    def distributed(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
-        """The dataset itself: the coordinator reads it."""
-        return dataset
+    def distributed(self, batches: Batches) -> tf.data.Dataset:
+        """Whole batches: the coordinator reads them."""
+        return batches.whole
 
     @property
     def can_save_alone(self) -> bool:
@@ -73,15 +73,13 @@ class Coordinated:
         return step
 
     def _parts(self, batch: Any) -> list[tuple[Any, float]]:
-        """A part of a batch for each worker, and what it counts: 0 where there is none for it."""
-        size = len(keras.tree.flatten(batch)[0])
-        ends = [size * worker // self._num_workers for worker in range(self._num_workers + 1)]
-        parts = []
-        for start, end in itertools.pairwise(ends):
-            rows = slice(start, end) if end > start else slice(0, 1)
-            part = keras.tree.map_structure(lambda of, rows=rows: of[rows], batch)
-            parts.append((part, float(end > start)))
-        return parts
+        """A part of a batch for each worker, and what it counts.
+
+        Where there is none for it, some row that counts 0.
+        """
+        parts = [part_of(batch, number, self._num_workers) for number in range(self._num_workers)]
+        no_part = tf.nest.map_structure(lambda of: of[:1], batch)
+        return [(part, 1.0) if len(tf.nest.flatten(part)[0]) else (no_part, 0.0) for part in parts]
 
     def _leave_gradients(self, data: Any, counts: tf.Tensor) -> Any:
         """The gradients of `_forward`'s loss, and what it leaves."""

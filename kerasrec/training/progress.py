@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import io
-import itertools
-import json
 import os
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+from kerasrec.training.memory import Memory
+from kerasrec.training.strategies import is_chief, is_of_workers, of_all_workers
 
 
 class Progress:
@@ -26,8 +25,7 @@ class Progress:
 
     Args:
         model: compiled, with all its variables.
-        callbacks: whose state belongs to it: attributes that have changed since training began,
-            and are numbers, strings, lists or dicts of these, or lists of arrays.
+        callbacks: whose `Memory` belongs to it.
         step: the variable that counts the steps of an epoch, as a part of each.
         epoch: the number of the first epoch.
         directory: of the checkpoints; None for none.
@@ -42,24 +40,22 @@ class Progress:
         directory: str | os.PathLike | None,
     ):
         self.epoch = epoch
-        self._model = model
+        self.model = model
         self._step = step
         self._directory = None if directory is None else Path(directory)
-        self._callbacks = _by_class(callbacks)
-        self._at_first = {key: _attributes(of) for key, of in self._callbacks.items()}
         if directory is None:
             return
         variables = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
         values = {id(variable): variable.value for variable in variables}
         checkpoint = tf.train.Checkpoint(
-            variables=list(values.values()), step=step, memory=_Memory(self)
+            variables=list(values.values()),
+            step=step,
+            memory=_NoVariables(self, Memory(callbacks)),
         )
         # All workers must take part in reading what is spread over them, and one writes it.
         self._aside = tempfile.TemporaryDirectory()
-        is_chief = model.distribute_strategy.extended.should_checkpoint
-        self._manager = tf.train.CheckpointManager(
-            checkpoint, directory if is_chief else self._aside.name, max_to_keep=1
-        )
+        written = directory if is_chief(model.distribute_strategy) else self._aside.name
+        self._manager = tf.train.CheckpointManager(checkpoint, written, max_to_keep=1)
 
     @property
     def step(self) -> int:
@@ -86,11 +82,11 @@ class Progress:
         self._check_workers_agree()
 
     def _check_workers_agree(self) -> None:
-        strategy = self._model.distribute_strategy
-        if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        strategy = self.model.distribute_strategy
+        if not is_of_workers(strategy):
             return
         own = tf.constant([[self.epoch, self.step]])
-        places = strategy.gather(strategy.run(lambda: own), 0).numpy().tolist()
+        places = of_all_workers(strategy, strategy.run(lambda: own))
         if any(place != places[0] for place in places):
             raise ValueError(
                 f"Workers go on from different places, [epoch, step] {places}: each has found what "
@@ -109,93 +105,28 @@ class Progress:
         self._step.assign(0)
         self.save()
 
-    def remembered(self) -> dict[str, np.ndarray]:
-        """What is no variable, as arrays by name."""
-        attributes = {
-            key: {
-                name: value
-                for name, value in _attributes(callback).items()
-                if value != self._at_first[key].get(name)
-            }
-            for key, callback in self._callbacks.items()
-        }
-        arrays = {
-            f"{key}/{name}/{place}": value
-            for key, callback in self._callbacks.items()
-            for name, values in _array_lists(callback)
-            for place, value in enumerate(values)
-        }
-        numbers = {
-            "attributes": json.dumps(attributes),
-            "epoch": self.epoch,
-            "stopped": self._model.stop_training,
-        }
-        return {**{name: np.array(value) for name, value in numbers.items()}, **arrays}
 
-    def remember(self, memory: dict[str, np.ndarray]) -> None:
-        """Takes up what `remembered` gave."""
-        self.epoch = int(memory.pop("epoch"))
-        self._model.stop_training = bool(memory.pop("stopped"))
-        for key, attributes in json.loads(str(memory.pop("attributes"))).items():
-            for name, value in attributes.items():
-                if key in self._callbacks:
-                    setattr(self._callbacks[key], name, json.loads(value))
-        lists: dict[tuple[str, str], list[np.ndarray]] = {}
-        for place, value in memory.items():
-            key, name, _ = place.split("/")
-            lists.setdefault((key, name), []).append(value)
-        for (key, name), values in lists.items():
-            if key in self._callbacks:
-                setattr(self._callbacks[key], name, values)
-
-
-class _Memory(tf.train.experimental.PythonState):
+class _NoVariables(tf.train.experimental.PythonState):
     """What is no variable, in a checkpoint."""
 
-    def __init__(self, progress: Progress):
+    def __init__(self, progress: Progress, memory: Memory):
         self._progress = progress
+        self._memory = memory
 
     def serialize(self) -> bytes:
         buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **self._progress.remembered())
+        np.savez(
+            buffer,
+            allow_pickle=False,
+            epoch=self._progress.epoch,
+            stopped=self._progress.model.stop_training,
+            **self._memory.arrays(),
+        )
         return buffer.getvalue()
 
     def deserialize(self, string_value: bytes) -> None:
-        with np.load(io.BytesIO(string_value), allow_pickle=False) as arrays:
-            self._progress.remember(dict(arrays))
-
-
-def _by_class(
-    callbacks: Sequence[keras.callbacks.Callback],
-) -> dict[str, keras.callbacks.Callback]:
-    """Callbacks by the name of their class, and their number in it."""
-    numbers: dict[str, Iterator[int]] = defaultdict(itertools.count)
-    names = [type(callback).__name__ for callback in callbacks]
-    return {
-        f"{name} {next(numbers[name])}": callback
-        for name, callback in zip(names, callbacks, strict=True)
-    }
-
-
-def _attributes(callback: keras.callbacks.Callback) -> dict[str, str]:
-    """The attributes of a callback that JSON can hold, as JSON."""
-    found = {}
-    for name, value in vars(callback).items():
-        try:
-            found[name] = json.dumps(value, default=_number)
-        except (TypeError, ValueError):
-            continue
-    return found
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError
-
-
-def _array_lists(callback: keras.callbacks.Callback) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """The attributes of a callback that are lists of arrays, such as the best weights."""
-    for name, value in vars(callback).items():
-        if isinstance(value, list) and value and all(isinstance(of, np.ndarray) for of in value):
-            yield name, value
+        with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
+            arrays = dict(file)
+        self._progress.epoch = int(arrays.pop("epoch"))
+        self._progress.model.stop_training = bool(arrays.pop("stopped"))
+        self._memory.take_up(arrays)

@@ -13,6 +13,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.training.strategies import is_served, splits_batches
+
 
 def create_variables(model: keras.Model, spec: Any) -> None:
     """Creates what Keras would create in the first step, where replicas cannot.
@@ -33,10 +35,11 @@ def create_variables(model: keras.Model, spec: Any) -> None:
 
 def check_losses(model: keras.Model, y: Any, y_pred: Any) -> None:
     """Raises a ValueError if replicas cannot tell what the model's losses are means over."""
-    if not _has_parts(model):
+    strategy = model.distribute_strategy
+    if not splits_batches(strategy):
         return
     losses = keras.tree.flatten(model.loss)
-    if len(losses) > 1 and (_is_served(model) or any(hasattr(of, "divisor") for of in losses)):
+    if len(losses) > 1 and (is_served(strategy) or any(hasattr(of, "divisor") for of in losses)):
         raise ValueError(
             "Of several losses, the parts of a batch would weigh differently in each, where one is "
             "a mean over trees or tree nodes, and under ParameterServerStrategy. Compile the model "
@@ -50,7 +53,7 @@ def check_losses(model: keras.Model, y: Any, y_pred: Any) -> None:
                 "weight 0 instead, or use kerasrec.training.TreeCrossentropy."
             )
         reduction = getattr(loss, "reduction", "sum_over_batch_size")
-        known = {"sum_over_batch_size", "mean"} | (set() if _is_served(model) else {"sum"})
+        known = {"sum_over_batch_size", "mean"} | (set() if is_served(strategy) else {"sum"})
         of_one = len(losses) == 1 and callable(loss) and not isinstance(loss, keras.losses.Loss)
         if reduction not in known or (of_one and len(loss(y, y_pred).shape) == 0):
             what = f"reduces by {reduction!r}" if reduction not in known else "returns a scalar"
@@ -142,14 +145,6 @@ def track(model: keras.Model, x: Any, loss: tf.Tensor) -> None:
 def tracker(model: keras.Model) -> keras.metrics.Mean:
     """The metric that has the mean loss."""
     return next(metric for metric in model.metrics if metric.name == "loss")
-
-
-def _has_parts(model: keras.Model) -> bool:
-    return model.distribute_strategy.num_replicas_in_sync > 1 or _is_served(model)
-
-
-def _is_served(model: keras.Model) -> bool:
-    return isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy)
 
 
 def _looks_at_gradients(optimizer: Any) -> bool:

@@ -10,6 +10,8 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
+from kerasrec.training.strategies import is_chief
+
 
 def of_this_worker(
     callbacks: Sequence[keras.callbacks.Callback] | keras.callbacks.Callback | None,
@@ -35,7 +37,7 @@ def of_this_worker(
             "kerasrec.training.fit goes on from checkpoints by itself: pass backup_dir=... instead "
             "of the callback BackupAndRestore."
         )
-    if strategy.extended.should_checkpoint:
+    if is_chief(strategy):
         return [_appending(callback) if goes_on else callback for callback in callbacks]
     logs = keras.callbacks.CSVLogger, keras.callbacks.TensorBoard
     kept = [callback for callback in callbacks if not isinstance(callback, logs)]

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datasets import tree_batches
+from kerasrec.datasets import tree_batches, tree_file_batches
 from kerasrec.layers import TreeLSTM
 from kerasrec.training import NodeAccuracy, TreeCrossentropy, evaluate, fit
 
@@ -72,17 +72,26 @@ def batches():
     return tree_batches(random_trees(19, seed=1), 7, shuffle=True, seed=3)
 
 
-def trained(strategy, loss=None, fitted=None, **made):
+def reader(directory):
+    """Reads batches of 8, 8 and 3 from files."""
+    return lambda context: tree_file_batches(
+        directory, 8, shuffle=True, seed=3, input_context=context
+    )
+
+
+def trained(strategy, loss=None, fitted=None, data=None, **made):
     """Losses, metrics and weights after three epochs.
 
     Args:
+        data: to train on, in place of `batches()`.
         fitted: more arguments of `fit`.
         made: of the model.
     """
     with strategy.scope():
         model = make_model(loss or TreeCrossentropy(), **made)
     held_out = tree_batches(random_trees(8, seed=2), 5)
-    history = fit(model, batches(), held_out, epochs=3, verbose=0, **(fitted or {})).history
+    data = batches() if data is None else data
+    history = fit(model, data, held_out, epochs=3, verbose=0, **(fitted or {})).history
     weights = [weight.numpy().tolist() for weight in model.trainable_weights]
     return {"history": history, "weights": weights, "evaluated": evaluate(model, held_out)}
 
@@ -150,12 +159,14 @@ def main():
     parser.add_argument("backup_dir", nargs="?")
     parser.add_argument("--kill", type=int, help="after so many steps")
     parser.add_argument("--task", help="to kill instead of this process, such as worker:1")
+    parser.add_argument("--files", help="directory of trees to train on")
     parser.add_argument("--logs", help="directory for callbacks that write")
     options = parser.parse_args()
     strategy = STRATEGIES[options.strategy]()
     if not options.backup_dir:
+        data = reader(options.files) if options.files else None
         callbacks = writers(Path(options.logs)) if options.logs else []
-        print(json.dumps(trained(strategy, fitted={"callbacks": callbacks})))
+        print(json.dumps(trained(strategy, fitted={"callbacks": callbacks}, data=data)))
         return
     interrupt = options.kill and Kill(options.kill, options.task)
     backup = {"backup_dir": options.backup_dir, "save_freq": 2}

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.datasets import tree_batches
+from kerasrec.datasets import tree_batches, write_tree_files
 from kerasrec.layers import TreeLSTM
 from kerasrec.training import OptimizerPerLayer, TreeCrossentropy, evaluate, fit
+from kerasrec.training.batches import part_of
 from tests.training.strategies import (
     NUM_CLASSES,
     NUM_WORDS,
@@ -17,6 +18,7 @@ from tests.training.strategies import (
     batches,
     make_model,
     random_trees,
+    reader,
     trained,
 )
 
@@ -45,6 +47,24 @@ def trained_alone(loss="trees"):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_two_replicas_train_as_one(two_replicas, loss):
     assert_same(trained(two_replicas, LOSSES[loss]()), trained_alone(loss))
+
+
+@pytest.mark.slow
+def test_two_replicas_read_files_as_one(two_replicas, tmp_path):
+    write_tree_files(random_trees(19, seed=1), tmp_path / "trees", num_files=2)
+    read = reader(tmp_path / "trees")
+    expected = trained(tf.distribute.get_strategy(), data=read)
+    assert_same(trained(two_replicas, data=read), expected)
+
+
+def test_parts_of_a_sorted_batch_are_alike():
+    """Largest part against the mean, in trees and tree nodes."""
+    sizes = np.sort(np.random.default_rng(0).integers(1, 50, 66))
+    for number in (2, 8):
+        parts = [part_of(tf.constant(sizes), part, number).numpy() for part in range(number)]
+        assert sorted(np.concatenate(parts)) == sizes.tolist()
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+        assert max(map(sum, parts)) - min(map(sum, parts)) <= sizes[-1]
 
 
 @pytest.mark.many

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec.datasets import write_tree_files
 from kerasrec.training import local_cluster
 from tests.training.clusters import run_on_cluster
-from tests.training.strategies import assert_same, trained
+from tests.training.strategies import assert_same, random_trees, reader, trained
 
 
 @pytest.mark.many
@@ -27,6 +28,33 @@ def test_trains_as_one_process_does(options, strategy, num_results):
     expected = trained(tf.distribute.get_strategy())
     for result in ended.results:
         assert_same(result, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options, strategy",
+    [(["--workers", "2"], "multi_worker"), (["--workers", "2", "--ps", "1"], "parameter_server")],
+)
+def test_files_are_read_as_by_one_process(tmp_path, options, strategy):
+    write_tree_files(random_trees(19, seed=1), tmp_path / "trees", num_files=2)
+    program = ["-m", "tests.training.strategies", strategy, "--files", str(tmp_path / "trees")]
+    ended = run_on_cluster(options, program)
+    assert ended.returncode == 0, ended.errors[-3000:]
+    expected = trained(tf.distribute.get_strategy(), data=reader(tmp_path / "trees"))
+    for result in ended.results:
+        assert_same(result, expected)
+
+
+@pytest.mark.slow
+def test_workers_that_draw_different_batches_are_a_clear_error():
+    script = "import sys; from tests.training import strategies\n"
+    script += "trees = strategies.random_trees(19, seed=1)\n"
+    script += "strategies.batches = lambda: strategies.tree_batches(trees, 7, shuffle=True)\n"
+    script += "strategies.keras.utils.set_random_seed = lambda seed: None\n"
+    script += "sys.argv = ['', 'multi_worker']; strategies.main()"
+    ended = run_on_cluster(["--workers", "2"], ["-c", script])
+    assert ended.returncode == 1
+    assert "Workers draw different batches of `data`" in ended.errors
 
 
 @pytest.mark.slow
@@ -56,6 +84,15 @@ def test_a_failure_ends_the_cluster():
     program += "place = json.loads(os.environ['TF_CONFIG'])['task']\n"
     program += "sys.exit(7) if place['index'] else time.sleep(1000)"
     assert local_cluster.main(["--workers", "2", "--", sys.executable, "-c", program]) == 7
+
+
+def test_a_coordinator_without_workers_ends():
+    script = "import time; from tests.training.strategies import process_of; import os, signal\n"
+    script += "for task in ('worker:0', 'worker:1'): os.kill(process_of(task), signal.SIGKILL)\n"
+    script += "time.sleep(1000)"
+    ended = run_on_cluster(["--workers", "2", "--ps", "1"], ["-c", script])
+    assert ended.returncode == 1
+    assert "all workers have ended" in ended.errors
 
 
 @pytest.mark.parametrize("arguments", [[], ["--workers", "0", "--", "true"], ["--workers", "2"]])

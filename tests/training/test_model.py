@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from kerasrec.training import Model, Sequential
 from tests.training.clusters import run_on_cluster
@@ -30,6 +31,23 @@ def test_alone_they_are_models_of_keras(make, tmp_path):
         again = keras.models.load_model(tmp_path / "model.keras")
         assert type(again) is type(model)
         np.testing.assert_allclose(again.predict(X, verbose=0), model.predict(X, verbose=0))
+        histories = [of.fit(X, Y, shuffle=False, verbose=0).history for of in (again, model)]
+        assert histories[0] == histories[1]
+
+
+def test_data_may_be_a_function_that_reads():
+    model = functional(Model)
+    model.compile("sgd", "mse")
+    data = tf.data.Dataset.from_tensor_slices((X, Y)).batch(8)
+
+    def read(input_context):
+        assert input_context.num_replicas_in_sync == 1
+        return data
+
+    loss = model.evaluate(read, verbose=0)
+    assert loss == model.evaluate(data, verbose=0)
+    assert model.fit(read, validation_data=read, verbose=0).history["val_loss"][0] < loss
+    np.testing.assert_array_equal(model.predict(read, verbose=0), model.predict(X, verbose=0))
 
 
 @pytest.mark.slow

@@ -1,0 +1,302 @@
+"""Training on two workers, one core each, against one; and a model of more of them.
+
+    python -m benchmarks.workers
+
+prints what was measured, then what it would come to on more workers, which was not measured.
+"""
+
+import argparse
+import contextlib
+import functools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import report, worker
+from benchmarks.trees import height, random_trees, read_trees
+from kerasrec.datasets import write_tree_files
+from kerasrec.datasets.batching import BATCHES_PER_CHUNK
+from kerasrec.training import local_cluster
+
+CORES = (0, 1)
+NUM_TREES = 4096
+NUM_WORKERS = (1, 2, 8, 64)
+NUM_CHUNKS = 8
+# All-reduced in each step besides the gradients: what the loss is a mean over, and of how many.
+NUM_SCALARS = 2
+# What a network of machines may have, where the model says so: seconds a message, bytes a second.
+ETHERNET = (50e-6, 10e9 / 8)
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.process:
+        worker.main(*json.loads(arguments.process))
+        return
+    trees = random_trees(NUM_TREES) if not arguments.data else read_trees(arguments.data, NUM_TREES)
+    rows, parts = [], []
+    for batch_size in arguments.batch:
+        with tempfile.TemporaryDirectory() as place:
+            files = str(Path(place) / "trees")
+            write_tree_files(trees, files, num_files=2)
+            measured = measure(files, batch_size, arguments)
+        rows.append({"batch": batch_size, **summary(measured)})
+        parts.append(parts_of(measured))
+    description = describe(arguments, parts)
+    print(report.line(description))
+    print()
+    report.print_table(MEASURED, rows)
+    print()
+    modelled = [
+        {"batch": batch_size, **modelled_row}
+        for batch_size, part in zip(arguments.batch, parts, strict=True)
+        for modelled_row in model(trees, batch_size, part)
+    ]
+    report.print_table(MODELLED, modelled)
+    if arguments.json:
+        found = {**description, "measured": rows, "parts": parts, "modelled": modelled}
+        Path(arguments.json).write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--units", type=int, default=150)
+    parser.add_argument("--batch", type=int, nargs="+", default=[25, 64], help="of each worker")
+    parser.add_argument("--repeats", type=int, default=7, help="timed turns of each")
+    parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
+    parser.add_argument("--json", metavar="FILE", help="write the tables there, too")
+    parser.add_argument("--process", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def measure(files, batch_size, arguments):
+    """Turns of one process alone, two that do not talk, and two workers; and of reductions."""
+    cluster = local_cluster.local_cluster(2, 0)
+    start = functools.partial(Process, files, arguments.units, 2 * batch_size)
+    with contextlib.ExitStack() as stack:
+        apart = [stack.enter_context(start(part, CORES[part])) for part in (0, 1)]
+        workers = [
+            stack.enter_context(start(None, CORES[index], cluster, index)) for index in (0, 1)
+        ]
+        num_weights = {of.answer()["weights"] for of in (*apart, *workers)}.pop()
+        turns = {"alone": [], "apart": [], "workers": [], "reduce": []}
+        for _ in range(1 + arguments.repeats):
+            turns["alone"].append(ask([apart[0]], "train"))
+            turns["apart"].append(ask(apart, "train"))
+            turns["workers"].append(ask(workers, "train"))
+            turns["reduce"].append(ask(workers, "reduce"))
+        return {
+            "turns": {name: of[1:] for name, of in turns.items()},  # The first turn warms up.
+            "batches": ask([apart[0]], "batches")[0],
+            "num_weights": num_weights,
+            "batch_size": batch_size,
+        }
+
+
+class Process:
+    """A process of `benchmarks.worker`, on one core; a worker if there is a cluster."""
+
+    def __init__(self, files, units, batch_size, part, core, cluster=None, index=0):
+        what = json.dumps([files, part, units, batch_size])
+        command = [sys.executable, "-m", "benchmarks.workers", "--process", what]
+        options = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "text": True,
+            "preexec_fn": functools.partial(os.sched_setaffinity, 0, {core}),
+        }
+        if cluster:
+            self._process = local_cluster.start(command, cluster, "worker", index, **options)
+        else:
+            self._process = subprocess.Popen(command, **options)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait()
+
+    def ask(self, what):
+        self._process.stdin.write(what + "\n")
+        self._process.stdin.flush()
+
+    def answer(self):
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("A process has ended; what it printed says why.")
+        return json.loads(line)
+
+
+def ask(processes, what):
+    """Asks processes at once, and waits for what all of them say."""
+    for process in processes:
+        process.ask(what)
+    return [process.answer() for process in processes]
+
+
+def seconds_of(turn):
+    """Seconds of the slowest of some processes, for all steps of a turn."""
+    return max(of["draw"] + sum(of["steps"]) + of["metrics"] for of in turn)
+
+
+def summary(measured):
+    """Throughputs; efficiencies, and shares of the workers' time, medians of ratios of a turn."""
+    turns = measured["turns"]
+    seconds = {name: list(map(seconds_of, turns[name])) for name in ("alone", "apart", "workers")}
+    num_steps = len(measured["batches"])
+    num_trees = num_steps * measured["batch_size"]
+
+    def ratio(name, values):
+        return statistics.median(
+            value / whole for value, whole in zip(values, seconds[name], strict=True)
+        )
+
+    def largest(what):
+        return [max(of[what] for of in turn) for turn in turns["workers"]]
+
+    reduced = [num_steps * seconds_reducing(2, *of) for of in reductions(measured)]
+    return {
+        "alone": num_trees / statistics.median(seconds["alone"]),
+        "apart": 2 * num_trees / statistics.median(seconds["apart"]),
+        "workers": 2 * num_trees / statistics.median(seconds["workers"]),
+        "efficiency": ratio("workers", seconds["alone"]),
+        "of apart": ratio("workers", seconds["apart"]),
+        "reduce": ratio("workers", reduced),
+        "metrics": ratio("workers", largest("metrics")),
+        "draw": ratio("workers", largest("draw")),
+    }
+
+
+def reductions(measured):
+    """Of each turn: the gradients' bytes, seconds a message, and seconds a byte."""
+    for turn in measured["turns"]["reduce"]:
+        seconds = {int(number): max(of[number] for of in turn) for number in turn[0]}
+        smallest, largest = min(seconds), max(seconds)
+        per_float = (seconds[largest] - seconds[smallest]) / (largest - smallest)
+        yield 4 * measured["num_weights"], seconds[smallest], per_float / 4
+
+
+def seconds_reducing(num_workers, num_bytes, message, byte):
+    """All-reducing what a step does, in a ring: each sends every part to its neighbour twice.
+
+    Args:
+        num_workers: in the ring.
+        num_bytes: of the gradients.
+        message: seconds of a message there and back between two, without what it says.
+        byte: seconds a byte of it.
+    """
+    hops = num_workers - 1
+    return (NUM_SCALARS + 1) * hops * message + 2 * hops / num_workers * num_bytes * byte
+
+
+def parts_of(measured):
+    """The measured parts that the model is made of: seconds."""
+    steps = [
+        statistics.median(times)
+        for times in zip(*(turn[0]["steps"] for turn in measured["turns"]["apart"]), strict=True)
+    ]
+    causes = [[1, of["nodes"], of["height"]] for of in measured["batches"]]
+    (step, node, level), *_ = np.linalg.lstsq(np.array(causes, float), np.array(steps))
+    error = np.abs(causes @ np.array([step, node, level]) - steps) / steps
+    num_bytes, *messages = zip(*reductions(measured), strict=True)
+    message, byte = map(statistics.median, messages)
+    return {
+        "step": step,
+        "node": node,
+        "level": level,
+        "error": float(np.median(error)),
+        "message": message,
+        "byte": byte,
+        "bytes": num_bytes[0],
+    }
+
+
+def model(trees, batch_size, parts):
+    """What steps would take on more workers, each with a batch of the same size.
+
+    Every worker computes its part of a batch of trees of alike size, and waits for the slowest;
+    then gradients go round a ring.
+    """
+    sizes = np.array([len(tree.tokens) for tree in trees])
+    heights = np.array(list(map(height, trees)))
+    rng = np.random.default_rng(0)
+    alone = None
+    for num_workers in NUM_WORKERS:
+        chosen = rng.integers(
+            0, len(trees), [NUM_CHUNKS, BATCHES_PER_CHUNK * batch_size * num_workers]
+        )
+        chosen = np.take_along_axis(chosen, np.argsort(sizes[chosen], axis=1), axis=1)
+        # [steps, trees of a part, parts], as kerasrec.training deals the rows of a batch.
+        chosen = chosen.reshape([-1, batch_size, num_workers])
+        nodes, levels = sizes[chosen].sum(1), heights[chosen].max(1)
+        compute = parts["step"] + parts["node"] * nodes + parts["level"] * levels
+        step = compute.max(1).mean()
+        loopback = step + seconds_reducing(
+            num_workers, parts["bytes"], parts["message"], parts["byte"]
+        )
+        ethernet = step + seconds_reducing(num_workers, parts["bytes"], *ETHERNET)
+        alone = alone or step
+        yield {
+            "workers": num_workers,
+            "waiting": 1 - compute.mean() / step,
+            "loopback": num_workers * batch_size / loopback,
+            "efficiency on loopback": alone / loopback,
+            "ethernet": num_workers * batch_size / ethernet,
+            "efficiency on ethernet": alone / ethernet,
+        }
+
+
+def percent(name):
+    """A column of shares."""
+    return lambda row: f"{100 * row[name]:.1f} %"
+
+
+def trees_a_second(name):
+    """A column of throughputs."""
+    return lambda row: f"{row[name]:,.0f}"
+
+
+MEASURED = {
+    "trees of each": lambda row: row["batch"],
+    "one process, trees/s": trees_a_second("alone"),
+    "two apart, trees/s": trees_a_second("apart"),
+    "two workers, trees/s": trees_a_second("workers"),
+    "efficiency": percent("efficiency"),
+    "of two apart": percent("of apart"),
+    "all-reduce": percent("reduce"),
+    "metrics": percent("metrics"),
+    "drawing": percent("draw"),
+}
+MODELLED = {
+    "trees of each": lambda row: row["batch"],
+    "workers": lambda row: row["workers"],
+    "waits for the slowest": percent("waiting"),
+    "loopback, trees/s": trees_a_second("loopback"),
+    "efficiency there": percent("efficiency on loopback"),
+    "10 Gbit/s, trees/s": trees_a_second("ethernet"),
+    "efficiency on it": percent("efficiency on ethernet"),
+}
+
+
+def describe(arguments, parts):
+    """What was run and on what, and the model's parts."""
+    found = {"units": arguments.units, "repeats": arguments.repeats, **report.machine()}
+    for batch_size, part in zip(arguments.batch, parts, strict=True):
+        found[f"batch {batch_size}"] = (
+            f"{1e3 * part['step']:.2f} ms a step + {1e6 * part['node']:.1f} us a tree node + "
+            f"{1e6 * part['level']:.0f} us a level (median error {100 * part['error']:.0f} %), "
+            f"{1e6 * part['message']:.0f} us a message, {1e9 * part['byte']:.2f} ns a byte of "
+            f"{part['bytes']:,}"
+        )
+    return found
+
+
+if __name__ == "__main__":
+    main()

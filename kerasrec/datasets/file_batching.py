@@ -1,0 +1,159 @@
+"""Files of encoded trees to padded batches, of which each process reads its own part."""
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+
+import tensorflow as tf
+
+from kerasrec.datasets.batching import BATCHES_PER_CHUNK
+from kerasrec.datasets.tree_files import tree_files
+
+# Of each file, while an epoch is shuffled.
+TREES_TO_SHUFFLE = 10_000
+
+
+def tree_file_batches(
+    directory: str | PathLike[str],
+    batch_size: int,
+    shuffle: bool = False,
+    seed: int | None = None,
+    bucket_by_size: bool = True,
+    drop_remainder: bool = False,
+    input_context: tf.distribute.InputContext | None = None,
+) -> tf.data.Dataset:
+    """Reads batches of trees from files that `write_tree_files` wrote, padded to their largest.
+
+    For treebanks that are larger than memory, and for clusters: each process opens its files alone,
+    and its parts of a batch have as many tree nodes as those of others, but for a few. Every tree
+    comes exactly once an epoch, and batches have the same trees however many processes read them.
+
+    Args:
+        directory: What `write_tree_files` wrote, which all processes can read.
+        batch_size: Trees a batch, of all processes together: a multiple of the number of files.
+        shuffle: Whether trees come in another order each epoch. Trees of alike size that stand at
+            the same place of all files stay together.
+        seed: Makes the shuffling the same in each run, and in each process: there must be one if
+            several read.
+        bucket_by_size: Whether trees of alike size come together, which saves padding.
+        drop_remainder: Whether a last batch with fewer trees is left out.
+        input_context: Which of all processes reads, as `kerasrec.training.fit` and
+            `tf.distribute.Strategy.distribute_datasets_from_function` tell functions that read. By
+            default there is one, which reads all.
+
+    Returns:
+        A `tf.data.Dataset` of `((tokens, children), labels)`, as `tree_batches` gives them. With an
+        `input_context`, of the parts of its replicas: in each step one's after another's.
+
+    Raises:
+        FileNotFoundError: If `directory` has no files of trees.
+        ValueError: If `batch_size` is no multiple of the number of files, or the number of files no
+            multiple of the number of replicas; several processes shuffle without a seed; or no
+            batch would come out.
+
+    Example:
+
+    >>> kerasrec.datasets.write_tree_files(treebank.encoded("train"), "trees/train")
+    >>> def read(input_context):
+    ...     return kerasrec.datasets.tree_file_batches(
+    ...         "trees/train", 64, shuffle=True, seed=1, input_context=input_context)
+    >>> kerasrec.training.fit(model, read)
+    """
+    files, numbers = tree_files(directory)
+    context = input_context or tf.distribute.InputContext()
+    num_replicas = context.num_replicas_in_sync
+    _check(len(files), batch_size, num_replicas)
+    if shuffle and seed is None and context.num_input_pipelines > 1:
+        raise ValueError(
+            "Several processes shuffle trees, each by a seed of its own, so that their parts of a "
+            "batch would differ in size, and from run to run. Pass a seed."
+        )
+    num_whole_groups = numbers["num_trees"] // len(files)
+    num_groups = num_whole_groups if drop_remainder else numbers["num_groups"]
+    groups_per_batch = batch_size // len(files)
+    num_batches = num_groups // groups_per_batch
+    if not drop_remainder:
+        num_batches = -(-num_groups // groups_per_batch)
+    if not num_batches:
+        raise ValueError(
+            f"drop_remainder=True leaves no batch of {numbers['num_trees']} trees with "
+            f"batch_size={batch_size}. Pass a smaller batch_size or drop_remainder=False."
+        )
+
+    def of_replica(number: int) -> tf.data.Dataset:
+        groups = _groups(files[number::num_replicas]).take(num_groups)
+        if shuffle:
+            groups = groups.shuffle(TREES_TO_SHUFFLE, seed, reshuffle_each_iteration=True)
+        if bucket_by_size:
+            chunks = groups.batch(BATCHES_PER_CHUNK * groups_per_batch)
+            groups = chunks.map(_sort_by_size).unbatch()
+        batches = groups.batch(groups_per_batch, drop_remainder=drop_remainder)
+        if shuffle and bucket_by_size:
+            batches = batches.shuffle(BATCHES_PER_CHUNK, seed, reshuffle_each_iteration=True)
+        rows = batch_size // num_replicas if drop_remainder else None
+        return batches.map(_pad(numbers["arity"], rows), num_parallel_calls=tf.data.AUTOTUNE)
+
+    here = num_replicas // context.num_input_pipelines
+    first = context.input_pipeline_id * here
+    in_turns = tf.data.Dataset.choose_from_datasets(
+        [of_replica(number) for number in range(first, first + here)],
+        tf.data.Dataset.range(here).repeat(),
+    )
+    return in_turns.apply(tf.data.experimental.assert_cardinality(num_batches * here)).prefetch(
+        tf.data.AUTOTUNE
+    )
+
+
+def _check(num_files: int, batch_size: int, num_replicas: int) -> None:
+    if batch_size < 1 or batch_size % num_files:
+        raise ValueError(
+            f"batch_size is {batch_size}; expected a multiple of {num_files}, the number of files, "
+            "each of which has as many trees of a batch. write_tree_files takes num_files."
+        )
+    if num_files % num_replicas:
+        raise ValueError(
+            f"{num_replicas} replicas cannot share {num_files} files evenly. Write the trees with "
+            f"num_files={num_replicas} or a multiple of it."
+        )
+
+
+def _groups(files: Sequence[str]) -> tf.data.Dataset:
+    """The records at the same place of some files, text `[files]`."""
+    return tf.data.Dataset.zip(*map(tf.data.TFRecordDataset, files)).map(
+        lambda *records: tf.stack(records)
+    )
+
+
+def _sort_by_size(groups: tf.Tensor) -> tf.Tensor:
+    """Sorts groups, text `[groups, files]`; all files have the same order."""
+    size = tf.io.FixedLenFeature([], tf.int64)
+    sizes = tf.io.parse_example(groups[:, 0], {"group_size": size})["group_size"]
+    return tf.gather(groups, tf.argsort(sizes, stable=True))
+
+
+def _pad(
+    arity: int, num_rows: int | None
+) -> Callable[[tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
+    """Makes padded trees of groups; so many, where that is known."""
+    features = {
+        "tokens": tf.io.RaggedFeature(tf.int64),
+        "children": tf.io.RaggedFeature(
+            tf.int64, partitions=[tf.io.RaggedFeature.UniformRowLength(arity)]
+        ),
+        "labels": tf.io.RaggedFeature(tf.int64),
+    }
+
+    def pad(groups: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
+        trees = tf.io.parse_example(tf.reshape(groups, [-1]), features)
+        is_tree = trees["tokens"].row_lengths() > 0
+        tokens, children, labels = (
+            tf.cast(tf.ragged.boolean_mask(trees[name], is_tree), tf.int32) for name in features
+        )
+        return (
+            (
+                tokens.to_tensor(0, shape=[num_rows, None]),
+                children.to_tensor(-1, shape=[num_rows, None, arity]),
+            ),
+            labels.to_tensor(-1, shape=[num_rows, None]),
+        )
+
+    return pad

@@ -1,0 +1,167 @@
+"""Encoded trees in files, written once, of which each worker of a cluster reads its own.
+
+Trees of alike size form groups of as many as there are files, and each file has one tree of every
+group, at the same place. So whoever reads some of the files, in an order drawn with the same seed,
+has at each step trees as large as those that the others have, without asking them.
+"""
+
+import itertools
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.datasets.checking import check_tree
+from kerasrec.datasets.encoding import EncodedTree
+
+INDEX = "index.json"
+# Trees that are sorted together: enough that the trees of a group hardly differ in size, and few
+# enough for any memory.
+TREES_IN_MEMORY = 100_000
+
+
+def write_tree_files(
+    encoded_trees: Iterable[EncodedTree],
+    directory: str | PathLike[str],
+    num_files: int = 8,
+    arity: int | None = None,
+    seed: int = 0,
+) -> None:
+    """Writes trees to a directory of TFRecord files, for `tree_file_batches`.
+
+    The directory is there when all of it is written, and not before.
+
+    Args:
+        encoded_trees: Trees as `encode_tree` and `encode_dependencies` give them, or an iterator
+            that reads them one by one.
+        directory: Is made; it must not exist.
+        num_files: So many processes, or fewer that divide it, can share the trees. Batches have a
+            multiple of so many trees.
+        arity: Slots for children of each tree node. By default as many as the first tree has.
+        seed: Of the order in which groups are written.
+
+    Raises:
+        FileExistsError: If the directory exists.
+        ValueError: If there are no trees, one is malformed (see `check_tree`) or has more slots for
+            children than `arity`, or `num_files` is less than 1.
+    """
+    directory = Path(directory)
+    if directory.exists():
+        raise FileExistsError(
+            f"'{directory}' exists. Files of trees are written once: remove it first, or choose "
+            "another directory."
+        )
+    if num_files < 1:
+        raise ValueError(f"num_files is {num_files}; expected 1 or more.")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=directory.name, dir=directory.parent) as place:
+        unfinished = Path(place) / "unfinished"
+        unfinished.mkdir()
+        trees = _checked(encoded_trees, arity)
+        _write(trees, unfinished, num_files, np.random.default_rng(seed))
+        unfinished.rename(directory)
+
+
+def tree_files(directory: str | PathLike[str]) -> tuple[list[str], dict[str, int]]:
+    """Returns the files of a directory in order, and its `num_trees`, `num_groups`, `arity`.
+
+    Raises:
+        FileNotFoundError: If `write_tree_files` did not write it.
+    """
+    index = Path(directory) / INDEX
+    if not index.exists():
+        raise FileNotFoundError(
+            f"There is no '{index}'; expected a directory that write_tree_files wrote."
+        )
+    numbers = json.loads(index.read_text(encoding="utf-8"))
+    return [str(_file(Path(directory), *of)) for of in _places(numbers["num_files"])], numbers
+
+
+def _write(
+    trees: Iterator[EncodedTree], directory: Path, num_files: int, random: np.random.Generator
+) -> None:
+    num_trees = num_groups = arity = 0
+    writers = [tf.io.TFRecordWriter(str(_file(directory, *of))) for of in _places(num_files)]
+    for chunk in _chunks(trees, num_files):
+        for group in _groups(chunk, num_files, random):
+            size = max(len(tree.tokens) for tree in group)
+            # The last group may lack trees; records of none keep all files equally long.
+            records = [_record(tree, size) for tree in group]
+            records += [_record(None, size)] * (num_files - len(group))
+            for writer, place in zip(writers, random.permutation(num_files), strict=True):
+                writer.write(records[place])
+            num_groups += 1
+        num_trees += len(chunk)
+        arity = chunk[0].children.shape[1]
+    for writer in writers:
+        writer.close()
+    if not num_trees:
+        raise ValueError("encoded_trees is empty; expected at least one tree.")
+    numbers = {
+        "num_files": num_files,
+        "num_trees": num_trees,
+        "num_groups": num_groups,
+        "arity": arity,
+    }
+    (directory / INDEX).write_text(json.dumps(numbers), encoding="utf-8")
+
+
+def _places(num_files: int) -> list[tuple[int, int]]:
+    return [(number, num_files) for number in range(num_files)]
+
+
+def _file(directory: Path, number: int, num_files: int) -> Path:
+    return directory / f"trees-{number:05}-of-{num_files:05}.tfrecord"
+
+
+def _checked(encoded_trees: Iterable[EncodedTree], arity: int | None) -> Iterator[EncodedTree]:
+    """The trees, each with slots for so many children, or as many as the first."""
+    for index, tree in enumerate(encoded_trees):
+        tokens, children, labels = map(np.asarray, tree)
+        try:
+            check_tree(tokens, children, labels)
+        except ValueError as error:
+            raise ValueError(f"encoded_trees[{index}]: {error}") from error
+        arity = children.shape[1] if arity is None else arity
+        num_empty = arity - children.shape[1]
+        if num_empty < 0:
+            raise ValueError(
+                f"encoded_trees[{index}] has {children.shape[1]} slots for children, but arity is "
+                f"{arity}, by default that of the first tree. Pass arity={children.shape[1]} or "
+                "more."
+            )
+        children = np.pad(children, [(0, 0), (0, num_empty)], constant_values=-1)
+        yield EncodedTree(tokens, children, labels)
+
+
+def _chunks(trees: Iterator[EncodedTree], group_size: int) -> Iterator[list[EncodedTree]]:
+    """As many trees as are sorted together: whole groups of them, but for the last."""
+    size = group_size * max(1, TREES_IN_MEMORY // group_size)
+    while chunk := list(itertools.islice(trees, size)):
+        yield chunk
+
+
+def _groups(
+    trees: Sequence[EncodedTree], size: int, random: np.random.Generator
+) -> list[list[EncodedTree]]:
+    """Groups of trees of alike size, themselves in random order; a smaller one comes last."""
+    shuffled = [trees[place] for place in random.permutation(len(trees))]
+    shuffled.sort(key=lambda tree: -len(tree.tokens))
+    groups = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
+    num_whole = len(trees) // size
+    return [groups[place] for place in random.permutation(num_whole)] + groups[num_whole:]
+
+
+def _record(tree: EncodedTree | None, group_size: int) -> bytes:
+    """A tree as `tf.train.Example`; for None, one without tree nodes."""
+    arrays = {} if tree is None else tree._asdict()
+    lists = {
+        name: tf.train.Int64List(value=np.ravel(values))
+        for name, values in {"group_size": group_size, **arrays}.items()
+    }
+    features = {name: tf.train.Feature(int64_list=values) for name, values in lists.items()}
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()

@@ -1,0 +1,60 @@
+"""The data that Keras' `fit`, `evaluate` and `predict` take, as datasets of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.training.batches import Reader
+
+
+def inputs(batch: Any) -> Any:
+    """Of what a dataset of batches gives, what a model reads."""
+    return keras.utils.unpack_x_y_sample_weight(batch)[0]
+
+
+def joined(batches: Sequence[np.ndarray]) -> np.ndarray | tf.RaggedTensor:
+    """Predictions of all batches, as Keras gives them: ragged where batches differ in size."""
+    if len({batch.shape[1:] for batch in batches}) == 1:
+        return np.concatenate(batches)
+    return tf.concat([tf.RaggedTensor.from_tensor(batch) for batch in batches], 0)
+
+
+def dataset(
+    x: Any = None,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    batch_size: int | None = None,
+    shuffle: bool = False,
+) -> tf.data.Dataset | Reader:
+    """Batches of arrays; or `x` itself, where it is what `Batches` takes.
+
+    Raises:
+        ValueError: if `x` is neither, or is a dataset and there are `y` or `sample_weight` as well.
+    """
+    if isinstance(x, tf.data.Dataset) or callable(x):
+        if y is not None or sample_weight is not None:
+            raise ValueError("y and sample_weight are for arrays; those of a dataset are in it.")
+        return x
+    arrays = tuple(_without_lists(of) for of in (x, y, sample_weight) if of is not None)
+    if not all(hasattr(of, "shape") for of in keras.tree.flatten(arrays)):
+        raise ValueError(
+            f"Data is {type(x).__name__}; expected a tf.data.Dataset of batches, or arrays."
+        )
+    data = tf.data.Dataset.from_tensor_slices(arrays)
+    if shuffle:
+        # In the same order in each worker, or some examples would be none's.
+        data = data.shuffle(len(data), seed=0)
+    return data.batch(batch_size or 32)
+
+
+def _without_lists(nest: Any) -> Any:
+    """Tuples for lists, which TensorFlow takes for tensors."""
+    if isinstance(nest, dict):
+        return {key: _without_lists(value) for key, value in nest.items()}
+    return tuple(map(_without_lists, nest)) if isinstance(nest, list | tuple) else nest

@@ -1,0 +1,95 @@
+"""What callbacks remember of a training, as arrays that a file can hold."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+
+class Memory:
+    """Attributes of callbacks that have changed since training began.
+
+    They are those that are numbers, strings, lists or dicts of these, or lists of arrays, such as
+    the best weights.
+
+    Args:
+        callbacks: before training begins.
+    """
+
+    def __init__(self, callbacks: Sequence[keras.callbacks.Callback]):
+        self._callbacks = _by_class(callbacks)
+        self._at_first = {key: _attributes(of) for key, of in self._callbacks.items()}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What is remembered, by name."""
+        changed = {
+            key: {
+                name: value
+                for name, value in _attributes(callback).items()
+                if value != self._at_first[key].get(name)
+            }
+            for key, callback in self._callbacks.items()
+        }
+        lists = {
+            f"{key}/{name}/{place}": value
+            for key, callback in self._callbacks.items()
+            for name, values in _array_lists(callback)
+            for place, value in enumerate(values)
+        }
+        return {"attributes": np.array(json.dumps(changed)), **lists}
+
+    def take_up(self, arrays: dict[str, np.ndarray]) -> None:
+        """Gives callbacks what `arrays` had of them, or of others of their classes."""
+        remembered: dict[str, dict[str, Any]] = {
+            key: {name: json.loads(value) for name, value in attributes.items()}
+            for key, attributes in json.loads(str(arrays["attributes"])).items()
+        }
+        for place, value in arrays.items():
+            if place != "attributes":
+                key, name, _ = place.split("/")
+                remembered[key].setdefault(name, []).append(value)
+        for key in remembered.keys() & self._callbacks.keys():
+            for name, value in remembered[key].items():
+                setattr(self._callbacks[key], name, value)
+
+
+def _by_class(
+    callbacks: Sequence[keras.callbacks.Callback],
+) -> dict[str, keras.callbacks.Callback]:
+    """Callbacks by the name of their class, and their number in it."""
+    numbers: dict[str, Iterator[int]] = defaultdict(itertools.count)
+    names = [type(callback).__name__ for callback in callbacks]
+    return {
+        f"{name} {next(numbers[name])}": callback
+        for name, callback in zip(names, callbacks, strict=True)
+    }
+
+
+def _attributes(callback: keras.callbacks.Callback) -> dict[str, str]:
+    """The attributes of a callback that JSON can hold, as JSON."""
+    found = {}
+    for name, value in vars(callback).items():
+        try:
+            found[name] = json.dumps(value, default=_number)
+        except (TypeError, ValueError):
+            continue
+    return found
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError
+
+
+def _array_lists(callback: keras.callbacks.Callback) -> Iterator[tuple[str, list[np.ndarray]]]:
+    """The attributes of a callback that are lists of arrays."""
+    for name, value in vars(callback).items():
+        if isinstance(value, list) and value and all(isinstance(of, np.ndarray) for of in value):
+            yield name, value

@@ -1,0 +1,49 @@
+"""Which way a model takes its steps, and what would keep it from that."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import keras
+
+from kerasrec.training import replica
+from kerasrec.training.in_step import InStep
+from kerasrec.training.parameter_server import Coordinated
+from kerasrec.training.strategies import is_served, splits_batches
+
+Runner: TypeAlias = InStep | Coordinated
+
+
+def runner_of(model: keras.Model, spec: Any) -> Runner:
+    """Creates a model's variables, and what runs its steps under its strategy.
+
+    Args:
+        model: compiled, made in the scope of its strategy.
+        spec: of the batches that it is given, as `tf.data.Dataset.element_spec`.
+
+    Raises:
+        ValueError: if the strategy cannot train the model as it was made or compiled.
+    """
+    if not model.compiled:
+        raise ValueError("The model is not compiled. Call model.compile(optimizer, loss) first.")
+    for method in ("train_step", "test_step"):
+        if getattr(type(model), method) is not getattr(keras.Model, method):
+            raise ValueError(
+                f"{type(model).__name__} has a {method} of its own, which this loop never calls. "
+                "Put what differs into compute_loss and compute_metrics."
+            )
+    strategy = model.distribute_strategy
+    in_scope = strategy.extended.variable_created_in_scope
+    if not all(in_scope(variable.value) for variable in replica.tracker(model).variables):
+        raise ValueError(
+            "The model was made in the scope of a strategy, but compiled outside of it, so that "
+            "each replica would count a loss of its own. Call `model.compile` within "
+            "`strategy.scope()`."
+        )
+    accumulates = getattr(model.optimizer, "gradient_accumulation_steps", None)
+    if accumulates and splits_batches(strategy):
+        raise ValueError(
+            "The optimizer has gradient_accumulation_steps. Keras accumulates in a conditional, "
+            "where replicas cannot meet: make batches larger instead, or train on one device."
+        )
+    return Coordinated(model, spec) if is_served(strategy) else InStep(model, spec)

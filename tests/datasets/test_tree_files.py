@@ -1,0 +1,161 @@
+"""Trees in files, read by one process and by several, in one process."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.datasets import EncodedTree, tree_batches, tree_file_batches, write_tree_files
+from kerasrec.datasets import tree_files as format_of_files
+
+NUM_TREES = 53
+NUM_FILES = 4
+
+
+def chain(number, size):
+    """A chain of tree nodes; its labels say which tree it is."""
+    nodes = np.arange(size)
+    children = np.stack([np.where(nodes < size - 1, nodes + 1, -1), np.full(size, -1)], axis=1)
+    return EncodedTree(nodes + 1, children, np.full(size, number))
+
+
+SIZES = np.random.default_rng(0).integers(1, 30, NUM_TREES)
+TREES = [chain(number, size) for number, size in enumerate(SIZES)]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("files") / "trees"
+    write_tree_files(TREES, directory, NUM_FILES)
+    return directory
+
+
+def numbers_of(labels):
+    return labels.numpy().max(axis=1, initial=-1).tolist()
+
+
+def flat(lists):
+    return list(itertools.chain.from_iterable(lists))
+
+
+def steps(directory, num_replicas, num_processes, num_epochs=1, batch_size=8, **options):
+    """Of each step the trees of each replica, by number, as so many processes read them."""
+    here = num_replicas // num_processes
+    read = []
+    for process in range(num_processes):
+        context = tf.distribute.InputContext(num_processes, process, num_replicas)
+        data = tree_file_batches(directory, batch_size, input_context=context, **options)
+        parts = [numbers_of(labels) for _ in range(num_epochs) for _, labels in data]
+        assert len(parts) == num_epochs * len(data)
+        read.append([parts[start : start + here] for start in range(0, len(parts), here)])
+    return [flat(parts) for parts in zip(*read, strict=True)]
+
+
+def wholes(steps):
+    return [sorted(flat(parts)) for parts in steps]
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("bucket_by_size", [False, True])
+@pytest.mark.parametrize("drop_remainder", [False, True])
+def test_batches_are_the_same_however_many_read(directory, shuffle, bucket_by_size, drop_remainder):
+    options = {"bucket_by_size": bucket_by_size, "drop_remainder": drop_remainder, "num_epochs": 2}
+    if shuffle:
+        options.update(shuffle=True, seed=1)
+    alone = wholes(steps(directory, 1, 1, **options))
+    per_epoch = len(alone) // 2
+    for epoch in alone[:per_epoch], alone[per_epoch:]:
+        seen = flat(epoch)
+        assert len(seen) == len(set(seen)) == (48 if drop_remainder else NUM_TREES)
+        assert all(len(batch) == 8 for batch in epoch) or not drop_remainder
+    assert shuffle == (alone[:per_epoch] != alone[per_epoch:])
+    for num_replicas, num_processes in [(2, 2), (4, 2)]:
+        assert wholes(steps(directory, num_replicas, num_processes, **options)) == alone
+
+
+def test_parts_have_trees_of_alike_size(directory):
+    """The trees of a group are beside each other in order of size."""
+    order = np.sort(SIZES)[::-1]
+    spread = max(np.ptp(order[start : start + NUM_FILES]) for start in range(0, 52, NUM_FILES))
+    for parts in steps(directory, 4, 4, shuffle=True, seed=1, bucket_by_size=False)[:-1]:
+        sizes = [sum(SIZES[tree] for tree in part) for part in parts]
+        if all(len(part) == 2 for part in parts):
+            assert np.ptp(sizes) <= 2 * spread
+
+
+def test_a_process_reads_its_own_files_alone(tmp_path):
+    write_tree_files(TREES, tmp_path / "trees", NUM_FILES)
+    for file in ("trees-00001-of-00004.tfrecord", "trees-00003-of-00004.tfrecord"):
+        (tmp_path / "trees" / file).unlink()
+    first = tf.distribute.InputContext(2, 0, 2)
+    assert len(list(tree_file_batches(tmp_path / "trees", 8, input_context=first))) == 7
+
+
+def test_shuffling_differs_by_seed_and_repeats(directory):
+    one, again, other = (
+        steps(directory, 2, 2, num_epochs=2, shuffle=True, seed=seed) for seed in (1, 1, 2)
+    )
+    assert one == again != other
+
+
+def test_trees_are_those_that_were_written(directory):
+    batches = {}
+    for (tokens, children), labels in tree_file_batches(directory, 4):
+        batches.update(
+            zip(numbers_of(labels), zip(tokens, children, labels, strict=True), strict=True)
+        )
+    ((tokens, children), labels) = next(iter(tree_batches(TREES, 1000, bucket_by_size=False)))
+    for number, size in enumerate(SIZES):
+        found = batches[number]
+        for values, all_expected, padding in zip(
+            found, (tokens, children, labels), (0, -1, -1), strict=True
+        ):
+            assert values.dtype == tf.int32
+            np.testing.assert_array_equal(values[:size], all_expected[number, :size])
+            assert np.all(values[size:] == padding)
+
+
+def test_static_shapes(directory):
+    data = tree_file_batches(directory, 8, drop_remainder=True)
+    (tokens, children), labels = data.element_spec
+    assert tokens.shape.as_list() == labels.shape.as_list() == [8, None]
+    assert children.shape.as_list() == [8, None, 2]
+
+
+def test_more_trees_than_are_sorted_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(format_of_files, "TREES_IN_MEMORY", 18)  # not a multiple of the files
+    write_tree_files(iter(TREES), tmp_path / "trees", NUM_FILES)
+    found = wholes(steps(tmp_path / "trees", 4, 2))
+    assert sorted(flat(found)) == list(range(NUM_TREES))
+    assert [len(batch) for batch in found].count(8) == 6
+
+
+def test_nothing_is_there_until_all_is_written(tmp_path):
+    malformed = [*TREES[:5], EncodedTree([1, 2], [[1, -1], [0, -1]], [0, 0])]
+    with pytest.raises(ValueError, match=r"encoded_trees\[5\]"):
+        write_tree_files(malformed, tmp_path / "trees", NUM_FILES)
+    assert list(tmp_path.iterdir()) == []
+    write_tree_files(TREES, tmp_path / "trees", NUM_FILES)
+    with pytest.raises(FileExistsError, match="written once"):
+        write_tree_files(TREES, tmp_path / "trees", NUM_FILES)
+    assert [path.name for path in tmp_path.iterdir()] == ["trees"]
+
+
+def test_bad_input(directory, tmp_path):
+    with pytest.raises(ValueError, match="expected a multiple of 4, the number of files"):
+        tree_file_batches(directory, 6)
+    with pytest.raises(ValueError, match="3 replicas cannot share 4 files"):
+        tree_file_batches(directory, 8, input_context=tf.distribute.InputContext(3, 0, 3))
+    with pytest.raises(ValueError, match="Pass a seed"):
+        tree_file_batches(directory, 8, True, input_context=tf.distribute.InputContext(2, 0, 2))
+    with pytest.raises(ValueError, match="leaves no batch of 53 trees"):
+        tree_file_batches(directory, 64, drop_remainder=True)
+    with pytest.raises(FileNotFoundError, match="write_tree_files wrote"):
+        tree_file_batches(tmp_path, 8)
+    with pytest.raises(ValueError, match="expected at least one tree"):
+        write_tree_files([], tmp_path / "trees")
+    with pytest.raises(ValueError, match="num_files is 0"):
+        write_tree_files(TREES, tmp_path / "trees", 0)
+    with pytest.raises(ValueError, match=r"encoded_trees\[0\] has 2 slots .* Pass arity=2 or more"):
+        write_tree_files(TREES, tmp_path / "trees", arity=1)
