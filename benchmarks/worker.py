@@ -1,6 +1,7 @@
 """What each process of `benchmarks.workers` does: steps, when it is told to."""
 
 import json
+import math
 import os
 import sys
 import time
@@ -42,15 +43,14 @@ def main(files, part, units, batch_size):
 
     with strategy.scope():
         model = make_model(units)
-    batches = Batches("data", read)
-    runner = runner_of(model, batches.spec)
-    data = runner.distributed(batches)
-    epoch(model, runner, data)  # Traces.
-    print(json.dumps({"weights": sum(weight.size for weight in model.trainable_weights)}))
+    runner = runner_of(model, Batches("data", read))
+    epoch(model, runner)  # Traces.
+    num_weights = sum(math.prod(weight.shape) for weight in model.trainable_weights)
+    print(json.dumps({"weights": num_weights}), flush=True)
     for line in sys.stdin:
         match line.strip():
             case "train":
-                answer = epoch(model, runner, data)
+                answer = epoch(model, runner)
             case "batches":
                 answer = [sizes(*batch) for batch in read(tf.distribute.InputContext())]
             case "reduce":
@@ -70,11 +70,11 @@ def make_model(units):
     return model
 
 
-def epoch(model, runner, data):
+def epoch(model, runner):
     """Seconds of an epoch, by what they went into: those of each step, and sums of the rest."""
     seconds = {"draw": 0.0, "steps": [], "metrics": 0.0}
     model.reset_metrics()
-    batches = iter(data)
+    batches = iter(runner.data)
     while True:
         start = time.perf_counter()
         batch = next(batches, None)
@@ -106,7 +106,11 @@ def reductions(strategy):
 
     @tf.function
     def reduce(values):
-        return strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("sum", values))
+        def on_replica():
+            # What is computed on the replica's device stands there, as gradients do.
+            return tf.distribute.get_replica_context().all_reduce("sum", tf.exp(values))
+
+        return strategy.run(on_replica)
 
     medians = {}
     for number in NUM_FLOATS:

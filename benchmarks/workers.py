@@ -30,8 +30,8 @@ NUM_WORKERS = (1, 2, 8, 64)
 NUM_CHUNKS = 8
 # All-reduced in each step besides the gradients: what the loss is a mean over, and of how many.
 NUM_SCALARS = 2
-# What a network of machines may have, where the model says so: seconds a message, bytes a second.
-ETHERNET = (50e-6, 10e9 / 8)
+# What a network of machines may take: seconds a message there and back, seconds a byte.
+ETHERNET = (50e-6, 8 / 10e9)
 
 
 def main():

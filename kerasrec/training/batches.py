@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from kerasrec.training.strategies import is_of_workers, of_all_workers
+from kerasrec.training.strategies import is_of_workers, of_all_workers, replicas_here
 
 # Reads the parts of the replicas of one process; the context says which these are.
 Reader: TypeAlias = Callable[[tf.distribute.InputContext], tf.data.Dataset]
@@ -27,8 +28,8 @@ class Batches:
     """
 
     def __init__(self, name: str, data: tf.data.Dataset | Reader):
-        self._name = name
-        self._reader = data if callable(data) else None
+        self.name = name
+        self.reader = data if callable(data) else None
         self.whole = data(tf.distribute.InputContext()) if callable(data) else data
         if not isinstance(self.whole, tf.data.Dataset):
             raise ValueError(
@@ -52,58 +53,54 @@ class Batches:
         number = int(self.whole.cardinality())
         return number if number >= 0 else None
 
-    def distributed(self, strategy: tf.distribute.Strategy) -> Any:
-        """The batches, with a part of each for each replica of a strategy.
-
-        Raises:
-            ValueError: in the first batch of an epoch, if workers that all read whole batches have
-                drawn different ones.
-        """
-        if self._reader:
-            return strategy.distribute_datasets_from_function(self._reader)
-        parts = strategy.distribute_datasets_from_function(self._parts)
-        return _Agreeing(self._name, parts, strategy) if is_of_workers(strategy) else parts
-
-    def _parts(self, context: tf.distribute.InputContext) -> tf.data.Dataset:
-        """The parts of the replicas of one process: in each step, one's after another's.
-
-        Every replica gets a part, which may have no examples. On several workers a fingerprint of
-        the batch comes with it.
-        """
-        number = context.num_replicas_in_sync
-        of_workers = context.num_input_pipelines > 1
-        here = number // context.num_input_pipelines
-        first = context.input_pipeline_id * here
-        if number == 1:
-            return self.whole
-
-        def split(index: tf.Tensor, batch: Any) -> tf.data.Dataset:
-            parts = [part_of(batch, replica, number) for replica in range(first, first + here)]
-            if of_workers:
-                fingerprint = tf.cond(
-                    index == 0, lambda: _fingerprint(batch), lambda: tf.zeros([1], tf.int64)
-                )
-                parts = [(part, fingerprint) for part in parts]
-            return functools.reduce(
-                tf.data.Dataset.concatenate, map(tf.data.Dataset.from_tensors, parts)
-            )
-
-        return self.whole.enumerate().flat_map(split).prefetch(tf.data.AUTOTUNE)
+    def parts(self, strategy: tf.distribute.Strategy) -> Parts:
+        """The parts of each batch for the replicas of a strategy that are of this process."""
+        return Parts(self, strategy)
 
 
-class _Agreeing:
-    """Parts of batches, and a check that all workers draw the same."""
+class Parts:
+    """Parts of batches: of each batch a tuple of what the replicas of this process get.
 
-    def __init__(self, name: str, parts: Any, strategy: tf.distribute.Strategy):
-        self._name = name
-        self._parts = parts
+    Every replica gets one, which may have no examples.
+
+    Not of `tf.distribute`, whose iterator asks all workers before each batch whether one has
+    another: here all have as many.
+
+    Raises:
+        ValueError: in the first batch of an epoch, if workers that all read whole batches have
+            drawn different ones.
+    """
+
+    def __init__(self, batches: Batches, strategy: tf.distribute.Strategy):
+        self._name = batches.name
         self._strategy = strategy
+        context = replicas_here(strategy)
+        self._number = context.num_replicas_in_sync // context.num_input_pipelines
+        self._is_checked = is_of_workers(strategy) and batches.reader is None
+        if batches.reader:
+            self._dataset = batches.reader(context)
+        elif context.num_replicas_in_sync == 1:
+            self._dataset = batches.whole
+        else:
+            self._dataset = _split(batches.whole, context)
 
-    def __iter__(self) -> Iterator[Any]:
-        for index, (part, fingerprint) in enumerate(self._parts):
-            if index == 0:
-                self._check(of_all_workers(self._strategy, fingerprint))
-            yield part
+    @property
+    def spec(self) -> tuple:
+        """The specs of the parts of a batch."""
+        spec = self._dataset.element_spec
+        return (spec[0] if self._is_checked else spec,) * self._number
+
+    def __iter__(self) -> Iterator[tuple]:
+        drawn = iter(self._dataset)
+        for index in itertools.count():
+            parts = tuple(itertools.islice(drawn, self._number))
+            if not parts:
+                return
+            if self._is_checked:
+                parts, fingerprints = zip(*parts, strict=True)
+                if index == 0:
+                    self._check(of_all_workers(self._strategy, fingerprints[0]))
+            yield parts
 
     def _check(self, fingerprints: list) -> None:
         if any(of != fingerprints[0] for of in fingerprints):
@@ -112,6 +109,29 @@ class _Agreeing:
                 "come several times in an epoch and others never. Read the same files in all of "
                 "them, and shuffle with a seed."
             )
+
+
+def _split(whole: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.data.Dataset:
+    """The parts of batches that are of a process: of each batch one replica's after another's.
+
+    On several workers a fingerprint of the whole batch comes with each.
+    """
+    number = context.num_replicas_in_sync
+    here = number // context.num_input_pipelines
+    first = context.input_pipeline_id * here
+
+    def split(index: tf.Tensor, batch: Any) -> tf.data.Dataset:
+        parts = [part_of(batch, replica, number) for replica in range(first, first + here)]
+        if context.num_input_pipelines > 1:
+            fingerprint = tf.cond(
+                index == 0, lambda: _fingerprint(batch), lambda: tf.zeros([1], tf.int64)
+            )
+            parts = [(part, fingerprint) for part in parts]
+        return functools.reduce(
+            tf.data.Dataset.concatenate, map(tf.data.Dataset.from_tensors, parts)
+        )
+
+    return whole.enumerate().flat_map(split).prefetch(tf.data.AUTOTUNE)
 
 
 def _fingerprint(batch: Any) -> tf.Tensor:

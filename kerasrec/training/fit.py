@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.training.batches import Batches, Reader
+from kerasrec.training.callbacks import of_this_worker, want_metrics
 from kerasrec.training.progress import Progress
 from kerasrec.training.runner import Runner, runner_of
 from kerasrec.training.strategies import is_chief
-from kerasrec.training.writing import of_this_worker
 
 
 def fit(
@@ -41,13 +41,14 @@ def fit(
 
     Optimizer, loss, metrics, `steps_per_execution`, and but under `ParameterServerStrategy`
     `run_eagerly` and `jit_compile` are those of `model.compile`; clipping of gradients, which is of
-    those of the whole batch, and loss scaling those of the optimizer. Accumulation of gradients
-    works on one device.
+    those of the whole batch, their accumulation and loss scaling are those of the optimizer.
 
     Args:
         model: compiled, made in the scope of its strategy.
-        data: batches of `(x, y)` or `(x, y, sample_weight)`.
-        validation_data: batches to evaluate after each epoch.
+        data: batches of `(x, y)` or `(x, y, sample_weight)`: a dataset, which each worker reads, or
+            a function of a `tf.distribute.InputContext` that returns the parts of batches for the
+            replicas that this names, as `kerasrec.datasets.tree_file_batches` reads them.
+        validation_data: batches to evaluate after each epoch, as `data`.
         epochs: the number of the last epoch.
         callbacks: of Keras, which get the metrics of the whole cluster. Of several workers the
             chief writes the files of `CSVLogger`, `TensorBoard` and `ModelCheckpoint`.
@@ -64,8 +65,9 @@ def fit(
 
     Raises:
         ValueError: if the model is not compiled in the scope of its strategy, `data` is no
-            dataset, `save_freq` neither "epoch" nor a positive number, the checkpoint of another
-            model or of other data, or gradients are to be accumulated on several replicas.
+            dataset and reads none, `save_freq` is neither "epoch" nor a positive number, the
+            checkpoint is of another model or of other data, or replicas cannot follow the loss or
+            the optimizer as one device does.
         RuntimeError: if a process of a cluster is lost that it cannot do without: one of
             `MultiWorkerMirroredStrategy`, or a parameter server. It does without a worker of a
             `ParameterServerStrategy`.
@@ -75,11 +77,14 @@ def fit(
     between = save_freq if isinstance(save_freq, int) else None
     batches = Batches("data", data)
     held_out = None if validation_data is None else Batches("validation_data", validation_data)
-    runner = runner_of(model, batches.spec)
-    tester = None if held_out is None else runner_of(model, held_out.spec)
+    runner = runner_of(model, batches)
+    tester = None if held_out is None else runner_of(model, held_out)
     strategy = model.distribute_strategy
     goes_on = backup_dir is not None and tf.train.latest_checkpoint(backup_dir) is not None
     callbacks = of_this_worker(callbacks, strategy, goes_on)
+    bar = [keras.callbacks.ProgbarLogger()] if is_chief(strategy) and verbose in (1, "auto") else []
+    train_reads = want_metrics([*callbacks, *bar], strategy, "on_train_batch_end", "on_batch_end")
+    test_reads = want_metrics(callbacks, strategy, "on_test_batch_end")
     bars = keras.callbacks.CallbackList(
         callbacks,
         add_history=True,
@@ -89,23 +94,21 @@ def fit(
         steps=batches.number,
         model=model,
     )
-    distributed = runner.distributed(batches)
-    validation = tester and held_out and tester.distributed(held_out)
     model.stop_training = False
     logs: dict[str, Any] = {}
     bars.on_train_begin()
     remembering = [*callbacks, model.history]
-    progress = Progress(model, remembering, runner.step, initial_epoch, backup_dir)
+    progress = Progress(model, remembering, runner, initial_epoch, backup_dir)
     progress.restore()
-    _draw_again(distributed, progress.epoch - initial_epoch)
+    _draw_again(runner.data, progress.epoch - initial_epoch)
     for epoch in range(progress.epoch, epochs):
         if model.stop_training:
             break
         bars.on_epoch_begin(epoch)
         with _clear_error_of_loss(epoch, backup_dir):
-            logs = _train(runner, model, distributed, bars, progress, between)
+            logs = _train(runner, model, bars, progress, between, train_reads)
             if tester is not None:
-                found = _test(tester, model, validation, bars)
+                found = _test(tester, model, bars, test_reads)
                 logs.update({f"val_{name}": value for name, value in found.items()})
             bars.on_epoch_end(epoch, logs)
             progress.end_epoch()
@@ -119,27 +122,29 @@ def evaluate(model: keras.Model, data: tf.data.Dataset | Reader) -> dict[str, An
 
     Args:
         model: compiled, made in the scope of its strategy.
-        data: batches of `(x, y)` or `(x, y, sample_weight)`.
+        data: batches of `(x, y)` or `(x, y, sample_weight)`, as for `fit`.
 
     Raises:
         ValueError: if the model is not compiled in the scope of its strategy, or `data` is no
-            dataset.
+            dataset and reads none.
     """
-    batches = Batches("data", data)
-    runner = runner_of(model, batches.spec)
-    return _test(runner, model, runner.distributed(batches), keras.callbacks.CallbackList())
+    runner = runner_of(model, Batches("data", data))
+    return _test(runner, model, keras.callbacks.CallbackList())
 
 
 def _train(
     runner: Runner,
     model: keras.Model,
-    data: Any,
     callbacks: keras.callbacks.CallbackList,
     progress: Progress,
     steps_between_saves: int | None,
+    reads: bool,
 ) -> dict[str, Any]:
-    """Trains on what an epoch has left, and returns the metrics of all of it."""
-    batches = iter(data)
+    """Trains on what an epoch has left, and returns the metrics of all of it.
+
+    Callbacks get the metrics so far after each execution if one of them `reads` them.
+    """
+    batches = iter(runner.data)
     taken, unsaved = progress.step, 0
     if taken == 0:
         model.reset_metrics()
@@ -155,7 +160,7 @@ def _train(
                 runner.train(batch)
             taken += len(drawn)
             unsaved += len(drawn)
-            callbacks.on_train_batch_end(taken - 1, _metrics(runner))
+            callbacks.on_train_batch_end(taken - 1, _metrics(runner) if reads else {})
             if steps_between_saves and unsaved >= steps_between_saves:
                 progress.save()
                 unsaved = 0
@@ -171,19 +176,19 @@ def _train(
 def _test(
     runner: Runner,
     model: keras.Model,
-    data: Any,
     callbacks: keras.callbacks.CallbackList,
+    reads: bool = False,
 ) -> dict[str, Any]:
-    """Runs through the data once and returns the metrics."""
+    """Runs through the data once and returns the metrics; `reads` is as for `_train`."""
     taken = 0
     callbacks.on_test_begin()
     model.reset_metrics()
-    for drawn in _executions(iter(data), model.steps_per_execution):
+    for drawn in _executions(iter(runner.data), model.steps_per_execution):
         callbacks.on_test_batch_begin(taken)
         for batch in drawn:
             runner.test(batch)
         taken += len(drawn)
-        callbacks.on_test_batch_end(taken - 1, _metrics(runner))
+        callbacks.on_test_batch_end(taken - 1, _metrics(runner) if reads else {})
     logs = _metrics(runner)
     callbacks.on_test_end(logs)
     return logs

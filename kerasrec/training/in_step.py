@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.training import replica
+from kerasrec.training.accumulation import Accumulation, accumulates
 from kerasrec.training.batches import Batches
 from kerasrec.training.strategies import is_of_workers
 
@@ -18,23 +20,35 @@ class InStep:
 
     Args:
         model: compiled, made in the scope of its strategy.
-        spec: of the batches that it is given, as `tf.data.Dataset.element_spec`.
+        batches: that it is to be given.
+
+    Attributes:
+        data: the batches in parts, as `train` and `test` take them.
+        step: the variable that counts the steps of an epoch, as a part of each.
+        accumulation: of gradients; None if each step moves weights.
     """
 
-    def __init__(self, model: keras.Model, spec: Any):
+    def __init__(self, model: keras.Model, batches: Batches):
         self._model = model
         self._strategy = model.distribute_strategy
         with self._strategy.scope():
-            replica.create_variables(model, spec)
+            replica.create_variables(model, batches.spec)
+            accumulation = Accumulation(model) if accumulates(model) else None
         # Counted with the step itself: what is interrupted has either both or none.
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64)
-        self.train = self._on_replicas(replica.train_step, self.step)
+        self.data = batches.parts(self._strategy)
+        self.accumulation = accumulation
         self.test = self._on_replicas(replica.test_step)
-        self._metrics = self._compiled(model.get_metrics_result)
+        self._move = self._training(lambda of: replica.move(model, of, accumulation))
+        self._add = self._training(accumulation.add) if accumulation else self._move
+        self._metrics = self._compiled(self._reduced_metrics)
 
-    def distributed(self, batches: Batches) -> Any:
-        """The batches, split among the replicas."""
-        return batches.distributed(self._strategy)
+    def train(self, parts: tuple) -> None:
+        """Takes a step with the parts of a batch."""
+        if self.accumulation is None or self.accumulation.moves_weights():
+            self._move(parts)
+        else:
+            self._add(parts)
 
     def metrics(self) -> dict[str, Any]:
         """Loss and metrics so far."""
@@ -45,10 +59,32 @@ class InStep:
         """Whether a checkpoint after any step is whole, without what other processes do."""
         return not (self._model.run_eagerly or is_of_workers(self._strategy))
 
+    def _reduced_metrics(self) -> dict[str, Any]:
+        """Loss and metrics of all replicas, which are asked once for all of them."""
+        variables = self._model.metrics_variables
+        if self._strategy.num_replicas_in_sync == 1:
+            return self._model.get_metrics_result()
+
+        def on_replica():
+            # Copies stand on the replica's device, as what is reduced must.
+            values = [tf.identity(variable.value) for variable in variables]
+            return tf.distribute.get_replica_context().all_reduce("sum", values)
+
+        sums = [
+            self._strategy.experimental_local_results(of)[0]
+            for of in self._strategy.run(on_replica)
+        ]
+        with keras.StatelessScope(list(zip(variables, sums, strict=True))):
+            return self._model.get_metrics_result()
+
+    def _training(self, use: Callable[[list], None]) -> Callable[[tuple], None]:
+        """A function that takes a step of training; `use` is as for `replica.train_step`."""
+        return self._on_replicas(functools.partial(replica.train_step, use=use), self.step)
+
     def _on_replicas(
         self, step: Callable, counter: tf.Variable | None = None
-    ) -> Callable[[Any], None]:
-        """A function that takes a step with a batch."""
+    ) -> Callable[[tuple], None]:
+        """A function that takes a step with the parts of a batch."""
 
         def on_replica(data):
             step(self._model, data)
@@ -56,14 +92,22 @@ class InStep:
         if self._model.jit_compile and not self._model.run_eagerly:
             on_replica = tf.function(on_replica, jit_compile=True, reduce_retracing=True)
 
-        def on_all(batch):
-            self._strategy.run(on_replica, args=(batch,))
+        def on_all(*parts):
+            self._strategy.run(lambda: on_replica(parts[_place() % len(parts)]))
             if counter is not None:
                 counter.assign_add(1)
 
-        return self._compiled(on_all)
+        # Traced once: workers that trace at different times would not find each other.
+        on_all = self._compiled(on_all, self.data.spec)
+        return lambda parts: on_all(*parts)
 
-    def _compiled(self, function: Callable) -> Callable:
+    def _compiled(self, function: Callable, signature: Any = ()) -> Callable:
         if self._model.run_eagerly:
             return function
-        return tf.function(function, reduce_retracing=True, autograph=False)
+        return tf.function(function, signature, autograph=False)
+
+
+def _place() -> int:
+    """The number of this replica."""
+    number = tf.distribute.get_replica_context().replica_id_in_sync_group
+    return int(tf.get_static_value(number))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.training import replica
+from kerasrec.training.accumulation import Accumulation, accumulates
 from kerasrec.training.batches import Batches, part_of
 from kerasrec.training.parts import Parts
 
@@ -23,35 +26,59 @@ class Coordinated:
 
     Args:
         model: compiled, made in the scope of a `ParameterServerStrategy`.
-        spec: of the batches that it is given, as `tf.data.Dataset.element_spec`.
+        batches: that it is to be given.
+
+    Attributes:
+        data: whole batches, as `train` and `test` take them: the coordinator reads them.
+        step: the variable that counts the steps of an epoch, as a part of each.
+        accumulation: of gradients; None if each step moves weights.
     """
 
-    def __init__(self, model: keras.Model, spec: Any):
+    def __init__(self, model: keras.Model, batches: Batches):
         self._model = model
         self._strategy = model.distribute_strategy
-        self._coordinator = tf.distribute.coordinator.ClusterCoordinator(self._strategy)
+        self._coordinator = _coordinator_of(self._strategy)
         self._num_workers = _num_workers()
         with self._strategy.scope():
-            replica.create_variables(model, spec)
+            replica.create_variables(model, batches.spec)
             self.step = tf.Variable(0, trainable=False, dtype=tf.int64)
+            accumulation = Accumulation(model) if accumulates(model) else None
+        self.accumulation = accumulation
+        self.data = batches.whole
         self._part_spec = keras.tree.map_structure(
-            lambda of: tf.TensorSpec([None, *of.shape[1:]], of.dtype), spec
+            lambda of: tf.TensorSpec([None, *of.shape[1:]], of.dtype), batches.spec
         )
-        self.train = self._in_parts(self._leave_gradients, self._take_step)
+        self._move = self._training(lambda of: replica.move(model, of, accumulation))
+        self._add = self._training(accumulation.add) if accumulation else self._move
         self.test = self._in_parts(self._leave_predictions, self._note)
-
-    def distributed(self, batches: Batches) -> tf.data.Dataset:
-        """Whole batches: the coordinator reads them."""
-        return batches.whole
 
     @property
     def can_save_alone(self) -> bool:
         """Whether a checkpoint after any step is whole."""
         return True
 
+    def train(self, batch: Any) -> None:
+        """Takes a step with a batch."""
+        if self.accumulation is None or self.accumulation.moves_weights():
+            self._move(batch)
+        else:
+            self._add(batch)
+
     def metrics(self) -> dict[str, Any]:
         """Loss and metrics so far."""
         return self._model.get_metrics_result()
+
+    def _training(self, use: Callable[[list], None]) -> Callable[[Any], None]:
+        """A function that takes a step of training; `use` gets the gradients of a whole batch."""
+
+        def collect(parts: Sequence[Any]) -> None:
+            shares = _shares(parts)
+            gradients = zip(*(gradients for gradients, _ in parts), strict=True)
+            use([_mean(of, shares) for of in gradients])
+            self._note(parts)
+            self.step.assign_add(1)
+
+        return self._in_parts(self._leave_gradients, collect)
 
     def _in_parts(self, leave: Callable, collect: Callable) -> Callable[[Any], None]:
         """A function that takes a step with a batch."""
@@ -105,29 +132,33 @@ class Coordinated:
         batch = tf.nest.map_structure(lambda of: of[:rows], batch)
         return loss, (tf.cast(loss, tf.float32), divisor, batch)
 
-    def _take_step(self, parts: Sequence[Any]) -> None:
-        """A step of gradient descent with what the parts have left."""
-        shares = _shares(parts)
-        gradients = [
-            _mean(of, shares) for of in zip(*(gradients for gradients, _ in parts), strict=True)
-        ]
-        weights = self._model.trainable_weights
-        self._model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
-        self._note(parts)
-        self.step.assign_add(1)
-
     def _note(self, parts: Sequence[Any]) -> None:
         """Updates loss and metrics with a whole batch."""
         losses, _, batches = zip(*(left for _, left in parts), strict=True)
         loss = _mean(losses, _shares(parts))
         batch = tf.nest.map_structure(lambda *of: tf.concat(of, 0), *batches)
-        replica.track(self._model, batch[0], loss)
+        number = replica.num_examples(batch[0])
+        replica.track(self._model, loss, number, number)
         self._model.compute_metrics(*batch)
 
     def _replicated(self, function: Callable, signature: Sequence[Any]) -> Callable:
         return tf.function(
             lambda *args: self._strategy.run(function, args), signature, autograph=False
         )
+
+
+@functools.cache
+def _coordinator_of(
+    strategy: tf.distribute.ParameterServerStrategy,
+) -> tf.distribute.coordinator.ClusterCoordinator:
+    """A strategy's coordinator, which is never deleted.
+
+    TensorFlow's would stop its cluster then: when Python ends, it would wait for the thread that
+    looks for a lost worker, for ever.
+    """
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(coordinator))
+    return coordinator
 
 
 def _num_workers() -> int:

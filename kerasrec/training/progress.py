@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.training.memory import Memory
+from kerasrec.training.runner import Runner
 from kerasrec.training.strategies import is_chief, is_of_workers, of_all_workers
 
 
@@ -26,7 +27,7 @@ class Progress:
     Args:
         model: compiled, with all its variables.
         callbacks: whose `Memory` belongs to it.
-        step: the variable that counts the steps of an epoch, as a part of each.
+        runner: with the variable that counts the steps of an epoch, and its sums of gradients.
         epoch: the number of the first epoch.
         directory: of the checkpoints; None for none.
     """
@@ -35,13 +36,13 @@ class Progress:
         self,
         model: keras.Model,
         callbacks: Sequence[keras.callbacks.Callback],
-        step: tf.Variable,
+        runner: Runner,
         epoch: int,
         directory: str | os.PathLike | None,
     ):
         self.epoch = epoch
         self.model = model
-        self._step = step
+        self._step = runner.step
         self._directory = None if directory is None else Path(directory)
         if directory is None:
             return
@@ -49,7 +50,8 @@ class Progress:
         values = {id(variable): variable.value for variable in variables}
         checkpoint = tf.train.Checkpoint(
             variables=list(values.values()),
-            step=step,
+            step=runner.step,
+            sums=runner.accumulation.sums if runner.accumulation else [],
             memory=_NoVariables(self, Memory(callbacks)),
         )
         # All workers must take part in reading what is spread over them, and one writes it.
@@ -86,7 +88,7 @@ class Progress:
         if not is_of_workers(strategy):
             return
         own = tf.constant([[self.epoch, self.step]])
-        places = of_all_workers(strategy, strategy.run(lambda: own))
+        places = of_all_workers(strategy, own)
         if any(place != places[0] for place in places):
             raise ValueError(
                 f"Workers go on from different places, [epoch, step] {places}: each has found what "

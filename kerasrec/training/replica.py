@@ -8,11 +8,13 @@ holds, and the loss is that of the whole batch, on any number of replicas.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from kerasrec.training.accumulation import Accumulation, optimizers_in
 from kerasrec.training.strategies import is_served, splits_batches
 
 
@@ -64,25 +66,47 @@ def check_losses(model: keras.Model, y: Any, y_pred: Any) -> None:
             )
 
 
-def train_step(model: keras.Model, data: Any) -> None:
-    """A step of gradient descent, together with all other replicas; updates the metrics."""
+def train_step(model: keras.Model, data: Any, use: Callable[[list], None]) -> None:
+    """Updates the metrics with a batch, together with all other replicas.
+
+    Args:
+        model: compiled, with all its variables.
+        data: this replica's part of the batch.
+        use: is called with this replica's addends of the gradients.
+    """
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     with tf.GradientTape() as tape:
         y_pred = predicted(model, x, training=True)
         loss = model.compute_loss(x, y, y_pred, sample_weight, training=True)
-        loss *= tf.cast(share(model, x, y, y_pred), loss.dtype)
+        own, whole = counted(model, x, y, y_pred)
+        loss *= tf.cast(share(model, own, whole), loss.dtype)
         scaled = model.optimizer.scale_loss(loss)
-    weights = model.trainable_weights
-    gradients = tape.gradient(scaled, weights)
+    gradients = tape.gradient(scaled, model.trainable_weights)
     if _num_replicas() > 1:
         # What has no examples may have no finite gradients.
-        gradients = _only_if(num_examples(x) > 0, gradients)
-        if _looks_at_gradients(model.optimizer):
-            gradients = _on_first_replica(gradients)
-    if weights:
-        model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
-    track(model, x, loss)
+        gradients = _only_if(own["examples"] > 0, gradients)
+    use(gradients)
+    track(model, loss, own["examples"], whole["examples"])
     model.compute_metrics(x, y, y_pred, sample_weight)
+
+
+def move(model: keras.Model, gradients: list, accumulation: Accumulation | None) -> None:
+    """A step of gradient descent, together with all other replicas.
+
+    Args:
+        model: whose weights move.
+        gradients: this replica's addends of the gradients of the whole batch.
+        accumulation: that gradients were added up by, if they were.
+    """
+    weights = model.trainable_weights
+    if accumulation:
+        gradients = accumulation.mean(gradients)
+    if _num_replicas() > 1 and _looks_at_gradients(model.optimizer):
+        gradients = _on_first_replica(gradients)
+    if accumulation:
+        accumulation.apply(gradients, weights)
+    elif weights:
+        model.optimizer.apply_gradients(zip(gradients, weights, strict=True))
 
 
 def test_step(model: keras.Model, data: Any) -> None:
@@ -90,7 +114,9 @@ def test_step(model: keras.Model, data: Any) -> None:
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     y_pred = predicted(model, x, training=False)
     loss = model.compute_loss(x, y, y_pred, sample_weight, training=False)
-    track(model, x, loss * tf.cast(share(model, x, y, y_pred), loss.dtype))
+    own, whole = counted(model, x, y, y_pred)
+    loss *= tf.cast(share(model, own, whole), loss.dtype)
+    track(model, loss, own["examples"], whole["examples"])
     model.compute_metrics(x, y, y_pred, sample_weight)
 
 
@@ -100,15 +126,21 @@ def predicted(model: keras.Model, x: Any, training: bool) -> Any:
     return model(x, training=training) if knows_training else model(x)
 
 
-def share(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tf.Tensor:
+def counted(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tuple[dict, dict]:
+    """Of a replica, and of the whole batch: examples, and what the loss is a mean over."""
+    own = {"examples": num_examples(x), "divisor": divisor(model, x, y, y_pred)}
+    whole = tf.distribute.get_replica_context().all_reduce("sum", list(own.values()))
+    return own, dict(zip(own, whole, strict=True))
+
+
+def share(model: keras.Model, own: dict, whole: dict) -> tf.Tensor:
     """What to multiply a replica's loss by, so that the sum over replicas is the batch's loss.
 
     Keras has divided it by the number of replicas, as if all held as much, if it is no sum.
     """
     if all(getattr(of, "reduction", None) == "sum" for of in keras.tree.flatten(model.loss)):
         return tf.ones([])
-    own = divisor(model, x, y, y_pred)
-    return tf.math.divide_no_nan(own * _num_replicas(), _over_replicas(own))
+    return tf.math.divide_no_nan(own["divisor"] * _num_replicas(), whole["divisor"])
 
 
 def divisor(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tf.Tensor:
@@ -135,11 +167,17 @@ def num_examples(x: Any) -> tf.Tensor:
     return tf.cast(tf.shape(keras.tree.flatten(x)[0])[0], tf.float32)
 
 
-def track(model: keras.Model, x: Any, loss: tf.Tensor) -> None:
-    """Counts the loss of a batch, weighted by its number of examples."""
-    own = num_examples(x)
-    whole = tf.cast(loss, tf.float32) * _over_replicas(own)
-    tracker(model).update_state(tf.math.divide_no_nan(whole, own), own)
+def track(model: keras.Model, loss: tf.Tensor, own: tf.Tensor, whole: tf.Tensor) -> None:
+    """Counts the loss of a batch, weighted by its number of examples.
+
+    Args:
+        model: whose metric counts it.
+        loss: this replica's addend of it.
+        own: how many examples the replica has.
+        whole: how many the batch has.
+    """
+    loss = tf.cast(loss, tf.float32)
+    tracker(model).update_state(tf.math.divide_no_nan(loss * whole, own), own)
 
 
 def tracker(model: keras.Model) -> keras.metrics.Mean:
@@ -149,15 +187,11 @@ def tracker(model: keras.Model) -> keras.metrics.Mean:
 
 def _looks_at_gradients(optimizer: Any) -> bool:
     """Whether an optimizer, or one inside of it, clips gradients or looks for infinite ones."""
-    if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        return True
-    clips = (optimizer.clipnorm, optimizer.clipvalue, optimizer.global_clipnorm)
-    inner = [
-        of
-        for of in keras.tree.flatten(list(vars(optimizer).values()))
-        if isinstance(of, keras.optimizers.Optimizer)
-    ]
-    return any(of is not None for of in clips) or any(map(_looks_at_gradients, inner))
+    return any(
+        isinstance(of, keras.optimizers.LossScaleOptimizer)
+        or any(limit is not None for limit in (of.clipnorm, of.clipvalue, of.global_clipnorm))
+        for of in optimizers_in(optimizer)
+    )
 
 
 def _on_first_replica(gradients: list) -> list:
@@ -185,10 +219,6 @@ def _only_if(condition: tf.Tensor, gradients: list) -> list:
 
 def _num_replicas() -> int:
     return tf.distribute.get_strategy().num_replicas_in_sync
-
-
-def _over_replicas(value: tf.Tensor) -> tf.Tensor:
-    return tf.distribute.get_replica_context().all_reduce("sum", value)
 
 
 def _zeros(spec: Any) -> Any:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import keras
 
 from kerasrec.training import replica
+from kerasrec.training.batches import Batches
 from kerasrec.training.in_step import InStep
 from kerasrec.training.parameter_server import Coordinated
-from kerasrec.training.strategies import is_served, splits_batches
+from kerasrec.training.strategies import is_served
 
 Runner: TypeAlias = InStep | Coordinated
 
 
-def runner_of(model: keras.Model, spec: Any) -> Runner:
+def runner_of(model: keras.Model, batches: Batches) -> Runner:
     """Creates a model's variables, and what runs its steps under its strategy.
 
     Args:
         model: compiled, made in the scope of its strategy.
-        spec: of the batches that it is given, as `tf.data.Dataset.element_spec`.
+        batches: that it is to be given.
 
     Raises:
         ValueError: if the strategy cannot train the model as it was made or compiled.
@@ -40,10 +41,4 @@ def runner_of(model: keras.Model, spec: Any) -> Runner:
             "each replica would count a loss of its own. Call `model.compile` within "
             "`strategy.scope()`."
         )
-    accumulates = getattr(model.optimizer, "gradient_accumulation_steps", None)
-    if accumulates and splits_batches(strategy):
-        raise ValueError(
-            "The optimizer has gradient_accumulation_steps. Keras accumulates in a conditional, "
-            "where replicas cannot meet: make batches larger instead, or train on one device."
-        )
-    return Coordinated(model, spec) if is_served(strategy) else InStep(model, spec)
+    return Coordinated(model, batches) if is_served(strategy) else InStep(model, batches)

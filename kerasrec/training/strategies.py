@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 
@@ -27,11 +25,22 @@ def splits_batches(strategy: tf.distribute.Strategy) -> bool:
     return is_served(strategy) or strategy.num_replicas_in_sync > 1
 
 
-def of_all_workers(strategy: tf.distribute.Strategy, value: Any) -> list:
-    """A value of each worker or replica, which all must ask for together.
+def replicas_here(strategy: tf.distribute.Strategy) -> tf.distribute.InputContext:
+    """Which of a strategy's replicas are of this process."""
 
-    Args:
-        strategy: for which `is_of_workers`.
-        value: a tensor of one row, or such of each replica.
-    """
-    return strategy.gather(value, 0).numpy().tolist()
+    @tf.function(autograph=False)
+    def numbers():
+        context = tf.distribute.get_replica_context
+        return strategy.run(lambda: tf.identity(context().replica_id_in_sync_group))
+
+    here = [int(number) for number in strategy.experimental_local_results(numbers())]
+    return tf.distribute.InputContext(
+        strategy.num_replicas_in_sync // len(here),
+        min(here) // len(here),
+        strategy.num_replicas_in_sync,
+    )
+
+
+def of_all_workers(strategy: tf.distribute.Strategy, row: tf.Tensor) -> list:
+    """A tensor of one row of each replica, which all workers must ask for together."""
+    return strategy.gather(strategy.run(lambda: tf.identity(row)), 0).numpy().tolist()

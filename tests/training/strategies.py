@@ -96,15 +96,14 @@ def trained(strategy, loss=None, fitted=None, data=None, **made):
     return {"history": history, "weights": weights, "evaluated": evaluate(model, held_out)}
 
 
-def resumable(strategy, interrupt=None, dropout=0.0, **fitted):
+def resumable(strategy, interrupt=None, dropout=0.0, optimizer="adam", **fitted):
     """`trained`, without recursion, with a callback that remembers, but for an interruption."""
     best = keras.callbacks.EarlyStopping("val_loss", patience=1, restore_best_weights=True)
     steps = []
     count = keras.callbacks.LambdaCallback(on_train_batch_end=lambda step, logs: steps.append(step))
     callbacks = [best, count, interrupt or keras.callbacks.Callback()]
-    found = trained(
-        strategy, fitted={"callbacks": callbacks, **fitted}, recursive=False, dropout=dropout
-    )
+    model = {"optimizer": optimizer, "recursive": False, "dropout": dropout}
+    found = trained(strategy, fitted={"callbacks": callbacks, **fitted}, **model)
     return {**found, "steps": len(steps)}
 
 
@@ -160,17 +159,24 @@ def main():
     parser.add_argument("--kill", type=int, help="after so many steps")
     parser.add_argument("--task", help="to kill instead of this process, such as worker:1")
     parser.add_argument("--files", help="directory of trees to train on")
+    parser.add_argument("--accumulate", type=int, help="steps of which one moves weights")
     parser.add_argument("--logs", help="directory for callbacks that write")
     options = parser.parse_args()
     strategy = STRATEGIES[options.strategy]()
+    with strategy.scope():
+        adam = keras.optimizers.Adam(gradient_accumulation_steps=options.accumulate)
     if not options.backup_dir:
         data = reader(options.files) if options.files else None
         callbacks = writers(Path(options.logs)) if options.logs else []
-        print(json.dumps(trained(strategy, fitted={"callbacks": callbacks}, data=data)))
+        print(
+            json.dumps(
+                trained(strategy, fitted={"callbacks": callbacks}, data=data, optimizer=adam)
+            )
+        )
         return
     interrupt = options.kill and Kill(options.kill, options.task)
     backup = {"backup_dir": options.backup_dir, "save_freq": 2}
-    print(json.dumps(resumable(strategy, interrupt, **backup)))
+    print(json.dumps(resumable(strategy, interrupt, optimizer=adam, **backup)))
 
 
 if __name__ == "__main__":

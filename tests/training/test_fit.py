@@ -214,11 +214,46 @@ def test_must_be_compiled_in_the_scope(two_replicas):
         fit(model, tf.data.Dataset.from_tensors((np.zeros([2, 2]), np.zeros([2, 1]))))
 
 
-def test_replicas_cannot_accumulate(two_replicas):
+@pytest.mark.many
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.optimizers.Adam(0.1, gradient_accumulation_steps=2),
+        lambda: keras.optimizers.SGD(0.1, gradient_accumulation_steps=4, global_clipnorm=0.01),
+    ],
+)
+def test_two_replicas_accumulate_as_one_device(two_replicas, make):
+    """Of nine steps the last move no weights, and steps of one epoch go into the next."""
+    expected = trained(tf.distribute.get_strategy(), optimizer=make(), recursive=False)
     with two_replicas.scope():
-        model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1)])
-        model.compile(keras.optimizers.SGD(gradient_accumulation_steps=2), "mse")
-    with pytest.raises(ValueError, match="make batches larger instead"):
+        optimizer = make()
+    assert_same(trained(two_replicas, optimizer=optimizer, recursive=False), expected)
+
+
+@pytest.mark.parametrize(
+    "make, reason",
+    [
+        (
+            lambda: OptimizerPerLayer(
+                keras.optimizers.SGD(gradient_accumulation_steps=2), {"inner": "sgd"}
+            ),
+            "inside of 'optimizer_per_layer' has gradient_accumulation_steps",
+        ),
+        (lambda: keras.optimizers.SGD(gradient_accumulation_steps=2, use_ema=True), "and use_ema"),
+        (
+            lambda: keras.optimizers.SGD(
+                keras.optimizers.schedules.InverseTimeDecay(0.1, 1, 1),
+                gradient_accumulation_steps=2,
+            ),
+            "a schedule of learning rates",
+        ),
+    ],
+)
+def test_accumulation_that_replicas_cannot_follow(two_replicas, make, reason):
+    with two_replicas.scope():
+        model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1, name="inner")])
+        model.compile(make(), "mse")
+    with pytest.raises(ValueError, match=reason):
         fit(model, tf.data.Dataset.from_tensors((np.zeros([2, 2]), np.zeros([2, 1]))))
 
 

@@ -84,6 +84,22 @@ def test_goes_on_after_kill_9(tmp_path, options, strategy):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "options, strategy", [(["--workers", "2"], "multi_worker"), (SERVED, "parameter_server")]
+)
+def test_goes_on_between_steps_that_move_weights(tmp_path, options, strategy):
+    """Killed when gradients of a step were added up that moved no weights."""
+    program = ["-m", "tests.training.strategies", strategy, str(tmp_path), "--accumulate", "3"]
+    assert run_on_cluster(options, [*program, "--kill", "6"]).returncode
+    ended = run_on_cluster(options, program)
+    assert ended.returncode == 0, ended.errors[-3000:]
+    adam = keras.optimizers.Adam(gradient_accumulation_steps=3)
+    expected = resumable(tf.distribute.get_strategy(), optimizer=adam)
+    for result in ended.results:
+        assert_same(result, expected)
+
+
+@pytest.mark.slow
 def test_parameter_server_goes_on_without_a_worker(tmp_path):
     command = ["-m", "tests.training.strategies", "parameter_server", str(tmp_path)]
     ended = run_on_cluster(SERVED, [*command, "--kill", "4", "--task", "worker:1"])

@@ -1,4 +1,4 @@
-"""Which callbacks write files, where several workers have the same."""
+"""What callbacks do where several workers have the same: write files, and read metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from kerasrec.training.strategies import is_chief
+from kerasrec.training.strategies import is_chief, is_of_workers, of_all_workers
 
 
 def of_this_worker(
@@ -45,6 +45,29 @@ def of_this_worker(
         _aside(callback) if isinstance(callback, keras.callbacks.ModelCheckpoint) else callback
         for callback in kept
     ]
+
+
+def want_metrics(
+    callbacks: Sequence[keras.callbacks.Callback], strategy: tf.distribute.Strategy, *methods: str
+) -> bool:
+    """Whether a callback, of any worker, may look at the metrics of each batch.
+
+    To read them all workers must exchange theirs, so either all do or none.
+
+    Args:
+        callbacks: those of this worker.
+        strategy: the model's.
+        methods: by which a callback would get them.
+    """
+    wanted = any(
+        getattr(getattr(callback, method), "__func__", None)
+        is not getattr(keras.callbacks.Callback, method)
+        for callback in callbacks
+        for method in methods
+    )
+    if is_of_workers(strategy):
+        return any(map(any, of_all_workers(strategy, tf.constant([[int(wanted)]]))))
+    return wanted
 
 
 def _appending(callback: keras.callbacks.Callback) -> keras.callbacks.Callback:

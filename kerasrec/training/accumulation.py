@@ -1,0 +1,122 @@
+"""Accumulation of gradients where a batch is computed in parts.
+
+Keras' optimizers accumulate in a conditional, in which replicas cannot meet. Here the choice is
+made before the step, which is one of two functions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec.training.strategies import is_served, splits_batches
+
+
+class Accumulation:
+    """Adds up gradients as an optimizer with `gradient_accumulation_steps` does.
+
+    Each replica adds up its own, and they meet in the steps that move weights; or the coordinator
+    adds up those of the whole batch.
+
+    Args:
+        model: for which `accumulates`; in the scope of its strategy.
+
+    Attributes:
+        sums: the variables that gradients are added up in.
+    """
+
+    def __init__(self, model: keras.Model):
+        self._optimizer = model.optimizer
+        self._steps = model.optimizer.gradient_accumulation_steps
+        with self._switched_off():
+            # Of all steps; what Keras calls iterations are else those that move weights.
+            self._counter = self._optimizer.iterations.value
+        of_each_replica = {
+            "synchronization": tf.VariableSynchronization.ON_READ,
+            "aggregation": tf.VariableAggregation.SUM,
+        }
+        kind = {} if is_served(model.distribute_strategy) else of_each_replica
+        self.sums = [
+            tf.Variable(tf.zeros(weight.shape, weight.dtype), trainable=False, **kind)
+            for weight in model.trainable_weights
+        ]
+
+    def moves_weights(self) -> bool:
+        """Whether the next step does."""
+        return (int(self._counter.numpy()) + 1) % self._steps == 0
+
+    def add(self, gradients: Sequence[Any]) -> None:
+        """Counts a step that does not move weights."""
+        for total, gradient in zip(self.sums, gradients, strict=True):
+            if gradient is not None:
+                total.assign_add(tf.convert_to_tensor(gradient))
+        self._counter.assign_add(1)
+
+    def mean(self, gradients: Sequence[Any]) -> list[tf.Tensor | None]:
+        """The mean of the gradients added up, these included; they are forgotten with it."""
+        means = []
+        for total, gradient in zip(self.sums, gradients, strict=True):
+            means.append(gradient)
+            if gradient is not None:
+                means[-1] = (total + tf.convert_to_tensor(gradient)) / self._steps
+                total.assign(tf.zeros_like(total))
+        return means
+
+    def apply(self, gradients: Sequence[Any], weights: Sequence[keras.Variable]) -> None:
+        """Moves weights by gradients."""
+        taken = tf.identity(self._counter)
+        self._counter.assign(taken // self._steps)
+        with self._switched_off():
+            self._optimizer.apply_gradients(zip(gradients, weights, strict=True))
+        self._counter.assign(taken + 1)
+
+    @contextlib.contextmanager
+    def _switched_off(self) -> Iterator[None]:
+        """The optimizer, while it does not accumulate by itself."""
+        self._optimizer.gradient_accumulation_steps = None
+        try:
+            yield
+        finally:
+            self._optimizer.gradient_accumulation_steps = self._steps
+
+
+def accumulates(model: keras.Model) -> bool:
+    """Whether gradients of a model are to be added up by `Accumulation`.
+
+    Raises:
+        ValueError: if its optimizer accumulates in a way that this cannot follow.
+    """
+    if not splits_batches(model.distribute_strategy):
+        return False
+    optimizer = model.optimizer
+    if any(_steps(of) for of in optimizers_in(optimizer) if of is not optimizer):
+        raise ValueError(
+            f"An optimizer inside of {optimizer.name!r} has gradient_accumulation_steps, which "
+            "several replicas can only follow in an optimizer that is no part of another."
+        )
+    if not _steps(optimizer):
+        return False
+    has_schedule = isinstance(optimizer.get_config()["learning_rate"], dict)
+    if has_schedule or optimizer.use_ema:
+        raise ValueError(
+            f"The optimizer has gradient_accumulation_steps and "
+            f"{'a schedule of learning rates' if has_schedule else 'use_ema'}, which several "
+            "replicas cannot both follow. Leave out one, or make batches larger instead."
+        )
+    return True
+
+
+def optimizers_in(optimizer: Any) -> Iterator[Any]:
+    """An optimizer and those inside of it."""
+    yield optimizer
+    for value in keras.tree.flatten(list(vars(optimizer).values())):
+        if isinstance(value, keras.optimizers.Optimizer):
+            yield from optimizers_in(value)
+
+
+def _steps(optimizer: Any) -> int | None:
+    return getattr(optimizer, "gradient_accumulation_steps", None)
