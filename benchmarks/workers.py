@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import report, worker
-from benchmarks.trees import height, random_trees, read_trees
+from benchmarks.trees import random_trees, read_trees
 from kerasrec.datasets import write_tree_files
 from kerasrec.datasets.batching import BATCHES_PER_CHUNK
 from kerasrec.training import local_cluster
@@ -28,8 +28,8 @@ CORES = (0, 1)
 NUM_TREES = 4096
 NUM_WORKERS = (1, 2, 8, 64)
 NUM_CHUNKS = 8
-# All-reduced in each step besides the gradients: what the loss is a mean over, and of how many.
-NUM_SCALARS = 2
+# All-reduced in each step: what the loss is a mean over, gradients, metrics.
+NUM_MESSAGES = 3
 # What a network of machines may take: seconds a message there and back, seconds a byte.
 ETHERNET = (50e-6, 8 / 10e9)
 
@@ -67,7 +67,9 @@ def main():
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--units", type=int, default=150)
-    parser.add_argument("--batch", type=int, nargs="+", default=[25, 64], help="of each worker")
+    parser.add_argument(
+        "--batch", type=int, nargs="+", default=[25, 64, 256], help="of each worker"
+    )
     parser.add_argument("--repeats", type=int, default=7, help="timed turns of each")
     parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
     parser.add_argument("--json", metavar="FILE", help="write the tables there, too")
@@ -93,7 +95,7 @@ def measure(files, batch_size, arguments):
             turns["reduce"].append(ask(workers, "reduce"))
         return {
             "turns": {name: of[1:] for name, of in turns.items()},  # The first turn warms up.
-            "batches": ask([apart[0]], "batches")[0],
+            "nodes": ask([apart[0]], "nodes")[0],
             "num_weights": num_weights,
             "batch_size": batch_size,
         }
@@ -150,7 +152,7 @@ def summary(measured):
     """Throughputs; efficiencies, and shares of the workers' time, medians of ratios of a turn."""
     turns = measured["turns"]
     seconds = {name: list(map(seconds_of, turns[name])) for name in ("alone", "apart", "workers")}
-    num_steps = len(measured["batches"])
+    num_steps = len(measured["nodes"])
     num_trees = num_steps * measured["batch_size"]
 
     def ratio(name, values):
@@ -193,24 +195,22 @@ def seconds_reducing(num_workers, num_bytes, message, byte):
         byte: seconds a byte of it.
     """
     hops = num_workers - 1
-    return (NUM_SCALARS + 1) * hops * message + 2 * hops / num_workers * num_bytes * byte
+    return NUM_MESSAGES * hops * message + 2 * hops / num_workers * num_bytes * byte
 
 
 def parts_of(measured):
     """The measured parts that the model is made of: seconds."""
-    steps = [
-        statistics.median(times)
-        for times in zip(*(turn[0]["steps"] for turn in measured["turns"]["apart"]), strict=True)
-    ]
-    causes = [[1, of["nodes"], of["height"]] for of in measured["batches"]]
-    (step, node, level), *_ = np.linalg.lstsq(np.array(causes, float), np.array(steps))
-    error = np.abs(causes @ np.array([step, node, level]) - steps) / steps
+    turns = [turn[0] for turn in measured["turns"]["apart"]]
+    nodes = np.array(measured["nodes"])
+    steps = np.median([turn["steps"] for turn in turns], axis=0)
+    besides = statistics.median((turn["draw"] + turn["metrics"]) / len(nodes) for turn in turns)
+    node, step = np.polyfit(nodes, steps, 1)
+    error = np.abs(step + node * nodes - steps) / steps
     num_bytes, *messages = zip(*reductions(measured), strict=True)
     message, byte = map(statistics.median, messages)
     return {
-        "step": step,
+        "step": step + besides,
         "node": node,
-        "level": level,
         "error": float(np.median(error)),
         "message": message,
         "byte": byte,
@@ -222,35 +222,29 @@ def model(trees, batch_size, parts):
     """What steps would take on more workers, each with a batch of the same size.
 
     Every worker computes its part of a batch of trees of alike size, and waits for the slowest;
-    then gradients go round a ring.
+    then what they have goes round a ring.
     """
     sizes = np.array([len(tree.tokens) for tree in trees])
-    heights = np.array(list(map(height, trees)))
     rng = np.random.default_rng(0)
     alone = None
     for num_workers in NUM_WORKERS:
-        chosen = rng.integers(
-            0, len(trees), [NUM_CHUNKS, BATCHES_PER_CHUNK * batch_size * num_workers]
-        )
-        chosen = np.take_along_axis(chosen, np.argsort(sizes[chosen], axis=1), axis=1)
-        # [steps, trees of a part, parts], as kerasrec.training deals the rows of a batch.
-        chosen = chosen.reshape([-1, batch_size, num_workers])
-        nodes, levels = sizes[chosen].sum(1), heights[chosen].max(1)
-        compute = parts["step"] + parts["node"] * nodes + parts["level"] * levels
-        step = compute.max(1).mean()
-        loopback = step + seconds_reducing(
-            num_workers, parts["bytes"], parts["message"], parts["byte"]
-        )
-        ethernet = step + seconds_reducing(num_workers, parts["bytes"], *ETHERNET)
-        alone = alone or step
-        yield {
-            "workers": num_workers,
-            "waiting": 1 - compute.mean() / step,
-            "loopback": num_workers * batch_size / loopback,
-            "efficiency on loopback": alone / loopback,
-            "ethernet": num_workers * batch_size / ethernet,
-            "efficiency on ethernet": alone / ethernet,
-        }
+        num_trees = BATCHES_PER_CHUNK * batch_size * num_workers
+        chosen = rng.choice(sizes, [NUM_CHUNKS, num_trees])
+        orders = {"waiting, unsorted": chosen, "waiting": np.sort(chosen, axis=1)}
+        row = {"workers": num_workers}
+        for name, order in orders.items():
+            # [steps, trees of a part, parts], as kerasrec.training deals the rows of a batch.
+            nodes = order.reshape([-1, batch_size, num_workers]).sum(1)
+            compute = parts["step"] + parts["node"] * nodes
+            slowest = compute.max(1).mean()
+            row[name] = 1 - compute.mean() / slowest
+        networks = {"loopback": (parts["message"], parts["byte"]), "ethernet": ETHERNET}
+        alone = alone or slowest
+        for name, network in networks.items():
+            step = slowest + seconds_reducing(num_workers, parts["bytes"], *network)
+            row[name] = num_workers * batch_size / step
+            row[f"efficiency on {name}"] = alone / step
+        yield row
 
 
 def percent(name):
@@ -277,11 +271,12 @@ MEASURED = {
 MODELLED = {
     "trees of each": lambda row: row["batch"],
     "workers": lambda row: row["workers"],
-    "waits for the slowest": percent("waiting"),
-    "loopback, trees/s": trees_a_second("loopback"),
-    "efficiency there": percent("efficiency on loopback"),
+    "waiting": percent("waiting"),
+    "unsorted": percent("waiting, unsorted"),
+    "these messages, trees/s": trees_a_second("loopback"),
+    "efficiency": percent("efficiency on loopback"),
     "10 Gbit/s, trees/s": trees_a_second("ethernet"),
-    "efficiency on it": percent("efficiency on ethernet"),
+    "its efficiency": percent("efficiency on ethernet"),
 }
 
 
@@ -290,8 +285,8 @@ def describe(arguments, parts):
     found = {"units": arguments.units, "repeats": arguments.repeats, **report.machine()}
     for batch_size, part in zip(arguments.batch, parts, strict=True):
         found[f"batch {batch_size}"] = (
-            f"{1e3 * part['step']:.2f} ms a step + {1e6 * part['node']:.1f} us a tree node + "
-            f"{1e6 * part['level']:.0f} us a level (median error {100 * part['error']:.0f} %), "
+            f"{1e3 * part['step']:.1f} ms a step + {1e6 * part['node']:.1f} us a tree node "
+            f"(median error {100 * part['error']:.0f} %), "
             f"{1e6 * part['message']:.0f} us a message, {1e9 * part['byte']:.2f} ns a byte of "
             f"{part['bytes']:,}"
         )

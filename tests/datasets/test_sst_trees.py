@@ -15,6 +15,8 @@ from kerasrec.datasets import (
     read_tree,
     read_treebank,
     tree_batches,
+    tree_file_batches,
+    write_tree_files,
 )
 from tests.datasets.helpers import TREEBANK
 
@@ -98,6 +100,21 @@ def test_batches_are_those_of_trees_in_memory(builder):
         batch_word_trees(train.map(lambda example: {"labels": 0}), vocabulary, 2)
     with pytest.raises(ValueError, match=r"no children, labels, tokens; .*found TensorSpec"):
         batch_word_trees(tf.data.Dataset.range(3), vocabulary, 2)
+
+
+def test_examples_are_written_to_files(builder, tmp_path):
+    examples = list(tfds.as_numpy(builder.as_dataset("train")))
+    trees = [read_tree(example["tree"].decode()) for example in examples]
+    vocabulary = Vocabulary.from_trees(trees)
+    write_tree_files((encode_tree(tree, vocabulary) for tree in trees), tmp_path / "trees", 2)
+    found, expected = (
+        sorted(row[row >= 0].tolist() for _, labels in data for row in labels.numpy())
+        for data in (
+            tree_file_batches(tmp_path / "trees", 8),
+            tree_batches([encode_tree(tree, vocabulary) for tree in trees], 8),
+        )
+    )
+    assert found == expected
 
 
 def test_bad_files_are_refused_before_anything_is_written(directory, tmp_path):
