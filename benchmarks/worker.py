@@ -1,4 +1,4 @@
-"""What each process of `benchmarks.workers` does: steps, when it is told to."""
+"""What each process of `benchmarks.workers` does: an epoch, or messages, when it is told to."""
 
 import json
 import math
@@ -13,9 +13,7 @@ import tensorflow as tf
 from benchmarks.trees import NUM_CLASSES, NUM_WORDS
 from kerasrec.datasets import tree_file_batches
 from kerasrec.layers import TreeLSTM
-from kerasrec.training import TreeCrossentropy
-from kerasrec.training.batches import Batches
-from kerasrec.training.runner import runner_of
+from kerasrec.training import TreeCrossentropy, fit
 
 NUM_FEATURES = 300
 # Of what is all-reduced to find out what that takes.
@@ -23,41 +21,41 @@ NUM_FLOATS = (1, 10_000, 100_000, 400_000, 1_000_000)
 NUM_REDUCTIONS = 20
 
 
-def main(files, part, units, batch_size):
-    """Prepares, and does for each line that comes what it says; prints JSON.
+def main(files, part, units, batch_size, num_turns):
+    """Trains for so many turns, again with metrics after each batch, and then sends messages.
 
     Args:
         files: directory of trees.
         part: which part of each batch to read, of two; None for the part of this worker.
         units: of the TreeLSTM.
         batch_size: trees of both parts.
+        num_turns: of each.
     """
     strategy = tf.distribute.get_strategy()
     if "TF_CONFIG" in os.environ:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
-
-    def read(context):
-        if part is not None:
-            context = tf.distribute.InputContext(2, part, 2)
-        return tree_file_batches(files, batch_size, drop_remainder=True, input_context=context)
-
     with strategy.scope():
         model = make_model(units)
-    runner = runner_of(model, Batches("data", read))
-    epoch(model, runner)  # Traces.
-    num_weights = sum(math.prod(weight.shape) for weight in model.trainable_weights)
-    print(json.dumps({"weights": num_weights}), flush=True)
-    for line in sys.stdin:
-        match line.strip():
-            case "train":
-                answer = epoch(model, runner)
-            case "nodes":
-                answer = [
-                    int(tf.reduce_sum(tf.cast(labels >= 0, tf.int32))) for _, labels in read(None)
-                ]
-            case "reduce":
-                answer = reductions(strategy)
-        print(json.dumps(answer), flush=True)
+
+    def read(context):
+        return parts(files, batch_size, context if part is None else part)
+
+    say(sum(math.prod(weight.shape) for weight in model.trainable_weights))
+    for turns in Turns(), TurnsByBatch():
+        fit(model, read, epochs=num_turns, callbacks=[turns], verbose=0)
+    for _ in sys.stdin:
+        say(reductions(strategy))
+
+
+def parts(files, batch_size, part):
+    """Reads the parts of batches that a context names, or one of two by its number."""
+    if isinstance(part, int):
+        part = tf.distribute.InputContext(2, part, 2)
+    return tree_file_batches(files, batch_size, drop_remainder=True, input_context=part)
+
+
+def say(what):
+    print(json.dumps(what), flush=True)
 
 
 def make_model(units):
@@ -72,23 +70,35 @@ def make_model(units):
     return model
 
 
-def epoch(model, runner):
-    """Seconds of an epoch, by what they went into: those of each step, and sums of the rest."""
-    seconds = {"draw": 0.0, "steps": [], "metrics": 0.0}
-    model.reset_metrics()
-    batches = iter(runner.data)
-    while True:
-        start = time.perf_counter()
-        batch = next(batches, None)
-        drawn = time.perf_counter()
-        if batch is None:
-            return seconds
-        runner.train(batch)
-        stepped = time.perf_counter()
-        runner.metrics()
-        seconds["draw"] += drawn - start
-        seconds["steps"].append(stepped - drawn)
-        seconds["metrics"] += time.perf_counter() - stepped
+class Turns(keras.callbacks.Callback):
+    """Before each epoch waits for a line, and then says how many seconds it took."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        sys.stdin.readline()
+        self.begin = time.perf_counter()
+
+    def on_epoch_end(self, epoch, logs=None):
+        say({"seconds": time.perf_counter() - self.begin})
+
+
+class TurnsByBatch(Turns):
+    """Says seconds of each step, metrics among them, and of drawing all batches, as well."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        super().on_epoch_begin(epoch)
+        self.draw, self.steps, self.ended = 0.0, [], self.begin
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.begun = time.perf_counter()
+        self.draw += self.begun - self.ended
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.ended = time.perf_counter()
+        self.steps.append(self.ended - self.begun)
+
+    def on_epoch_end(self, epoch, logs=None):
+        seconds = time.perf_counter() - self.begin
+        say({"seconds": seconds, "draw": self.draw, "steps": self.steps})
 
 
 def reductions(strategy):

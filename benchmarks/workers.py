@@ -21,15 +21,16 @@ import numpy as np
 from benchmarks import report, worker
 from benchmarks.trees import random_trees, read_trees
 from kerasrec.datasets import write_tree_files
-from kerasrec.datasets.batching import BATCHES_PER_CHUNK
 from kerasrec.training import local_cluster
 
 CORES = (0, 1)
 NUM_TREES = 4096
 NUM_WORKERS = (1, 2, 8, 64)
 NUM_CHUNKS = 8
-# All-reduced in each step: what the loss is a mean over, gradients, metrics.
-NUM_MESSAGES = 3
+# All-reduced in each step: what the loss is a mean over, and gradients.
+NUM_MESSAGES = 2
+# As tree_file_batches sorts trees.
+BATCHES_PER_CHUNK = 32
 # What a network of machines may take: seconds a message there and back, seconds a byte.
 ETHERNET = (50e-6, 8 / 10e9)
 
@@ -78,34 +79,43 @@ def parse_arguments():
 
 
 def measure(files, batch_size, arguments):
-    """Turns of one process alone, two that do not talk, and two workers; and of reductions."""
+    """What all turns say of one process alone, two apart, and two workers; and of messages."""
     cluster = local_cluster.local_cluster(2, 0)
+    num_turns = 1 + arguments.repeats
     start = functools.partial(Process, files, arguments.units, 2 * batch_size)
     with contextlib.ExitStack() as stack:
-        apart = [stack.enter_context(start(part, CORES[part])) for part in (0, 1)]
-        workers = [
-            stack.enter_context(start(None, CORES[index], cluster, index)) for index in (0, 1)
+        # The first trains alone, too.
+        apart = [
+            stack.enter_context(start(part, (2 - part) * num_turns, CORES[part])) for part in (0, 1)
         ]
-        num_weights = {of.answer()["weights"] for of in (*apart, *workers)}.pop()
-        turns = {"alone": [], "apart": [], "workers": [], "reduce": []}
-        for _ in range(1 + arguments.repeats):
-            turns["alone"].append(ask([apart[0]], "train"))
-            turns["apart"].append(ask(apart, "train"))
-            turns["workers"].append(ask(workers, "train"))
-            turns["reduce"].append(ask(workers, "reduce"))
-        return {
-            "turns": {name: of[1:] for name, of in turns.items()},  # The first turn warms up.
-            "nodes": ask([apart[0]], "nodes")[0],
-            "num_weights": num_weights,
-            "batch_size": batch_size,
-        }
+        workers = [
+            stack.enter_context(start(None, num_turns, CORES[index], cluster, index))
+            for index in (0, 1)
+        ]
+        num_weights = {process.answer() for process in (*apart, *workers)}.pop()
+        running = {"alone": apart[:1], "apart": apart, "workers": workers}
+        epochs, by_batch = ([], [])
+        for turns in epochs, by_batch:
+            for _ in range(num_turns):
+                turns.append({name: ask(processes) for name, processes in running.items()})
+        messages = [ask(workers) for _ in range(num_turns)]
+    batches = worker.parts(files, 2 * batch_size, 0)
+    return {
+        # The first turn warms up.
+        "epochs": epochs[1:],
+        "by batch": by_batch[1:],
+        "messages": messages[1:],
+        "nodes": [int(np.sum(labels.numpy() >= 0)) for _, labels in batches],
+        "num_weights": num_weights,
+        "batch_size": batch_size,
+    }
 
 
 class Process:
     """A process of `benchmarks.worker`, on one core; a worker if there is a cluster."""
 
-    def __init__(self, files, units, batch_size, part, core, cluster=None, index=0):
-        what = json.dumps([files, part, units, batch_size])
+    def __init__(self, files, units, batch_size, part, num_turns, core, cluster=None, index=0):
+        what = json.dumps([files, part, units, batch_size, num_turns])
         command = [sys.executable, "-m", "benchmarks.workers", "--process", what]
         options = {
             "stdin": subprocess.PIPE,
@@ -125,8 +135,8 @@ class Process:
         self._process.kill()
         self._process.wait()
 
-    def ask(self, what):
-        self._process.stdin.write(what + "\n")
+    def ask(self):
+        self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def answer(self):
@@ -136,50 +146,49 @@ class Process:
         return json.loads(line)
 
 
-def ask(processes, what):
-    """Asks processes at once, and waits for what all of them say."""
+def ask(processes):
+    """Gives processes a turn at once, and waits for what all of them say."""
     for process in processes:
-        process.ask(what)
+        process.ask()
     return [process.answer() for process in processes]
-
-
-def seconds_of(turn):
-    """Seconds of the slowest of some processes, for all steps of a turn."""
-    return max(of["draw"] + sum(of["steps"]) + of["metrics"] for of in turn)
 
 
 def summary(measured):
     """Throughputs; efficiencies, and shares of the workers' time, medians of ratios of a turn."""
-    turns = measured["turns"]
-    seconds = {name: list(map(seconds_of, turns[name])) for name in ("alone", "apart", "workers")}
     num_steps = len(measured["nodes"])
     num_trees = num_steps * measured["batch_size"]
+    alone, apart, workers = (
+        [longest(turn[name], "seconds") for turn in measured["epochs"]]
+        for name in ("alone", "apart", "workers")
+    )
+    reading = [longest(turn["workers"], "seconds") for turn in measured["by batch"]]
+    drawing = [longest(turn["workers"], "draw") for turn in measured["by batch"]]
+    reducing = [num_steps * seconds_reducing(2, *of) for of in reductions(measured)]
 
-    def ratio(name, values):
-        return statistics.median(
-            value / whole for value, whole in zip(values, seconds[name], strict=True)
-        )
+    def ratio(these, those):
+        return statistics.median(one / other for one, other in zip(these, those, strict=True))
 
-    def largest(what):
-        return [max(of[what] for of in turn) for turn in turns["workers"]]
-
-    reduced = [num_steps * seconds_reducing(2, *of) for of in reductions(measured)]
     return {
-        "alone": num_trees / statistics.median(seconds["alone"]),
-        "apart": 2 * num_trees / statistics.median(seconds["apart"]),
-        "workers": 2 * num_trees / statistics.median(seconds["workers"]),
-        "efficiency": ratio("workers", seconds["alone"]),
-        "of apart": ratio("workers", seconds["apart"]),
-        "reduce": ratio("workers", reduced),
-        "metrics": ratio("workers", largest("metrics")),
-        "draw": ratio("workers", largest("draw")),
+        "alone": num_trees / statistics.median(alone),
+        "apart": 2 * num_trees / statistics.median(apart),
+        "workers": 2 * num_trees / statistics.median(workers),
+        "efficiency": ratio(alone, workers),
+        "of apart": ratio(apart, workers),
+        "reduce": ratio(reducing, workers),
+        "draw": ratio(drawing, reading),
+        "metrics": ratio(reading, workers) - 1,
     }
+
+
+def longest(processes, what):
+    """The most seconds that a process says."""
+    return max(process[what] for process in processes)
 
 
 def reductions(measured):
     """Of each turn: the gradients' bytes, seconds a message, and seconds a byte."""
-    for turn in measured["turns"]["reduce"]:
-        seconds = {int(number): max(of[number] for of in turn) for number in turn[0]}
+    for turn in measured["messages"]:
+        seconds = {int(number): longest(turn, number) for number in turn[0]}
         smallest, largest = min(seconds), max(seconds)
         per_float = (seconds[largest] - seconds[smallest]) / (largest - smallest)
         yield 4 * measured["num_weights"], seconds[smallest], per_float / 4
@@ -200,16 +209,16 @@ def seconds_reducing(num_workers, num_bytes, message, byte):
 
 def parts_of(measured):
     """The measured parts that the model is made of: seconds."""
-    turns = [turn[0] for turn in measured["turns"]["apart"]]
+    turns = [turn["apart"][0] for turn in measured["by batch"]]
     nodes = np.array(measured["nodes"])
     steps = np.median([turn["steps"] for turn in turns], axis=0)
-    besides = statistics.median((turn["draw"] + turn["metrics"]) / len(nodes) for turn in turns)
+    draw = statistics.median(turn["draw"] / len(nodes) for turn in turns)
     node, step = np.polyfit(nodes, steps, 1)
     error = np.abs(step + node * nodes - steps) / steps
     num_bytes, *messages = zip(*reductions(measured), strict=True)
     message, byte = map(statistics.median, messages)
     return {
-        "step": step + besides,
+        "step": step + draw,
         "node": node,
         "error": float(np.median(error)),
         "message": message,
@@ -265,8 +274,8 @@ MEASURED = {
     "efficiency": percent("efficiency"),
     "of two apart": percent("of apart"),
     "all-reduce": percent("reduce"),
-    "metrics": percent("metrics"),
     "drawing": percent("draw"),
+    "metrics": percent("metrics"),
 }
 MODELLED = {
     "trees of each": lambda row: row["batch"],

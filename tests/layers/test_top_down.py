@@ -287,6 +287,7 @@ def test_bidirectional_is_one_way_after_the_other(upward):
     np.testing.assert_allclose(both, np.concatenate([up, down], -1), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.many
 def test_every_node_of_a_bidirectional_layer_sees_the_whole_tree():
     children = random_children(1, 8, 2, sizes=[8])
     layer = Bidirectional(TreeLSTM(UNITS, dtype="float64", inner_inputs=True), dtype="float64")

@@ -183,6 +183,7 @@ def test_likelihood_of_grown_trees_is_that_of_scoring_them():
     np.testing.assert_allclose(grown.log_likelihood[7], np.sum(list(terms.values())), rtol=1e-5)
 
 
+@pytest.mark.many
 def test_gradients_of_growing_are_those_of_scoring():
     """What a policy gradient needs; the trees themselves have none."""
     layer = decoder(max_depth=5)

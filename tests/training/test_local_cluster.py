@@ -86,6 +86,7 @@ def test_a_failure_ends_the_cluster():
     assert local_cluster.main(["--workers", "2", "--", sys.executable, "-c", program]) == 7
 
 
+@pytest.mark.slow
 def test_a_coordinator_without_workers_ends():
     script = "import time; from tests.training.strategies import process_of; import os, signal\n"
     script += "for task in ('worker:0', 'worker:1'): os.kill(process_of(task), signal.SIGKILL)\n"
