@@ -239,14 +239,17 @@ def model(trees, batch_size, parts):
     for num_workers in NUM_WORKERS:
         num_trees = BATCHES_PER_CHUNK * batch_size * num_workers
         chosen = rng.choice(sizes, [NUM_CHUNKS, num_trees])
-        orders = {"waiting, unsorted": chosen, "waiting": np.sort(chosen, axis=1)}
-        row = {"workers": num_workers}
-        for name, order in orders.items():
+        unsorted, sorted_ = (
             # [steps, trees of a part, parts], as kerasrec.training deals the rows of a batch.
-            nodes = order.reshape([-1, batch_size, num_workers]).sum(1)
-            compute = parts["step"] + parts["node"] * nodes
-            slowest = compute.max(1).mean()
-            row[name] = 1 - compute.mean() / slowest
+            parts["step"] + parts["node"] * order.reshape([-1, batch_size, num_workers]).sum(1)
+            for order in (chosen, np.sort(chosen, axis=1))
+        )
+        slowest = sorted_.max(1).mean()
+        row = {
+            "workers": num_workers,
+            "waiting": 1 - sorted_.mean() / slowest,
+            "waiting, unsorted": 1 - unsorted.mean() / unsorted.max(1).mean(),
+        }
         networks = {"loopback": (parts["message"], parts["byte"]), "ethernet": ETHERNET}
         alone = alone or slowest
         for name, network in networks.items():

@@ -1,5 +1,6 @@
 """Files of encoded trees to padded batches, of which each process reads its own part."""
 
+import random
 from collections.abc import Callable, Sequence
 from os import PathLike
 
@@ -33,9 +34,10 @@ def tree_file_batches(
         shuffle: Whether trees come in another order each epoch. Trees of alike size that stand at
             the same place of all files stay together.
         seed: Makes the shuffling the same in each run, and in each process: there must be one if
-            several read.
+            several read, and their TensorFlow's global seeds must be the same, where they are set.
         bucket_by_size: Whether trees of alike size come together, which saves padding.
-        drop_remainder: Whether a last batch with fewer trees is left out.
+        drop_remainder: Whether a last batch with fewer trees is left out, and with it a group with
+            fewer trees than there are files.
         input_context: Which of all processes reads, as `kerasrec.training.fit` and
             `tf.distribute.Strategy.distribute_datasets_from_function` tell functions that read. By
             default there is one, which reads all.
@@ -69,6 +71,8 @@ def tree_file_batches(
         )
     num_whole_groups = numbers["num_trees"] // len(files)
     num_groups = num_whole_groups if drop_remainder else numbers["num_groups"]
+    # All replicas shuffle alike.
+    seed = random.randrange(2**31) if seed is None else seed
     groups_per_batch = batch_size // len(files)
     num_batches = num_groups // groups_per_batch
     if not drop_remainder:
@@ -135,6 +139,7 @@ def _pad(
 ) -> Callable[[tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
     """Makes padded trees of groups; so many, where that is known."""
     features = {
+        "group_size": tf.io.FixedLenFeature([], tf.int64),
         "tokens": tf.io.RaggedFeature(tf.int64),
         "children": tf.io.RaggedFeature(
             tf.int64, partitions=[tf.io.RaggedFeature.UniformRowLength(arity)]
@@ -145,15 +150,14 @@ def _pad(
     def pad(groups: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
         trees = tf.io.parse_example(tf.reshape(groups, [-1]), features)
         is_tree = trees["tokens"].row_lengths() > 0
-        tokens, children, labels = (
-            tf.cast(tf.ragged.boolean_mask(trees[name], is_tree), tf.int32) for name in features
-        )
-        return (
-            (
-                tokens.to_tensor(0, shape=[num_rows, None]),
-                children.to_tensor(-1, shape=[num_rows, None, arity]),
-            ),
-            labels.to_tensor(-1, shape=[num_rows, None]),
-        )
+        # The same for all parts of a batch, one without trees among them.
+        width = tf.reduce_max(trees["group_size"])
+
+        def padded(name: str, value: int, *shape: int) -> tf.Tensor:
+            rows = tf.cast(tf.ragged.boolean_mask(trees[name], is_tree), tf.int32)
+            tensor = rows.to_tensor(value, shape=[rows.nrows(tf.int64), width, *shape])
+            return tf.ensure_shape(tensor, [num_rows, None, *shape])
+
+        return (padded("tokens", 0), padded("children", -1, arity)), padded("labels", -1)
 
     return pad

@@ -7,6 +7,7 @@ made before the step, which is one of two functions.
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,12 +16,15 @@ import tensorflow as tf
 
 from kerasrec.training.strategies import is_served, splits_batches
 
+_SUMS: weakref.WeakKeyDictionary[keras.optimizers.Optimizer, list[tf.Variable]]
+_SUMS = weakref.WeakKeyDictionary()
+
 
 class Accumulation:
     """Adds up gradients as an optimizer with `gradient_accumulation_steps` does.
 
-    Each replica adds up its own, and they meet in the steps that move weights; or the coordinator
-    adds up those of the whole batch.
+    Each replica adds up its own, and all-reduces them in the steps that move weights; or the
+    coordinator adds up those of the whole batch.
 
     Args:
         model: for which `accumulates`; in the scope of its strategy.
@@ -35,15 +39,10 @@ class Accumulation:
         with self._switched_off():
             # Of all steps; what Keras calls iterations are else those that move weights.
             self._counter = self._optimizer.iterations.value
-        of_each_replica = {
-            "synchronization": tf.VariableSynchronization.ON_READ,
-            "aggregation": tf.VariableAggregation.SUM,
-        }
-        kind = {} if is_served(model.distribute_strategy) else of_each_replica
-        self.sums = [
-            tf.Variable(tf.zeros(weight.shape, weight.dtype), trainable=False, **kind)
-            for weight in model.trainable_weights
-        ]
+        # They go on from one training to the next, as the optimizer's count of steps does.
+        if self._optimizer not in _SUMS:
+            _SUMS[self._optimizer] = _sums(model)
+        self.sums = _SUMS[self._optimizer]
 
     def moves_weights(self) -> bool:
         """Whether the next step does."""
@@ -82,6 +81,18 @@ class Accumulation:
             yield
         finally:
             self._optimizer.gradient_accumulation_steps = self._steps
+
+
+def _sums(model: keras.Model) -> list[tf.Variable]:
+    of_each_replica = {
+        "synchronization": tf.VariableSynchronization.ON_READ,
+        "aggregation": tf.VariableAggregation.SUM,
+    }
+    kind = {} if is_served(model.distribute_strategy) else of_each_replica
+    return [
+        tf.Variable(tf.zeros(weight.shape, weight.dtype), trainable=False, **kind)
+        for weight in model.trainable_weights
+    ]
 
 
 def accumulates(model: keras.Model) -> bool:

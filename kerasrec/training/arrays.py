@@ -30,9 +30,9 @@ def dataset(
     sample_weight: Any = None,
     *,
     batch_size: int | None = None,
-    shuffle: bool = False,
+    seed: int | None = None,
 ) -> tf.data.Dataset | Reader:
-    """Batches of arrays; or `x` itself, where it is what `Batches` takes.
+    """Batches of arrays, shuffled if there is a seed; or `x` itself, if it is what `Batches` takes.
 
     Raises:
         ValueError: if `x` is neither, or is a dataset and there are `y` or `sample_weight` as well.
@@ -47,9 +47,8 @@ def dataset(
             f"Data is {type(x).__name__}; expected a tf.data.Dataset of batches, or arrays."
         )
     data = tf.data.Dataset.from_tensor_slices(arrays)
-    if shuffle:
-        # In the same order in each worker, or some examples would be none's.
-        data = data.shuffle(len(data), seed=0)
+    if seed is not None:
+        data = data.shuffle(len(data), seed)
     return data.batch(batch_size or 32)
 
 

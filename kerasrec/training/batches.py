@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -30,7 +31,7 @@ class Batches:
     def __init__(self, name: str, data: tf.data.Dataset | Reader):
         self.name = name
         self.reader = data if callable(data) else None
-        self.whole = data(tf.distribute.InputContext()) if callable(data) else data
+        self.whole = _read(data) if callable(data) else data
         if not isinstance(self.whole, tf.data.Dataset):
             raise ValueError(
                 f"`{name}` must be a tf.data.Dataset of batches, or a function of a "
@@ -58,17 +59,27 @@ class Batches:
         return Parts(self, strategy)
 
 
+def _read(reader: Reader) -> Any:
+    """What a function reads for all replicas; itself, if it is no such function."""
+    try:
+        inspect.signature(reader).bind(None)
+    except TypeError:
+        return reader
+    return reader(tf.distribute.InputContext())
+
+
 class Parts:
     """Parts of batches: of each batch a tuple of what the replicas of this process get.
 
     Every replica gets one, which may have no examples.
 
     Not of `tf.distribute`, whose iterator asks all workers before each batch whether one has
-    another: here all have as many.
+    another: here all have as many, which is checked at the first.
 
     Raises:
-        ValueError: in the first batch of an epoch, if workers that all read whole batches have
-            drawn different ones.
+        ValueError: in the first batch of an epoch, if workers have different numbers of them, or
+            all read whole batches and have drawn different ones; if replicas have different numbers
+            of parts.
     """
 
     def __init__(self, batches: Batches, strategy: tf.distribute.Strategy):
@@ -76,7 +87,8 @@ class Parts:
         self._strategy = strategy
         context = replicas_here(strategy)
         self._number = context.num_replicas_in_sync // context.num_input_pipelines
-        self._is_checked = is_of_workers(strategy) and batches.reader is None
+        self._of_workers = is_of_workers(strategy)
+        self._has_fingerprints = batches.reader is None and context.num_input_pipelines > 1
         if batches.reader:
             self._dataset = batches.reader(context)
         elif context.num_replicas_in_sync == 1:
@@ -88,7 +100,7 @@ class Parts:
     def spec(self) -> tuple:
         """The specs of the parts of a batch."""
         spec = self._dataset.element_spec
-        return (spec[0] if self._is_checked else spec,) * self._number
+        return (spec[0] if self._has_fingerprints else spec,) * self._number
 
     def __iter__(self) -> Iterator[tuple]:
         drawn = iter(self._dataset)
@@ -96,13 +108,28 @@ class Parts:
             parts = tuple(itertools.islice(drawn, self._number))
             if not parts:
                 return
-            if self._is_checked:
-                parts, fingerprints = zip(*parts, strict=True)
-                if index == 0:
-                    self._check(of_all_workers(self._strategy, fingerprints[0]))
+            if len(parts) < self._number:
+                raise ValueError(
+                    f"`{self._name}` has {len(parts)} parts of its last batch for {self._number} "
+                    "replicas. A function that reads must give each replica a part of each batch."
+                )
+            fingerprint = 0
+            if self._has_fingerprints:
+                parts, (fingerprint, *_) = zip(*parts, strict=True)
+            if self._of_workers and index == 0:
+                self._check(int(fingerprint))
             yield parts
 
-    def _check(self, fingerprints: list) -> None:
+    def _check(self, fingerprint: int) -> None:
+        """Compares this worker's first batch, and number of batches, with those of the others."""
+        number = int(self._dataset.cardinality())
+        own = tf.constant([[number, fingerprint]], tf.int64)
+        numbers, fingerprints = zip(*of_all_workers(self._strategy, own), strict=True)
+        if any(of != numbers[0] for of in numbers):
+            raise ValueError(
+                f"Workers have different numbers of batches of `{self._name}`: {list(numbers)}. "
+                "Each step needs all of them, so all must have as many."
+            )
         if any(of != fingerprints[0] for of in fingerprints):
             raise ValueError(
                 f"Workers draw different batches of `{self._name}`, so that some examples would "
@@ -131,14 +158,18 @@ def _split(whole: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.da
             tf.data.Dataset.concatenate, map(tf.data.Dataset.from_tensors, parts)
         )
 
-    return whole.enumerate().flat_map(split).prefetch(tf.data.AUTOTUNE)
+    parts = whole.enumerate().flat_map(split)
+    number_of_parts = int(whole.cardinality()) * here
+    if number_of_parts >= 0:
+        parts = parts.apply(tf.data.experimental.assert_cardinality(number_of_parts))
+    return parts.prefetch(tf.data.AUTOTUNE)
 
 
 def _fingerprint(batch: Any) -> tf.Tensor:
-    """A number that other batches do not have, int64 `[1]`."""
+    """A number that other batches do not have, int64."""
     tensors = tf.nest.flatten(batch, expand_composites=True)
     text = tf.strings.join([tf.io.serialize_tensor(tensor) for tensor in tensors])
-    return tf.strings.to_hash_bucket_fast(text[tf.newaxis], 2**62)
+    return tf.strings.to_hash_bucket_fast(text, 2**62)
 
 
 def part_of(batch: Any, part: int, number: int) -> Any:

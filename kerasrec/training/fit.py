@@ -39,15 +39,17 @@ def fit(
     So the same seeds and data give the same weights under each strategy, to rounding. Losses that
     cannot be put together from those of parts are refused.
 
-    Optimizer, loss, metrics, `steps_per_execution`, and but under `ParameterServerStrategy`
-    `run_eagerly` and `jit_compile` are those of `model.compile`; clipping of gradients, which is of
-    those of the whole batch, their accumulation and loss scaling are those of the optimizer.
+    Optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` (but under
+    `ParameterServerStrategy`) and `jit_compile` (on one replica) are those of `model.compile`;
+    clipping of gradients, which is of those of the whole batch, their accumulation and loss scaling
+    are those of the optimizer.
 
     Args:
         model: compiled, made in the scope of its strategy.
         data: batches of `(x, y)` or `(x, y, sample_weight)`: a dataset, which each worker reads, or
             a function of a `tf.distribute.InputContext` that returns the parts of batches for the
-            replicas that this names, as `kerasrec.datasets.tree_file_batches` reads them.
+            replicas that this names, as `kerasrec.datasets.tree_file_batches` reads them. It is
+            called for all replicas as well, which says what batches are and how many.
         validation_data: batches to evaluate after each epoch, as `data`.
         epochs: the number of the last epoch.
         callbacks: of Keras, which get the metrics of the whole cluster. Of several workers the

@@ -89,7 +89,9 @@ class InStep:
         def on_replica(data):
             step(self._model, data)
 
-        if self._model.jit_compile and not self._model.run_eagerly:
+        # XLA has no messages between replicas.
+        is_alone = self._strategy.num_replicas_in_sync == 1
+        if self._model.jit_compile and is_alone and not self._model.run_eagerly:
             on_replica = tf.function(on_replica, jit_compile=True, reduce_retracing=True)
 
         def on_all(*parts):

@@ -43,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.ps:
             return wait(processes["chief"], processes["worker"])
         return wait(processes["worker"])
+    except OSError as error:
+        print(f"The command {options.command} cannot be started: {error}.", file=sys.stderr)
+        return 127
     except KeyboardInterrupt:
         return 130
     finally:

@@ -15,8 +15,8 @@ import numpy as np
 class Memory:
     """Attributes of callbacks that have changed since training began.
 
-    They are those that are numbers, strings, lists or dicts of these, or lists of arrays, such as
-    the best weights.
+    They are those that are numbers, strings, small arrays, lists or dicts of these, or lists of
+    arrays, such as the best weights.
 
     Args:
         callbacks: before training begins.
@@ -47,7 +47,7 @@ class Memory:
     def take_up(self, arrays: dict[str, np.ndarray]) -> None:
         """Gives callbacks what `arrays` had of them, or of others of their classes."""
         remembered: dict[str, dict[str, Any]] = {
-            key: {name: json.loads(value) for name, value in attributes.items()}
+            key: {name: _of_json(value) for name, value in attributes.items()}
             for key, attributes in json.loads(str(arrays["attributes"])).items()
         }
         for place, value in arrays.items():
@@ -73,19 +73,32 @@ def _by_class(
 
 def _attributes(callback: keras.callbacks.Callback) -> dict[str, str]:
     """The attributes of a callback that JSON can hold, as JSON."""
+    lists = dict(_array_lists(callback))
     found = {}
     for name, value in vars(callback).items():
         try:
-            found[name] = json.dumps(value, default=_number)
+            if name not in lists:
+                found[name] = json.dumps(value, default=_plain)
         except (TypeError, ValueError):
             continue
     return found
 
 
-def _number(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """What JSON can hold in the place of NumPy's values."""
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, np.ndarray):
+        return {"dtype": str(value.dtype), "array": value.tolist()}
     raise TypeError
+
+
+def _of_json(text: str) -> Any:
+    def restored(value: dict) -> Any:
+        is_array = value.keys() == {"dtype", "array"}
+        return np.array(value["array"], value["dtype"]) if is_array else value
+
+    return json.loads(text, object_hook=restored)
 
 
 def _array_lists(callback: keras.callbacks.Callback) -> Iterator[tuple[str, list[np.ndarray]]]:

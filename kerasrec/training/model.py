@@ -49,10 +49,12 @@ class _AnyStrategy(_Keras):
         if not splits_batches(self.distribute_strategy):
             return super().fit(**_with_datasets(given))
         batch_size = given.get("batch_size")
-        data = dataset(**_taken(given, *DATA), shuffle=given.pop("shuffle", True))
+        # In the same order in each worker, or some examples would be none's; others in each call.
+        seed = int(self.optimizer.iterations.numpy()) if given.pop("shuffle", True) else None
+        data = dataset(**_taken(given, *DATA), seed=seed)
         held_out = given.pop("validation_data", None)
         if held_out is not None:
-            parts = held_out if isinstance(held_out, tuple) else (held_out,)
+            parts = held_out if isinstance(held_out, tuple | list) else (held_out,)
             held_out = dataset(*parts, batch_size=given.pop("validation_batch_size", batch_size))
         _refuse(given, FIT_ARGUMENTS, "fit")
         return fit(self, data, held_out, **given)

@@ -13,7 +13,7 @@ import tensorflow as tf
 from kerasrec.training import replica
 from kerasrec.training.accumulation import Accumulation, accumulates
 from kerasrec.training.batches import Batches, part_of
-from kerasrec.training.parts import Parts
+from kerasrec.training.left_on_servers import LeftOnServers
 
 
 class Coordinated:
@@ -82,13 +82,13 @@ class Coordinated:
 
     def _in_parts(self, leave: Callable, collect: Callable) -> Callable[[Any], None]:
         """A function that takes a step with a batch."""
-        parts = Parts(self._num_workers)
+        left = LeftOnServers(self._num_workers)
         signature = [tf.TensorSpec([], tf.int32), self._part_spec, tf.TensorSpec([], tf.float32)]
         on_part = self._replicated(
-            lambda number, data, counts: parts.leave(number, leave(data, counts)), signature
+            lambda number, data, counts: left.leave(number, leave(data, counts)), signature
         )
         # By the coordinator, so that no step is taken twice when a worker is lost.
-        together = self._replicated(lambda: collect(parts.collect()), [])
+        together = self._replicated(lambda: collect(left.collect()), [])
 
         def step(batch: Any) -> None:
             for number, (data, counts) in enumerate(self._parts(batch)):

@@ -84,7 +84,7 @@ def train_step(model: keras.Model, data: Any, use: Callable[[list], None]) -> No
     gradients = tape.gradient(scaled, model.trainable_weights)
     if _num_replicas() > 1:
         # What has no examples may have no finite gradients.
-        gradients = _only_if(own["examples"] > 0, gradients)
+        gradients = _where(lambda _: own["examples"] > 0, gradients)
     use(gradients)
     track(model, loss, own["examples"], whole["examples"])
     model.compute_metrics(x, y, y_pred, sample_weight)
@@ -197,22 +197,26 @@ def _looks_at_gradients(optimizer: Any) -> bool:
 def _on_first_replica(gradients: list) -> list:
     """Gradients of the whole batch on the first replica, and zeros on the others.
 
-    Keras adds up the replicas' gradients after it has clipped them.
+    Keras adds up the replicas' gradients after it has clipped them. What is not finite stays on
+    all, since each worker looks at its own whether to take the step.
     """
     context = tf.distribute.get_replica_context()
     is_first = tf.equal(context.replica_id_in_sync_group, 0)
     reduced = iter(context.all_reduce("sum", [of for of in gradients if of is not None]))
-    return _only_if(is_first, [of if of is None else next(reduced) for of in gradients])
+    return _where(
+        lambda values: is_first | ~tf.math.is_finite(values),
+        [of if of is None else next(reduced) for of in gradients],
+    )
 
 
-def _only_if(condition: tf.Tensor, gradients: list) -> list:
-    """Gradients, or zeros in their place; None stays."""
+def _where(condition: Callable[[tf.Tensor], tf.Tensor], gradients: list) -> list:
+    """Gradients where a condition on them holds, else zeros; None stays."""
 
     def chosen(gradient: Any) -> Any:
         if isinstance(gradient, tf.IndexedSlices):
             values = chosen(gradient.values)
             return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-        return tf.where(condition, gradient, tf.zeros_like(gradient))
+        return tf.where(condition(gradient), gradient, tf.zeros_like(gradient))
 
     return [of if of is None else chosen(of) for of in gradients]
 

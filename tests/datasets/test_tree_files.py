@@ -101,6 +101,15 @@ def test_shuffling_differs_by_seed_and_repeats(directory):
     assert one == again != other
 
 
+def test_replicas_of_one_process_shuffle_alike_without_a_seed(directory):
+    data = tree_file_batches(
+        directory, 8, shuffle=True, input_context=tf.distribute.InputContext(1, 0, 2)
+    )
+    widths = [labels.shape[1] for _, labels in data]
+    assert widths[::2] == widths[1::2]
+    assert len(set(widths)) > 1
+
+
 def test_trees_are_those_that_were_written(directory):
     batches = {}
     for (tokens, children), labels in tree_file_batches(directory, 4):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.datasets import tree_batches, write_tree_files
+from kerasrec.datasets import tree_batches, tree_file_batches, write_tree_files
 from kerasrec.layers import TreeLSTM
 from kerasrec.training import OptimizerPerLayer, TreeCrossentropy, evaluate, fit
 from kerasrec.training.batches import part_of
@@ -55,6 +55,29 @@ def test_two_replicas_read_files_as_one(two_replicas, tmp_path):
     read = reader(tmp_path / "trees")
     expected = trained(tf.distribute.get_strategy(), data=read)
     assert_same(trained(two_replicas, data=read), expected)
+
+
+@pytest.mark.many
+def test_a_part_without_trees(two_replicas, tmp_path):
+    """The last of ten groups of two has one tree, for one of the replicas."""
+    write_tree_files(random_trees(19, seed=1), tmp_path / "trees", num_files=2)
+
+    def read(context):
+        return tree_file_batches(tmp_path / "trees", 2, input_context=context)
+
+    expected = trained(tf.distribute.get_strategy(), data=read)
+    assert_same(trained(two_replicas, data=read), expected)
+
+
+def test_readers_that_cannot_be_used(two_replicas):
+    with two_replicas.scope():
+        model = keras.Sequential([keras.Input([2]), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    one = tf.data.Dataset.from_tensors((np.zeros([2, 2]), np.zeros([2, 1])))
+    with pytest.raises(ValueError, match=r"or a function of a tf\.distribute\.InputContext"):
+        fit(model, lambda: one)
+    with pytest.raises(ValueError, match="has 1 parts of its last batch for 2 replicas"):
+        fit(model, lambda context: one.repeat(3), verbose=0)
 
 
 def test_parts_of_a_sorted_batch_are_alike():
@@ -228,6 +251,20 @@ def test_two_replicas_accumulate_as_one_device(two_replicas, make):
     with two_replicas.scope():
         optimizer = make()
     assert_same(trained(two_replicas, optimizer=optimizer, recursive=False), expected)
+
+
+@pytest.mark.many
+def test_accumulated_gradients_go_on_in_the_next_fit(two_replicas):
+    found = []
+    for strategy in (tf.distribute.get_strategy(), two_replicas):
+        with strategy.scope():
+            adam = keras.optimizers.Adam(0.1, gradient_accumulation_steps=2)
+            model = make_model(TreeCrossentropy(), adam, recursive=False)
+        for _ in range(2):
+            fit(model, tree_batches(random_trees(19, seed=1), 7), verbose=0)
+        found.append(model.get_weights())
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, 1e-5, 1e-6)
 
 
 @pytest.mark.parametrize(

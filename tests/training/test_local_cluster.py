@@ -58,6 +58,37 @@ def test_workers_that_draw_different_batches_are_a_clear_error():
 
 
 @pytest.mark.slow
+def test_workers_with_different_numbers_of_batches_are_a_clear_error():
+    script = "import json, os, sys; from tests.training import strategies\n"
+    script += "index = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
+    script += "all_batches = strategies.batches()\n"
+    script += "strategies.batches = lambda: lambda context: all_batches.take(3 - index)\n"
+    script += "sys.argv = ['', 'multi_worker']; strategies.main()"
+    ended = run_on_cluster(["--workers", "2"], ["-c", script])
+    assert ended.returncode == 1
+    assert "Workers have different numbers of batches of `data`: [3, 2]" in ended.errors
+
+
+@pytest.mark.slow
+def test_workers_lower_the_scale_of_the_loss_together():
+    """Gradients of half precision are infinite in the first steps, on both."""
+    script = "import json, keras, numpy as np, tensorflow as tf\n"
+    script += "from kerasrec.training import fit\n"
+    script += "with tf.distribute.MultiWorkerMirroredStrategy().scope():\n"
+    script += "    keras.mixed_precision.set_dtype_policy('mixed_float16')\n"
+    script += "    model = keras.Sequential([keras.Input([3]), keras.layers.Dense(1)])\n"
+    script += "    model.compile(keras.optimizers.SGD(1e-6), 'mse')\n"
+    script += "x, y = np.full([16, 3], 100.0, 'float32'), np.zeros([16, 1], 'float32')\n"
+    script += "data = tf.data.Dataset.from_tensor_slices((x, y)).batch(4)\n"
+    script += "fit(model, data, epochs=2, verbose=0)\n"
+    script += "print(json.dumps({'scale': float(model.optimizer.dynamic_scale.numpy())}))"
+    ended = run_on_cluster(["--workers", "2"], ["-c", script])
+    assert ended.returncode == 0, ended.errors[-3000:]
+    scales = [result["scale"] for result in ended.results]
+    assert len(scales) == 2 and scales[0] == scales[1] < 2**15
+
+
+@pytest.mark.slow
 def test_one_worker_writes_files(tmp_path):
     program = ["-m", "tests.training.strategies", "multi_worker", "--logs", str(tmp_path)]
     ended = run_on_cluster(["--workers", "2"], program)
@@ -94,6 +125,11 @@ def test_a_coordinator_without_workers_ends():
     ended = run_on_cluster(["--workers", "2", "--ps", "1"], ["-c", script])
     assert ended.returncode == 1
     assert "all workers have ended" in ended.errors
+
+
+def test_a_command_that_is_not_there(capsys):
+    assert local_cluster.main(["--workers", "1", "--", "no-such-command"]) == 127
+    assert "['no-such-command'] cannot be started" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["--workers", "0", "--", "true"], ["--workers", "2"]])

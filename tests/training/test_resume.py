@@ -5,10 +5,12 @@ import signal
 import sys
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from kerasrec.training import TreeCrossentropy, fit, local_cluster
+from kerasrec.training.memory import Memory
 from tests.training.clusters import SECONDS, run_on_cluster
 from tests.training.strategies import assert_same, batches, make_model, resumable
 
@@ -48,6 +50,19 @@ def test_goes_on_after_ctrl_c(tmp_path, steps):
     found = resumable(strategy, None, DROPOUT, backup_dir=tmp_path)
     assert_same(found, undisturbed(DROPOUT), 1e-6)
     assert found["steps"] == undisturbed(DROPOUT)["steps"] - steps
+
+
+def test_callbacks_remember_numbers_and_arrays():
+    callback, other = (keras.callbacks.LambdaCallback() for _ in range(2))
+    memory, again = Memory([callback]), Memory([other])
+    callback.logs = [{"loss": np.float32(0.5), "score": np.array([1.0, 2.0], "float32")}]
+    callback.weights = [np.ones([2, 3]), np.zeros([1])]
+    callback.best, callback.file = 3, object()
+    again.take_up(memory.arrays())
+    assert other.best == 3 and other.logs[0]["loss"] == 0.5 and not hasattr(other, "file")
+    assert other.logs[0]["score"].dtype == np.float32
+    np.testing.assert_array_equal(other.logs[0]["score"], [1, 2])
+    assert [weight.shape for weight in other.weights] == [(2, 3), (1,)]
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 
-class Parts:
+class LeftOnServers:
     """A nest of tensors for each part of a batch, in variables of the servers.
 
     A place has one writer at a time, and writing twice is writing once. Tensors stand there as
