@@ -61,8 +61,8 @@ def test_workers_that_draw_different_batches_are_a_clear_error():
 def test_workers_with_different_numbers_of_batches_are_a_clear_error():
     script = "import json, os, sys; from tests.training import strategies\n"
     script += "index = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
-    script += "all_batches = strategies.batches()\n"
-    script += "strategies.batches = lambda: lambda context: all_batches.take(3 - index)\n"
+    script += "make = strategies.batches\n"
+    script += "strategies.batches = lambda: lambda context: make().take(3 - index)\n"
     script += "sys.argv = ['', 'multi_worker']; strategies.main()"
     ended = run_on_cluster(["--workers", "2"], ["-c", script])
     assert ended.returncode == 1
