@@ -102,9 +102,11 @@ def tree_file_batches(
         [of_replica(number) for number in range(first, first + here)],
         tf.data.Dataset.range(here).repeat(),
     )
-    return in_turns.apply(tf.data.experimental.assert_cardinality(num_batches * here)).prefetch(
-        tf.data.AUTOTUNE
-    )
+    parts = in_turns.apply(tf.data.experimental.assert_cardinality(num_batches * here))
+    # tf.data's tuner may sleep on when an epoch has ended, for as long again as that took.
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return parts.prefetch(tf.data.AUTOTUNE).with_options(options)
 
 
 def _check(num_files: int, batch_size: int, num_replicas: int) -> None:
