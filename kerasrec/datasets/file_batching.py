@@ -16,6 +16,7 @@ TREES_TO_SHUFFLE = 10_000
 def tree_file_batches(
     directory: str | PathLike[str],
     batch_size: int,
+    *,
     shuffle: bool = False,
     seed: int | None = None,
     bucket_by_size: bool = True,

@@ -159,7 +159,9 @@ def test_bad_input(directory, tmp_path):
     with pytest.raises(ValueError, match="3 replicas cannot share 4 files"):
         tree_file_batches(directory, 8, input_context=tf.distribute.InputContext(3, 0, 3))
     with pytest.raises(ValueError, match="Pass a seed"):
-        tree_file_batches(directory, 8, True, input_context=tf.distribute.InputContext(2, 0, 2))
+        tree_file_batches(
+            directory, 8, shuffle=True, input_context=tf.distribute.InputContext(2, 0, 2)
+        )
     with pytest.raises(ValueError, match="leaves no batch of 53 trees"):
         tree_file_batches(directory, 64, drop_remainder=True)
     with pytest.raises(FileNotFoundError, match="write_tree_files wrote"):
