@@ -54,10 +54,6 @@ class Batches:
         number = int(self.whole.cardinality())
         return number if number >= 0 else None
 
-    def parts(self, strategy: tf.distribute.Strategy) -> Parts:
-        """The parts of each batch for the replicas of a strategy that are of this process."""
-        return Parts(self, strategy)
-
 
 def _read(reader: Reader) -> Any:
     """What a function reads for all replicas; itself, if it is no such function."""

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from kerasrec.training import replica
 from kerasrec.training.accumulation import Accumulation, accumulates
-from kerasrec.training.batches import Batches
+from kerasrec.training.batches import Batches, Parts
 from kerasrec.training.strategies import is_of_workers
 
 
@@ -36,7 +36,7 @@ class InStep:
             accumulation = Accumulation(model) if accumulates(model) else None
         # Counted with the step itself: what is interrupted has either both or none.
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64)
-        self.data = batches.parts(self._strategy)
+        self.data = Parts(batches, self._strategy)
         self.accumulation = accumulation
         self.test = self._on_replicas(replica.test_step)
         self._move = self._training(lambda of: replica.move(model, of, accumulation))

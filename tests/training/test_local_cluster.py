@@ -45,28 +45,32 @@ def test_files_are_read_as_by_one_process(tmp_path, options, strategy):
         assert_same(result, expected)
 
 
-@pytest.mark.slow
-def test_workers_that_draw_different_batches_are_a_clear_error():
-    script = "import sys; from tests.training import strategies\n"
-    script += "trees = strategies.random_trees(19, seed=1)\n"
-    script += "strategies.batches = lambda: strategies.tree_batches(trees, 7, shuffle=True)\n"
-    script += "strategies.keras.utils.set_random_seed = lambda seed: None\n"
+def errors_of_workers(change):
+    """What workers say that train on other data, which a line of Python changes."""
+    script = "import json, os, sys; from tests.training import strategies\n"
+    script += "index = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
+    script += f"make, trees = strategies.batches, strategies.random_trees(19, seed=1)\n{change}\n"
     script += "sys.argv = ['', 'multi_worker']; strategies.main()"
     ended = run_on_cluster(["--workers", "2"], ["-c", script])
     assert ended.returncode == 1
-    assert "Workers draw different batches of `data`" in ended.errors
+    return ended.errors
+
+
+@pytest.mark.slow
+def test_workers_that_draw_different_batches_are_a_clear_error():
+    errors = errors_of_workers(
+        "strategies.keras.utils.set_random_seed = lambda seed: None\n"
+        "strategies.batches = lambda: strategies.tree_batches(trees, 7, shuffle=True)"
+    )
+    assert "Workers draw different batches of `data`" in errors
 
 
 @pytest.mark.slow
 def test_workers_with_different_numbers_of_batches_are_a_clear_error():
-    script = "import json, os, sys; from tests.training import strategies\n"
-    script += "index = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
-    script += "make = strategies.batches\n"
-    script += "strategies.batches = lambda: lambda context: make().take(3 - index)\n"
-    script += "sys.argv = ['', 'multi_worker']; strategies.main()"
-    ended = run_on_cluster(["--workers", "2"], ["-c", script])
-    assert ended.returncode == 1
-    assert "Workers have different numbers of batches of `data`: [3, 2]" in ended.errors
+    errors = errors_of_workers(
+        "strategies.batches = lambda: lambda context: make().take(3 - index)"
+    )
+    assert "Workers have different numbers of batches of `data`: [3, 2]" in errors
 
 
 @pytest.mark.slow
