@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datasets.checking import check_tree
+from kerasrec.datasets.checking import check_nth_tree
 from kerasrec.datasets.encoding import EncodedTree
 
 # Wide enough that a chunk of SST sorted by size leaves little padding, and narrow enough that the
@@ -83,16 +83,8 @@ def tree_batches(
 
 
 def _check_trees(encoded_trees: Sequence[EncodedTree], arity: int | None) -> None:
-    for index, (tokens, children, labels) in enumerate(encoded_trees):
-        try:
-            check_tree(tokens, children, labels)
-        except ValueError as error:
-            raise ValueError(f"encoded_trees[{index}]: {error}") from error
-        if arity is not None and np.shape(children)[1] > arity:
-            raise ValueError(
-                f"encoded_trees[{index}] has {np.shape(children)[1]} slots for children, but arity "
-                f"is {arity}. Pass arity={np.shape(children)[1]} or more, or None."
-            )
+    for index, tree in enumerate(encoded_trees):
+        check_nth_tree(index, tree, arity, ". Pass arity={} or more, or None.")
 
 
 def _sort_by(sizes: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:

@@ -1,5 +1,7 @@
 """The check that arrays hold a tree."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -132,3 +134,28 @@ def _raise_unreached(node: int, parents: np.ndarray) -> None:
         "another tree node; padding (token 0, no children, label -1) comes after the last tree "
         "node only."
     )
+
+
+def check_nth_tree(index: int, tree: Sequence[ArrayLike], arity: int | None, hint: str) -> None:
+    """Checks one of several encoded trees, and that it has no more slots than `arity`.
+
+    Args:
+        index: Its place among them.
+        tree: Its tokens, children and labels.
+        arity: Slots for children that there are; `None` for as many as it has.
+        hint: What to do where there are too few; `{}` stands for how many it needs.
+
+    Raises:
+        ValueError: If it is malformed (see `check_tree`) or has more slots; the message says which.
+    """
+    tokens, children, labels = tree
+    try:
+        check_tree(tokens, children, labels)
+    except ValueError as error:
+        raise ValueError(f"encoded_trees[{index}]: {error}") from error
+    slots = np.shape(children)[1]
+    if arity is not None and slots > arity:
+        raise ValueError(
+            f"encoded_trees[{index}] has {slots} slots for children, but arity is {arity}"
+            f"{hint.format(slots)}"
+        )

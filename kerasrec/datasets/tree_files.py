@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datasets.checking import check_tree
+from kerasrec.datasets.checking import check_nth_tree
 from kerasrec.datasets.encoding import EncodedTree
 
 INDEX = "index.json"
@@ -121,19 +121,11 @@ def _file(directory: Path, number: int, num_files: int) -> Path:
 def _checked(encoded_trees: Iterable[EncodedTree], arity: int | None) -> Iterator[EncodedTree]:
     """The trees, each with slots for so many children, or as many as the first."""
     for index, tree in enumerate(encoded_trees):
+        hint = ", by default that of the first tree. Pass arity={} or more."
+        check_nth_tree(index, tree, arity, hint)
         tokens, children, labels = map(np.asarray, tree)
-        try:
-            check_tree(tokens, children, labels)
-        except ValueError as error:
-            raise ValueError(f"encoded_trees[{index}]: {error}") from error
         arity = children.shape[1] if arity is None else arity
         num_empty = arity - children.shape[1]
-        if num_empty < 0:
-            raise ValueError(
-                f"encoded_trees[{index}] has {children.shape[1]} slots for children, but arity is "
-                f"{arity}, by default that of the first tree. Pass arity={children.shape[1]} or "
-                "more."
-            )
         children = np.pad(children, [(0, 0), (0, num_empty)], constant_values=-1)
         yield EncodedTree(tokens, children, labels)
 
