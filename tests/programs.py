@@ -619,6 +619,9 @@ EMBEDDING = tf.Variable(some(4, 3, seed=5), name="embedding")
 KERNEL = tf.Variable(some(6, 3, seed=6), name="kernel")
 BIAS = tf.Variable(some(3, seed=7), name="bias")
 
+GATES = tf.Variable(some(6, 9, seed=8))
+GATES_BIAS = tf.Variable(some(9, seed=9))
+
 
 @kerasrec.recursive
 def tree_rnn(node):
@@ -639,6 +642,33 @@ def plain_tree_rnn(node):
 
 
 smooth(tree_rnn, plain_tree_rnn, i32(0, 7, 4), sources=(EMBEDDING, KERNEL, BIAS))
+
+
+@kerasrec.recursive
+def gated_tree(node):
+    """Cuts one product into its gates, as the cells of an LSTM do."""
+    left, right = tf.unstack(tf.gather(CHILDREN, node), axis=1)
+
+    def inner():
+        below = tf.concat([gated_tree(left), gated_tree(right)], 1)
+        gates, update = tf.split(below @ GATES + GATES_BIAS, [6, 3], 1)
+        keep, forget = tf.split(tf.sigmoid(gates), 2, 1)
+        return keep * tf.tanh(update) + forget * below[:, :3]
+
+    return kerasrec.cond(left < 0, lambda: tf.gather(EMBEDDING, tf.gather(WORDS, node)), inner)
+
+
+def plain_gated_tree(node):
+    left, right = CHILDREN[node]
+    if left < 0:
+        return EMBEDDING[WORDS[node]]
+    below = tf.concat([plain_gated_tree(left), plain_gated_tree(right)], 0)
+    total = tf.linalg.matvec(GATES, below, transpose_a=True) + GATES_BIAS
+    keep, forget = tf.sigmoid(total[:3]), tf.sigmoid(total[3:6])
+    return keep * tf.tanh(total[6:]) + forget * below[:3]
+
+
+smooth(gated_tree, plain_gated_tree, i32(0, 7, 4), sources=(EMBEDDING, GATES, GATES_BIAS))
 
 
 @kerasrec.recursive

@@ -199,7 +199,8 @@ class _BoundedMachine(StackRun):
 
     def _ended(self, state: dict, slots: Sequence[Slot]) -> Tensors:
         self.store.keep(dict(zip(slots, state["arrays"], strict=True)))
-        frame = Frame(tf.constant(0), self.store.shared, self.store.shared.__getitem__)
+        shared = self.store.shared
+        frame = Frame(self.plan, tf.constant(0), shared, shared.__getitem__)
         for name, body in self.bodies.items():
             collected = iter([array.concat() for array in state["collected"][name]])
             for node in body.collects:

@@ -1,12 +1,18 @@
-"""What waves pass to each other: tokens of several call sites follow each other in one wave."""
+"""What waves pass to each other: the tokens of several call sites, in one wave.
+
+Call sites that call for the same tokens alternate: all that the first token calls, then all that
+the second does. So what a token's calls return lies side by side, as most cells read it: the states
+of a tree node's children are one row. Other call sites follow each other.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import tensorflow as tf
 
-from kerasrec.engine.frame import Frame
+from kerasrec.engine.frame import Frame, rows_alternating
 from kerasrec.engine.results import Tensors
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import Body, CallSite, Node, present
@@ -38,7 +44,7 @@ def passed(body: Body, index: int, sites: Sequence[CallSite], frames: Frames) ->
     if not sites:
         return empty(present(body.sweeps[index].parameters))
     return [
-        _joined([_sent(_of(site, frames), site, body, index, place) for site in sites])
+        _joined([_sent(group, frames, body, index, place) for group in alternating(sites)])
         for place in places
     ]
 
@@ -52,15 +58,20 @@ def hand_back(index: int, sites: Sequence[CallSite], frames: Frames, tensors: Te
         frames: of the callers, by name.
         tensors: what the sweep returns.
     """
-    if len(sites) == 1:
-        pieces = [[tensor] for tensor in tensors]
-    else:
-        sizes = [_of(site, frames).count(_region(site)) for site in sites]
-        pieces = [tf.split(tensor, sizes) for tensor in tensors] if sites else []
-    for place, site in enumerate(sites):
-        nodes = present(site.trips[index].returns)
-        if nodes:
-            _of(site, frames).set(nodes, [piece[place] for piece in pieces])
+    groups = alternating(sites)
+    sizes = [_of(group[0], frames).count(_region(group[0])) * len(group) for group in groups]
+    for number, tensor in enumerate(tensors) if sites else ():
+        pieces = [tensor] if len(groups) == 1 else tf.split(tensor, sizes)
+        for group, piece in zip(groups, pieces, strict=True):
+            returns = [present(site.trips[index].returns) for site in group]
+            nodes = [found[number] if found else None for found in returns]
+            _of(group[0], frames).set_alternating(nodes, piece)
+
+
+def alternating(sites: Sequence[CallSite]) -> list[list[CallSite]]:
+    """Call sites in groups that call for the same tokens."""
+    groups = itertools.groupby(sites, lambda site: (site.caller, _region(site)))
+    return [list(group) for _, group in groups]
 
 
 def empty(nodes: Sequence[Node]) -> Tensors:
@@ -99,15 +110,19 @@ def _region(site: CallSite) -> Region | None:
     return site.calls[0].region
 
 
-def _sent(frame: Frame, site: CallSite, body: Body, index: int, place: int) -> tf.Tensor:
-    """What a call site sends to one parameter of a sweep."""
-    calls = site.trips[index].calls
-    call = calls[place] if calls else None
-    if call is not None:
-        return frame.get(call.inputs[0])
+def _sent(
+    group: Sequence[CallSite], frames: Frames, body: Body, index: int, place: int
+) -> tf.Tensor:
+    """What a group of call sites sends to one parameter of a sweep."""
+    frame, trips = _of(group[0], frames), [site.trips[index] for site in group]
+    calls = [trip.calls[place] if trip.calls else None for trip in trips]
+    if None not in calls:
+        return frame.alternate([call.inputs[0] for call in present(calls)])
     (parameter,) = present([body.sweeps[index].parameters[place]])
     found = parameter.types[0]
-    return tf.zeros([frame.count(_region(site)), *(found.shape or ())], found.dtype)
+    count = frame.count(_region(group[0]))
+    zeros = tf.zeros([count, *(found.shape or ())], found.dtype)
+    return rows_alternating([frame.get(call.inputs[0]) if call else zeros for call in calls])
 
 
 def _joined(tensors: Tensors) -> tf.Tensor:

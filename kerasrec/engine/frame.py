@@ -8,11 +8,13 @@ op itself, on more rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import tensorflow as tf
 
-from kerasrec.engine.plan import counts_tokens, is_placeless
+from kerasrec.engine.cuts import cut_value, cuts_into
+from kerasrec.engine.plan import Plan, counts_tokens
 from kerasrec.errors import GraphError
 from kerasrec.graph.fire import fire
 from kerasrec.graph.graph import Node, Value, other_rows
@@ -25,27 +27,34 @@ class Frame:
     """Values of a body for one set of tokens.
 
     Args:
+        plan: of the program.
         num_tokens: int32 scalar, how many tokens the body has here.
         shared: tensors of SHARED values.
         fetch: gives the tensor of a value that another part computed.
         choices: where the tokens of a region and its siblings come from (see `rows`), if another
           part has worked it out already.
+        prepared: what rewrites have prepared, by node.
     """
 
     def __init__(
         self,
+        plan: Plan,
         num_tokens: tf.Tensor,
         shared: dict[Value, tf.Tensor],
         fetch: Callable[[Value], tf.Tensor],
         choices: Callable[[Region], list[tf.Tensor] | None] = lambda _: None,
+        prepared: Mapping[Node, Sequence[tf.Tensor]] = MappingProxyType({}),
     ):
+        self._plan = plan
         self._num_tokens = num_tokens
         self._shared = shared
         self._fetch = fetch
         self._choices = choices
+        self._prepared = prepared
         self._values: dict[Value, tf.Tensor] = {}
         self._rows: dict[Region, tf.Tensor] = {}
         self._counts: dict[Region, tf.Tensor] = {}
+        self._alternating: dict[Value, tuple[tf.Tensor, tuple[Value | None, ...]]] = {}
 
     def set(self, nodes: Iterable[Node | None], tensors: Iterable[tf.Tensor]) -> None:
         """Says what came in from outside for nodes of one output."""
@@ -53,18 +62,42 @@ class Frame:
             if node is not None:
                 self._values[node.output()] = tensor
 
+    def set_alternating(self, nodes: Sequence[Node | None], tensor: tf.Tensor) -> None:
+        """Says what came in for several nodes of one output, `[tokens * nodes, ...]`.
+
+        The first row is of the first node, the second of the second, and so on. It is cut among
+        them where one of them is read.
+        """
+        if len(nodes) == 1:
+            self.set(nodes, [tensor])
+            return
+        values = tuple(None if node is None else node.output() for node in nodes)
+        self._alternating.update({value: (tensor, values) for value in values if value})
+
+    def alternate(self, values: Sequence[Value]) -> tf.Tensor:
+        """Rows of values of the same tokens, in turns, `[tokens * values, ...]`."""
+        if len(values) == 1:
+            return self.get(values[0])
+        node = values[0].node
+        if node in self._plan.changes.rewrites or not cuts_into(node, values):
+            return rows_alternating([self.get(value) for value in values])
+        return tf.reshape(self.get(cut_value(node)), [-1, *(values[0].type.shape or ())])
+
     def run(self, nodes: Iterable[Node]) -> None:
         """Fires the nodes that have no value yet."""
         for node in nodes:
-            if node.op not in _SINKS and node.output() not in self._values:
+            value = None if node.op in _SINKS else node.output()
+            if value and value not in self._values and value not in self._alternating:
                 self._fire(node)
 
     def get(self, value: Value) -> tf.Tensor:
         """The tensor of a value, from here, from another part, or computed on the way."""
+        if value in self._alternating and value not in self._values:
+            self._cut(*self._alternating[value])
         if value not in self._values:
             if value.is_shared and value.node.op != "Const":
                 return self._shared[value]
-            if value.node.op == "Const" or is_placeless(value.node):
+            if value.node.op == "Const" or self._plan.is_placeless(value.node):
                 self._fire(value.node, value.index)
             else:
                 self._values[value] = self._fetch(value)
@@ -102,6 +135,25 @@ class Frame:
             branch = tf.where(inside, chosen, num_branches - 1)
         return tf.dynamic_partition(tf.range(tf.size(branch)), branch, num_branches)
 
+    def _cut(self, tensor: tf.Tensor, values: Sequence[Value | None]) -> None:
+        """Cuts what came in for several values among them."""
+        shape = tensor.shape[1:]
+        if shape.rank == 1:  # Much faster than unstack.
+            width = shape[0] * len(values)
+            pieces = tf.split(tf.reshape(tensor, [-1, width]), len(values), axis=1)
+        else:
+            pieces = tf.unstack(tf.reshape(tensor, [-1, len(values), *shape]), axis=1)
+        pairs = zip(values, pieces, strict=True)
+        self._values.update({value: piece for value, piece in pairs if value})
+
+    def _side_by_side(self, node: Node) -> tf.Tensor | None:
+        """What a ConcatV2 joins, if it came in like that."""
+        values = tuple(node.inputs[:-1])
+        tensor, found = self._alternating.get(values[0], (None, ()))
+        if tensor is None or found != values or tensor.shape.rank != 2:
+            return None
+        return tf.reshape(tensor, [-1, tensor.shape[1] * len(values)])
+
     def _fire(self, node: Node, index: int = 0) -> None:
         if node.op == "SWITCH":
             branch = branches(node.region, node.inputs[1], len(node.types))[index]
@@ -134,6 +186,16 @@ class Frame:
             count = tf.cast(self.count(node.inputs[0].region), dtype)
             static = node.inputs[0].type.shape or ()
             return [tf.stack([count, *(tf.constant(dim, dtype) for dim in static)])]
+        if node in self._plan.changes.rewrites:
+            rewrite = self._plan.changes.rewrites[node]
+            inputs = [self.get(value) for value in rewrite.inputs]
+            outputs = list(rewrite.fire(inputs, self._prepared[node]))
+            for tensor, item in zip(outputs, node.types, strict=True):
+                tensor.set_shape(item.tensor_shape())
+            return outputs
+        joined = self._side_by_side(node) if node.op == "ConcatV2" else None
+        if joined is not None:
+            return [joined]
         if not node.is_primitive:
             raise GraphError(f"{node.op} was not given a value before it was read.")
         return fire(node, [self.get(value) for value in node.inputs], has_gradient=False)
@@ -145,3 +207,10 @@ class Frame:
         checks = [tf.debugging.assert_equal(lengths, other, other_rows(node)) for other in others]
         with tf.control_dependencies(checks):
             return tf.identity(values)
+
+
+def rows_alternating(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The first row of each tensor, then the second of each, and so on."""
+    if len(tensors) == 1:
+        return tensors[0]
+    return tf.reshape(tf.stack(tensors, 1), [-1, *tensors[0].shape[1:]])

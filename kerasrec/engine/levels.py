@@ -89,7 +89,7 @@ class LevelRun(WaveRun):
 
         def goes_on(wave: tf.Tensor, carry: Carry, memory: tf.Tensor) -> tf.Tensor:
             waiting = width(carry)
-            return ((wave == 0) | (waiting > 0)) & self.limits.allow(wave, waiting, memory)
+            return (waiting > 0) & self.limits.allow(wave, waiting, memory)
 
         def enter(frames: Frames, carry: Carry) -> None:
             for name, frame in frames.items():

@@ -12,6 +12,7 @@ import tensorflow as tf
 from kerasrec.engine.choice import choose, waves_for
 from kerasrec.engine.derivatives import Inputs, dense, differentiable
 from kerasrec.engine.limits import Limits
+from kerasrec.engine.passes import Pass, optimize
 from kerasrec.engine.plan import Plan, plan
 from kerasrec.engine.results import Outcome
 from kerasrec.engine.shared import shared_tensors, with_cotangents
@@ -29,6 +30,7 @@ class Program:
         engine: which engine is to run it, one of `choice.ENGINES`.
         parallel_tokens: how many tokens may run at once; None for all.
         is_linear: False runs a program of one round by the engine for all programs, too.
+        passes: over the plan, to make its runs faster; by default those that suit the machine.
     """
 
     def __init__(
@@ -38,8 +40,10 @@ class Program:
         engine: str = "auto",
         parallel_tokens: int | None = None,
         is_linear: bool | None = None,
+        passes: Sequence[Pass] | None = None,
     ):
-        self.plan: Plan = plan(graph, is_linear)
+        self._passes = passes
+        self.plan: Plan = optimize(plan(graph, is_linear), passes)
         self._plans = [self.plan]
         self._lock = threading.Lock()
         self.graph = graph
@@ -127,7 +131,8 @@ class Program:
         """The plan of the graph extended so many times; any thread may ask for it."""
         with self._lock:
             while len(self._plans) < order:
-                self._plans.append(plan(extend(self._plans[-1].graph), self.plan.is_linear))
+                found = plan(extend(self._plans[-1].graph), self.plan.is_linear)
+                self._plans.append(optimize(found, self._passes))
             return self._plans[order - 1]
 
 

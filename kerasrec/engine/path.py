@@ -1,7 +1,7 @@
 """The tag of a token that a run was not allowed to call, read back from what its waves have kept.
 
-A wave does not carry tags: the tokens of its call sites follow each other, and the tokens of a call
-site stand in the order of the callers'. So a token's place in its wave tells who called it.
+A wave does not carry tags, but its tokens stand in an order that follows from that of the callers
+(see `calls.py`). So a token's place in its wave tells who called it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.engine.calls import Frames
+from kerasrec.engine.calls import Frames, alternating
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import NUM_LABELS
 from kerasrec.graph.graph import CallSite
@@ -31,14 +31,19 @@ def caller_of(
     Returns:
         Place of the call site among `sites`, and place of the caller in its own wave, int32.
     """
-    found = [_rows(frames[site.caller or ""], site.calls[0].region) for site in sites]
-    ends = tf.cumsum(tf.stack([count for count, _ in found]))
+    groups = alternating(sites)
+    found = [_rows(frames[group[0].caller or ""], group[0].calls[0].region) for group in groups]
+    sizes = tf.constant([len(group) for group in groups])
+    ends = tf.cumsum(tf.stack([count for count, _ in found]) * sizes)
     place = tf.reduce_sum(tf.cast(ends <= token, tf.int32))
+    size = tf.gather(sizes, place)
     inside = token - tf.gather(tf.concat([[0], ends], 0), place)
+    row = inside // size
     branches = [
-        lambda rows=rows: inside if rows is None else tf.gather(rows, inside) for _, rows in found
+        lambda rows=rows: row if rows is None else tf.gather(rows, row) for _, rows in found
     ]
-    return place, one_of(place, branches)
+    first = tf.gather(tf.cumsum(sizes, exclusive=True), place)
+    return first + inside % size, one_of(place, branches)
 
 
 def one_of(place: tf.Tensor, branches: Sequence[Callable[[], Any]]) -> Any:

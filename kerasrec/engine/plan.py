@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import tensorflow as tf
 
@@ -43,6 +43,47 @@ class Part:
         return f"stage {self.stage} {'bulk' if self.is_bulk else 'loop'}"
 
 
+@dataclass(frozen=True)
+class Rewrite:
+    """Another way to the outputs of a node of TensorFlow.
+
+    Args:
+        inputs: the TOKEN values that it reads, in place of the node's own.
+        shared: the SHARED values that `prepare` takes.
+        prepare: makes of these tensors what all firings share; it runs once, before all loops.
+        fire: makes the node's outputs of the tensors of `inputs` and of what was prepared.
+    """
+
+    inputs: tuple[Value, ...]
+    shared: tuple[Value, ...]
+    prepare: Callable[..., Sequence[tf.Tensor]]
+    fire: Callable[[Sequence[tf.Tensor], Sequence[tf.Tensor]], Sequence[tf.Tensor]]
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How passes let nodes of TensorFlow run otherwise than the graph has it.
+
+    Args:
+        placeless: nodes that run wherever they are read, and nowhere if nobody reads them.
+        rewrites: other ways to fire nodes.
+    """
+
+    placeless: frozenset[Node] = frozenset()
+    rewrites: Mapping[Node, Rewrite] = field(default_factory=dict)
+
+    def __or__(self, other: Changes) -> Changes:
+        """Both."""
+        return Changes(self.placeless | other.placeless, {**self.rewrites, **other.rewrites})
+
+    def inputs(self, node: Node) -> Sequence[Value]:
+        """What a node reads."""
+        return self.rewrites[node].inputs if node in self.rewrites else node.inputs
+
+
+NO_CHANGES = Changes()
+
+
 @dataclass
 class Plan:
     """When each node runs and which values are kept for later.
@@ -57,6 +98,7 @@ class Plan:
         kept: values that other parts read, by the body and part that computes them.
         kept_regions: regions of conditionals and of ragged rows, those of one selector together,
           by the body and part that computes the selector.
+        changes: what passes have changed (see `passes.py`).
     """
 
     graph: TaggedGraph
@@ -67,6 +109,11 @@ class Plan:
     nodes: dict[tuple[str, Part], list[Node]]
     kept: dict[tuple[str, Part], list[Value]]
     kept_regions: dict[tuple[str, Part], list[tuple[Region, ...]]]
+    changes: Changes
+
+    def is_placeless(self, node: Node) -> bool:
+        """Whether a node runs wherever its value is read, from what it reads itself."""
+        return node in self.changes.placeless or is_placeless(node)
 
     def first_stage(self, sweep: int) -> int:
         """The stage in which what comes into a sweep is there."""
@@ -108,14 +155,14 @@ def is_placeless(node: Node) -> bool:
     )
 
 
-def sources(node: Node) -> Iterator[Value]:
+def sources(node: Node, changes: Changes) -> Iterator[Value]:
     """The TOKEN values of its own body that a node reads, through placeless nodes.
 
     Predicates are among them. Entrances of a body and RETURNs read what other bodies sent.
     """
     if node.op == "RETURN" or node.is_entrance:
         return
-    waiting = list(node.inputs)
+    waiting = list(changes.inputs(node))
     if node.op == "MERGE":
         waiting.append(node.attributes["predicate"])
     seen = set()
@@ -124,7 +171,7 @@ def sources(node: Node) -> Iterator[Value]:
         if value.is_shared or value in seen:
             continue
         seen.add(value)
-        if is_placeless(value.node):
+        if value.node in changes.placeless or is_placeless(value.node):
             waiting += needs_of_placeless(value.node)
         else:
             yield value
@@ -152,12 +199,13 @@ def counts_tokens(node: Node) -> bool:
     )
 
 
-def plan(graph: TaggedGraph, is_linear: bool | None = None) -> Plan:
+def plan(graph: TaggedGraph, is_linear: bool | None = None, changes: Changes = NO_CHANGES) -> Plan:
     """Plans an extended graph.
 
     Args:
         graph: extended.
         is_linear: False lets each round have one callee even where one round is enough.
+        changes: how nodes are to run otherwise.
     """
     depths = {name: _call_depths(body) for name, body in graph.bodies.items()}
     if is_linear is None:
@@ -168,9 +216,9 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None) -> Plan:
     regions: dict[tuple[str, Part], list[tuple[Region, ...]]] = defaultdict(list)
     for name, body in graph.bodies.items():
         stages = _stages(body, groups[name], rounds)
-        loop = _loop_nodes(body, stages, rounds, is_linear)
+        loop = _loop_nodes(body, stages, rounds, is_linear, changes)
         for node in body.nodes:
-            if not is_placeless(node):
+            if node not in changes.placeless and not is_placeless(node):
                 parts[node] = _part(stages[node], node in loop, rounds, is_linear)
         for siblings in _regions(body):
             stage = stages[siblings[0].selector.node]
@@ -180,8 +228,8 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None) -> Plan:
         for node in body.nodes:
             if node in parts:
                 nodes[(name, parts[node])].append(node)
-    kept = _kept(graph, parts)
-    return Plan(graph, is_linear, rounds, groups, parts, dict(nodes), kept, dict(regions))
+    kept = _kept(graph, parts, changes)
+    return Plan(graph, is_linear, rounds, groups, parts, dict(nodes), kept, dict(regions), changes)
 
 
 def _regions(body: Body) -> list[tuple[Region, ...]]:
@@ -245,7 +293,9 @@ def _stages(body: Body, groups: dict[int, list[CallSite]], rounds: int) -> dict[
     return stages
 
 
-def _loop_nodes(body: Body, stages: dict[Node, int], rounds: int, is_linear: bool) -> set[Node]:
+def _loop_nodes(
+    body: Body, stages: dict[Node, int], rounds: int, is_linear: bool, changes: Changes
+) -> set[Node]:
     """Nodes that calls and returns wait for, and the selectors of all regions."""
     selectors = {siblings[0].selector.node for siblings in _regions(body)}
     waiting = [
@@ -260,7 +310,7 @@ def _loop_nodes(body: Body, stages: dict[Node, int], rounds: int, is_linear: boo
             loop.add(node)
             waiting += [
                 value.node
-                for value in sources(node)
+                for value in sources(node, changes)
                 if _is_same_loop(stages[value.node], stages[node], rounds, is_linear)
             ]
     return loop
@@ -291,12 +341,14 @@ def _is_before(stage: int, rounds: int) -> bool:
     return stage == _first_stage(_sweep_of(stage, rounds), rounds) - 1
 
 
-def _kept(graph: TaggedGraph, parts: dict[Node, Part]) -> dict[tuple[str, Part], list[Value]]:
+def _kept(
+    graph: TaggedGraph, parts: dict[Node, Part], changes: Changes
+) -> dict[tuple[str, Part], list[Value]]:
     """Values that are read in another part than the one that computes them."""
     kept: dict[tuple[str, Part], dict[Value, None]] = defaultdict(dict)
     for name, body in graph.bodies.items():
         for node in body.nodes:
-            for value in sources(node) if node in parts else ():
+            for value in sources(node, changes) if node in parts else ():
                 if parts[value.node] != parts[node]:
                     kept[(name, parts[value.node])][value] = None
     return {key: list(values) for key, values in kept.items()}

@@ -97,6 +97,11 @@ class WaveStore:
     def __init__(self, plan: Plan, shared: dict[Value, tf.Tensor]):
         self.plan = plan
         self.shared = shared
+        self._prepared = {
+            node: rewrite.prepare(*(shared[value] for value in rewrite.shared))
+            for node, rewrite in plan.changes.rewrites.items()
+            if all(value in shared for value in rewrite.shared)
+        }
         self._waves: dict[Value, tf.TensorArray] = {}
         self._rows: dict[Region, tf.TensorArray] = {}
         self._sizes: dict[Region | str, tf.Tensor] = {}
@@ -175,7 +180,7 @@ class WaveStore:
                 return None
             return [rows[sibling].read(wave) for sibling in region.siblings]
 
-        return Frame(num_tokens, self.shared, fetch, choices)
+        return Frame(self.plan, num_tokens, self.shared, fetch, choices, self._prepared)
 
     def run_bulk(self, stage: int, sums: Sums) -> None:
         """Runs the bulk of a stage, on the tokens of all waves."""
@@ -191,7 +196,8 @@ class WaveStore:
             if not nodes:
                 continue
             with tf.name_scope(scope_of(part)):
-                frame = Frame(tf.reduce_sum(self._sizes[body]), self.shared, fetch)
+                num_tokens = tf.reduce_sum(self._sizes[body])
+                frame = Frame(self.plan, num_tokens, self.shared, fetch, prepared=self._prepared)
                 frame.run(nodes)
                 for value in self.plan.kept.get((body, part), ()):
                     self._all_tokens[value] = frame.get(value)

@@ -41,23 +41,35 @@ def node_tables(children: tf.Tensor) -> NodeTables:
         tf.errors.InvalidArgumentError: a child index is out of range, a node has two parents,
           node 0 is not the root, nodes form a cycle, or a tree has no nodes.
     """
-    with tf.control_dependencies(check_indices(children)):
-        children = tf.identity(children)
     batch, nodes, arity = tf.unstack(tf.shape(children))
     size = batch * nodes
     roots = tf.range(batch) * nodes
     has_child = children >= 0
-    numbers = tf.where(has_child, children + roots[:, tf.newaxis, tf.newaxis], size)
+    is_inside = ~tf.reduce_any(_are_outside(children))
+    numbers = tf.where(is_inside & has_child, children + roots[:, tf.newaxis, tf.newaxis], size)
     numbers = tf.reshape(numbers, [size, arity])
     has_children = tf.reshape(tf.reduce_any(has_child, -1), [size])
     num_parents = tf.math.bincount(tf.reshape(numbers, [-1]), minlength=size + 1, maxlength=size)
     num_parents = num_parents[:size]
-    is_root = tf.tensor_scatter_nd_update(
-        tf.zeros([size], tf.bool), roots[:, tf.newaxis], tf.ones([batch], tf.bool)
+    is_root = tf.range(size) % tf.maximum(nodes, 1) == 0
+
+    # Nearly all trees are right and have parents before children, so that there are no cycles.
+    is_right = (
+        is_inside
+        & (nodes > 0)
+        & tf.reduce_all(num_parents + tf.cast(is_root, tf.int32) <= 1)
+        & tf.reduce_all(is_root | (num_parents > 0) | ~has_children)
+        & tf.reduce_all((children > tf.range(nodes)[:, tf.newaxis]) | ~has_child)
     )
-    checks = _check_parents(num_parents, is_root, has_children, nodes)
-    checks.append(_check_cycles(numbers, num_parents, roots, nodes))
-    with tf.control_dependencies(checks):
+
+    def check() -> tf.Tensor:
+        with tf.control_dependencies(check_indices(children)):
+            checks = _check_parents(num_parents, is_root, has_children, nodes)
+            checks.append(_check_cycles(numbers, num_parents, roots, nodes))
+        with tf.control_dependencies(checks):
+            return tf.constant(True)
+
+    with tf.control_dependencies([tf.cond(is_right, lambda: tf.constant(True), check)]):
         numbers = tf.concat([numbers, tf.fill([1, arity], size)], 0)
     kinds = tf.concat([tf.where(has_children, INNER, LEAF), [MISSING]], 0)
     is_node = tf.reshape((num_parents > 0) | is_root, [batch, nodes])
@@ -73,7 +85,7 @@ def check_sizes(x: tf.Tensor, children: tf.Tensor) -> list[tf.Operation]:
 def check_indices(children: tf.Tensor) -> list[tf.Operation]:
     """Checks, for when the graph runs, that each index is -1 or a node of its tree."""
     nodes = tf.shape(children)[1]
-    wrong = (children < -1) | (children >= nodes)
+    wrong = _are_outside(children)
     return [
         tf.debugging.Assert(
             nodes > 0, ["`children` has no tree nodes; every tree needs its root at node 0."]
@@ -91,6 +103,11 @@ def check_indices(children: tf.Tensor) -> list[tf.Operation]:
             ],
         ),
     ]
+
+
+def _are_outside(children: tf.Tensor) -> tf.Tensor:
+    """For each index, whether it is neither -1 nor a node of its tree."""
+    return (children < -1) | (children >= tf.shape(children)[1])
 
 
 def _check_parents(

@@ -193,6 +193,8 @@ class _BodyGradient:
             self._rows(node)
         elif node.op == "UnsortedSegmentSum" and node.inputs[1].node.op == "ROWS":
             self._sum_over_rows(node)
+        elif node.op == "ConcatV2" and _joins_columns(node):
+            self._columns(node)
         elif node.is_primitive:
             self._primitive(node)
 
@@ -310,6 +312,16 @@ class _BodyGradient:
             found = self.primitives.apply(tf.gather, [total, ids], node.region, node.source, kind)
             self._add(entries, found)
 
+    def _columns(self, node: Node) -> None:
+        """TensorFlow's rule cuts each part out by shapes that it reads from all of them."""
+        *values, axis = node.inputs
+        total = self._total(node.output())
+        if total is not None and any(value in self.wanted for value in values):
+            sizes = [(value.type.shape or ())[_axis_of_one(axis)] for value in values]
+            parts = self.primitives.split(total, sizes, _static(axis), node.region, node.source)
+            for value, part in zip(values, parts, strict=True):
+                self._add(value, part)
+
     def _collect(self, node: Node) -> None:
         value, *index = node.inputs
         if not index or value not in self.wanted or self.order > 1:
@@ -401,6 +413,26 @@ class _BodyGradient:
 
     def _zeros(self, value: Value) -> Value:
         return self.primitives.apply(tf.zeros_like, [value], value.region, value.node.source)
+
+
+def _joins_columns(node: Node) -> bool:
+    """Whether a ConcatV2 joins values of each token, of known shapes, along an axis of theirs."""
+    *values, axis = node.inputs
+    is_known = all(value.type.kind is Kind.TOKEN and value.type.is_static for value in values)
+    return is_known and _static(axis) not in (None, 0, -1 - len(values[0].type.shape or ()))
+
+
+def _static(value: Value) -> int | None:
+    """The number that a constant is; None if it is none."""
+    if value.node.op != "Const":
+        return None
+    return int(tf.get_static_value(value.node.attributes["operation"].outputs[0]))
+
+
+def _axis_of_one(axis: Value) -> int:
+    """The axis of one token's value, for that of a tensor of tokens."""
+    number = _static(axis) or 0
+    return number - 1 if number > 0 else number
 
 
 def _sum_of_tokens(tensor: tf.Tensor) -> tf.Tensor:

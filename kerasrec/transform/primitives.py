@@ -56,6 +56,20 @@ class PrimitiveWriter:
             found.node.types[found.index] = Type.of(result, kind)
         return found
 
+    def split(
+        self,
+        value: Value,
+        sizes: Sequence[int | None],
+        axis: int | None,
+        region: Region | None,
+        source: Source | None,
+    ) -> list[Value]:
+        """A TOKEN cut along an axis, which is not that of the tokens."""
+        first = self.apply(lambda tensor: tf.split(tensor, sizes, axis)[0], [value], region, source)
+        outputs = first.node.attributes["operation"].outputs
+        first.node.types[:] = [Type.of(output, Kind.TOKEN) for output in outputs]
+        return first.node.outputs
+
     def gradients(
         self,
         node: Node,

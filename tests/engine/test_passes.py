@@ -1,0 +1,107 @@
+"""Passes change how a program runs, and not what it gives."""
+
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.engine.passes import columns_apart, cut_again, default_passes, transposed_once
+from kerasrec.engine.plan import plan
+from tests.engine.helpers import assert_same, lowered, run_lowered, run_plain
+from tests.programs import PROGRAMS, each_of_few
+
+ALL = (columns_apart, transposed_once, cut_again)
+(GATED,) = [program for program in PROGRAMS if program.name == "gated_tree"]
+
+
+def gated_plan(*passes):
+    return lowered(GATED, engine="waves", passes=passes).plan
+
+
+def in_loops(found):
+    return [node for (_, part), nodes in found.nodes.items() if not part.is_bulk for node in nodes]
+
+
+@each_of_few()
+@pytest.mark.parametrize("passes", [(), ALL], ids=["none", "all"])
+def test_results_are_the_same_with_and_without(program, passes):
+    assert_same(run_lowered(program, engine="waves", passes=passes), run_plain(program))
+
+
+@pytest.mark.parametrize("is_linear", [None, False], ids=["levels", "stack"])
+@pytest.mark.parametrize("passes", [(), *((item,) for item in ALL), ALL])
+def test_gates_are_the_same_by_each_pass(passes, is_linear):
+    found = run_lowered(GATED, engine="waves", passes=passes, is_linear=is_linear)
+    assert_same(found, run_plain(GATED))
+
+
+def test_columns_apart():
+    """The product, its bias and the cut are one node; so is the product of the way back."""
+    before, after = gated_plan(), gated_plan(columns_apart)
+    ops = [node.op for node in in_loops(before)]
+    assert ops.count("MatMul") == 2
+    assert {node.op for node in after.changes.placeless} == {"MatMul", "AddV2"}
+    assert {node.op for node in after.changes.rewrites} == {"SplitV", "MatMul"}
+    assert [node.op for node in in_loops(after)].count("MatMul") == 1
+    assert "ConcatV2" in ops
+    assert sum(node.op == "ConcatV2" for node in in_loops(after)) == ops.count("ConcatV2") - 1
+
+
+def test_columns_stay_together_where_others_read_the_product():
+    weight = tf.Variable(tf.ones([2, 4]))
+
+    @kerasrec.recursive
+    def function(x, n):
+        def go_on():
+            total = function(x, n - 1) @ weight
+            one, two = tf.split(total, 2, 1)
+            return one * two + total[:, 1:3]
+
+        return kerasrec.cond(n < 1, lambda: x, go_on)
+
+    found = plan(function.extended_graph([[1.0, 2.0]], [3]))
+    assert not columns_apart(found).rewrites
+
+
+def test_columns_stay_together_where_the_user_says_on_which_device():
+    weight = tf.Variable(tf.ones([2, 4]))
+
+    @kerasrec.recursive
+    def function(x, n):
+        def go_on():
+            below = function(x, n - 1)
+            with tf.device("/CPU:0"):
+                total = below @ weight
+            one, two = tf.split(total, 2, 1)
+            return one * two
+
+        return kerasrec.cond(n < 1, lambda: x, go_on)
+
+    found = plan(function.extended_graph([[1.0, 2.0]], [3]))
+    assert not columns_apart(found).rewrites
+    assert not transposed_once(found).rewrites
+
+
+def test_transposed_once():
+    found = gated_plan(transposed_once)
+    (product,) = found.changes.rewrites
+    assert product.attributes["operation"].get_attr("transpose_b")
+
+
+def test_cut_again_keeps_less():
+    def kept(found):
+        return [value for values in found.kept.values() for value in values]
+
+    before, after = gated_plan(), gated_plan(cut_again)
+    assert {node.op for node in after.changes.placeless} == {"Split"}
+    assert len(kept(after)) < len(kept(before))
+    one = tf.constant(1)
+    assert after.bytes_kept("gated_tree", one) < before.bytes_kept("gated_tree", one)
+
+
+def test_several_threads_of_a_cpu_take_columns_apart(monkeypatch):
+    for num_threads, num_gpus, expected in ((2, 0, True), (1, 0, False), (2, 1, False)):
+        monkeypatch.setattr(
+            tf.config.threading, "get_inter_op_parallelism_threads", lambda n=num_threads: n
+        )
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda _, n=num_gpus: [None] * n)
+        assert (columns_apart in default_passes()) == expected
