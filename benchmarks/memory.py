@@ -24,7 +24,6 @@ SHAPES = {
     "chain": [(256, 16), (1024, 16), (4096, 16)],
 }
 UNITS = 150
-NUM_FEATURES = 300
 
 
 def main():
@@ -85,10 +84,10 @@ def measure(peer_name, kind, height, batch_size):
     """Growth of this process' peak memory by training steps on `batch_size` equal trees."""
     # Here, so that the process which only starts others stays small.
     from benchmarks.model import initial_values
-    from benchmarks.peers import PEERS
+    from benchmarks.peers import peer_class
     from benchmarks.trees import NUM_WORDS, chain, complete_tree, make_batches
 
-    peer = PEERS[peer_name](initial_values(NUM_WORDS, NUM_FEATURES, UNITS))
+    peer = peer_class(peer_name)("TreeLSTM", initial_values("TreeLSTM", NUM_WORDS, UNITS))
     train_steps(peer, *make_batches([complete_tree(2)] * 2, 2))
     before = peak_memory()
     tree = {"complete": complete_tree, "chain": chain}[kind](height)

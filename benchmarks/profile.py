@@ -18,9 +18,8 @@ import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from benchmarks.model import initial_values
-from benchmarks.peers import PEERS
-from benchmarks.tree_lstm import NUM_FEATURES, NUM_TREES
-from benchmarks.trees import NUM_WORDS, make_batches, random_trees, read_trees
+from benchmarks.peers import peer_class
+from benchmarks.trees import TreeSource
 
 PARTS = {
     "check_trees": "tree tables and their checks",
@@ -40,12 +39,11 @@ def main():
     parser.add_argument("--units", type=int, default=150)
     parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
     arguments = parser.parse_args()
-    trees = read_trees(arguments.data, NUM_TREES) if arguments.data else random_trees(NUM_TREES)
-    num_words = max(NUM_WORDS, *(1 + int(tree.tokens.max()) for tree in trees))
-    values = initial_values(num_words, NUM_FEATURES, arguments.units)
-    batches = make_batches(trees, arguments.batch)
+    source = TreeSource(arguments.data, arguments.batch)
+    values = initial_values("TreeLSTM", source.num_words(), arguments.units)
+    batches = source.batches(arguments.batch)
     for name in ("kerasrec", "dense limit"):
-        report(name, PEERS[name](values), batches)
+        report(name, peer_class(name)("TreeLSTM", values), batches)
 
 
 def report(name, peer, batches):

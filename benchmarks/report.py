@@ -2,20 +2,33 @@
 
 import os
 import platform
-
-import keras
-import tensorflow as tf
+from pathlib import Path
 
 
 def machine():
     """Processors and versions."""
+    # Here, since TensorFlow is not for every process that prints tables.
+    import keras
+    import tensorflow as tf
+
     return {
-        "CPUs": os.cpu_count(),
+        **processors(),
         "GPUs": len(tf.config.list_logical_devices("GPU")),
         "Python": platform.python_version(),
         "TensorFlow": tf.__version__,
         "Keras": keras.__version__,
     }
+
+
+def processors():
+    """Which, and how many."""
+    model = platform.processor()
+    details = Path("/proc/cpuinfo")
+    if details.exists():
+        lines = details.read_text(encoding="utf-8").splitlines()
+        names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+        model = next(iter(names), model)
+    return {"CPU": model or platform.machine(), "CPUs": os.cpu_count()}
 
 
 def line(description):
@@ -38,14 +51,27 @@ def print_table(columns, rows):
     Returns:
         The rows, as a list.
     """
-    _print_line(columns)
-    _print_line(["---"] + ["---:"] * (len(columns) - 1))
     printed = []
+    print(_heading(columns), flush=True)
     for row in rows:
-        _print_line(str(cell(row)) for cell in columns.values())
+        print(_line(columns, row), flush=True)
         printed.append(row)
     return printed
 
 
-def _print_line(cells):
-    print("| " + " | ".join(cells) + " |", flush=True)
+def table(columns, rows):
+    """The same table as text."""
+    return "\n".join([_heading(columns), *(_line(columns, row) for row in rows)])
+
+
+def _heading(columns):
+    rule = ["---"] + ["---:"] * (len(columns) - 1)
+    return f"{_joined(columns)}\n{_joined(rule)}"
+
+
+def _line(columns, row):
+    return _joined(str(cell(row)) for cell in columns.values())
+
+
+def _joined(cells):
+    return "| " + " | ".join(cells) + " |"

@@ -5,48 +5,17 @@ root and every child comes after its parent.
 """
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
+from benchmarks.batch import NUM_CLASSES, Batch
 from kerasrec.datasets import EncodedTree, Vocabulary, encode_tree, read_treebank, tree_batches
 
-NUM_CLASSES = 5
 NUM_WORDS = 18_000
 MAX_WORDS = 56
-
-
-class Batch(NamedTuple):
-    """Trees padded to the largest one.
-
-    Attributes:
-        tokens: int32 `[batch, nodes]`, the word at a leaf, 0 at inner nodes and at padding.
-        children: int32 `[batch, nodes, 2]`, -1 where there is no child and at padding.
-        labels: int32 `[batch, nodes]`, -1 at padding.
-    """
-
-    tokens: np.ndarray
-    children: np.ndarray
-    labels: np.ndarray
-
-    @property
-    def num_trees(self):
-        return len(self.tokens)
-
-    @property
-    def num_nodes(self):
-        """Tree nodes, without padding."""
-        return int(np.sum(self.is_node))
-
-    @property
-    def is_node(self):
-        """False at padding, bool `[batch, nodes]`."""
-        return self.labels >= 0
-
-    @property
-    def is_leaf(self):
-        """Bool `[batch, nodes]`, false at padding."""
-        return self.is_node & (self.children[..., 0] < 0)
+NUM_TREES = 256
+# Fewer could not be sorted by size, as training has them.
+NUM_BATCHES = 4
 
 
 def make_batches(trees, batch_size):
@@ -110,6 +79,39 @@ def read_trees(directory, num_trees, seed=0):
     vocabulary = Vocabulary.from_trees(trees, lowercase=False)
     chosen = np.random.default_rng(seed).permutation(len(trees))[:num_trees]
     return [encode_tree(trees[i], vocabulary) for i in chosen]
+
+
+class TreeSource:
+    """Trees of one run: at least `NUM_TREES`, and `NUM_BATCHES` batches of each size.
+
+    Args:
+        directory: where `train.txt` is; None for random trees.
+        largest_batch: trees of the largest batch that will be asked for.
+    """
+
+    def __init__(self, directory, largest_batch):
+        num_trees = _num_trees(largest_batch)
+        self._trees = read_trees(directory, num_trees) if directory else random_trees(num_trees)
+
+    def batches(self, batch_size):
+        return make_batches(self._trees[: _num_trees(batch_size)], batch_size)
+
+    def num_words(self):
+        """Rows of a table of words that these trees need."""
+        return max(NUM_WORDS, *(1 + int(tree.tokens.max()) for tree in self._trees))
+
+    def description(self):
+        words = [count_words(tree) for tree in self._trees]
+        return {
+            "trees": len(self._trees),
+            "mean words": round(float(np.mean(words)), 1),
+            "max words": max(words),
+            "mean height": round(float(np.mean([height(tree) for tree in self._trees])), 1),
+        }
+
+
+def _num_trees(batch_size):
+    return max(NUM_TREES, NUM_BATCHES * batch_size)
 
 
 def count_words(tree):

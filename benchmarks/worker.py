@@ -10,7 +10,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.trees import NUM_CLASSES, NUM_WORDS
+from benchmarks.batch import NUM_CLASSES
+from benchmarks.trees import NUM_WORDS
 from kerasrec.datasets import tree_file_batches
 from kerasrec.layers import TreeLSTM
 from kerasrec.training import TreeCrossentropy, fit

@@ -1,22 +1,26 @@
-"""The same model, written as different users would write it.
+"""The same models, written as different users would write them, a file for each.
 
-A peer is a class with
-
-    peer = Peer(values)                # weights of its own, from the same arrays
-    inputs = peer.inputs(batch)        # a `Batch` as the peer reads it, not timed
-    peer.logits(*inputs)               # logits of all nodes: inference
-    peer.gradients(*inputs)            # loss and its gradients, in the order of WEIGHT_NAMES
-    peer.train(*inputs)                # the same, and a step of Adagrad
+They are named here and not imported, since not all can be in one process, or are installed; what a
+peer is says `peer.py`.
 """
 
-from benchmarks.peers.dense_limit import DenseLimit
-from benchmarks.peers.eager import Eager
-from benchmarks.peers.iterative import Iterative
-from benchmarks.peers.tree_layer import TreeLayer
+import importlib
 
 PEERS = {
-    "eager": Eager,
-    "iterative": Iterative,
-    "dense limit": DenseLimit,
-    "kerasrec": TreeLayer,
+    "eager": "benchmarks.peers.eager:Eager",
+    "unrolled": "benchmarks.peers.unrolled:Unrolled",
+    "iterative": "benchmarks.peers.iterative:Iterative",
+    "torch recursion": "benchmarks.peers.torch_recursion:TorchRecursion",
+    "torch levels": "benchmarks.peers.torch_levels:TorchLevels",
+    "torch by hand": "benchmarks.peers.torch_by_hand:TorchByHand",
+    "jax levels": "benchmarks.peers.jax_levels:JaxLevels",
+    "dgl": "benchmarks.peers.dgl_topological:DGLTopological",
+    "dynet": "benchmarks.peers.dynet_batching:DyNetBatching",
+    "dense limit": "benchmarks.peers.dense_limit:DenseLimit",
+    "kerasrec": "benchmarks.peers.tree_layer:TreeLayer",
 }
+
+
+def peer_class(name):
+    module, attribute = PEERS[name].split(":")
+    return getattr(importlib.import_module(module), attribute)

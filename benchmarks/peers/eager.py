@@ -1,17 +1,20 @@
 """Plain eager recursion, one tree after another: the way one writes it first."""
 
-import keras
+import numpy as np
 import tensorflow as tf
 
-from benchmarks.model import Weights, inner_state, leaf_state, nodes_loss
+from benchmarks.peers.tensorflow_cells import CELLS, nodes_loss
+from benchmarks.peers.tensorflow_peer import TensorFlowPeer
 
 
-class Eager:
-    def __init__(self, values):
-        self.weights = Weights(values)
-        self.trainable = self.weights.trainable
-        self.optimizer = keras.optimizers.Adagrad(learning_rate=0.01)
-        self.optimizer.build(self.trainable)
+class Eager(TensorFlowPeer):
+    # It takes seconds for what the others do in milliseconds.
+    max_trees = 10
+
+    def __init__(self, model, values):
+        self.cell = CELLS[model](model, values)
+        self.trained = self.cell.trained
+        self.build()
 
     def inputs(self, batch):
         trees = []
@@ -24,39 +27,31 @@ class Eager:
     def logits(self, trees):
         return [self.tree_logits(tokens, children) for tokens, children, _ in trees]
 
-    def gradients(self, trees):
-        with tf.GradientTape() as tape:
-            losses = [
+    def node_logits(self, batch, inputs):
+        return np.concatenate(self.logits(*inputs))
+
+    def loss(self, trees):
+        return tf.add_n(
+            [
                 nodes_loss(self.tree_logits(tokens, children), labels, len(trees))
                 for tokens, children, labels in trees
             ]
-            loss = tf.add_n(losses)
-        return loss, tape.gradient(loss, self.trainable)
-
-    def train(self, trees):
-        loss, gradients = self.gradients(trees)
-        self.optimizer.apply(gradients, self.trainable)
-        return loss
+        )
 
     def tree_logits(self, tokens, children):
         """Logits of all nodes of one tree, in its order, `[nodes, classes]`."""
-        weights = self.weights
-        leaf_bias, inner_bias = weights.leaf_bias(), weights.inner_bias()
-        states = [None] * len(tokens)
+        cell = self.cell
+        outputs = [None] * len(tokens)
 
         def visit(node):
             left, right = children[node]
             if left < 0:
-                x = weights.table[tokens[node]][tf.newaxis]
-                h, c = leaf_state(tf.matmul(x, weights.kernel) + leaf_bias)
+                state = cell.leaf(cell.table[tokens[node]][tf.newaxis])
             else:
-                h_left, c_left = visit(left)
-                h_right, c_right = visit(right)
-                h_children = tf.concat([h_left, h_right], axis=1)
-                z = tf.matmul(h_children, weights.recurrent_kernel) + inner_bias
-                h, c = inner_state(z, c_left, c_right)
-            states[node] = h
-            return h, c
+                pairs = zip(visit(left), visit(right), strict=True)
+                state = cell.inner(*(tf.concat(pair, axis=1) for pair in pairs))
+            outputs[node] = state[0]
+            return state
 
         visit(0)
-        return weights.logits(tf.concat(states, axis=0))
+        return cell.logits(tf.concat(outputs, axis=0))

@@ -1,31 +1,22 @@
-"""What the peers that run in one graph have in common: the training step."""
+"""What the peers that run in one graph have in common."""
 
-import keras
+import copy
+
 import tensorflow as tf
 
+from benchmarks.peers.tensorflow_peer import TensorFlowPeer
 
-class GraphPeer:
+
+class GraphPeer(TensorFlowPeer):
     """A model whose inference and training step are one `tf.function` each.
 
-    A subclass sets `trainable`, `signature` (the specs of its inputs), and defines
-    `compute_logits(*inputs)` and `compute_loss(*inputs)`.
+    A subclass sets `signature` too, the specs of its inputs.
     """
 
     def build(self):
-        """Makes the functions; called once the weights exist."""
-        self.optimizer = keras.optimizers.Adagrad(learning_rate=0.01)
-        self.optimizer.build(self.trainable)
-        self.logits = tf.function(self.compute_logits, input_signature=self.signature)
-        self.gradients = tf.function(self.compute_gradients, input_signature=self.signature)
-        self.train = tf.function(self.compute_step, input_signature=self.signature)
-
-    def compute_gradients(self, *inputs):
-        with tf.GradientTape() as tape:
-            loss = self.compute_loss(*inputs)
-        return loss, tape.gradient(loss, self.trainable)
-
-    def compute_step(self, *inputs):
-        loss, gradients = self.compute_gradients(*inputs)
-        self.optimizer.apply(gradients[: len(self.trainable)], self.trainable)
-        # What is not returned, TensorFlow leaves out of the graph.
-        return loss, gradients[len(self.trainable) :]
+        super().build()
+        # Its methods stay as they are, so that no graph calls another.
+        plain = copy.copy(self)
+        for name in ("logits", "gradients", "train"):
+            function = tf.function(getattr(plain, name), input_signature=self.signature)
+            setattr(self, name, function)

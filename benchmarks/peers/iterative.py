@@ -10,14 +10,14 @@ written with `tf.tensor_scatter_nd_update`; `tf.cond` between leaf and inner nod
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.model import Weights, inner_state, leaf_state, nodes_loss
 from benchmarks.peers.graph_peer import GraphPeer
+from benchmarks.peers.tensorflow_cells import CELLS, nodes_loss
 
 
 class Iterative(GraphPeer):
-    def __init__(self, values):
-        self.weights = Weights(values)
-        self.trainable = self.weights.trainable
+    def __init__(self, model, values):
+        self.cell = CELLS[model](model, values)
+        self.trained = self.cell.trained
         self.signature = [
             tf.TensorSpec([None], tf.int32, "tokens"),
             tf.TensorSpec([None, 2], tf.int32, "children"),
@@ -33,56 +33,56 @@ class Iterative(GraphPeer):
         Returns words of leaves, children of inner nodes, the number of the first inner node of
         each step (and the number of nodes at the end), labels of all nodes, number of trees.
         """
-        leaves = np.argwhere(batch.is_leaf)
         # In preorder a child follows its parent, so the reverse is an order to compute in.
-        inner = [np.nonzero(children[:, 0] >= 0)[0][::-1] for children in batch.children]
-        order, steps = leaves.tolist(), []
-        for step in range(max(map(len, inner))):
-            steps.append(len(order))
-            order += [(tree, nodes[step]) for tree, nodes in enumerate(inner) if step < len(nodes)]
-        steps.append(len(order))
+        is_inner = (batch.children[..., 0] >= 0)[:, ::-1]
+        inner_tree, place = np.nonzero(is_inner)
+        step = np.cumsum(is_inner, axis=1)[inner_tree, place] - 1
+        by_step = np.argsort(step, kind="stable")
+        leaf_tree, leaf = np.nonzero(batch.is_leaf)
+        tree = np.concatenate([leaf_tree, inner_tree[by_step]])
+        node = np.concatenate([leaf, batch.tokens.shape[1] - 1 - place[by_step]])
+        steps = np.concatenate([[len(leaf)], len(leaf) + np.cumsum(np.bincount(step))])
 
-        tree, node = np.array(order).T
         number = np.zeros(batch.tokens.shape, np.int32)
-        number[tree, node] = np.arange(len(order))
-        children = number[tree[:, np.newaxis], batch.children[tree, node]]
+        number[tree, node] = np.arange(len(tree))
+        parents = tree[len(leaf) :], node[len(leaf) :]
+        children = number[parents[0][:, np.newaxis], batch.children[parents]]
         return (
-            tf.constant(batch.tokens[tree, node][: len(leaves)]),
-            tf.constant(children[len(leaves) :]),
-            tf.constant(steps),
+            tf.constant(batch.tokens[leaf_tree, leaf]),
+            tf.constant(children),
+            tf.constant(steps, tf.int32),
             tf.constant(batch.labels[tree, node]),
             tf.constant(batch.num_trees),
         )
 
-    def compute_logits(self, tokens, children, steps, labels, num_trees):
-        weights = self.weights
-        leaf_bias, inner_bias = weights.leaf_bias(), weights.inner_bias()
+    def logits(self, tokens, children, steps, labels, num_trees):
+        cell = self.cell
         num_leaves = tf.shape(tokens)[0]
 
-        # Each element is the state of one node: its `h` and `c`, side by side.
+        # Each element is the state of one node: its h, and its c beside it.
         states = tf.TensorArray(
             tf.float32,
             tf.shape(labels)[0],
             clear_after_read=False,
-            element_shape=[2 * weights.units],
+            element_shape=[cell.num_states * cell.units],
         )
-        x = tf.gather(weights.table, tokens)
-        h, c = leaf_state(tf.matmul(x, weights.kernel) + leaf_bias)
-        states = states.scatter(tf.range(num_leaves), tf.concat([h, c], 1))
+        state = cell.leaf(tf.gather(cell.table, tokens))
+        states = states.scatter(tf.range(num_leaves), tf.concat(state, 1))
 
         def step(t, states):
             first, last = steps[t], steps[t + 1]
             rows = children[first - num_leaves : last - num_leaves]
-            h_left, c_left = tf.split(states.gather(rows[:, 0]), 2, axis=1)
-            h_right, c_right = tf.split(states.gather(rows[:, 1]), 2, axis=1)
-            z = tf.matmul(tf.concat([h_left, h_right], 1), weights.recurrent_kernel)
-            h, c = inner_state(z + inner_bias, c_left, c_right)
-            return t + 1, states.scatter(tf.range(first, last), tf.concat([h, c], 1))
+            left, right = (
+                tf.split(states.gather(rows[:, side]), cell.num_states, axis=1) for side in (0, 1)
+            )
+            joined = [tf.concat(pair, 1) for pair in zip(left, right, strict=True)]
+            state = tf.concat(cell.inner(*joined), 1)
+            return t + 1, states.scatter(tf.range(first, last), state)
 
         num_steps = tf.shape(steps)[0] - 1
         _, states = tf.while_loop(lambda t, _: t < num_steps, step, (0, states))
-        return weights.logits(states.stack()[:, : weights.units])
+        return cell.logits(states.stack()[:, : cell.units])
 
-    def compute_loss(self, tokens, children, steps, labels, num_trees):
-        logits = self.compute_logits(tokens, children, steps, labels, num_trees)
+    def loss(self, tokens, children, steps, labels, num_trees):
+        logits = self.logits(tokens, children, steps, labels, num_trees)
         return nodes_loss(logits, labels, num_trees)

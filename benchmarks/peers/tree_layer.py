@@ -3,32 +3,35 @@
 import keras
 import tensorflow as tf
 
-from benchmarks.model import WEIGHT_NAMES, nodes_loss
+from benchmarks.batch import NUM_CLASSES
+from benchmarks.model import weight_shapes
 from benchmarks.peers.graph_peer import GraphPeer
-from benchmarks.trees import NUM_CLASSES
-from kerasrec.layers import TreeLSTM
+from benchmarks.peers.tensorflow_cells import nodes_loss
+from kerasrec.layers import RNTN, TreeLSTM, TreeRNN
+
+LAYERS = {"TreeRNN": TreeRNN, "RNTN": RNTN, "TreeLSTM": TreeLSTM}
 
 
 class TreeLayer(GraphPeer):
-    def __init__(self, values):
+    # They are the batch itself, as kerasrec.datasets hands it on.
+    inputs_count = False
+
+    def __init__(self, model, values):
         tokens = keras.Input([None], dtype="int32")
         children = keras.Input([None, 2], dtype="int32")
         embedding = keras.layers.Embedding(*values["table"].shape, trainable=False)
-        tree_lstm = TreeLSTM(values["output_kernel"].shape[0], return_sequences=True)
+        tree_layer = LAYERS[model](values["output_kernel"].shape[0], return_sequences=True)
         dense = keras.layers.Dense(NUM_CLASSES)
-        self.model = keras.Model([tokens, children], dense(tree_lstm(embedding(tokens), children)))
+        self.model = keras.Model([tokens, children], dense(tree_layer(embedding(tokens), children)))
 
-        weights = {
-            "table": embedding.embeddings,
-            "kernel": tree_lstm.cell.kernel,
-            "recurrent_kernel": tree_lstm.cell.recurrent_kernel,
-            "bias": tree_lstm.cell.bias,
-            "output_kernel": dense.kernel,
-            "output_bias": dense.bias,
+        embedding.embeddings.assign(values["table"])
+        weights = {"output_kernel": dense.kernel, "output_bias": dense.bias}
+        self.trained = {
+            name: weights[name] if name in weights else getattr(tree_layer.cell, name)
+            for name in weight_shapes(model, 1)
         }
-        for name, weight in weights.items():
+        for name, weight in self.trained.items():
             weight.assign(values[name])
-        self.trainable = [weights[name] for name in WEIGHT_NAMES]
         self.signature = [
             tf.TensorSpec([None, None], tf.int32, "tokens"),
             tf.TensorSpec([None, None, 2], tf.int32, "children"),
@@ -37,11 +40,14 @@ class TreeLayer(GraphPeer):
         self.build()
 
     def inputs(self, batch):
-        return tuple(tf.constant(a) for a in (batch.tokens, batch.children, batch.labels))
+        return tuple(tf.constant(array) for array in batch)
 
-    def compute_logits(self, tokens, children, labels):
+    def logits(self, tokens, children, labels):
         return self.model([tokens, children])
 
-    def compute_loss(self, tokens, children, labels):
+    def node_logits(self, batch, inputs):
+        return self.logits(*inputs).numpy()[batch.is_node]
+
+    def loss(self, tokens, children, labels):
         logits = self.model([tokens, children], training=True)
         return nodes_loss(logits, labels, tf.shape(labels)[0])

@@ -1,0 +1,66 @@
+"""kerasrec beside what a user would write instead: measures, and writes what it found.
+
+    python -m benchmarks [SECTION ...] --out FOLDER
+
+writes FOLDER/SECTION.json, FOLDER/SECTION.md and plots, and prints the tables.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from benchmarks import report, speed
+
+# A section is a module with `add_options(parser)`, `run(options)`, which finds what JSON can hold,
+# and `markdown(found)` and `draw(found)`, which show it.
+SECTIONS = {"speed": speed}
+
+
+def main():
+    options = parse_options()
+    folder = Path(options.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in options.sections:
+        section = SECTIONS[name]
+        found = {"machine": report.processors(), "repeats": options.repeats, **section.run(options)}
+        text = page(name, found, section.markdown(found))
+        (folder / f"{name}.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+        print(text)
+        try:
+            figures = section.draw(found)
+        except ModuleNotFoundError as error:
+            print(f"No plots: {error.name} is not installed.")
+            continue
+        for figure_name, figure in figures.items():
+            figure.savefig(folder / f"{name}-{figure_name}.png", dpi=150)
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("sections", nargs="*", default=list(SECTIONS), help=", ".join(SECTIONS))
+    parser.add_argument("--out", metavar="FOLDER", default="runs/benchmarks")
+    parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
+    parser.add_argument("--repeats", type=int, default=7, help="timed turns of each peer")
+    for section in SECTIONS.values():
+        section.add_options(parser)
+    options = parser.parse_args()
+    for name in options.sections:
+        if name not in SECTIONS:
+            parser.error(f"no section is called {name}; there are {', '.join(SECTIONS)}")
+    return options
+
+
+def page(name, found, tables):
+    """A section in Markdown: what ran on what, its tables, and what did not run."""
+    what = {**found["description"], "repeats": found["repeats"], **found["machine"]}
+    versions = [f"- {peer}: {report.line(of)}" for peer, of in found["versions"].items()]
+    notes = [f"- {note}" for note in found["notes"]]
+    parts = [f"# {name}", report.line(what), tables]
+    if notes:
+        parts += ["Not run:", "\n".join(notes)]
+    return "\n\n".join([*parts, "Versions:", "\n".join(versions)]) + "\n"
+
+
+if __name__ == "__main__":
+    main()

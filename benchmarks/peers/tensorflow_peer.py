@@ -1,0 +1,32 @@
+"""What the peers in TensorFlow have in common: the loss's gradient, and the training step."""
+
+import keras
+import tensorflow as tf
+
+from benchmarks.model import LEARNING_RATE
+from benchmarks.peers.peer import Peer
+
+
+class TensorFlowPeer(Peer):
+    """A subclass sets `trained`, the variables by name, and defines `loss(*inputs)`."""
+
+    def build(self):
+        """Makes the optimizer; called once the weights exist."""
+        self.optimizer = keras.optimizers.Adagrad(LEARNING_RATE)
+        self.optimizer.build(list(self.trained.values()))
+
+    def gradients(self, *inputs):
+        with tf.GradientTape() as tape:
+            loss = self.loss(*inputs)
+        return loss, tape.gradient(loss, self.trained)
+
+    def train(self, *inputs):
+        loss, gradients = self.gradients(*inputs)
+        self.optimizer.apply([gradients[name] for name in self.trained], self.trained.values())
+        return loss
+
+    def weights(self):
+        return {name: variable.numpy() for name, variable in self.trained.items()}
+
+    def wait(self, results):
+        tf.test.experimental.sync_devices()

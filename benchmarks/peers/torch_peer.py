@@ -1,0 +1,44 @@
+"""What the peers in PyTorch have in common: the training step."""
+
+import torch
+
+from benchmarks.model import EPSILON, INITIAL_ACCUMULATOR, LEARNING_RATE
+from benchmarks.peers.peer import Peer
+from benchmarks.peers.torch_cells import CELLS
+
+
+class TorchPeer(Peer):
+    """A subclass defines `compute_logits(*inputs)` and `loss(*inputs)`."""
+
+    optimizer_form = "fused"
+
+    def __init__(self, model, values):
+        self.cell = CELLS[model](model, values)
+        self.optimizer = torch.optim.Adagrad(
+            self.cell.trained.values(),
+            LEARNING_RATE,
+            initial_accumulator_value=INITIAL_ACCUMULATOR,
+            eps=EPSILON,
+            **{self.optimizer_form: True},
+        )
+
+    def logits(self, *inputs):
+        with torch.inference_mode():
+            return self.compute_logits(*inputs)
+
+    def gradients(self, *inputs):
+        self.optimizer.zero_grad()
+        loss = self.loss(*inputs)
+        loss.backward()
+        gradients = {name: weight.grad.numpy() for name, weight in self.cell.trained.items()}
+        return loss.detach(), gradients
+
+    def train(self, *inputs):
+        self.optimizer.zero_grad()
+        loss = self.loss(*inputs)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def weights(self):
+        return {name: weight.detach().numpy() for name, weight in self.cell.trained.items()}

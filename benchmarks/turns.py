@@ -1,0 +1,97 @@
+"""Peers, a process each, that take turns on the same batches."""
+
+import contextlib
+
+from benchmarks.agreement import disagreement
+from benchmarks.process import Failed, Process
+
+REFERENCE = "eager"
+# Enough to compare on: the reference is slow.
+NUM_COMPARED_TREES = 10
+
+
+class Turns(contextlib.ExitStack):
+    """Peers with one model and the same weights, those that can compute it and do so rightly.
+
+    Why others do not take part stands in `problems`, by name.
+
+    Args:
+        names: of the peers.
+        model, values: of all of them.
+        pythons: paths of the Pythons of peers that need another one, by name.
+    """
+
+    def __init__(self, names, model, values, pythons):
+        super().__init__()
+        self.problems = {}
+        self._peers = {}
+        for name in names:
+            with self._noting(name):
+                self._peers[name] = self._start(name, model, values, pythons)
+        self._reference = self._start(REFERENCE, model, values, pythons)
+
+    def versions(self):
+        return {name: peer.call("versions") for name, peer in self._peers.items()}
+
+    def compare(self, batch):
+        """Takes out peers that compute otherwise than plain recursion."""
+        batch = batch.first(NUM_COMPARED_TREES)
+        expected = self._reference.call("computed", batch)
+        self._reference.close()
+        for name, peer in list(self._peers.items()):
+            with self._noting(name):
+                computed = peer.call("computed", batch)
+                problem = computed and disagreement(computed, expected)
+                if problem:
+                    raise Failed(problem)
+
+    def take(self, mode, batches, num_turns):
+        """Lets each peer run all batches, one peer after another, and again.
+
+        Args:
+            mode: `"training"` or `"inference"`.
+            batches: of one size.
+            num_turns: how often; before these is one that warms up.
+
+        Returns:
+            By peer, `(seconds a tree, seconds a tree of these for inputs)` of each turn.
+        """
+        num_nodes = sum(batch.num_nodes for batch in batches)
+        nodes_per_tree = num_nodes / sum(batch.num_trees for batch in batches)
+        batch_size = batches[0].num_trees
+        num_trees, seconds = {}, {}
+        for name, peer in list(self._peers.items()):
+            with self._noting(name):
+                nodes = peer.call("add_batches", batch_size, batches)
+                num_trees[name], seconds[name] = nodes / nodes_per_tree, []
+        for _ in range(1 + num_turns):
+            for name, peer in list(self._peers.items()):
+                with self._noting(name):
+                    turn = peer.call("turn", mode, batch_size)
+                    seconds[name].append(tuple(part / num_trees[name] for part in turn))
+        return {name: seconds[name][1:] for name in self._peers}
+
+    def _start(self, name, model, values, pythons):
+        return self.enter_context(start_peer(name, model, values, pythons.get(name)))
+
+    @contextlib.contextmanager
+    def _noting(self, name):
+        """A peer that fails takes no part any more."""
+        try:
+            yield
+        except Failed as failed:
+            self.problems[name] = str(failed)
+            if name in self._peers:
+                self._peers.pop(name).close()
+
+
+def start_peer(name, model, values, python=None):
+    """A `TimedPeer` in a process of its own, which sees no GPU."""
+    return Process(
+        "benchmarks.timed_peer:TimedPeer",
+        name,
+        model,
+        values,
+        python=python,
+        environment={"CUDA_VISIBLE_DEVICES": ""},
+    )

@@ -1,0 +1,80 @@
+"""All peers that are installed compute one model, as plain recursion does."""
+
+import pytest
+
+from benchmarks.agreement import disagreement
+from benchmarks.model import MODELS, initial_values
+from benchmarks.peers import PEERS, peer_class
+from benchmarks.process import Failed
+from benchmarks.timed_peer import TimedPeer
+from benchmarks.trees import NUM_WORDS, chain, make_batches, random_trees
+from benchmarks.turns import REFERENCE, start_peer
+
+UNITS = 4
+# TensorFlow is imported here already, and nothing that cannot stand beside it may be.
+IN_TENSORFLOW = ["unrolled", "iterative", "kerasrec"]
+ELSEWHERE = sorted({*PEERS} - {*IN_TENSORFLOW, REFERENCE, "dense limit"})
+
+each_model = pytest.mark.parametrize("model", MODELS)
+
+
+def values_of(model):
+    return initial_values(model, NUM_WORDS, UNITS)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """Trees of many shapes, padded; among them a lone word."""
+    (batch,) = make_batches([*random_trees(3), chain(1), chain(4)], 5)
+    return batch
+
+
+@pytest.fixture(scope="module")
+def expected(batch):
+    return {
+        model: TimedPeer(REFERENCE, model, values_of(model)).computed(batch) for model in MODELS
+    }
+
+
+@pytest.mark.many
+@each_model
+@pytest.mark.parametrize("name", IN_TENSORFLOW)
+def test_peers_in_tensorflow(name, model, batch, expected):
+    computed = TimedPeer(name, model, values_of(model)).computed(batch)
+    assert disagreement(computed, expected[model]) is None
+
+
+@pytest.mark.many
+@each_model
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_peers_elsewhere(name, model, batch, expected):
+    try:
+        peer = start_peer(name, model, values_of(model))
+    except Failed as failed:
+        if str(failed).startswith("not installed"):
+            pytest.skip(str(failed))
+        raise
+    with peer:
+        assert disagreement(peer.call("computed", batch), expected[model]) is None
+        assert peer.call("add_batches", 5, [batch]) == batch.num_nodes
+        for mode in ("training", "inference"):
+            seconds, inputs = peer.call("turn", mode, 5)
+            assert seconds > inputs > 0
+
+
+@each_model
+def test_dense_limit_has_the_weights_of_the_model(model, batch):
+    limit = peer_class("dense limit")(model, values_of(model))
+    inputs = limit.inputs(batch)
+    loss, gradients = limit.gradients(*inputs)
+    assert limit.node_logits(batch, inputs).shape == (batch.num_nodes, 5)
+    assert loss > 0
+    assert {*gradients} == {*limit.weights(), "states"}
+
+
+def test_a_slow_peer_runs_some_trees_and_says_how_many_nodes():
+    batches = make_batches(random_trees(40), 4)
+    peer = TimedPeer("eager", "TreeRNN", values_of("TreeRNN"))
+    assert peer.add_batches(4, batches) == sum(batch.num_nodes for batch in batches[:2])
+    (large,) = make_batches(random_trees(40), 40)
+    assert peer.add_batches(40, [large]) == large.first(10).num_nodes

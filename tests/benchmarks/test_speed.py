@@ -1,0 +1,171 @@
+"""What the section `speed` makes of times, and which peers it lets in."""
+
+import contextlib
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import speed, turns
+from benchmarks.agreement import disagreement
+from benchmarks.batch import Batch
+from benchmarks.process import Failed
+
+RIGHT = {"loss": np.array(2.0), "gradient of kernel": np.array([[1.0, -4.0]])}
+
+
+def test_ratios_are_of_the_same_turn():
+    times = {
+        "kerasrec": [(1.0, 0.0), (2.0, 0.0), (4.0, 0.0)],
+        "torch levels": [(3.0, 1.5), (2.0, 1.0), (16.0, 4.0)],
+    }
+    row = speed.summary(times)
+    assert row["peers"]["kerasrec"]["trees/s"] == 0.5
+    assert row["peers"]["torch levels"] == {
+        "trees/s": 1 / 3,
+        "share": 0.5,
+        "seconds": [3.0, 2.0, 16.0],
+    }
+    assert row["times"] == {"torch levels": 1 / 3}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"loss": np.array(2.001)}, "another loss .* 5.0e-04 of the largest value"),
+        ({"gradient of kernel": np.array([[1.001, -4.0]])}, "another gradient of kernel"),
+        ({"loss": np.array(np.nan)}, "another loss"),
+        ({"gradient of kernel": np.array([1.0, -4.0])}, r"of shape \(2,\) instead of \(1, 2\)"),
+    ],
+)
+def test_disagreement_is_found(wrong, words):
+    assert disagreement(RIGHT, RIGHT) is None
+    close = {**RIGHT, "gradient of kernel": np.array([[1.0003, -4.0]])}
+    assert disagreement(close, RIGHT) is None
+    with pytest.raises(Failed, match=words):
+        raise Failed(disagreement({**RIGHT, **wrong}, RIGHT))
+
+
+class FakePeer(contextlib.AbstractContextManager):
+    """Answers what a process with a `TimedPeer` would, a second later each turn."""
+
+    def __init__(self, name):
+        if name == "jax levels":
+            raise Failed("not installed: jax")
+        self.name = name
+        self.turns = 0
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.turns = None
+
+    def call(self, method, *arguments):
+        return getattr(self, method)(*arguments)
+
+    def versions(self):
+        return {"Python": "3"}
+
+    def computed(self, batch):
+        if self.name == "dense limit":
+            return None
+        wrong = {"loss": np.array(3.0)} if self.name == "torch levels" else {}
+        return {**RIGHT, **wrong}
+
+    def add_batches(self, batch_size, batches):
+        return sum(batch.num_nodes for batch in batches)
+
+    def turn(self, mode, batch_size):
+        if self.name == "iterative" and mode == "inference":
+            raise Failed("its process ended with code -9")
+        self.turns += 1
+        return float(self.turns), 0.5
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """What the section finds if peers are as above."""
+    monkeypatch.setattr(turns, "start_peer", lambda name, *_: FakePeer(name))
+    command_line = ["benchmarks", "--batch", "2", "64", "--repeats", "3", "--peers", "kerasrec"]
+    command_line += ["dense limit", "iterative", "torch levels", "jax levels"]
+    monkeypatch.setattr(sys, "argv", command_line)
+    monkeypatch.setattr(speed, "Process", FakeSource)
+    return speed.run(command.parse_options())
+
+
+class FakeSource(contextlib.AbstractContextManager):
+    """Answers what a process with a `TreeSource` would."""
+
+    def __init__(self, *_):
+        pass
+
+    def __exit__(self, *_):
+        pass
+
+    def call(self, method, *arguments):
+        if method == "batches":
+            (size,) = arguments
+            ones = np.ones([size, 3], np.int32)
+            return [Batch(ones, np.full([size, 3, 2], -1, np.int32), ones)] * 2
+        return {"num_words": 10, "description": {"trees": 128}}[method]
+
+
+def test_wrong_and_missing_peers_are_named_and_have_no_times(found):
+    notes = "\n".join(found["notes"])
+    assert "150 units, torch levels: computes another loss than eager recursion" in notes
+    assert "150 units, jax levels: not installed: jax." in notes
+    assert "150 units, iterative: its process ended with code -9." in notes
+    assert [{*row["peers"]} for row in found["rows"]] == [
+        {"kerasrec", "dense limit", "iterative"},
+        {"kerasrec", "dense limit", "iterative"},
+        {"kerasrec", "dense limit"},
+        {"kerasrec", "dense limit"},
+    ]
+
+
+def test_first_turn_does_not_count(found):
+    trees = 4
+    seconds = found["rows"][0]["peers"]["kerasrec"]["seconds"]
+    assert seconds == [2 / trees, 3 / trees, 4 / trees]
+
+
+def test_tables_have_what_was_found(found):
+    text = command.page(
+        "speed", {"machine": {"CPUs": 2}, "repeats": 3, **found}, speed.markdown(found)
+    )
+    assert "| training | 2 | 1 | 1 | 1 |" in text
+    assert "| training | 2 | 1.00 | 1.00 (iterative) | 1.00 |" in text
+    assert "| inference | 64 | 1.00 |  |  |" in text
+    assert "trees 128, repeats 3, CPUs 2" in text
+    assert all(f"- {note}" in text for note in found["notes"])
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_figures_are_drawn(found):
+    pytest.importorskip("matplotlib")
+    (figure,) = speed.draw(found).values()
+    assert [axes.get_title() for axes in figure.axes] == ["training", "inference"]
+    assert len(figure.axes[0].lines) == 3
+
+
+def test_what_does_not_fit_into_memory_is_said(monkeypatch, found):
+    line = "benchmarks --models RNTN --units 1000 --batch 1"
+    monkeypatch.setattr(sys, "argv", line.split())
+    found = speed.run(command.parse_options())
+    assert found["rows"] == []
+    assert "RNTN, 1000 units, batch 1: not run." in found["notes"][0]
+
+
+@pytest.mark.slow
+def test_whole_command(monkeypatch, tmp_path, capsys):
+    line = "benchmarks speed --models TreeRNN --units 3 --batch 128 --repeats 1 --out"
+    monkeypatch.setattr(sys, "argv", [*line.split(), str(tmp_path), "--peers", "kerasrec", "eager"])
+    command.main()
+    rows = json.loads((tmp_path / "speed.json").read_text(encoding="utf-8"))["rows"]
+    assert [row["mode"] for row in rows] == ["training", "inference"]
+    assert all(row["times"]["eager"] > 0 for row in rows)
+    assert (tmp_path / "speed.md").read_text(encoding="utf-8") in capsys.readouterr().out
+    assert (tmp_path / "speed-TreeRNN-3.png").read_bytes().startswith(b"\x89PNG")
