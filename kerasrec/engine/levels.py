@@ -43,7 +43,8 @@ class _Loop:
         stage: of the plan.
         start: the first wave.
         step: to the next wave.
-        goes_on: whether to go on, from (wave, carry, bytes that are kept by now).
+        goes_on: whether to go on, from the wave and, in the first loop, what it is handed and the
+          bytes that are kept by now.
         carried: the nodes whose tensors a wave hands to the next, by body.
         enter: puts what a wave is handed into the frames.
         leave: takes what it hands on out of them.
@@ -52,7 +53,7 @@ class _Loop:
     stage: int
     start: tf.Tensor
     step: int
-    goes_on: Callable[[tf.Tensor, Carry, tf.Tensor], tf.Tensor]
+    goes_on: Callable[..., tf.Tensor]
     carried: dict[str, list[Node]]
     enter: Callable[[Frames, Carry], None]
     leave: Callable[[Frames], Carry]
@@ -104,6 +105,8 @@ class LevelRun(WaveRun):
         carried = {name: body.parameters for name, body in self.bodies.items()}
         loop = _Loop(0, tf.constant(0), 1, goes_on, carried, enter, leave)
         wave, carry, memory = self._run(loop, arguments)
+        if self.plan.changes.decides_at_once:
+            self.store.decide()
         waiting = width(carry)
         tag = partial(self._tag, wave, carry)
         with tf.control_dependencies([self.limits.check(self.graph, wave, waiting, memory, tag)]):
@@ -189,7 +192,7 @@ class LevelRun(WaveRun):
         self.store.run_bulk(last, sums)
         return outputs
 
-    def _run(self, loop: _Loop, given: Tensors | None) -> tuple[tf.Tensor, Carry, tf.Tensor]:
+    def _run(self, loop: _Loop, given: Tensors | None) -> tuple:
         """Runs a loop: all bodies fire on their wave, and what is kept is written down.
 
         Args:
@@ -197,7 +200,8 @@ class LevelRun(WaveRun):
             given: what the outside hands to the entry.
 
         Returns:
-            The wave it ended with, what the last wave handed on, and the bytes that are kept.
+            The wave it ended with, what the last wave handed on and, after the first loop, the
+            bytes that are kept.
         """
         part = Part(loop.stage, is_bulk=False)
         slots = [slot for name in self.bodies for slot in self.store.slots(name, part)]
@@ -209,7 +213,7 @@ class LevelRun(WaveRun):
             first[self.graph.entry] = with_open_tokens(nodes, given)
 
         def iterate(
-            wave: tf.Tensor, carry: Carry, memory: tf.Tensor, listed: list[tf.TensorArray]
+            wave: tf.Tensor, carry: Carry, listed: list[tf.TensorArray], *memory: tf.Tensor
         ) -> tuple:
             frames = {name: self._frame(loop.stage, name, wave, carry) for name in self.bodies}
             loop.enter(frames, carry)
@@ -220,24 +224,29 @@ class LevelRun(WaveRun):
                 for slot, array in zip(slots, listed, strict=True)
             ]
             for name, frame in frames.items() if is_first else ():
-                memory += self.plan.bytes_kept(name, frame.count(None))
-            return wave + loop.step, loop.leave(frames), memory, written
+                memory = (memory[0] + self.plan.bytes_kept(name, frame.count(None)),)
+            return wave + loop.step, loop.leave(frames), written, *memory
 
-        wave, carry, memory, filled = tf.while_loop(
-            lambda wave, carry, memory, _: loop.goes_on(wave, carry, memory),
+        wave, carry, filled, *memory = tf.while_loop(
+            lambda wave, carry, _, *memory: loop.goes_on(wave, carry, *memory),
             iterate,
-            (loop.start, first, tf.constant(0, tf.int64), list(arrays.values())),
+            (
+                loop.start,
+                first,
+                list(arrays.values()),
+                *([tf.constant(0, tf.int64)] if is_first else []),
+            ),
             shape_invariants=(
                 tf.TensorShape([]),
                 {name: shapes(nodes) for name, nodes in loop.carried.items()},
-                tf.TensorShape([]),
                 [tf.TensorShape(None)] * len(slots),
+                *([tf.TensorShape([])] if is_first else []),
             ),
             parallel_iterations=1,
             name=scope_of(part),
         )
         self.store.keep(dict(zip(slots, filled, strict=True)))
-        return wave, carry, memory
+        return wave, carry, *memory
 
     def _frame(self, stage: int, name: str, wave: tf.Tensor, carry: Carry) -> Frame:
         if stage == 0:

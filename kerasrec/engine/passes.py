@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 import tensorflow as tf
 
 from kerasrec.engine.cuts import CUTS, cut_value
-from kerasrec.engine.plan import Changes, Plan, Rewrite, plan
+from kerasrec.engine.plan import Changes, Part, Plan, Rewrite, plan
 from kerasrec.graph.graph import Node, Value
+from kerasrec.trace.functions import unrepeatable_op
 
 Pass = Callable[[Plan], Changes]
 
@@ -30,7 +31,12 @@ def default_passes() -> list[Pass]:
     """The passes that suit the devices that are there."""
     threads = tf.config.threading.get_inter_op_parallelism_threads() or os.cpu_count() or 1
     is_apart = threads > 1 and not tf.config.list_physical_devices("GPU")
-    return [*([columns_apart] if is_apart else []), transposed_once, cut_again]
+    return [
+        *([columns_apart] if is_apart else []),
+        transposed_once,
+        cut_again,
+        decided_at_once,
+    ]
 
 
 def columns_apart(found: Plan) -> Changes:
@@ -94,6 +100,26 @@ def cut_again(found: Plan) -> Changes:
         and (cut_value(node) in kept or all(value in kept for value in node.outputs))
     }
     return Changes(frozenset(placeless))
+
+
+def decided_at_once(found: Plan) -> Changes:
+    """Which tokens are called, and which branch they take, is kept for no wave, but found again.
+
+    In programs that decide by integers alone, as all that go up trees do, the first loop then has
+    little to keep, and it is cheaper to decide once more for the tokens of all waves together.
+    """
+    nodes = [
+        node
+        for (_, part), nodes in found.nodes.items()
+        if part == Part(0, is_bulk=False)
+        for node in nodes
+    ]
+    operations = [node.attributes["operation"] for node in nodes if "operation" in node.attributes]
+    is_cheap = not any(value.type.is_differentiable for node in nodes for value in node.outputs)
+    is_repeatable = not any("function" in node.attributes for node in nodes) and not (
+        operations and unrepeatable_op(operations)
+    )
+    return Changes(decides_at_once=found.is_linear and is_cheap and is_repeatable)
 
 
 def _in_loops(found: Plan) -> Iterator[Node]:

@@ -67,14 +67,21 @@ class Changes:
     Args:
         placeless: nodes that run wherever they are read, and nowhere if nobody reads them.
         rewrites: other ways to fire nodes.
+        decides_at_once: whether the first loop keeps arguments alone, from which all else that it
+          decides is worked out again for all waves at once.
     """
 
     placeless: frozenset[Node] = frozenset()
     rewrites: Mapping[Node, Rewrite] = field(default_factory=dict)
+    decides_at_once: bool = False
 
     def __or__(self, other: Changes) -> Changes:
         """Both."""
-        return Changes(self.placeless | other.placeless, {**self.rewrites, **other.rewrites})
+        return Changes(
+            self.placeless | other.placeless,
+            {**self.rewrites, **other.rewrites},
+            self.decides_at_once or other.decides_at_once,
+        )
 
     def inputs(self, node: Node) -> Sequence[Value]:
         """What a node reads."""

@@ -83,6 +83,7 @@ class RowsSlot:
         return frame.rows(self.region)
 
 
+_OF_ROWS = tf.TensorShape([None])
 Slot = TokensSlot | ValueSlot | SizesSlot | RowsSlot
 
 
@@ -106,6 +107,7 @@ class WaveStore:
         self._rows: dict[Region, tf.TensorArray] = {}
         self._sizes: dict[Region | str, tf.Tensor] = {}
         self._all_tokens: dict[Value, tf.Tensor] = {}
+        self._all_rows: dict[Region, tf.Tensor] = {}
 
     def copy(self, shared: dict[Value, tf.Tensor]) -> WaveStore:
         """A store that begins with what this one has, and with other tensors of SHARED values."""
@@ -114,10 +116,14 @@ class WaveStore:
         other._rows = dict(self._rows)
         other._sizes = dict(self._sizes)
         other._all_tokens = dict(self._all_tokens)
+        other._all_rows = dict(self._all_rows)
         return other
 
     def slots(self, body: str, part: Part) -> list[Slot]:
         """What the loop part of a body has to write down."""
+        if part.stage == 0 and self.plan.changes.decides_at_once:
+            parameters = self.plan.graph.bodies[body].parameters
+            return [ValueSlot(body, node.output()) for node in parameters]
         slots: list[Slot] = [TokensSlot(body)] if part.stage == 0 else []
         slots += [ValueSlot(body, value) for value in self.plan.kept.get((body, part), ())]
         for regions in self.plan.kept_regions.get((body, part), ()):
@@ -137,6 +143,44 @@ class WaveStore:
                 self._sizes.update(zip(slot.regions, sizes, strict=True))
             else:
                 self._sizes[slot.body] = array.stack()[:, 0]
+
+    def decide(self) -> None:
+        """Finds again what the first loop has decided, from the arguments of all waves."""
+        part = Part(0, is_bulk=False)
+        for name, body in self.plan.graph.bodies.items():
+            values = [node.output() for node in body.parameters]
+            joined = [_joined(self._waves[value]) for value in values]
+            tensors, self._sizes[name] = [tensor for tensor, _ in joined], joined[0][1]
+            self._all_tokens.update(zip(values, tensors, strict=True))
+            count = tf.shape(tensors[0])[0]
+            frame = Frame(self.plan, count, self.shared, self._all_tokens.__getitem__)
+            frame.set(body.parameters, tensors)
+            frame.run(self.plan.nodes.get((name, part), ()))
+            self._decide_regions(name, frame)
+            for value in self.plan.kept.get((name, part), ()):
+                if value not in self._waves:
+                    self._all_tokens[value] = frame.get(value)
+                    self._waves[value] = self._split(name, value, frame.get(value))
+
+    def _decide_regions(self, body: str, frame: Frame) -> None:
+        """Where the tokens of regions come from, in the whole body and in each wave of it."""
+        waves: dict[Region | None, tf.Tensor] = {}
+        for siblings in self.plan.kept_regions.get((body, Part(0, is_bulk=False)), ()):
+            parent = siblings[0].parent
+            sizes = self._sizes[parent or body]
+            ends = tf.cumsum(sizes)
+            if parent not in waves:
+                waves[parent] = tf.searchsorted(ends, tf.range(frame.count(parent)), side="right")
+            for region in siblings:
+                rows = frame.rows(region)
+                waves[region] = tf.gather(waves[parent], rows)
+                num_waves = tf.size(sizes)
+                self._all_rows[region] = rows
+                self._sizes[region] = tf.math.bincount(
+                    waves[region], minlength=num_waves, maxlength=num_waves
+                )
+                first = tf.gather(ends - sizes, waves[region])
+                self._rows[region] = _divided(rows - first, self._sizes[region])
 
     def sizes(self) -> dict[Region | str, tf.Tensor]:
         """How many tokens each wave has, when all loops are done.
@@ -191,13 +235,17 @@ class WaveStore:
                 self._all_tokens[value] = self._waves[value].concat()
             return self._all_tokens[value]
 
+        def choices(region: Region) -> Tensors | None:
+            found = [self._all_rows.get(sibling) for sibling in region.siblings]
+            return None if None in found else found
+
         for body in self.plan.graph.bodies:
             nodes = self.plan.nodes.get((body, part), [])
             if not nodes:
                 continue
             with tf.name_scope(scope_of(part)):
                 num_tokens = tf.reduce_sum(self._sizes[body])
-                frame = Frame(self.plan, num_tokens, self.shared, fetch, prepared=self._prepared)
+                frame = Frame(self.plan, num_tokens, self.shared, fetch, choices, self._prepared)
                 frame.run(nodes)
                 for value in self.plan.kept.get((body, part), ()):
                     self._all_tokens[value] = frame.get(value)
@@ -208,12 +256,28 @@ class WaveStore:
 
     def _split(self, body: str, value: Value, tensor: tf.Tensor) -> tf.TensorArray:
         """What a bulk computed for the tokens of all waves, wave by wave."""
-        sizes = self._sizes[value.region or body]
-        spec = value.type.tensor_spec()
-        array = tf.TensorArray(
-            spec.dtype, size=tf.size(sizes), element_shape=spec.shape, clear_after_read=False
-        )
-        return array.split(tensor, sizes)
+        return _divided(tensor, self._sizes[value.region or body], value.type.tensor_shape())
+
+
+def _divided(
+    tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = _OF_ROWS
+) -> tf.TensorArray:
+    """Rows of a tensor, so many for each wave."""
+    array = tf.TensorArray(
+        tensor.dtype, size=tf.size(sizes), element_shape=shape, clear_after_read=False
+    )
+    return array.split(tensor, sizes)
+
+
+def _joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
+    """All rows of an array, and how many each element has."""
+    tensor, sizes = tf.raw_ops.TensorListConcatV2(
+        input_handle=array.flow,
+        element_shape=tf.constant([-1, *array.element_shape[1:]], tf.int32),
+        leading_dims=tf.zeros([0], tf.int64),
+        element_dtype=array.dtype,
+    )
+    return tensor, tf.cast(sizes, tf.int32)
 
 
 def scope_of(part: Part) -> str:

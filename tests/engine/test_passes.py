@@ -4,12 +4,18 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.engine.passes import columns_apart, cut_again, default_passes, transposed_once
+from kerasrec.engine.passes import (
+    columns_apart,
+    cut_again,
+    decided_at_once,
+    default_passes,
+    transposed_once,
+)
 from kerasrec.engine.plan import plan
 from tests.engine.helpers import assert_same, lowered, run_lowered, run_plain
 from tests.programs import PROGRAMS, each_of_few
 
-ALL = (columns_apart, transposed_once, cut_again)
+ALL = (columns_apart, transposed_once, cut_again, decided_at_once)
 (GATED,) = [program for program in PROGRAMS if program.name == "gated_tree"]
 
 
@@ -96,6 +102,31 @@ def test_cut_again_keeps_less():
     assert len(kept(after)) < len(kept(before))
     one = tf.constant(1)
     assert after.bytes_kept("gated_tree", one) < before.bytes_kept("gated_tree", one)
+
+
+def test_what_integers_decide_is_decided_at_once():
+    assert decided_at_once(gated_plan()).decides_at_once
+
+
+def test_what_floats_decide_is_decided_by_each_wave():
+    @kerasrec.recursive
+    def function(x):
+        return kerasrec.cond(x < 1.0, lambda: x, lambda: function(x / 2.0))
+
+    found = plan(function.extended_graph([3.0]))
+    assert not decided_at_once(found).decides_at_once
+
+
+def test_what_chance_decides_is_decided_once():
+    """Otherwise the second decision could be another one."""
+
+    @kerasrec.recursive
+    def function(n):
+        drawn = tf.random.uniform(tf.shape(n), maxval=2, dtype=tf.int32)
+        return kerasrec.cond(n < 1, lambda: n, lambda: function(n - drawn))
+
+    found = plan(function.extended_graph([3]))
+    assert not decided_at_once(found).decides_at_once
 
 
 def test_several_threads_of_a_cpu_take_columns_apart(monkeypatch):
