@@ -58,8 +58,8 @@ class TreeLSTMCell(LSTMCell):
         if self.bias is not None:
             total = total + self._for_each_child(self.bias)
         out_in, update, forget = tf.split(total, [2 * units, units, self.arity * units], -1)
-        forget = tf.split(self.recurrent_activation(forget), self.arity, -1)
-        carry = [gate * child[1] for gate, child in zip(forget, states, strict=True)]
+        memories = ops.concatenate([child[1] for child in states], -1)
+        carry = tf.split(self.recurrent_activation(forget) * memories, self.arity, -1)
         return self._new_state(out_in, update, carry)
 
     def call_leaf(self, inputs: Any) -> list[Any]:
@@ -74,9 +74,7 @@ class TreeLSTMCell(LSTMCell):
 
     def _new_state(self, out_in: Any, update: Any, carry: list[Any]) -> list[Any]:
         in_gate, out_gate = tf.split(self.recurrent_activation(out_in), 2, -1)
-        memory = in_gate * self.activation(update)
-        for part in carry:
-            memory = memory + part
+        memory = tf.add_n([in_gate * self.activation(update), *carry])
         hidden = out_gate * self.activation(memory)
         return [hidden, memory]
 
