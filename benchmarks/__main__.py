@@ -9,11 +9,31 @@ import argparse
 import json
 from pathlib import Path
 
-from benchmarks import report, speed
+from benchmarks import (
+    batch_sizes,
+    comparison,
+    convergence,
+    folding,
+    length,
+    report,
+    scaling,
+    shapes,
+    speed,
+    startup,
+)
 
 # A section is a module with `add_options(parser)`, `run(options)`, which finds what JSON can hold,
 # and `markdown(found)` and `draw(found)`, which show it.
-SECTIONS = {"speed": speed}
+SECTIONS = {
+    "speed": speed,
+    "batch": batch_sizes,
+    "folding": folding,
+    "length": length,
+    "shapes": shapes,
+    "convergence": convergence,
+    "scaling": scaling,
+    "startup": startup,
+}
 
 
 def main():
@@ -40,8 +60,11 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("sections", nargs="*", default=list(SECTIONS), help=", ".join(SECTIONS))
     parser.add_argument("--out", metavar="FOLDER", default="runs/benchmarks")
-    parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
+    parser.add_argument(
+        "--data", metavar="DIR", help="read trees from DIR/train.txt and dev.txt, as in SST"
+    )
     parser.add_argument("--repeats", type=int, default=7, help="timed turns of each peer")
+    comparison.add_options(parser)
     for section in SECTIONS.values():
         section.add_options(parser)
     options = parser.parse_args()

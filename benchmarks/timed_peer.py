@@ -2,13 +2,12 @@
 
 import contextlib
 import gc
-import importlib.metadata
-import platform
 import time
 
 import numpy as np
 
 from benchmarks.peers import peer_class
+from benchmarks.versions import versions
 
 
 class TimedPeer:
@@ -57,32 +56,50 @@ class TimedPeer:
 
     def turn(self, mode, batch_size):
         """Seconds for all batches of a size, and how many of these went into inputs."""
+        with _no_collection():
+            _, *seconds = self._run(self._function(mode), self._batches[batch_size])
+        return tuple(seconds)
+
+    def steps(self, mode, batches):
+        """The same of each batch by itself, waited for; no batch is left out."""
+        function = self._function(mode)
+        with _no_collection():
+            # Others ran while this process slept: its first step would be slower than the rest.
+            self._run(function, batches[:1])
+            return [tuple(self._run(function, [batch])[1:]) for batch in batches]
+
+    def epoch(self, batches):
+        """Trains on batches, one after another; returns seconds, and the loss of each."""
+        with _no_collection():
+            losses, seconds, _ = self._run(self._peer.train, batches)
+        return seconds, [float(loss) for loss in losses]
+
+    def weights(self):
+        return {name: np.array(value) for name, value in self._peer.weights().items()}
+
+    def versions(self):
+        return versions()
+
+    def _function(self, mode):
+        return self._peer.train if mode == "training" else self._peer.logits
+
+    def _run(self, function, batches):
+        """Results of all batches, seconds, and how many of these went into inputs."""
         peer = self._peer
-        function = peer.train if mode == "training" else peer.logits
-        batches = self._batches[batch_size]
         if not peer.inputs_count:
             made = [peer.inputs(batch) for batch in batches]
         results, seconds = [], 0.0
-        with _no_collection():
-            start = time.perf_counter()
-            for number, batch in enumerate(batches):
-                if peer.inputs_count:
-                    begin = time.perf_counter()
-                    inputs = peer.inputs(batch)
-                    seconds += time.perf_counter() - begin
-                else:
-                    inputs = made[number]
-                results.append(function(*inputs))
-            peer.wait(results)
-            return time.perf_counter() - start, seconds
-
-    def versions(self):
-        """Of Python and of what may matter to a peer."""
-        found = {"Python": platform.python_version()}
-        for package in ("tensorflow", "keras", "torch", "jax", "dgl", "dyNET38", "numpy"):
-            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                found[package] = importlib.metadata.version(package)
-        return found
+        start = time.perf_counter()
+        for number, batch in enumerate(batches):
+            if peer.inputs_count:
+                begin = time.perf_counter()
+                inputs = peer.inputs(batch)
+                seconds += time.perf_counter() - begin
+            else:
+                inputs = made[number]
+            results.append(function(*inputs))
+        peer.wait(results)
+        return results, time.perf_counter() - start, seconds
 
 
 @contextlib.contextmanager

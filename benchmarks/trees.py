@@ -18,9 +18,12 @@ NUM_TREES = 256
 NUM_BATCHES = 4
 
 
-def make_batches(trees, batch_size):
-    """Batches of trees of alike size, as training has them, without those left over."""
-    batches = tree_batches(trees, batch_size, drop_remainder=True)
+def make_batches(trees, batch_size, **options):
+    """Batches of trees of alike size, as training has them, without those left over.
+
+    `options` are those of `kerasrec.datasets.tree_batches`.
+    """
+    batches = tree_batches(trees, batch_size, **{"drop_remainder": True, **options})
     return [Batch(*inputs, labels) for inputs, labels in batches.as_numpy_iterator()]
 
 
@@ -39,22 +42,22 @@ def random_trees(num_trees, seed=0):
     while len(trees) < num_trees:
         num_words = round(rng.gamma(4.2, 4.56))
         if 2 <= num_words <= MAX_WORDS:
-            trees.append(_from_splits(num_words, split, rng))
+            trees.append(tree_of_splits(num_words, split, rng))
     return trees
 
 
 def complete_tree(height, seed=0):
     """A tree of `2 ** height - 1` nodes."""
-    return _from_splits(2 ** (height - 1), lambda words: words // 2, np.random.default_rng(seed))
+    return tree_of_splits(2 ** (height - 1), lambda words: words // 2, np.random.default_rng(seed))
 
 
 def chain(height, seed=0):
     """A tree in which every right child is a leaf: `2 * height - 1` nodes."""
-    return _from_splits(height, lambda words: words - 1, np.random.default_rng(seed))
+    return tree_of_splits(height, lambda words: words - 1, np.random.default_rng(seed))
 
 
-def _from_splits(num_words, split, rng):
-    """Builds a tree from the top down, `split(words)` of each inner node's words on the left."""
+def tree_of_splits(num_words, split, rng):
+    """A tree built from the top down, `split(words)` of each inner node's words on the left."""
     children = []
     pending = [(num_words, None, None)]
     while pending:
@@ -73,8 +76,8 @@ def _from_splits(num_words, split, rng):
     return EncodedTree(tokens, children, labels)
 
 
-def read_trees(directory, num_trees, seed=0):
-    """Chooses trees of `train.txt`, a file of SST's form, at random."""
+def read_trees(directory, num_trees=None, seed=0):
+    """Chooses trees of `train.txt`, a file of SST's form, at random; all, if not told how many."""
     trees = read_treebank(Path(directory) / "train.txt", NUM_CLASSES)
     vocabulary = Vocabulary.from_trees(trees, lowercase=False)
     chosen = np.random.default_rng(seed).permutation(len(trees))[:num_trees]
@@ -98,20 +101,30 @@ class TreeSource:
 
     def num_words(self):
         """Rows of a table of words that these trees need."""
-        return max(NUM_WORDS, *(1 + int(tree.tokens.max()) for tree in self._trees))
+        return count_table(self._trees)
 
     def description(self):
-        words = [count_words(tree) for tree in self._trees]
-        return {
-            "trees": len(self._trees),
-            "mean words": round(float(np.mean(words)), 1),
-            "max words": max(words),
-            "mean height": round(float(np.mean([height(tree) for tree in self._trees])), 1),
-        }
+        return describe(self._trees)
 
 
 def _num_trees(batch_size):
     return max(NUM_TREES, NUM_BATCHES * batch_size)
+
+
+def describe(trees):
+    """How many, how long and how high."""
+    words = [count_words(tree) for tree in trees]
+    return {
+        "trees": len(trees),
+        "mean words": round(float(np.mean(words)), 1),
+        "max words": max(words),
+        "mean height": round(float(np.mean([height(tree) for tree in trees])), 1),
+    }
+
+
+def count_table(trees):
+    """Rows of a table of words that trees need."""
+    return max(NUM_WORDS, *(1 + int(tree.tokens.max()) for tree in trees))
 
 
 def count_words(tree):

@@ -30,8 +30,16 @@ class Turns(contextlib.ExitStack):
                 self._peers[name] = self._start(name, model, values, pythons)
         self._reference = self._start(REFERENCE, model, values, pythons)
 
+    def ask(self, method, *arguments):
+        """What a method of each peer's `TimedPeer` returns, by name."""
+        answers = {}
+        for name, peer in list(self._peers.items()):
+            with self._noting(name):
+                answers[name] = peer.call(method, *arguments)
+        return answers
+
     def versions(self):
-        return {name: peer.call("versions") for name, peer in self._peers.items()}
+        return self.ask("versions")
 
     def compare(self, batch):
         """Takes out peers that compute otherwise than plain recursion."""
@@ -65,11 +73,18 @@ class Turns(contextlib.ExitStack):
                 nodes = peer.call("add_batches", batch_size, batches)
                 num_trees[name], seconds[name] = nodes / nodes_per_tree, []
         for _ in range(1 + num_turns):
-            for name, peer in list(self._peers.items()):
-                with self._noting(name):
-                    turn = peer.call("turn", mode, batch_size)
-                    seconds[name].append(tuple(part / num_trees[name] for part in turn))
+            for name, turn in self.ask("turn", mode, batch_size).items():
+                seconds[name].append(tuple(part / num_trees[name] for part in turn))
         return {name: seconds[name][1:] for name in self._peers}
+
+    def steps(self, mode, batches, num_turns):
+        """Lets each peer run all batches likewise, each of them timed by itself.
+
+        Returns:
+            By peer, of each turn, `(seconds, seconds of these for inputs)` of each batch.
+        """
+        _, *turns = [self.ask("steps", mode, batches) for _ in range(1 + num_turns)]
+        return {name: [turn[name] for turn in turns] for name in self._peers}
 
     def _start(self, name, model, values, pythons):
         return self.enter_context(start_peer(name, model, values, pythons.get(name)))

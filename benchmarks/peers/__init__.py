@@ -6,6 +6,8 @@ peer is says `peer.py`.
 
 import importlib
 
+OURS = "kerasrec"
+LIMIT = "dense limit"
 PEERS = {
     "eager": "benchmarks.peers.eager:Eager",
     "unrolled": "benchmarks.peers.unrolled:Unrolled",

@@ -78,3 +78,16 @@ def test_a_slow_peer_runs_some_trees_and_says_how_many_nodes():
     assert peer.add_batches(4, batches) == sum(batch.num_nodes for batch in batches[:2])
     (large,) = make_batches(random_trees(40), 40)
     assert peer.add_batches(40, [large]) == large.first(10).num_nodes
+
+
+def test_steps_and_epochs_leave_no_batch_out():
+    batches = make_batches([chain(2), chain(2), chain(3)], 1)
+    peer = TimedPeer("dense limit", "TreeRNN", values_of("TreeRNN"))
+    assert [inputs for _, inputs in peer.steps("inference", batches)] == [0.0] * 3
+    peer = TimedPeer("eager", "TreeRNN", values_of("TreeRNN"))
+    assert all(seconds > inputs > 0 for seconds, inputs in peer.steps("inference", batches))
+    before = peer.weights()
+    seconds, losses = peer.epoch(batches)
+    assert seconds > 0
+    assert len(losses) == 3
+    assert (peer.weights()["bias"] != before["bias"]).any()

@@ -12,23 +12,7 @@ from benchmarks import speed, turns
 from benchmarks.agreement import disagreement
 from benchmarks.batch import Batch
 from benchmarks.process import Failed
-
-RIGHT = {"loss": np.array(2.0), "gradient of kernel": np.array([[1.0, -4.0]])}
-
-
-def test_ratios_are_of_the_same_turn():
-    times = {
-        "kerasrec": [(1.0, 0.0), (2.0, 0.0), (4.0, 0.0)],
-        "torch levels": [(3.0, 1.5), (2.0, 1.0), (16.0, 4.0)],
-    }
-    row = speed.summary(times)
-    assert row["peers"]["kerasrec"]["trees/s"] == 0.5
-    assert row["peers"]["torch levels"] == {
-        "trees/s": 1 / 3,
-        "share": 0.5,
-        "seconds": [3.0, 2.0, 16.0],
-    }
-    assert row["times"] == {"torch levels": 1 / 3}
+from tests.benchmarks.fake_peers import RIGHT, FakePeer
 
 
 @pytest.mark.parametrize(
@@ -46,43 +30,6 @@ def test_disagreement_is_found(wrong, words):
     assert disagreement(close, RIGHT) is None
     with pytest.raises(Failed, match=words):
         raise Failed(disagreement({**RIGHT, **wrong}, RIGHT))
-
-
-class FakePeer(contextlib.AbstractContextManager):
-    """Answers what a process with a `TimedPeer` would, a second later each turn."""
-
-    def __init__(self, name):
-        if name == "jax levels":
-            raise Failed("not installed: jax")
-        self.name = name
-        self.turns = 0
-
-    def __exit__(self, *_):
-        self.close()
-
-    def close(self):
-        self.turns = None
-
-    def call(self, method, *arguments):
-        return getattr(self, method)(*arguments)
-
-    def versions(self):
-        return {"Python": "3"}
-
-    def computed(self, batch):
-        if self.name == "dense limit":
-            return None
-        wrong = {"loss": np.array(3.0)} if self.name == "torch levels" else {}
-        return {**RIGHT, **wrong}
-
-    def add_batches(self, batch_size, batches):
-        return sum(batch.num_nodes for batch in batches)
-
-    def turn(self, mode, batch_size):
-        if self.name == "iterative" and mode == "inference":
-            raise Failed("its process ended with code -9")
-        self.turns += 1
-        return float(self.turns), 0.5
 
 
 @pytest.fixture

@@ -1,0 +1,82 @@
+"""What larger batches gain: the section `batch`, which measures nothing that `speed` has not.
+
+Kostopoulou et al., section 6.2 and table 3: training throughput of a TreeRNN on sentences of SST at
+batch 1, 5, 10 and 25. Theirs grows 2.8 times by iteration and falls by recursion, whose operators
+fire for one tag at a time; firing them for many tags at once they leave to future work. Here it is
+the model of `speed`, in inference too, and every peer that ran there.
+"""
+
+from benchmarks import report, speed_rows
+from benchmarks.figures import Panels
+from benchmarks.peer_rows import cases, present, throughputs, title, trees_per_second
+from benchmarks.peers import OURS
+
+THEIRS = ("iterative", OURS)
+
+
+def add_options(parser):
+    """None of its own."""
+
+
+def run(options):
+    found = speed_rows.read(options)
+    return {**found, "rows": with_gains(found["rows"])}
+
+
+def with_gains(rows):
+    """Adds to each row `gains`, by peer: throughput divided by that at the smallest batch."""
+    first = {}
+    for row in sorted(rows, key=lambda row: row["batch"]):
+        for name in row["peers"]:
+            first.setdefault(key(row, name), trees_per_second(row, name))
+    return [
+        {
+            **row,
+            "gains": {
+                name: trees_per_second(row, name) / first[key(row, name)] for name in row["peers"]
+            },
+        }
+        for row in rows
+    ]
+
+
+def key(row, name):
+    return row["model"], row["units"], row["mode"], name
+
+
+def markdown(found):
+    parts = []
+    for case, rows in cases(found["rows"]).items():
+        names = present(rows)
+        what = {"": lambda row: row["mode"], "batch": lambda row: row["batch"]}
+        gains = {
+            name: lambda row, name=name: f"{row['gains'][name]:.1f}" if name in row["gains"] else ""
+            for name in names
+        }
+        parts += [
+            f"## {title(case)}",
+            "Trees a second:",
+            report.table(what | throughputs([name for name in THEIRS if name in names]), rows),
+            "Divided by those at the smallest batch:",
+            report.table(what | gains, rows),
+        ]
+    return "\n\n".join(parts)
+
+
+def draw(found):
+    figures = {}
+    for case, rows in cases(found["rows"]).items():
+        panels = Panels(
+            title(case),
+            rows,
+            panel=lambda row: row["mode"],
+            point=lambda row, name: (row["batch"], row["gains"][name]),
+            sharey=True,
+            xlabel="trees a batch",
+            ylabel="trees a second, over those at the smallest batch",
+            xscale="log",
+            yscale="log",
+        )
+        panels.ticks(sorted({row["batch"] for row in rows}))
+        figures["-".join(map(str, case))] = panels.finished()
+    return figures

@@ -1,0 +1,92 @@
+"""What the sections that compare peers share: their options, and how they let peers run."""
+
+import argparse
+import contextlib
+import itertools
+import sys
+
+from benchmarks.medians import of_groups
+from benchmarks.model import MODELS, initial_values
+from benchmarks.peer_rows import title
+from benchmarks.peers import PEERS
+from benchmarks.turns import Turns
+
+MODES = ("training", "inference")
+
+
+def add_options(parser):
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=["TreeLSTM"])
+    parser.add_argument("--units", type=int, nargs="+", default=[150])
+    parser.add_argument(
+        "--batch", type=int, nargs="+", help="trees a step; each section has its own by default"
+    )
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
+    parser.add_argument(
+        "--peers", nargs="+", choices=PEERS, help="each section has its own by default"
+    )
+    parser.add_argument(
+        "--python",
+        metavar="PEER=PATH",
+        action="append",
+        default=[],
+        type=_peer_and_path,
+        help="another Python, of a peer that cannot be installed in this one",
+    )
+
+
+def _peer_and_path(text):
+    peer, _, path = text.partition("=")
+    if peer not in PEERS or not path:
+        raise argparse.ArgumentTypeError(f"{text!r} is not PEER=PATH, with one of {list(PEERS)}")
+    return peer, path
+
+
+def nothing(description):
+    """What a section has found before it measures."""
+    return {"description": description, "versions": {}, "notes": [], "rows": []}
+
+
+@contextlib.contextmanager
+def peers_of(peers, case, values, compared, options, found):
+    """Those that compute a model rightly, as `Turns`; `found` says which do not, and why.
+
+    Args:
+        peers: names.
+        case: `(model, units)`.
+        values: of the model.
+        compared: a batch that they must agree on.
+        options: of the command.
+        found: what `nothing` made; gets `versions` and `notes`.
+    """
+    model, _ = case
+    with Turns(peers, model, values, dict(options.python)) as turns:
+        found["versions"] |= turns.versions()
+        turns.compare(compared)
+        yield turns
+        found["notes"] += [f"{title(case)}, {name}: {why}." for name, why in turns.problems.items()]
+
+
+def run_groups(name, groups, compared, num_words, peers, options, found):
+    """Measures steps one by one, and adds a row for each group of them.
+
+    Args:
+        name: of the section, for those who wait.
+        groups: pairs of what a group is, a dict, and its batches.
+        compared: a batch that peers must agree on.
+        num_words: rows of the table of words.
+        peers: those to compare, if the options name none.
+        options: of the command.
+        found: what `nothing` made.
+    """
+    what, batches = zip(*groups, strict=True)
+    flat = [batch for of_group in batches for batch in of_group]
+    for case in itertools.product(options.models, options.units):
+        model, units = case
+        values = initial_values(model, num_words, units)
+        with peers_of(options.peers or peers, case, values, compared, options, found) as turns:
+            for mode in options.modes:
+                steps = turns.steps(mode, flat, options.repeats)
+                for group, measured in zip(what, of_groups(steps, batches), strict=True):
+                    row = {"model": model, "units": units, "mode": mode, **group, **measured}
+                    found["rows"].append(row)
+                print(f"{name}: {title(case)}, {mode}", file=sys.stderr, flush=True)

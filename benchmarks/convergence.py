@@ -1,0 +1,126 @@
+"""Loss and accuracy against the seconds of training.
+
+Jeong et al. (2018), section 6.2 and figure 9: accuracy on held-out sentences of the Large Movie
+Review data set against time, and the time to reach 93 %; recursive and iterative, with equal
+results each epoch. Here, too, all peers start with the same weights and train on the same batches
+in the same order. Their losses must stay together, or their time does not count. Trees are those of
+SST, or of the treebank in data/, with five classes on every tree node; word vectors are random and
+fixed, so accuracies are lower than those of the recipes in models/. Time is that of training alone:
+what is traced and compiled at the first step comes before, and between epochs accuracy is measured
+for all in one way.
+"""
+
+import itertools
+import sys
+
+import numpy as np
+
+from benchmarks.comparison import nothing, peers_of
+from benchmarks.convergence_report import draw, markdown
+from benchmarks.model import initial_values
+from benchmarks.peer_rows import title
+from benchmarks.peers import OURS
+from benchmarks.process import ROOT, Process
+
+__all__ = ["add_options", "draw", "markdown", "run"]
+
+PEERS = ("iterative", "torch levels", "kerasrec")
+BATCH = (25,)
+# Of the loss of a step, between two peers: rounding adds up over the steps.
+TOLERANCE = 1e-2
+
+
+def add_options(parser):
+    parser.add_argument("--epochs", type=int, default=5, help="one or more, for convergence")
+
+
+def run(options):
+    directory = options.data or str(ROOT / "data" / "treebank")
+    with Process("benchmarks.epochs:Epochs", directory) as source:
+        found = nothing(source.call("description"))
+        num_words, dev = source.call("num_words"), source.call("dev")
+        for size in options.batch or BATCH:
+            epochs = [source.call("train", size, number) for number in range(options.epochs)]
+            for case in itertools.product(options.models, options.units):
+                values = initial_values(case[0], num_words, case[1])
+                with Process(
+                    "benchmarks.evaluation:Evaluation", case[0], values, dev
+                ) as evaluation:
+                    _run_case(case, size, values, epochs, evaluation, options, found)
+    return found
+
+
+def _run_case(case, size, values, epochs, evaluation, options, found):
+    """Adds a row for each epoch, and for the weights before the first."""
+    names = options.peers or PEERS
+    with peers_of(names, case, values, epochs[0][0], options, found) as turns:
+        measured = [_measured({}, turns, evaluation)]
+        for batches in epochs:
+            measured.append(_measured(turns.ask("epoch", batches), turns, evaluation))
+            print(
+                f"convergence: {title(case)}, epoch {len(measured) - 1}",
+                file=sys.stderr,
+                flush=True,
+            )
+    model, units = case
+    rows, problems = rows_of(measured)
+    found["rows"] += [{"model": model, "units": units, "batch": size, **row} for row in rows]
+    found["notes"] += [f"{title(case)}, batch {size}, {problem}." for problem in problems]
+
+
+def _measured(trained, turns, evaluation):
+    """Of each peer `seconds` of an epoch, `losses` of its steps, and `accuracy` after it."""
+    return {
+        name: {
+            "seconds": trained[name][0] if trained else 0.0,
+            "losses": trained[name][1] if trained else [],
+            "accuracy": evaluation.call("accuracies", weights),
+        }
+        for name, weights in turns.ask("weights").items()
+    }
+
+
+def rows_of(measured):
+    """Rows of epochs, and in words which peers are not in them since they have other losses.
+
+    Args:
+        measured: of each epoch what `_measured` has, first of that before training.
+
+    Returns:
+        Rows of `epoch`, `peers`, each with `seconds` since training began, and `times`, by peer
+        kerasrec's seconds for this epoch divided by its seconds. Rows of epochs have
+        `difference`, the largest between losses of one step, of their size.
+    """
+    names = list(measured[-1])
+    if not names:
+        return [], []
+    reference = OURS if OURS in names else names[0]
+    differences = {
+        name: [_difference(epoch[name], epoch[reference]) for epoch in measured[1:]]
+        for name in names
+    }
+    # Not a number is no agreement.
+    apart = [name for name in names if not np.max(differences[name]) < TOLERANCE]
+    names = [name for name in names if name not in apart]
+    rows, total = [], dict.fromkeys(names, 0.0)
+    for number, epoch in enumerate(measured):
+        row = {"epoch": number, "peers": {}, "times": {}}
+        for name in names:
+            total[name] += epoch[name]["seconds"]
+            row["peers"][name] = {**epoch[name], "seconds": total[name]}
+        if number:
+            row["difference"] = max(differences[name][number - 1] for name in names)
+            for name in names if OURS in names else []:
+                row["times"][name] = epoch[OURS]["seconds"] / epoch[name]["seconds"]
+        rows.append(row)
+    problems = [
+        f"{name}: its losses differ from those of {reference} by up to "
+        f"{np.max(differences[name]):.1e} of their size, {TOLERANCE:.0e} is allowed"
+        for name in apart
+    ]
+    return rows, problems
+
+
+def _difference(found, expected):
+    losses, expected = np.array(found["losses"]), np.array(expected["losses"])
+    return float(np.max(np.abs(losses - expected) / np.abs(expected)))

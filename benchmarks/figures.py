@@ -1,0 +1,74 @@
+"""How figures look: panels side by side, a line for each peer, one legend."""
+
+from benchmarks.peer_rows import cases, present, title
+from benchmarks.peers import LIMIT, OURS, PEERS
+
+
+class Panels:
+    """A figure with a panel for each kind of row, and in it a line for each peer.
+
+    Args:
+        title: of the figure.
+        rows: as `benchmarks.medians` makes them.
+        panel: of a row, the name of its panel.
+        point: of a row and a peer's name, `(x, y)`.
+        sharey: whether all panels have one vertical axis.
+        **settings: of all axes, as Matplotlib's `Axes.set` takes them.
+    """
+
+    def __init__(self, title, rows, panel, point, sharey=False, **settings):
+        # Here, since it is of an extra.
+        from matplotlib.figure import Figure
+
+        names = list(dict.fromkeys(map(panel, rows)))
+        self.figure = Figure(figsize=(5.5 * len(names), 4.5), layout="constrained")
+        self.figure.suptitle(title)
+        (axes,) = self.figure.subplots(1, len(names), squeeze=False, sharey=sharey)
+        self.axes = dict(zip(names, axes, strict=True))
+        for name in names:
+            self.axes[name].set(title=name, **settings)
+            for peer in present(rows):
+                of_peer = [row for row in rows if panel(row) == name and peer in row["peers"]]
+                points = [point(row, peer) for row in of_peer]
+                if points:
+                    self.axes[name].plot(
+                        *zip(*points, strict=True), **style(peer), marker="o", ms=4, label=peer
+                    )
+
+    def scatter(self, panel, peer, points):
+        """Adds `(x, y)` of single steps."""
+        color = style(peer)["color"]
+        self.axes[panel].scatter(*zip(*points, strict=True), s=6, alpha=0.4, color=color)
+
+    def ticks(self, values):
+        """Puts these, and no others, on all horizontal axes."""
+        for axes in self.axes.values():
+            axes.set_xticks(values, values, minor=False)
+            axes.xaxis.minorticks_off()
+
+    def finished(self):
+        """The figure, with one legend for all panels."""
+        entries = {}
+        for axes in self.axes.values():
+            lines, labels = axes.get_legend_handles_labels()
+            entries |= zip(labels, lines, strict=True)
+        self.figure.legend(
+            entries.values(), entries.keys(), loc="outside right center", fontsize="small"
+        )
+        return self.figure
+
+
+def by_mode(rows, **options):
+    """For each model, size and mode: a name, its rows, and `Panels` of them."""
+    for case, of_case in cases(rows).items():
+        for mode in dict.fromkeys(row["mode"] for row in of_case):
+            of_mode = [row for row in of_case if row["mode"] == mode]
+            name = "-".join(map(str, [*case, mode]))
+            yield name, of_mode, Panels(f"{title(case)}, {mode}", of_mode, **options)
+
+
+def style(peer):
+    """A peer looks alike in all figures."""
+    if peer in (OURS, LIMIT):
+        return {"color": "k", "linestyle": "-" if peer == OURS else ":"}
+    return {"color": f"C{list(PEERS).index(peer) % 10}", "linestyle": "-"}

@@ -1,0 +1,74 @@
+"""Recursion beside folding and iteration; measures nothing that `speed` has not.
+
+Jeong et al. (2018), section 6.4 and table 2: throughput of a TreeLSTM at batch 1, 10 and 25 by
+their recursion, TensorFlow's iteration, and TensorFlow Fold, which puts the same operations at one
+depth of all trees of a batch together before it runs them; Fold had a GPU. It cannot be installed
+beside a TensorFlow of today. Peers that fold as it did stand for it, all on the CPU: those that go
+level by level, with levels made in NumPy or by DGL, and DyNet, which finds by itself what it can
+batch. What they need to fold a batch is their time.
+"""
+
+from benchmarks import report, speed_rows
+from benchmarks.figures import Panels
+from benchmarks.peer_rows import (
+    cases,
+    over_the_best,
+    present,
+    shares,
+    speed_ups,
+    throughputs,
+    title,
+    trees_per_second,
+)
+from benchmarks.peers import OURS
+
+FOLDING = ("torch levels", "torch by hand", "jax levels", "dgl", "dynet")
+SHOWN = ("iterative", *FOLDING, OURS)
+
+
+def add_options(parser):
+    """None of its own."""
+
+
+def run(options):
+    found = speed_rows.read(options)
+    for row in found["rows"]:
+        row["peers"] = {name: of for name, of in row["peers"].items() if name in SHOWN}
+    return found
+
+
+def markdown(found):
+    parts = []
+    for case, rows in cases(found["rows"]).items():
+        names = present(rows)
+        what = {"": lambda row: row["mode"], "batch": lambda row: row["batch"]}
+        ratios = {
+            **speed_ups([name for name in names if name == "iterative"]),
+            "over the best that folds": over_the_best(FOLDING),
+        }
+        parts += [
+            f"## {title(case)}",
+            "Trees a second, and kerasrec's speed-up:",
+            report.table(what | throughputs(names) | ratios, rows),
+            "Of their time, folding itself takes:",
+            report.table(what | shares([name for name in names if name in FOLDING]), rows),
+        ]
+    return "\n\n".join(parts)
+
+
+def draw(found):
+    figures = {}
+    for case, rows in cases(found["rows"]).items():
+        panels = Panels(
+            title(case),
+            rows,
+            panel=lambda row: row["mode"],
+            point=lambda row, name: (row["batch"], trees_per_second(row, name)),
+            xlabel="trees a batch",
+            ylabel="trees a second",
+            xscale="log",
+            yscale="log",
+        )
+        panels.ticks(sorted({row["batch"] for row in rows}))
+        figures["-".join(map(str, case))] = panels.finished()
+    return figures

@@ -1,0 +1,86 @@
+"""Columns of tables whose rows have been made by `benchmarks.medians`."""
+
+from benchmarks import report
+from benchmarks.peers import LIMIT, OURS, PEERS
+
+
+def cases(rows):
+    """Rows by (model, units)."""
+    found = {}
+    for row in rows:
+        found.setdefault((row["model"], row["units"]), []).append(row)
+    return found
+
+
+def title(case):
+    model, units = case
+    return f"{model}, {units} units"
+
+
+def present(rows):
+    """Names of the peers that any row has."""
+    return [name for name in PEERS if any(name in row["peers"] for row in rows)]
+
+
+def others(names):
+    """Those that kerasrec competes with."""
+    return [name for name in names if name not in (OURS, LIMIT)]
+
+
+def throughputs(names):
+    return {name: _cell("peers", name, lambda of: f"{of['trees/s']:,.0f}") for name in names}
+
+
+def milliseconds(names):
+    """Of a step, which has `batch` trees."""
+    return {f"{name}, ms": lambda row, name=name: _step(row, name) for name in names}
+
+
+def _step(row, name):
+    return report.short(step_milliseconds(row, name)) if name in row["peers"] else ""
+
+
+def trees_per_second(row, name):
+    return row["peers"][name]["trees/s"]
+
+
+def step_milliseconds(row, name):
+    return 1e3 * row["batch"] / row["peers"][name]["trees/s"]
+
+
+def over_limit(names):
+    """kerasrec's time divided by the dense limit's, if that is there."""
+    column = {f"time / {LIMIT}": _cell("times", LIMIT, lambda time: f"{time:.2f}")}
+    return column if LIMIT in names else {}
+
+
+def speed_ups(names):
+    """kerasrec's over each of these."""
+    return {f"over {name}": _cell("times", name, lambda time: f"{1 / time:.2f}") for name in names}
+
+
+def over_the_best(names):
+    """kerasrec's speed-up over the fastest of these."""
+
+    def cell(row):
+        best = max(
+            (name for name in names if name in row["times"]), key=row["times"].get, default=None
+        )
+        return f"{1 / row['times'][best]:.2f} ({best})" if best else ""
+
+    return cell
+
+
+def shares(names):
+    """Of its time, what each needs before it computes."""
+    return {name: _cell("peers", name, lambda of: f"{100 * of['share']:.0f} %") for name in names}
+
+
+def _cell(part, name, text):
+    """A column of one peer, empty where it took no part."""
+    return lambda row: text(row[part][name]) if name in row[part] else ""
+
+
+def in_short(row):
+    """A line for those who wait."""
+    return ", ".join(f"{name} {of['trees/s']:,.0f}" for name, of in row["peers"].items())

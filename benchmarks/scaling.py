@@ -1,0 +1,92 @@
+"""How the time of a step grows: with nodes, with depth, and with one tree.
+
+A forest of complete trees of equal depth grows by more trees; chains of equal width grow deeper; a
+complete tree at batch 1 grows by levels, and twice as fast in nodes. Jeong et al. (2018), section
+6.3, expect time O(log N) of a tree of N nodes if all that can run at once does so. Here a level is
+one product, so this holds while a product of that many rows takes no longer than one of a few.
+"""
+
+from benchmarks import fits, report
+from benchmarks.comparison import nothing, run_groups
+from benchmarks.figures import by_mode
+from benchmarks.peer_rows import (
+    cases,
+    milliseconds,
+    over_limit,
+    present,
+    step_milliseconds,
+    title,
+)
+from benchmarks.process import Process
+
+PEERS = ("dense limit", "kerasrec")
+# What grows, and what times are shown against.
+AGAINST = {"more trees": ["nodes"], "deeper trees": ["levels"], "one tree": ["levels", "nodes"]}
+
+
+def add_options(parser):
+    parser.add_argument(
+        "--sizes", type=int, default=7, help="sizes of each growth, two or more, for scaling"
+    )
+
+
+def run(options):
+    with Process("importlib:import_module", "benchmarks.forests") as forests:
+        compared = forests.call("compared")
+        description, num_words, groups = forests.call("growing", options.sizes)
+    found = nothing(description)
+    run_groups("scaling", groups, compared, num_words, PEERS, options, found)
+    return found
+
+
+def markdown(found):
+    parts = []
+    for case, rows in cases(found["rows"]).items():
+        names = present(rows)
+        columns = {
+            "": lambda row: row["mode"],
+            "what grows": lambda row: row["growth"],
+            "trees": lambda row: row["batch"],
+            "levels": lambda row: row["levels"],
+            "nodes": lambda row: f"{row['nodes']:,}",
+            **milliseconds(names),
+            **over_limit(names),
+        }
+        fitted = {
+            "": lambda row: row["mode"],
+            "what grows": lambda row: row["growth"],
+            "against": lambda row: row["against"],
+            **fits.columns(names),
+        }
+        parts += [
+            f"## {title(case)}",
+            "A step:",
+            report.table(columns, rows),
+            "Slopes of these times on logarithmic axes, by least squares: 1 is linear, 0 is none.",
+            report.table(fitted, slopes(rows)),
+        ]
+    return "\n\n".join(parts)
+
+
+def slopes(rows):
+    """Rows of fitted exponents, by peer, for each mode and growth."""
+    fitted = []
+    for mode, growth in dict.fromkeys((row["mode"], row["growth"]) for row in rows):
+        alike = [row for row in rows if (row["mode"], row["growth"]) == (mode, growth)]
+        for against in AGAINST[growth]:
+            what = {"mode": mode, "growth": growth, "against": against}
+            fitted.append({**what, "exponents": fits.exponents(alike, against)})
+    return fitted
+
+
+def draw(found):
+    """A figure for each mode: milliseconds a step, a panel for each growth."""
+    figures_by_mode = by_mode(
+        found["rows"],
+        panel=lambda row: f"{row['growth']}, by {AGAINST[row['growth']][0]}",
+        point=lambda row, name: (row[AGAINST[row["growth"]][0]], step_milliseconds(row, name)),
+        ylabel="milliseconds a step",
+        xscale="log",
+        yscale="log",
+    )
+    return {name: panels.finished() for name, _, panels in figures_by_mode}

@@ -1,0 +1,84 @@
+"""Trees of equal size, balanced, moderate and linear.
+
+Jeong et al. (2018), section 6.3 and table 1: training throughput of their recursive TreeRNN at
+batch 1, 10 and 25, on the sentences of a data set whose trees were made complete, moderately
+balanced or linear. Here all trees have as many words, whole steps are timed, in inference too, and
+others run beside: where a wave is one node wide, recursion has nothing to gain. They do not say
+what moderate means; here a quarter of the words below a node are on its left. The model is the
+TreeLSTM as elsewhere; `--models TreeRNN` is theirs.
+"""
+
+from benchmarks import report
+from benchmarks.comparison import nothing, run_groups
+from benchmarks.figures import by_mode
+from benchmarks.peer_rows import (
+    cases,
+    others,
+    over_limit,
+    present,
+    speed_ups,
+    throughputs,
+    title,
+    trees_per_second,
+)
+from benchmarks.process import Process
+
+PEERS = ("iterative", "torch levels", "dense limit", "kerasrec")
+BATCH = (1, 10, 25, 64)
+# Of each shape, or one batch, if that has more.
+NUM_TREES = 8
+
+
+def add_options(parser):
+    parser.add_argument("--words", type=int, default=32, help="of each tree, for shapes")
+
+
+def run(options):
+    with Process("importlib:import_module", "benchmarks.forests") as forests:
+        compared = forests.call("compared")
+        description, num_words, groups = forests.call(
+            "of_shapes", options.words, options.batch or BATCH, NUM_TREES
+        )
+    found = nothing(description)
+    run_groups("shapes", groups, compared, num_words, PEERS, options, found)
+    return found
+
+
+def markdown(found):
+    parts = []
+    for case, rows in cases(found["rows"]).items():
+        names = present(rows)
+        columns = {
+            "": lambda row: row["mode"],
+            "shape": lambda row: row["shape"],
+            "levels": lambda row: row["levels"],
+            "batch": lambda row: row["batch"],
+            **throughputs(names),
+            **over_limit(names),
+            **speed_ups(others(names)),
+        }
+        parts += [
+            f"## {title(case)}",
+            "Trees a second, kerasrec's time divided by the dense limit's, and its speed-up:",
+            report.table(columns, rows),
+        ]
+    return "\n\n".join(parts)
+
+
+def draw(found):
+    """A figure for each mode: trees a second against batch size, a panel for each shape."""
+    figures = {}
+    figures_by_mode = by_mode(
+        found["rows"],
+        panel=lambda row: row["shape"],
+        point=lambda row, name: (row["batch"], trees_per_second(row, name)),
+        sharey=True,
+        xlabel="trees a batch",
+        ylabel="trees a second",
+        xscale="log",
+        yscale="log",
+    )
+    for name, rows, panels in figures_by_mode:
+        panels.ticks(sorted({row["batch"] for row in rows}))
+        figures[name] = panels.finished()
+    return figures

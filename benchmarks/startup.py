@@ -1,0 +1,68 @@
+"""What a program pays before it trains: imports, building the model, and the first step.
+
+The papers do not report it. Each import is on top of those before; the first step traces and
+compiles; the second is one as all others are. The layers are those of
+models/sentiment_tree_lstm.py, all weights random, trained by Keras with one Adagrad and without L2.
+"""
+
+import itertools
+import statistics
+
+from benchmarks import report
+from benchmarks.comparison import nothing
+from benchmarks.process import Process
+from benchmarks.start import BATCH_SIZE
+
+
+def add_options(parser):
+    """None of its own."""
+
+
+def run(options):
+    """Each repeat is a new process; a first one leaves compiled Python and cached files behind."""
+    found = nothing({"batch": BATCH_SIZE})
+    for units in options.units:
+        turns = []
+        for _ in range(1 + options.repeats):
+            with Process(
+                "importlib:import_module",
+                "benchmarks.start",
+                environment={"CUDA_VISIBLE_DEVICES": ""},
+            ) as start:
+                turns.append(start.call("seconds", units))
+                found["versions"] |= {"kerasrec": start.call("versions")}
+        found["rows"] += rows_of(turns[1:], units)
+    return found
+
+
+def rows_of(turns, units):
+    """A row for each part, and for what comes before the second step.
+
+    Args:
+        turns: of each process, seconds by part, in order.
+    """
+    *before, _ = turns[0]
+    summed = {"all before the second step": [sum(turn[part] for part in before) for turn in turns]}
+    of_parts = {part: [turn[part] for turn in turns] for part in turns[0]}
+    return [
+        {"units": units, "part": part, "seconds": seconds}
+        for part, seconds in (of_parts | summed).items()
+    ]
+
+
+def markdown(found):
+    columns = {
+        "": lambda row: row["part"],
+        "median, s": lambda row: report.short(statistics.median(row["seconds"])),
+        "least, s": lambda row: report.short(min(row["seconds"])),
+        "most, s": lambda row: report.short(max(row["seconds"])),
+    }
+    parts = []
+    for units, rows in itertools.groupby(found["rows"], lambda row: row["units"]):
+        parts += [f"## TreeLSTM, {units} units", report.table(columns, rows)]
+    return "\n\n".join(parts)
+
+
+def draw(found):
+    """Nothing: a table says it."""
+    return {}

@@ -1,0 +1,39 @@
+"""What the section `convergence` makes of epochs."""
+
+import math
+
+import pytest
+
+from benchmarks import convergence
+
+
+def epoch(seconds, losses):
+    return {"seconds": seconds, "losses": losses, "accuracy": {"nodes": 0.5, "roots": 0.25}}
+
+
+def measured(theirs):
+    return [
+        {"iterative": epoch(0.0, []), "kerasrec": epoch(0.0, [])},
+        {"iterative": epoch(3.0, [4.0, 2.0]), "kerasrec": epoch(1.0, [4.0, 2.0])},
+        {"iterative": epoch(4.0, theirs), "kerasrec": epoch(2.0, [2.0, 1.0])},
+    ]
+
+
+def test_seconds_add_up_and_ratios_are_of_one_epoch():
+    rows, problems = convergence.rows_of(measured([2.0, 1.001]))
+    assert problems == []
+    assert [row["peers"]["iterative"]["seconds"] for row in rows] == [0.0, 3.0, 7.0]
+    assert [row["peers"]["kerasrec"]["seconds"] for row in rows] == [0.0, 1.0, 3.0]
+    assert [row["times"].get("iterative") for row in rows] == [None, 1 / 3, 0.5]
+    assert [row.get("difference") for row in rows] == [None, 0.0, pytest.approx(1e-3)]
+    text = convergence.markdown(
+        {"rows": [{"model": "RNTN", "units": 3, "batch": 2, **row} for row in rows]}
+    )
+    assert "| 2 | 1.500 | 1e-03 | 50.0 % | 25.0 % | 7.00 | 3.00 | 2.00 |" in text
+
+
+@pytest.mark.parametrize("wrong", [1.2, math.nan])
+def test_other_losses_do_not_count(wrong):
+    rows, (problem,) = convergence.rows_of(measured([2.0, wrong]))
+    assert "iterative: its losses differ from those of kerasrec" in problem
+    assert all({*row["peers"]} == {"kerasrec"} for row in rows)
