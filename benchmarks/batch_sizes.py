@@ -7,8 +7,8 @@ the model of `speed`, in inference too, and every peer that ran there.
 """
 
 from benchmarks import report, speed_rows
-from benchmarks.figures import Panels
-from benchmarks.peer_rows import cases, present, throughputs, title, trees_per_second
+from benchmarks.figures import against_batch
+from benchmarks.peer_rows import WHAT, cases, present, throughputs, title, trees_per_second
 from benchmarks.peers import OURS
 
 THEIRS = ("iterative", OURS)
@@ -48,7 +48,6 @@ def markdown(found):
     parts = []
     for case, rows in cases(found["rows"]).items():
         names = present(rows)
-        what = {"": lambda row: row["mode"], "batch": lambda row: row["batch"]}
         gains = {
             name: lambda row, name=name: f"{row['gains'][name]:.1f}" if name in row["gains"] else ""
             for name in names
@@ -56,27 +55,17 @@ def markdown(found):
         parts += [
             f"## {title(case)}",
             "Trees a second:",
-            report.table(what | throughputs([name for name in THEIRS if name in names]), rows),
+            report.table(WHAT | throughputs([name for name in THEIRS if name in names]), rows),
             "Divided by those at the smallest batch:",
-            report.table(what | gains, rows),
+            report.table(WHAT | gains, rows),
         ]
     return "\n\n".join(parts)
 
 
 def draw(found):
-    figures = {}
-    for case, rows in cases(found["rows"]).items():
-        panels = Panels(
-            title(case),
-            rows,
-            panel=lambda row: row["mode"],
-            point=lambda row, name: (row["batch"], row["gains"][name]),
-            sharey=True,
-            xlabel="trees a batch",
-            ylabel="trees a second, over those at the smallest batch",
-            xscale="log",
-            yscale="log",
-        )
-        panels.ticks(sorted({row["batch"] for row in rows}))
-        figures["-".join(map(str, case))] = panels.finished()
-    return figures
+    return against_batch(
+        found["rows"],
+        lambda row, name: row["gains"][name],
+        sharey=True,
+        ylabel="trees a second, over those at the smallest batch",
+    )

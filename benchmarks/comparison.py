@@ -9,6 +9,7 @@ from benchmarks.medians import of_groups
 from benchmarks.model import MODELS, initial_values
 from benchmarks.peer_rows import title
 from benchmarks.peers import PEERS
+from benchmarks.process import Process
 from benchmarks.turns import Turns
 
 MODES = ("training", "inference")
@@ -64,6 +65,24 @@ def peers_of(peers, case, values, compared, options, found):
         turns.compare(compared)
         yield turns
         found["notes"] += [f"{title(case)}, {name}: {why}." for name, why in turns.problems.items()]
+
+
+def run_forests(name, making, arguments, peers, options):
+    """What a section finds that measures groups of made trees.
+
+    Args:
+        name: of the section.
+        making: the function of `benchmarks.forests` that makes them.
+        arguments: of that function.
+        peers: those to compare, if the options name none.
+        options: of the command.
+    """
+    with Process("importlib:import_module", "benchmarks.forests") as forests:
+        compared = forests.call("compared")
+        description, num_words, groups = forests.call(making, *arguments)
+    found = nothing(description)
+    run_groups(name, groups, compared, num_words, peers, options, found)
+    return found
 
 
 def run_groups(name, groups, compared, num_words, peers, options, found):

@@ -58,6 +58,25 @@ class Panels:
         return self.figure
 
 
+def against_batch(rows, value, **options):
+    """Figures by name, one for each model and size: a value of a row and a peer, by batch size."""
+    figures = {}
+    for case, of_case in cases(rows).items():
+        panels = Panels(
+            title(case),
+            of_case,
+            panel=lambda row: row["mode"],
+            point=lambda row, name: (row["batch"], value(row, name)),
+            xlabel="trees a batch",
+            xscale="log",
+            yscale="log",
+            **options,
+        )
+        panels.ticks(sorted({row["batch"] for row in of_case}))
+        figures["-".join(map(str, case))] = panels.finished()
+    return figures
+
+
 def by_mode(rows, **options):
     """For each model, size and mode: a name, its rows, and `Panels` of them."""
     for case, of_case in cases(rows).items():

@@ -9,8 +9,9 @@ batch. What they need to fold a batch is their time.
 """
 
 from benchmarks import report, speed_rows
-from benchmarks.figures import Panels
+from benchmarks.figures import against_batch
 from benchmarks.peer_rows import (
+    WHAT,
     cases,
     over_the_best,
     present,
@@ -41,7 +42,6 @@ def markdown(found):
     parts = []
     for case, rows in cases(found["rows"]).items():
         names = present(rows)
-        what = {"": lambda row: row["mode"], "batch": lambda row: row["batch"]}
         ratios = {
             **speed_ups([name for name in names if name == "iterative"]),
             "over the best that folds": over_the_best(FOLDING),
@@ -49,26 +49,12 @@ def markdown(found):
         parts += [
             f"## {title(case)}",
             "Trees a second, and kerasrec's speed-up:",
-            report.table(what | throughputs(names) | ratios, rows),
+            report.table(WHAT | throughputs(names) | ratios, rows),
             "Of their time, folding itself takes:",
-            report.table(what | shares([name for name in names if name in FOLDING]), rows),
+            report.table(WHAT | shares([name for name in names if name in FOLDING]), rows),
         ]
     return "\n\n".join(parts)
 
 
 def draw(found):
-    figures = {}
-    for case, rows in cases(found["rows"]).items():
-        panels = Panels(
-            title(case),
-            rows,
-            panel=lambda row: row["mode"],
-            point=lambda row, name: (row["batch"], trees_per_second(row, name)),
-            xlabel="trees a batch",
-            ylabel="trees a second",
-            xscale="log",
-            yscale="log",
-        )
-        panels.ticks(sorted({row["batch"] for row in rows}))
-        figures["-".join(map(str, case))] = panels.finished()
-    return figures
+    return against_batch(found["rows"], trees_per_second, ylabel="trees a second")

@@ -7,7 +7,7 @@ step is timed by itself, and batches of sentences of one length are there, too.
 """
 
 from benchmarks import fits, report
-from benchmarks.comparison import nothing, run_groups
+from benchmarks.comparison import run_forests
 from benchmarks.figures import by_mode
 from benchmarks.peer_rows import (
     cases,
@@ -18,7 +18,6 @@ from benchmarks.peer_rows import (
     step_milliseconds,
     title,
 )
-from benchmarks.process import Process
 
 PEERS = ("iterative", "torch levels", "kerasrec")
 BATCH = (1, 25)
@@ -33,14 +32,8 @@ def add_options(parser):
 
 
 def run(options):
-    with Process("importlib:import_module", "benchmarks.forests") as forests:
-        compared = forests.call("compared")
-        description, num_words, groups = forests.call(
-            "of_lengths", options.data, options.lengths, options.batch or BATCH, NUM_TREES
-        )
-    found = nothing(description)
-    run_groups("length", groups, compared, num_words, PEERS, options, found)
-    return found
+    arguments = [options.data, options.lengths, options.batch or BATCH, NUM_TREES]
+    return run_forests("length", "of_lengths", arguments, PEERS, options)
 
 
 def markdown(found):

@@ -3,6 +3,9 @@
 from benchmarks import report
 from benchmarks.peers import LIMIT, OURS, PEERS
 
+# First columns of tables by mode and batch size.
+WHAT = {"": lambda row: row["mode"], "batch": lambda row: row["batch"]}
+
 
 def cases(rows):
     """Rows by (model, units)."""

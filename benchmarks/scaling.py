@@ -7,7 +7,7 @@ one product, so this holds while a product of that many rows takes no longer tha
 """
 
 from benchmarks import fits, report
-from benchmarks.comparison import nothing, run_groups
+from benchmarks.comparison import run_forests
 from benchmarks.figures import by_mode
 from benchmarks.peer_rows import (
     cases,
@@ -17,7 +17,6 @@ from benchmarks.peer_rows import (
     step_milliseconds,
     title,
 )
-from benchmarks.process import Process
 
 PEERS = ("dense limit", "kerasrec")
 # What grows, and what times are shown against.
@@ -31,12 +30,8 @@ def add_options(parser):
 
 
 def run(options):
-    with Process("importlib:import_module", "benchmarks.forests") as forests:
-        compared = forests.call("compared")
-        description, num_words, groups = forests.call("growing", options.sizes)
-    found = nothing(description)
-    run_groups("scaling", groups, compared, num_words, PEERS, options, found)
-    return found
+    arguments = [options.sizes]
+    return run_forests("scaling", "growing", arguments, PEERS, options)
 
 
 def markdown(found):

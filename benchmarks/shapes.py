@@ -9,7 +9,7 @@ TreeLSTM as elsewhere; `--models TreeRNN` is theirs.
 """
 
 from benchmarks import report
-from benchmarks.comparison import nothing, run_groups
+from benchmarks.comparison import run_forests
 from benchmarks.figures import by_mode
 from benchmarks.peer_rows import (
     cases,
@@ -21,7 +21,6 @@ from benchmarks.peer_rows import (
     title,
     trees_per_second,
 )
-from benchmarks.process import Process
 
 PEERS = ("iterative", "torch levels", "dense limit", "kerasrec")
 BATCH = (1, 10, 25, 64)
@@ -34,14 +33,8 @@ def add_options(parser):
 
 
 def run(options):
-    with Process("importlib:import_module", "benchmarks.forests") as forests:
-        compared = forests.call("compared")
-        description, num_words, groups = forests.call(
-            "of_shapes", options.words, options.batch or BATCH, NUM_TREES
-        )
-    found = nothing(description)
-    run_groups("shapes", groups, compared, num_words, PEERS, options, found)
-    return found
+    arguments = [options.words, options.batch or BATCH, NUM_TREES]
+    return run_forests("shapes", "of_shapes", arguments, PEERS, options)
 
 
 def markdown(found):

@@ -1,8 +1,9 @@
 """What the section `speed` found, in Markdown and as figures."""
 
 from benchmarks import report
-from benchmarks.figures import Panels
+from benchmarks.figures import against_batch
 from benchmarks.peer_rows import (
+    WHAT,
     cases,
     others,
     over_limit,
@@ -15,9 +16,6 @@ from benchmarks.peer_rows import (
     trees_per_second,
 )
 from benchmarks.peers import OURS
-
-# First columns of every table.
-WHAT = {"": lambda row: row["mode"], "batch": lambda row: row["batch"]}
 
 
 def markdown(found):
@@ -46,18 +44,4 @@ def markdown(found):
 
 def draw(found):
     """Figures by name: trees a second against batch size, for each model and size."""
-    figures = {}
-    for case, rows in cases(found["rows"]).items():
-        panels = Panels(
-            title(case),
-            rows,
-            panel=lambda row: row["mode"],
-            point=lambda row, name: (row["batch"], trees_per_second(row, name)),
-            xlabel="trees a batch",
-            ylabel="trees a second",
-            xscale="log",
-            yscale="log",
-        )
-        panels.ticks(sorted({row["batch"] for row in rows}))
-        figures["-".join(map(str, case))] = panels.finished()
-    return figures
+    return against_batch(found["rows"], trees_per_second, ylabel="trees a second")

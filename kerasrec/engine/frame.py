@@ -97,7 +97,7 @@ class Frame:
         if value not in self._values:
             if value.is_shared and value.node.op != "Const":
                 return self._shared[value]
-            if value.node.op == "Const" or self._plan.is_placeless(value.node):
+            if value.node.op == "Const" or self._plan.changes.is_placeless(value.node):
                 self._fire(value.node, value.index)
             else:
                 self._values[value] = self._fetch(value)
@@ -138,7 +138,7 @@ class Frame:
     def _cut(self, tensor: tf.Tensor, values: Sequence[Value | None]) -> None:
         """Cuts what came in for several values among them."""
         shape = tensor.shape[1:]
-        if shape.rank == 1:  # Much faster than unstack.
+        if shape.rank == 1:  # Columns of one row.
             width = shape[0] * len(values)
             pieces = tf.split(tf.reshape(tensor, [-1, width]), len(values), axis=1)
         else:

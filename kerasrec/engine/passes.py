@@ -68,7 +68,7 @@ def columns_apart(found: Plan) -> Changes:
 def transposed_once(found: Plan) -> Changes:
     """A weight that a loop multiplies by in transposed order is transposed before it.
 
-    With few rows, the product takes about half as long again in the other order.
+    With few rows, the product takes longer in the other order.
     """
     products = [node for node in _in_loops(found) if _is_transposing(node)]
     return Changes(

@@ -83,6 +83,10 @@ class Changes:
             self.decides_at_once or other.decides_at_once,
         )
 
+    def is_placeless(self, node: Node) -> bool:
+        """Whether a node runs wherever its value is read, by itself or by a pass."""
+        return node in self.placeless or is_placeless(node)
+
     def inputs(self, node: Node) -> Sequence[Value]:
         """What a node reads."""
         return self.rewrites[node].inputs if node in self.rewrites else node.inputs
@@ -117,10 +121,6 @@ class Plan:
     kept: dict[tuple[str, Part], list[Value]]
     kept_regions: dict[tuple[str, Part], list[tuple[Region, ...]]]
     changes: Changes
-
-    def is_placeless(self, node: Node) -> bool:
-        """Whether a node runs wherever its value is read, from what it reads itself."""
-        return node in self.changes.placeless or is_placeless(node)
 
     def first_stage(self, sweep: int) -> int:
         """The stage in which what comes into a sweep is there."""
@@ -178,7 +178,7 @@ def sources(node: Node, changes: Changes) -> Iterator[Value]:
         if value.is_shared or value in seen:
             continue
         seen.add(value)
-        if value.node in changes.placeless or is_placeless(value.node):
+        if changes.is_placeless(value.node):
             waiting += needs_of_placeless(value.node)
         else:
             yield value
@@ -225,7 +225,7 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None, changes: Changes = N
         stages = _stages(body, groups[name], rounds)
         loop = _loop_nodes(body, stages, rounds, is_linear, changes)
         for node in body.nodes:
-            if node not in changes.placeless and not is_placeless(node):
+            if not changes.is_placeless(node):
                 parts[node] = _part(stages[node], node in loop, rounds, is_linear)
         for siblings in _regions(body):
             stage = stages[siblings[0].selector.node]
