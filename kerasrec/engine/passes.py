@@ -42,23 +42,23 @@ def default_passes() -> list[Pass]:
 def columns_apart(found: Plan) -> Changes:
     """A product that is cut into columns is made in parts, of a weight that is cut once.
 
-    Threads of a CPU then work on parts of a wave, too narrow for several threads as a whole. On
+    Threads of a CPU then work on parts of a wave, too narrow for several threads as a whole; no
+    columns are copied, and TensorFlow makes one op of a product, its bias and its activation. On
     the way back, cotangents of the columns are multiplied by their own rows of the transposed
     weight, and need not be joined before.
     """
     readers = _readers(found)
-    in_loops = dict.fromkeys(_in_loops(found))
     placeless: set[Node] = set()
     rewrites: dict[Node, Rewrite] = {}
-    for cut in in_loops:
+    for cut, part in found.parts.items():
         chain = _product_cut_by(cut, readers)
-        if chain and all(node in in_loops for node in chain):
+        if chain and all(found.parts[node] == part for node in chain):
             product, *_, last = chain
             weight, sizes = product.inputs[1], _widths(cut.outputs)
             bias = [last.inputs[1]] if last is not product else []
             placeless.update(chain)
             rewrites[cut] = _made_in_parts(product.inputs[0], weight, bias, sizes)
-            for back in filter(in_loops.__contains__, readers[weight]):
+            for back in readers[weight]:
                 columns = _joined_columns(back.inputs[0].node)
                 if _is_transposing(back) and columns and _widths(columns) == sizes:
                     rewrites[back] = _summed_from_parts(columns, weight, sizes)

@@ -174,10 +174,9 @@ class WaveStore:
             for region in siblings:
                 rows = frame.rows(region)
                 waves[region] = tf.gather(waves[parent], rows)
-                num_waves = tf.size(sizes)
                 self._all_rows[region] = rows
-                self._sizes[region] = tf.math.bincount(
-                    waves[region], minlength=num_waves, maxlength=num_waves
+                self._sizes[region] = tf.raw_ops.DenseBincount(
+                    input=waves[region], size=tf.size(sizes), weights=tf.constant([], tf.int32)
                 )
                 first = tf.gather(ends - sizes, waves[region])
                 self._rows[region] = _divided(rows - first, self._sizes[region])

@@ -44,22 +44,24 @@ def node_tables(children: tf.Tensor) -> NodeTables:
     batch, nodes, arity = tf.unstack(tf.shape(children))
     size = batch * nodes
     roots = tf.range(batch) * nodes
-    has_child = children >= 0
-    is_inside = ~tf.reduce_any(_are_outside(children))
-    numbers = tf.where(is_inside & has_child, children + roots[:, tf.newaxis, tf.newaxis], size)
+    is_child = (children >= 0) & (children < nodes)
+    numbers = tf.where(is_child, children + roots[:, tf.newaxis, tf.newaxis], size)
     numbers = tf.reshape(numbers, [size, arity])
-    has_children = tf.reshape(tf.reduce_any(has_child, -1), [size])
-    num_parents = tf.math.bincount(tf.reshape(numbers, [-1]), minlength=size + 1, maxlength=size)
-    num_parents = num_parents[:size]
+    has_children = tf.reshape(tf.reduce_any(is_child, -1), [size])
+    num_parents = tf.raw_ops.DenseBincount(
+        input=tf.reshape(numbers, [-1]), size=size, weights=tf.constant([], tf.int32)
+    )
     is_root = tf.range(size) % tf.maximum(nodes, 1) == 0
+    # The caller is the parent of the root.
+    num_callers = num_parents + tf.cast(is_root, tf.int32)
+    is_called = num_callers > 0
 
     # Nearly all trees are right and have parents before children, so that there are no cycles.
+    comes_later = children > tf.range(nodes)[:, tf.newaxis]
     is_right = (
-        is_inside
-        & (nodes > 0)
-        & tf.reduce_all(num_parents + tf.cast(is_root, tf.int32) <= 1)
-        & tf.reduce_all(is_root | (num_parents > 0) | ~has_children)
-        & tf.reduce_all((children > tf.range(nodes)[:, tf.newaxis]) | ~has_child)
+        (nodes > 0)
+        & tf.reduce_all((is_child & comes_later) | (children == -1))
+        & tf.reduce_all((num_callers <= 1) & (is_called | ~has_children))
     )
 
     def check() -> tf.Tensor:
@@ -72,7 +74,7 @@ def node_tables(children: tf.Tensor) -> NodeTables:
     with tf.control_dependencies([tf.cond(is_right, lambda: tf.constant(True), check)]):
         numbers = tf.concat([numbers, tf.fill([1, arity], size)], 0)
     kinds = tf.concat([tf.where(has_children, INNER, LEAF), [MISSING]], 0)
-    is_node = tf.reshape((num_parents > 0) | is_root, [batch, nodes])
+    is_node = tf.reshape(is_called, [batch, nodes])
     return NodeTables(numbers, kinds, roots, is_node)
 
 
