@@ -28,7 +28,9 @@ UNITS = 150
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--peers", nargs="+", default=["kerasrec", "dense limit"])
+    parser.add_argument(
+        "--peers", nargs="+", default=["kerasrec", "kerasrec recompute", "dense limit"]
+    )
     parser.add_argument("--json", metavar="FILE", help="write the table there, too")
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -111,6 +111,7 @@ class RecursiveFunction:
         max_memory: int | None = None,
         engine: str = "auto",
         parallel_tokens: int | None = None,
+        recompute: bool = False,
     ):
         if not callable(python_function):
             raise TraceError(
@@ -130,6 +131,7 @@ class RecursiveFunction:
         self.max_memory = memory_of_machine() if max_memory is None else max_memory
         self.engine = engine
         self.parallel_tokens = parallel_tokens
+        self.recompute = recompute
         self.python_signature = inspect.signature(python_function)
         self._keywords = [
             parameter.name
@@ -155,6 +157,7 @@ class RecursiveFunction:
                 self.max_memory,
                 self.engine,
                 self.parallel_tokens,
+                self.recompute,
             )
         return kept[name]
 
@@ -286,7 +289,7 @@ class RecursiveFunction:
         tagged = tag(traced.graphs)
         extended = extend(tagged)
         limits = Limits(self.name, self.max_depth, self.max_width, self.max_memory)
-        program = lower(extended, limits, self.engine, self.parallel_tokens)
+        program = lower(extended, limits, self.engine, self.parallel_tokens, self.recompute)
         specs = _specs(signature)
         run, recorder = _runner(program, specs), Recorder(program, specs)
         return _Compiled(
@@ -361,6 +364,7 @@ def recursive(
     max_memory: int | None = None,
     engine: str = "auto",
     parallel_tokens: int | None = None,
+    recompute: bool = False,
 ) -> Any:
     """Makes a Python function that calls itself, or others that call it back, run in a graph.
 
@@ -400,6 +404,9 @@ def recursive(
           the forward run then grows with the depth of the recursion times this bound, and not with
           the number of calls. Results are the same. A gradient still reads values of all calls:
           if it is asked for, the program runs again, unbounded, and keeps them.
+        recompute: whether a gradient computes again what calls have computed, from what their own
+          calls returned, and does not keep it. That takes less memory and more time; gradients are
+          the same. Random numbers are kept. Without effect in the engine "scalar".
 
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.
@@ -411,6 +418,7 @@ def recursive(
         "max_memory": max_memory,
         "engine": engine,
         "parallel_tokens": parallel_tokens,
+        "recompute": recompute,
     }
     if function is None:
         return lambda decorated: RecursiveFunction(decorated, **options)

@@ -20,6 +20,7 @@ PEERS = {
     "dynet": "benchmarks.peers.dynet_batching:DyNetBatching",
     "dense limit": "benchmarks.peers.dense_limit:DenseLimit",
     "kerasrec": "benchmarks.peers.tree_layer:TreeLayer",
+    "kerasrec recompute": "benchmarks.peers.tree_layer:RecomputingTreeLayer",
 }
 
 

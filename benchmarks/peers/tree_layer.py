@@ -15,12 +15,14 @@ LAYERS = {"TreeRNN": TreeRNN, "RNTN": RNTN, "TreeLSTM": TreeLSTM}
 class TreeLayer(GraphPeer):
     # They are the batch itself, as kerasrec.datasets hands it on.
     inputs_count = False
+    recompute = False
 
     def __init__(self, model, values):
         tokens = keras.Input([None], dtype="int32")
         children = keras.Input([None, 2], dtype="int32")
         embedding = keras.layers.Embedding(*values["table"].shape, trainable=False)
-        tree_layer = LAYERS[model](values["output_kernel"].shape[0], return_sequences=True)
+        units = values["output_kernel"].shape[0]
+        tree_layer = LAYERS[model](units, return_sequences=True, recompute=self.recompute)
         dense = keras.layers.Dense(NUM_CLASSES)
         self.model = keras.Model([tokens, children], dense(tree_layer(embedding(tokens), children)))
 
@@ -51,3 +53,7 @@ class TreeLayer(GraphPeer):
     def loss(self, tokens, children, labels):
         logits = self.model([tokens, children], training=True)
         return nodes_loss(logits, labels, tf.shape(labels)[0])
+
+
+class RecomputingTreeLayer(TreeLayer):
+    recompute = True

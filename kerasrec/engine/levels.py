@@ -75,14 +75,14 @@ class LevelRun(WaveRun):
         return tf.concat([down, up], 0)
 
     def _first_sweep(self, arguments: Tensors, sums: Sums) -> Tensors:
-        self._down(arguments)
+        self._down(arguments, sums)
         return self._back_up(0, sums)
 
     def _later_sweep(self, index: int, given: Sequence, sums: Sums) -> Tensors:
-        self._down_again(index, given)
+        self._down_again(index, given, sums)
         return self._back_up(index, sums)
 
-    def _down(self, arguments: Tensors) -> None:
+    def _down(self, arguments: Tensors, sums: Sums) -> None:
         """Stage 0: each wave computes the arguments of the next, until nobody calls."""
 
         def width(carry: Carry) -> tf.Tensor:
@@ -104,7 +104,7 @@ class LevelRun(WaveRun):
 
         carried = {name: body.parameters for name, body in self.bodies.items()}
         loop = _Loop(0, tf.constant(0), 1, goes_on, carried, enter, leave)
-        wave, carry, memory = self._run(loop, arguments)
+        wave, carry, memory = self._run(loop, arguments, sums)
         if self.plan.changes.decides_at_once:
             self.store.decide()
         waiting = width(carry)
@@ -139,7 +139,7 @@ class LevelRun(WaveRun):
         first = tf.cast(tf.argmax(widths > 0), tf.int32)
         return walk_up(wave, (first, tf.constant(0)), caller)
 
-    def _down_again(self, index: int, given: Sequence) -> None:
+    def _down_again(self, index: int, given: Sequence, sums: Sums) -> None:
         """The first stage of a later sweep: what comes in goes from the caller to the called."""
         carried = {
             name: present(body.sweeps[index].parameters) for name, body in self.bodies.items()
@@ -165,7 +165,7 @@ class LevelRun(WaveRun):
             enter,
             leave,
         )
-        self._run(loop, tensors_of_present(entry.parameters, given))
+        self._run(loop, tensors_of_present(entry.parameters, given), sums)
 
     def _back_up(self, index: int, sums: Sums) -> Tensors:
         """The rest of a sweep: each wave returns to the one before, the first to the outside."""
@@ -184,20 +184,21 @@ class LevelRun(WaveRun):
             }
 
         outputs: Tensors = []
-        if any(carried.values()):
+        if any(carried.values()) or self._summed(Part(last, is_bulk=False)):
             loop = _Loop(
                 last, self.num_waves - 1, -1, lambda wave, *_: wave >= 0, carried, enter, leave
             )
-            outputs = self._run(loop, None)[1][self.graph.entry]
+            outputs = self._run(loop, None, sums)[1][self.graph.entry]
         self.store.run_bulk(last, sums)
         return outputs
 
-    def _run(self, loop: _Loop, given: Tensors | None) -> tuple:
+    def _run(self, loop: _Loop, given: Tensors | None, sums: Sums) -> tuple:
         """Runs a loop: all bodies fire on their wave, and what is kept is written down.
 
         Args:
             loop: the loop.
             given: what the outside hands to the entry.
+            sums: takes what was added up wave by wave.
 
         Returns:
             The wave it ended with, what the last wave handed on and, after the first loop, the
@@ -205,6 +206,8 @@ class LevelRun(WaveRun):
         """
         part = Part(loop.stage, is_bulk=False)
         slots = [slot for name in self.bodies for slot in self.store.slots(name, part)]
+        summed = self._summed(part)
+        types = [node.inputs[0].type for _, node in summed]
         is_first = loop.stage == 0
         arrays = new_arrays(slots, 0 if is_first else self.num_waves, is_dynamic=is_first)
         first = {name: empty(nodes) for name, nodes in loop.carried.items()}
@@ -213,7 +216,11 @@ class LevelRun(WaveRun):
             first[self.graph.entry] = with_open_tokens(nodes, given)
 
         def iterate(
-            wave: tf.Tensor, carry: Carry, listed: list[tf.TensorArray], *memory: tf.Tensor
+            wave: tf.Tensor,
+            carry: Carry,
+            listed: list[tf.TensorArray],
+            totals: Tensors,
+            *memory: tf.Tensor,
         ) -> tuple:
             frames = {name: self._frame(loop.stage, name, wave, carry) for name in self.bodies}
             loop.enter(frames, carry)
@@ -223,30 +230,48 @@ class LevelRun(WaveRun):
                 array.write(wave, slot.of(frames[slot.body]))
                 for slot, array in zip(slots, listed, strict=True)
             ]
+            totals = [
+                total + frames[name].get(node.inputs[0])
+                for (name, node), total in zip(summed, totals, strict=True)
+            ]
             for name, frame in frames.items() if is_first else ():
                 memory = (memory[0] + self.plan.bytes_kept(name, frame.count(None)),)
-            return wave + loop.step, loop.leave(frames), written, *memory
+            return wave + loop.step, loop.leave(frames), written, totals, *memory
 
-        wave, carry, filled, *memory = tf.while_loop(
-            lambda wave, carry, _, *memory: loop.goes_on(wave, carry, *memory),
+        wave, carry, filled, totals, *memory = tf.while_loop(
+            lambda wave, carry, _, __, *memory: loop.goes_on(wave, carry, *memory),
             iterate,
             (
                 loop.start,
                 first,
                 list(arrays.values()),
+                [tf.zeros(item.shape or (), item.dtype) for item in types],
                 *([tf.constant(0, tf.int64)] if is_first else []),
             ),
             shape_invariants=(
                 tf.TensorShape([]),
                 {name: shapes(nodes) for name, nodes in loop.carried.items()},
                 [tf.TensorShape(None)] * len(slots),
+                [item.tensor_shape() for item in types],
                 *([tf.TensorShape([])] if is_first else []),
             ),
             parallel_iterations=1,
             name=scope_of(part),
         )
         self.store.keep(dict(zip(slots, filled, strict=True)))
+        for (_, node), total in zip(summed, totals, strict=True):
+            sums.accumulate(node, total)
         return wave, carry, *memory
+
+    def _summed(self, part: Part) -> list[tuple[str, Node]]:
+        """The ACCUMULATE nodes of a loop, each with the name of its body."""
+        nodes = self.plan.nodes
+        return [
+            (name, node)
+            for name in self.bodies
+            for node in nodes.get((name, part), ())
+            if node.op == "ACCUMULATE"
+        ]
 
     def _frame(self, stage: int, name: str, wave: tf.Tensor, carry: Carry) -> Frame:
         if stage == 0:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from kerasrec.engine.choice import choose, waves_for
 from kerasrec.engine.derivatives import Inputs, dense, differentiable
 from kerasrec.engine.limits import Limits
-from kerasrec.engine.passes import Pass, optimize
+from kerasrec.engine.passes import Pass, default_passes, optimize
 from kerasrec.engine.plan import Plan, plan
 from kerasrec.engine.results import Outcome
 from kerasrec.engine.shared import shared_tensors, with_cotangents
@@ -30,7 +30,8 @@ class Program:
         engine: which engine is to run it, one of `choice.ENGINES`.
         parallel_tokens: how many tokens may run at once; None for all.
         is_linear: False runs a program of one round by the engine for all programs, too.
-        passes: over the plan, to make its runs faster; by default those that suit the machine.
+        recompute: whether loops of the gradient compute again what only they would read.
+        passes: over the plan; by default those that suit the machine.
     """
 
     def __init__(
@@ -39,11 +40,12 @@ class Program:
         limits: Limits,
         engine: str = "auto",
         parallel_tokens: int | None = None,
+        recompute: bool = False,
         is_linear: bool | None = None,
         passes: Sequence[Pass] | None = None,
     ):
-        self._passes = passes
-        self.plan: Plan = optimize(plan(graph, is_linear), passes)
+        self._passes = default_passes(recompute) if passes is None else passes
+        self.plan: Plan = optimize(plan(graph, is_linear), self._passes)
         self._plans = [self.plan]
         self._lock = threading.Lock()
         self.graph = graph
@@ -141,9 +143,10 @@ def lower(
     limits: Limits,
     engine: str = "auto",
     parallel_tokens: int | None = None,
+    recompute: bool = False,
 ) -> Program:
     """A program of stock TensorFlow ops for an extended graph; arguments as for `Program`."""
-    return Program(extended, limits, engine, parallel_tokens)
+    return Program(extended, limits, engine, parallel_tokens, recompute)
 
 
 def _zeros(nodes: Sequence[Node | None], num_tokens: tf.Tensor) -> list[tf.Tensor | None]:

@@ -69,11 +69,13 @@ class Changes:
         rewrites: other ways to fire nodes.
         decides_at_once: whether the first loop keeps arguments alone, from which all else that it
           decides is worked out again for all waves at once.
+        summed_by_wave: ACCUMULATE nodes that add up wave by wave, and not in bulk.
     """
 
     placeless: frozenset[Node] = frozenset()
     rewrites: Mapping[Node, Rewrite] = field(default_factory=dict)
     decides_at_once: bool = False
+    summed_by_wave: frozenset[Node] = frozenset()
 
     def __or__(self, other: Changes) -> Changes:
         """Both."""
@@ -81,6 +83,7 @@ class Changes:
             self.placeless | other.placeless,
             {**self.rewrites, **other.rewrites},
             self.decides_at_once or other.decides_at_once,
+            self.summed_by_wave | other.summed_by_wave,
         )
 
     def is_placeless(self, node: Node) -> bool:
@@ -129,6 +132,10 @@ class Plan:
     def last_stage(self, sweep: int) -> int:
         """The stage in which a sweep returns."""
         return self.first_stage(sweep) + self.rounds
+
+    def in_loops(self) -> Iterator[Node]:
+        """The nodes that run wave by wave."""
+        return (node for node, part in self.parts.items() if not part.is_bulk)
 
     def bytes_kept(self, body: str, num_tokens: tf.Tensor) -> tf.Tensor:
         """int64 scalar: what so many tokens of a body leave behind on the way forward, at least."""
@@ -179,12 +186,12 @@ def sources(node: Node, changes: Changes) -> Iterator[Value]:
             continue
         seen.add(value)
         if changes.is_placeless(value.node):
-            waiting += needs_of_placeless(value.node)
+            waiting += needs_of_placeless(value.node, changes)
         else:
             yield value
 
 
-def needs_of_placeless(node: Node) -> list[Value]:
+def needs_of_placeless(node: Node, changes: Changes) -> Sequence[Value]:
     """What a placeless node reads where it runs; a BROADCAST only counts tokens."""
     if node.op == "BROADCAST":
         region = node.region
@@ -194,7 +201,7 @@ def needs_of_placeless(node: Node) -> list[Value]:
         return [item.selector for item in region.path()] if region else []
     if node.op == "LEAVE":
         return node.inputs[:1]
-    return list(node.inputs)
+    return changes.inputs(node)
 
 
 def counts_tokens(node: Node) -> bool:
@@ -308,7 +315,10 @@ def _loop_nodes(
     waiting = [
         node
         for node in body.nodes
-        if node.op in ("CALL", "RETURN", "IDENTITY") or node in selectors or node.is_entrance
+        if node.op in ("CALL", "RETURN", "IDENTITY")
+        or node in selectors
+        or node in changes.summed_by_wave
+        or node.is_entrance
     ]
     loop: set[Node] = set()
     while waiting:

@@ -57,10 +57,13 @@ class Sums:
         tensors = [frame.get(value) for value in node.inputs]
         if node.op == "COLLECT":
             self.collect(node, tensors, frame)
-        elif len(tensors) == 2:
-            self.parts[node.attributes["to"]].append(tf.IndexedSlices(*tensors))
         else:
-            self.parts[node.attributes["to"]].append(tensors[0])
+            self.accumulate(node, *tensors)
+
+    def accumulate(self, node: Node, value: tf.Tensor, *indices: tf.Tensor) -> None:
+        """Notes what an ACCUMULATE node gives, for rows of the value with indices."""
+        part = tf.IndexedSlices(value, *indices) if indices else value
+        self.parts[node.attributes["to"]].append(part)
 
     def collect(self, node: Node, tensors: Tensors, frame: Frame) -> None:
         """Notes what a COLLECT node gives; the frame knows the size of a table with an index."""

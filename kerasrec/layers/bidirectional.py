@@ -68,6 +68,7 @@ class Bidirectional(keras.layers.Layer):
                 units,
                 reads="node",
                 shares_weights=layer.cell.arity is None,
+                recompute=layer.recompute,
                 dtype=layer.dtype_policy,
                 name=f"{layer.name}_downward",
             )

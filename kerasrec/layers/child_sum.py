@@ -113,7 +113,7 @@ class ChildSumTreeLSTM(CellLayer):
         units: positive int, size of h and c.
         return_sequences: whether to return h of all tree nodes.
         return_state: whether to return the root's h and c beside the output.
-        **kwargs: of `ChildSumTreeLSTMCell` and of `keras.layers.Layer`.
+        **kwargs: of `ChildSumTreeLSTMCell` and `Recursive`.
     """
 
     cell_class = ChildSumTreeLSTMCell

@@ -35,6 +35,7 @@ class Recursion:
         cell: built before the first call.
         visitor: makes the recursive function from the cell and a batch; see `visitor`.
         goes_down: whether that function takes states beside the node.
+        recompute: as for `kerasrec.recursive`.
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class Recursion:
         cell: RecursiveCell,
         visitor: Callable[..., RecursiveFunction],
         goes_down: bool = False,
+        recompute: bool = False,
     ):
         self._cell = cell
         self._visitor = visitor
         self._goes_down = goes_down
+        self._recompute = recompute
         self._runs: dict[tuple, tuple[Any, list[Stages]]] = {}
 
     def __call__(
@@ -107,7 +110,7 @@ class Recursion:
             size = tf.shape(x)[0] * tf.shape(x)[1]
             inputs = tf.reshape(x, [-1, features])
             table_size = size if return_sequences else None
-            visit = self._visitor(self._cell, inputs, trees, drop, table_size)
+            visit = self._visitor(self._cell, inputs, trees, drop, table_size, self._recompute)
             given = (trees.roots, *([list(initial_states)] if initial_states else []))
             states, tables = visit.with_tables(*given)
             stages.append(
@@ -134,6 +137,7 @@ def visitor(
     trees: Any,
     drop: tf.Tensor | None,
     table_size: tf.Tensor | None,
+    recompute: bool = False,
 ) -> RecursiveFunction:
     """The recursive function that computes a tree node from its children.
 
@@ -143,6 +147,7 @@ def visitor(
         trees: `NodeTables`.
         drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
         table_size: rows of the table of all outputs; None if it is not wanted.
+        recompute: as for `kerasrec.recursive`.
     """
 
     def keep(node: tf.Tensor, states: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -165,7 +170,9 @@ def visitor(
         below = [visit(number) for number in numbers]
         return [arriving(*pair) for pair in zip(numbers, below, strict=True)]
 
-    @recursive(returns=[tf.TensorSpec([size], cell.compute_dtype) for size in cell.state_sizes])
+    returns = [tf.TensorSpec([size], cell.compute_dtype) for size in cell.state_sizes]
+
+    @recursive(returns=returns, recompute=recompute)
     def visit(node):
         def leaf():
             return keep(node, cell.call_leaf(tf.gather(inputs, node)))

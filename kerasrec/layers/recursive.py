@@ -40,6 +40,8 @@ class Recursive(keras.layers.Layer):
         cell: a `RecursiveCell`.
         return_sequences: whether to return the outputs of all tree nodes.
         return_state: whether to return the root's states beside the output.
+        recompute: whether a training step computes the cells again on its way back, in place of
+          keeping what they computed: less memory, more time, the same gradients.
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
@@ -54,6 +56,7 @@ class Recursive(keras.layers.Layer):
         cell: RecursiveCell,
         return_sequences: bool = False,
         return_state: bool = False,
+        recompute: bool = False,
         **kwargs: Any,
     ):
         if not isinstance(cell, RecursiveCell):
@@ -73,10 +76,11 @@ class Recursive(keras.layers.Layer):
         self.cell = cell
         self.return_sequences = return_sequences
         self.return_state = return_state
+        self.recompute = recompute
         self.supports_masking = True
         self.supports_jit = False
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
-        self._recursion = Recursion(cell, visitor)
+        self._recursion = Recursion(cell, visitor, recompute=recompute)
 
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
@@ -229,6 +233,7 @@ class Recursive(keras.layers.Layer):
             "cell": keras.saving.serialize_keras_object(self.cell),
             "return_sequences": self.return_sequences,
             "return_state": self.return_state,
+            "recompute": self.recompute,
         }
 
     @classmethod
@@ -263,7 +268,7 @@ class CellLayer(Recursive):
         units: of the cell.
         return_sequences: whether to return the outputs of all tree nodes.
         return_state: whether to return the root's states beside the output.
-        **kwargs: of the cell and of `keras.layers.Layer`.
+        **kwargs: of the cell and `Recursive`.
     """
 
     cell_class: ClassVar[type[RecursiveCell]]

@@ -89,7 +89,7 @@ class RNTN(CellLayer):
         units: positive int, size of the output.
         return_sequences: whether to return the outputs of all tree nodes.
         return_state: whether to return the root's states beside the output.
-        **kwargs: of `RNTNCell` and of `keras.layers.Layer`.
+        **kwargs: of `RNTNCell` and `Recursive`.
     """
 
     cell_class = RNTNCell

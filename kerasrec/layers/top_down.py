@@ -119,7 +119,7 @@ class TopDown(Recursive):
         **kwargs: Any,
     ):
         super().__init__(cell, return_sequences, return_state, **kwargs)
-        self._recursion = Recursion(cell, visitor, goes_down=True)
+        self._recursion = Recursion(cell, visitor, True, self.recompute)
 
     def build(self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None) -> None:
         """Creates the cell's weights."""
@@ -218,6 +218,7 @@ def visitor(
     trees: Any,
     drop: tf.Tensor | None,
     table_size: tf.Tensor | None,
+    recompute: bool = False,
 ) -> RecursiveFunction:
     """The recursive function that hands states from a tree node to its children.
 
@@ -228,10 +229,11 @@ def visitor(
         drop: factors for what each node reads of its parent's first state,
             `[batch * nodes + 1, units]`, or None.
         table_size: rows of the table of all outputs.
+        recompute: as for `kerasrec.recursive`.
     """
     rows_of_children = trees.rows() if cell.shares_weights else None
 
-    @recursive
+    @recursive(recompute=recompute)
     def visit(node, states):
         collect("output", states[0], node, table_size)
         # Gradients enter a function through what it returns.

@@ -84,7 +84,7 @@ class TopDownTreeLSTM(CellLayer, TopDown):
         units: positive int, size of h and c.
         return_sequences: whether to return h of all tree nodes.
         return_state: whether to return the root's h and c beside the output.
-        **kwargs: of `TopDownTreeLSTMCell` and of `keras.layers.Layer`.
+        **kwargs: of `TopDownTreeLSTMCell` and `TopDown`.
     """
 
     cell_class = TopDownTreeLSTMCell

@@ -103,7 +103,7 @@ class TreeGRU(CellLayer):
         units: positive int, size of the output.
         return_sequences: whether to return the outputs of all tree nodes.
         return_state: whether to return the root's states beside the output.
-        **kwargs: of `TreeGRUCell` and of `keras.layers.Layer`.
+        **kwargs: of `TreeGRUCell` and `Recursive`.
     """
 
     cell_class = TreeGRUCell

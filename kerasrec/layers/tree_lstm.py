@@ -94,7 +94,7 @@ class TreeLSTM(CellLayer):
         units: positive int, size of h and c.
         return_sequences: whether to return h of all tree nodes.
         return_state: whether to return the root's h and c beside the output.
-        **kwargs: of `TreeLSTMCell` and of `keras.layers.Layer`.
+        **kwargs: of `TreeLSTMCell` and `Recursive`.
     """
 
     cell_class = TreeLSTMCell

@@ -69,7 +69,7 @@ class TreeRNN(CellLayer):
         units: positive int, size of the output.
         return_sequences: whether to return the outputs of all tree nodes.
         return_state: whether to return the root's states beside the output.
-        **kwargs: of `TreeRNNCell` and of `keras.layers.Layer`.
+        **kwargs: of `TreeRNNCell` and `Recursive`.
     """
 
     cell_class = TreeRNNCell

@@ -1,0 +1,123 @@
+"""Passes about what the loops of a run keep for later parts of it.
+
+Like all passes they change a plan, and can be left out: results are the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from kerasrec.engine.cuts import CUTS, cut_value
+from kerasrec.engine.plan import Changes, Part, Plan, sources
+from kerasrec.graph.graph import Node
+from kerasrec.trace.functions import unrepeatable_op
+
+
+def cut_again(found: Plan) -> Changes:
+    """What a loop cuts into pieces is kept whole, if it can be, and cut again by its readers.
+
+    Each piece that is kept is one more array to carry through the loop, to write and to read.
+    """
+    kept = {value for values in found.kept.values() for value in values}
+    placeless = {
+        node
+        for node in found.in_loops()
+        if node.op in CUTS
+        and node not in found.changes.rewrites
+        and any(value in kept for value in node.outputs)
+        and (cut_value(node) in kept or all(value in kept for value in node.outputs))
+    }
+    return Changes(frozenset(placeless))
+
+
+def decided_at_once(found: Plan) -> Changes:
+    """Which tokens are called, and which branch they take, is kept for no wave, but found again.
+
+    In programs that decide by integers alone, as all that go up trees do, the first loop then has
+    little to keep, and it is cheaper to decide once more for the tokens of all waves together.
+    """
+    nodes = [
+        node
+        for (_, part), nodes in found.nodes.items()
+        if part == Part(0, is_bulk=False)
+        for node in nodes
+    ]
+    operations = [node.attributes["operation"] for node in nodes if "operation" in node.attributes]
+    is_cheap = not any(value.type.is_differentiable for node in nodes for value in node.outputs)
+    is_repeatable = not any("function" in node.attributes for node in nodes) and not (
+        operations and unrepeatable_op(operations)
+    )
+    return Changes(decides_at_once=found.is_linear and is_cheap and is_repeatable)
+
+
+def summed_by_wave(found: Plan) -> Changes:
+    """Gradients of weights are added up wave by wave, where a bulk reads nothing but loops.
+
+    No cotangents are kept for such a bulk then, and what the forward run has computed need not be
+    kept for it either; but each wave adds as many numbers as the weight has.
+    """
+    return Changes(
+        summed_by_wave=frozenset(
+            node
+            for node, part in found.parts.items()
+            if found.is_linear
+            and node.op == "ACCUMULATE"
+            and len(node.inputs) == 1
+            and node.inputs[0].type.is_static
+            and all(not source.is_bulk for source in _origins(node, part, found))
+        )
+    )
+
+
+def _origins(node: Node, part: Part, found: Plan) -> set[Part]:
+    """The parts that a node of some part reads, and the nodes of the same part that it reads."""
+    waiting, seen, origins = [node], {node}, set()
+    while waiting:
+        for value in sources(waiting.pop(), found.changes):
+            if found.parts[value.node] != part:
+                origins.add(found.parts[value.node])
+            elif value.node not in seen:
+                seen.add(value.node)
+                waiting.append(value.node)
+    return origins
+
+
+def recomputed(found: Plan) -> Changes:
+    """What only loops of the gradient read of a loop of the forward run is computed again there.
+
+    Less is kept then: what calls returned, from which the rest follows (Chen et al. 2016, "Training
+    Deep Nets with Sublinear Memory Cost", section 4). What others read, such as a bulk, is kept.
+    """
+    readers: dict[Node, set[Part]] = defaultdict(set)
+    for node, part in found.parts.items():
+        for value in sources(node, found.changes):
+            readers[value.node].add(part)
+    nodes = [node for node, part in found.parts.items() if _is_forward_loop(part, found)]
+    operations = [node.attributes["operation"] for node in nodes if "operation" in node.attributes]
+    has_obstacle = bool(operations and unrepeatable_op(operations))
+    return Changes(
+        frozenset(
+            node
+            for node in nodes
+            if node.is_primitive
+            and all(value.type.is_differentiable for value in node.outputs)
+            and all(
+                part == found.parts[node] or _is_gradient_loop(part, found)
+                for part in readers[node]
+            )
+            and not (has_obstacle and _unrepeatable(node))
+        )
+    )
+
+
+def _is_forward_loop(part: Part, found: Plan) -> bool:
+    return not part.is_bulk and part.stage <= found.rounds
+
+
+def _is_gradient_loop(part: Part, found: Plan) -> bool:
+    return not part.is_bulk and part.stage > found.rounds
+
+
+def _unrepeatable(node: Node) -> bool:
+    """Whether a node may give something else when it runs again."""
+    return "function" in node.attributes or bool(unrepeatable_op([node.attributes["operation"]]))
