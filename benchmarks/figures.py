@@ -1,7 +1,7 @@
 """How figures look: panels side by side, a line for each peer, one legend."""
 
 from benchmarks.peer_rows import cases, present, title
-from benchmarks.peers import LIMIT, OURS, PEERS
+from benchmarks.peers import LIMITS, OWN, PEERS
 
 
 class Panels:
@@ -87,7 +87,8 @@ def by_mode(rows, **options):
 
 
 def style(peer):
-    """A peer looks alike in all figures."""
-    if peer in (OURS, LIMIT):
-        return {"color": "k", "linestyle": "-" if peer == OURS else ":"}
+    """A peer looks alike in all figures; kerasrec and the limit are black."""
+    for names, lines in ((OWN, ("-", "--", "-.")), (LIMITS, (":", (0, (1, 4))))):
+        if peer in names:
+            return {"color": "k", "linestyle": lines[names.index(peer)]}
     return {"color": f"C{list(PEERS).index(peer) % 10}", "linestyle": "-"}

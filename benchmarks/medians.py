@@ -2,7 +2,7 @@
 
 import statistics
 
-from benchmarks.peers import OURS
+from benchmarks.peers import OURS, TUNED
 
 
 def summary(turns):
@@ -13,9 +13,10 @@ def summary(turns):
 
     Returns:
         `peers`: of each `trees/s`, which `share` of the time went into inputs, and `seconds` a
-        tree of each turn; `times`: of each, kerasrec's time divided by its time.
+        tree of each turn; `times`: of each, kerasrec's time divided by its time; `tuned`: likewise
+        the time of the tuned kerasrec.
     """
-    peers, times = {}, {}
+    peers = {}
     for name, of_peer in turns.items():
         seconds = [total for total, _ in of_peer]
         peers[name] = {
@@ -23,13 +24,7 @@ def summary(turns):
             "share": statistics.median(inputs / total for total, inputs in of_peer),
             "seconds": seconds,
         }
-    if OURS in turns:
-        for name in turns.keys() - {OURS}:
-            ours, theirs = peers[OURS]["seconds"], peers[name]["seconds"]
-            times[name] = statistics.median(
-                one / other for one, other in zip(ours, theirs, strict=True)
-            )
-    return {"peers": peers, "times": times}
+    return {"peers": peers, "times": _times(peers, OURS), "tuned": _times(peers, TUNED)}
 
 
 def of_groups(steps, groups):
@@ -62,6 +57,17 @@ def of_groups(steps, groups):
         found.append(row)
         first = last
     return found
+
+
+def _times(peers, name):
+    """The time of one, if it is there, divided by those of the others."""
+    return {
+        other: statistics.median(
+            one / theirs for one, theirs in zip(peers[name]["seconds"], of["seconds"], strict=True)
+        )
+        for other, of in peers.items()
+        if name in peers and other != name
+    }
 
 
 def _divided(values, number):

@@ -1,7 +1,7 @@
 """Columns of tables whose rows have been made by `benchmarks.medians`."""
 
 from benchmarks import report
-from benchmarks.peers import LIMIT, OURS, PEERS
+from benchmarks.peers import LIMITS, OWN, PEERS
 
 # First columns of tables by mode and batch size.
 WHAT = {"": lambda row: row["mode"], "batch": lambda row: row["batch"]}
@@ -27,7 +27,7 @@ def present(rows):
 
 def others(names):
     """Those that kerasrec competes with."""
-    return [name for name in names if name not in (OURS, LIMIT)]
+    return [name for name in names if name not in (*OWN, *LIMITS)]
 
 
 def throughputs(names):
@@ -51,25 +51,26 @@ def step_milliseconds(row, name):
     return 1e3 * row["batch"] / row["peers"][name]["trees/s"]
 
 
-def over_limit(names):
-    """kerasrec's time divided by the dense limit's, if that is there."""
-    column = {f"time / {LIMIT}": _cell("times", LIMIT, lambda time: f"{time:.2f}")}
-    return column if LIMIT in names else {}
+def over_limits(names, part="times"):
+    """A time of kerasrec divided by the dense limit's, if that is there.
+
+    `part` of a row is "times" or, of the tuned kerasrec, "tuned".
+    """
+    limits = [name for name in names if name in LIMITS]
+    return {f"time / {name}": _cell(part, name, lambda time: f"{time:.2f}") for name in limits}
 
 
-def speed_ups(names):
+def speed_ups(names, part="times"):
     """kerasrec's over each of these."""
-    return {f"over {name}": _cell("times", name, lambda time: f"{1 / time:.2f}") for name in names}
+    return {f"over {name}": _cell(part, name, lambda time: f"{1 / time:.2f}") for name in names}
 
 
-def over_the_best(names):
+def over_the_best(names, part="times"):
     """kerasrec's speed-up over the fastest of these."""
 
     def cell(row):
-        best = max(
-            (name for name in names if name in row["times"]), key=row["times"].get, default=None
-        )
-        return f"{1 / row['times'][best]:.2f} ({best})" if best else ""
+        best = max((name for name in names if name in row[part]), key=row[part].get, default=None)
+        return f"{1 / row[part][best]:.2f} ({best})" if best else ""
 
     return cell
 

@@ -12,7 +12,7 @@ from benchmarks.figures import by_mode
 from benchmarks.peer_rows import (
     cases,
     milliseconds,
-    over_limit,
+    over_limits,
     present,
     step_milliseconds,
     title,
@@ -45,7 +45,7 @@ def markdown(found):
             "levels": lambda row: row["levels"],
             "nodes": lambda row: f"{row['nodes']:,}",
             **milliseconds(names),
-            **over_limit(names),
+            **over_limits(names),
         }
         fitted = {
             "": lambda row: row["mode"],

@@ -14,7 +14,7 @@ from benchmarks.figures import by_mode
 from benchmarks.peer_rows import (
     cases,
     others,
-    over_limit,
+    over_limits,
     present,
     speed_ups,
     throughputs,
@@ -47,7 +47,7 @@ def markdown(found):
             "levels": lambda row: row["levels"],
             "batch": lambda row: row["batch"],
             **throughputs(names),
-            **over_limit(names),
+            **over_limits(names),
             **speed_ups(others(names)),
         }
         parts += [

@@ -3,6 +3,7 @@
 import contextlib
 
 from benchmarks.agreement import disagreement
+from benchmarks.peers import TUNING
 from benchmarks.process import Failed, Process
 
 REFERENCE = "eager"
@@ -108,5 +109,5 @@ def start_peer(name, model, values, python=None):
         model,
         values,
         python=python,
-        environment={"CUDA_VISIBLE_DEVICES": ""},
+        environment={"CUDA_VISIBLE_DEVICES": "", **TUNING.get(name, {})},
     )

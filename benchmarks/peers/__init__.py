@@ -7,7 +7,8 @@ peer is says `peer.py`.
 import importlib
 
 OURS = "kerasrec"
-LIMIT = "dense limit"
+TUNED = "kerasrec tuned"
+LIMITS = ("dense limit", "dense limit tuned")
 PEERS = {
     "eager": "benchmarks.peers.eager:Eager",
     "unrolled": "benchmarks.peers.unrolled:Unrolled",
@@ -19,9 +20,14 @@ PEERS = {
     "dgl": "benchmarks.peers.dgl_topological:DGLTopological",
     "dynet": "benchmarks.peers.dynet_batching:DyNetBatching",
     "dense limit": "benchmarks.peers.dense_limit:DenseLimit",
+    "dense limit tuned": "benchmarks.peers.dense_limit:DenseLimit",
     "kerasrec": "benchmarks.peers.tree_layer:TreeLayer",
+    "kerasrec tuned": "benchmarks.peers.tree_layer:TreeLayer",
     "kerasrec recompute": "benchmarks.peers.tree_layer:RecomputingTreeLayer",
 }
+OWN = (OURS, TUNED, "kerasrec recompute")
+# Processes of tuned peers have one thread for each op, so that both cores run ops of their own.
+TUNING = {name: {"TF_NUM_INTRAOP_THREADS": "1"} for name in PEERS if name.endswith(" tuned")}
 
 
 def peer_class(name):

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.agreement import disagreement
 from benchmarks.model import MODELS, initial_values
-from benchmarks.peers import PEERS, peer_class
+from benchmarks.peers import LIMITS, PEERS, TUNED, peer_class
 from benchmarks.process import Failed
 from benchmarks.timed_peer import TimedPeer
 from benchmarks.trees import NUM_WORDS, chain, make_batches, random_trees
@@ -12,8 +12,8 @@ from benchmarks.turns import REFERENCE, start_peer
 
 UNITS = 4
 # TensorFlow is imported here already, and nothing that cannot stand beside it may be.
-IN_TENSORFLOW = ["unrolled", "iterative", "kerasrec"]
-ELSEWHERE = sorted({*PEERS} - {*IN_TENSORFLOW, REFERENCE, "dense limit"})
+IN_TENSORFLOW = ["unrolled", "iterative", "kerasrec", "kerasrec recompute"]
+ELSEWHERE = sorted({*PEERS} - {*IN_TENSORFLOW, REFERENCE, *LIMITS})
 
 each_model = pytest.mark.parametrize("model", MODELS)
 
@@ -59,7 +59,8 @@ def test_peers_elsewhere(name, model, batch, expected):
         assert peer.call("add_batches", 5, [batch]) == batch.num_nodes
         for mode in ("training", "inference"):
             seconds, inputs = peer.call("turn", mode, 5)
-            assert seconds > inputs > 0
+            assert seconds > inputs >= 0
+            assert name == TUNED or inputs > 0
 
 
 @each_model

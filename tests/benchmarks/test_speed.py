@@ -37,7 +37,7 @@ def found(monkeypatch):
     """What the section finds if peers are as above."""
     monkeypatch.setattr(turns, "start_peer", lambda name, *_: FakePeer(name))
     command_line = ["benchmarks", "--batch", "2", "64", "--repeats", "3", "--peers", "kerasrec"]
-    command_line += ["dense limit", "iterative", "torch levels", "jax levels"]
+    command_line += ["kerasrec tuned", "dense limit", "iterative", "torch levels", "jax levels"]
     monkeypatch.setattr(sys, "argv", command_line)
     monkeypatch.setattr(speed, "Process", FakeSource)
     return speed.run(command.parse_options())
@@ -66,10 +66,10 @@ def test_wrong_and_missing_peers_are_named_and_have_no_times(found):
     assert "150 units, jax levels: not installed: jax." in notes
     assert "150 units, iterative: its process ended with code -9." in notes
     assert [{*row["peers"]} for row in found["rows"]] == [
-        {"kerasrec", "dense limit", "iterative"},
-        {"kerasrec", "dense limit", "iterative"},
-        {"kerasrec", "dense limit"},
-        {"kerasrec", "dense limit"},
+        {"kerasrec", "kerasrec tuned", "dense limit", "iterative"},
+        {"kerasrec", "kerasrec tuned", "dense limit", "iterative"},
+        {"kerasrec", "kerasrec tuned", "dense limit"},
+        {"kerasrec", "kerasrec tuned", "dense limit"},
     ]
 
 
@@ -83,8 +83,10 @@ def test_tables_have_what_was_found(found):
     text = command.page(
         "speed", {"machine": {"CPUs": 2}, "repeats": 3, **found}, speed.markdown(found)
     )
-    assert "| training | 2 | 1 | 1 | 1 |" in text
-    assert "| training | 2 | 1.00 | 1.00 (iterative) | 1.00 |" in text
+    assert "| training | 2 | 1 | 1 | 1 | 1 |" in text
+    for of_form in text.split("speed-up over others")[1:]:
+        assert "| training | 2 | 1.00 | 1.00 (iterative) | 1.00 |" in of_form
+    assert "kerasrec tuned: its time divided" in text
     assert "| inference | 64 | 1.00 |  |  |" in text
     assert "trees 128, repeats 3, CPUs 2" in text
     assert all(f"- {note}" in text for note in found["notes"])
@@ -95,7 +97,7 @@ def test_figures_are_drawn(found):
     pytest.importorskip("matplotlib")
     (figure,) = speed.draw(found).values()
     assert [axes.get_title() for axes in figure.axes] == ["training", "inference"]
-    assert len(figure.axes[0].lines) == 3
+    assert len(figure.axes[0].lines) == 4
 
 
 def test_what_does_not_fit_into_memory_is_said(monkeypatch, found):

@@ -1,17 +1,25 @@
 """Passes change how a program runs, and not what it gives."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.engine.keeping import cut_again, decided_at_once, recomputed
+from kerasrec.engine.keeping import cut_again, decided_at_once, recomputed, summed_by_wave
 from kerasrec.engine.passes import default_passes
-from kerasrec.engine.plan import plan
+from kerasrec.engine.plan import Part, plan
 from kerasrec.engine.products import columns_apart, transposed_once
 from tests.engine.helpers import assert_same, lowered, run_lowered, run_plain
 from tests.programs import PROGRAMS, each_of_few
 
-ALL = (columns_apart, transposed_once, recomputed, cut_again, decided_at_once)
+ALL = (
+    columns_apart,
+    transposed_once,
+    summed_by_wave,
+    recomputed,
+    cut_again,
+    decided_at_once,
+)
 (GATED,) = [program for program in PROGRAMS if program.name == "gated_tree"]
 
 
@@ -85,15 +93,59 @@ def test_transposed_once():
     assert product.attributes["operation"].get_attr("transpose_b")
 
 
-def test_cut_again_keeps_less():
-    def kept(found):
-        return [value for values in found.kept.values() for value in values]
+def kept(found):
+    return [value for values in found.kept.values() for value in values]
 
+
+def test_cut_again_keeps_less():
     before, after = gated_plan(), gated_plan(cut_again)
     assert {node.op for node in after.changes.placeless} == {"Split"}
     assert len(kept(after)) < len(kept(before))
     one = tf.constant(1)
     assert after.bytes_kept("gated_tree", one) < before.bytes_kept("gated_tree", one)
+
+
+def test_recomputed_keeps_what_calls_returned():
+    found = gated_plan(summed_by_wave, recomputed)
+    loop = found.kept[("gated_tree", Part(1, is_bulk=False))]
+    assert {value.node.op for value in loop} == {"RETURN"}
+    one = tf.constant(1)
+    assert 2 * found.bytes_kept("gated_tree", one) < gated_plan().bytes_kept("gated_tree", one)
+
+
+def test_summed_by_wave_keeps_no_cotangents():
+    def of_weights(found):
+        return [node for node in found.in_loops() if node.op == "ACCUMULATE"]
+
+    before, after = gated_plan(), gated_plan(summed_by_wave)
+    assert not of_weights(before)
+    # The weight and its bias; rows of the table of words are summed in bulk.
+    assert len(of_weights(after)) == 2
+    assert len(ops_kept_by_gradient(before)) > 1
+    # What came from the parent goes on to the table of words.
+    assert ops_kept_by_gradient(after) == {"MERGE"}
+
+
+def ops_kept_by_gradient(found):
+    return {value.node.op for value in kept(found) if found.parts[value.node].stage > found.rounds}
+
+
+def test_random_numbers_are_not_drawn_again():
+    @kerasrec.recursive(recompute=True)
+    def function(x, n):
+        def go_on():
+            below = function(x, n - 1)
+            return below * tf.random.uniform(tf.shape(below)) * tf.sigmoid(below)
+
+        return kerasrec.cond(n < 1, lambda: x, go_on)
+
+    x = tf.constant([2.0, 3.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x, 1)
+    # y = x r sigmoid(x), so that dy/dx = y / x + y (1 - sigmoid(x)).
+    expected = y / x + y * (1.0 - tf.sigmoid(x))
+    np.testing.assert_allclose(tape.gradient(y, x), expected, rtol=1e-5)
 
 
 def test_what_integers_decide_is_decided_at_once():

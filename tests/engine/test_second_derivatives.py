@@ -26,8 +26,13 @@ from tests.programs import each_of_few
 
 def by_engine(program, **options):
     made = lowered(program, **options)
+    flat = [tf.constant(item) for item in program.flat_inputs]
 
-    @tf.function(autograph=False)
+    # Of any number of tokens, as the decorator has it.
+    @tf.function(
+        autograph=False,
+        input_signature=[tf.TensorSpec([None, *item.shape[1:]], item.dtype) for item in flat],
+    )
     def run(*flat):
         outcome = made.run(flat)
         return tuple(outcome.outputs), outcome.tables
@@ -49,6 +54,12 @@ def test_equal_to_nested_tapes_of_plain_recursion(program):
 @each_of_few(is_differentiable)
 def test_on_the_stack(program):
     assert_same_second(program, by_engine(program, engine="waves", is_linear=False))
+
+
+@pytest.mark.many
+@each_of_few(is_differentiable)
+def test_with_what_the_forward_run_computed_recomputed(program):
+    assert_same_second(program, by_engine(program, engine="waves", recompute=True))
 
 
 @pytest.mark.many

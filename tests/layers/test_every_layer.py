@@ -66,6 +66,23 @@ def num_traces(layer):
     return {part.num_traces for part in parts}
 
 
+@pytest.mark.parametrize("name", few_of(sorted({*READY} - {"Bidirectional"}), "TopDownTreeLSTM"))
+def test_recomputing_gives_the_same_gradients(name):
+    children = trees(name)
+    x = tf.constant(features(children))
+    found = []
+    for recompute in (False, True):
+        layer = layer_of(name, dtype="float64", recompute=recompute)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            outputs = layer(x, children)
+            loss = tf.reduce_sum(tf.sin(outputs))
+        found.append([outputs, *tape.gradient(loss, [x, *layer.trainable_variables])])
+    for kept, recomputed in zip(*found, strict=True):
+        assert np.abs(kept).max() > 0
+        np.testing.assert_allclose(recomputed, kept, rtol=1e-9, atol=1e-12)
+
+
 @each_layer
 def test_batch_order_and_padding_do_not_matter(name):
     children = trees(name)
