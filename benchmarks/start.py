@@ -64,4 +64,5 @@ def recipe(units, num_words):
         TreeCrossentropy(),
         metrics=[RootAccuracy(), NodeAccuracy()],
     )
+    model.optimizer.build(model.trainable_variables)
     return model

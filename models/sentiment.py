@@ -176,6 +176,8 @@ def train(model: keras.Model, treebank: Treebank, options: argparse.Namespace, s
         loss=TreeCrossentropy(),
         metrics=[RootAccuracy(), NodeAccuracy(), BinaryRootAccuracy(), BinaryNodeAccuracy()],
     )
+    # TensorFlow traces a step twice in which variables are made.
+    model.optimizer.build(model.trainable_variables)
     best_epoch = keras.callbacks.EarlyStopping(
         monitor="val_root_accuracy",
         mode="max",
