@@ -70,7 +70,7 @@ def summed_by_wave(found: Plan) -> Changes:
 
 
 def _origins(node: Node, part: Part, found: Plan) -> set[Part]:
-    """The parts that a node of some part reads, and the nodes of the same part that it reads."""
+    """The other parts that a node reads, also through nodes of its own part."""
     waiting, seen, origins = [node], {node}, set()
     while waiting:
         for value in sources(waiting.pop(), found.changes):
@@ -86,28 +86,26 @@ def recomputed(found: Plan) -> Changes:
     """What only loops of the gradient read of a loop of the forward run is computed again there.
 
     Less is kept then: what calls returned, from which the rest follows (Chen et al. 2016, "Training
-    Deep Nets with Sublinear Memory Cost", section 4). What others read, such as a bulk, is kept.
+    Deep Nets with Sublinear Memory Cost", section 4). What a bulk reads is kept: TensorFlow would
+    find that it is computed twice in one graph, and keep it after all.
     """
     readers: dict[Node, set[Part]] = defaultdict(set)
     for node, part in found.parts.items():
         for value in sources(node, found.changes):
             readers[value.node].add(part)
-    nodes = [node for node, part in found.parts.items() if _is_forward_loop(part, found)]
-    operations = [node.attributes["operation"] for node in nodes if "operation" in node.attributes]
-    has_obstacle = bool(operations and unrepeatable_op(operations))
-    return Changes(
-        frozenset(
-            node
-            for node in nodes
-            if node.is_primitive
-            and all(value.type.is_differentiable for value in node.outputs)
-            and all(
-                part == found.parts[node] or _is_gradient_loop(part, found)
-                for part in readers[node]
-            )
-            and not (has_obstacle and _unrepeatable(node))
-        )
-    )
+    nodes = [
+        node
+        for node, part in found.parts.items()
+        if _is_forward_loop(part, found)
+        and "operation" in node.attributes
+        and "function" not in node.attributes
+        and all(value.type.is_differentiable for value in node.outputs)
+        and all(other == part or _is_gradient_loop(other, found) for other in readers[node])
+    ]
+    operations = [node.attributes["operation"] for node in nodes]
+    if operations and unrepeatable_op(operations):
+        nodes = [node for node in nodes if not unrepeatable_op([node.attributes["operation"]])]
+    return Changes(frozenset(nodes))
 
 
 def _is_forward_loop(part: Part, found: Plan) -> bool:
@@ -116,8 +114,3 @@ def _is_forward_loop(part: Part, found: Plan) -> bool:
 
 def _is_gradient_loop(part: Part, found: Plan) -> bool:
     return not part.is_bulk and part.stage > found.rounds
-
-
-def _unrepeatable(node: Node) -> bool:
-    """Whether a node may give something else when it runs again."""
-    return "function" in node.attributes or bool(unrepeatable_op([node.attributes["operation"]]))

@@ -33,16 +33,31 @@ def columns_apart(found: Plan) -> Changes:
             bias = [last.inputs[1]] if last is not product else []
             placeless.update(chain)
             rewrites[cut] = _made_in_parts(product.inputs[0], weight, bias, sizes)
-            for back in readers[weight]:
-                columns = _joined_columns(back.inputs[0].node)
-                if _is_transposing(back) and columns and _widths(columns) == sizes:
-                    rewrites[back] = _summed_from_parts(columns, weight, sizes)
-                    for reader in readers[back.inputs[0]]:
-                        if _is_gradient_of_weight(reader, back.inputs[0]):
-                            rewrites[reader] = _products_of_parts(reader.inputs[0], columns)
-                        elif _is_gradient_of_bias(reader):
-                            rewrites[reader] = _sums_of_parts(columns)
+            for back in filter(_is_transposing, readers[weight]):
+                if _widths(_joined_columns(back.inputs[0].node)) == sizes:
+                    rewrites |= _back_in_parts(back, sizes, readers)
     return Changes(frozenset(placeless), rewrites)
+
+
+def _back_in_parts(
+    back: Node, sizes: Sequence[int], readers: dict[Value, list[Node]]
+) -> dict[Node, Rewrite]:
+    """Other ways for all that reads the joined cotangent of a product: by its columns.
+
+    Args:
+        back: the product of that cotangent and the transposed weight.
+        sizes: of the columns.
+        readers: of all values.
+    """
+    cotangent, weight = back.inputs
+    columns = _joined_columns(cotangent.node)
+    rewrites = {back: _summed_from_parts(columns, weight, sizes)}
+    for reader in readers[cotangent]:
+        if _is_gradient_of_weight(reader, cotangent):
+            rewrites[reader] = _products_of_parts(reader.inputs[0], columns)
+        elif _is_gradient_of_bias(reader):
+            rewrites[reader] = _sums_of_parts(columns)
+    return rewrites
 
 
 def transposed_once(found: Plan) -> Changes:
