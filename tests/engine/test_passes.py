@@ -10,6 +10,7 @@ from kerasrec.engine.passes import default_passes
 from kerasrec.engine.plan import Part, plan
 from kerasrec.engine.products import columns_apart, transposed_once
 from tests.engine.helpers import assert_same, lowered, run_lowered, run_plain
+from tests.parameters import few_of
 from tests.programs import PROGRAMS, each_of_few
 
 ALL = (
@@ -34,7 +35,7 @@ def test_results_are_the_same_with_and_without(program, passes):
 
 
 @pytest.mark.parametrize("is_linear", [None, False], ids=["levels", "stack"])
-@pytest.mark.parametrize("passes", [(), *((item,) for item in ALL), ALL])
+@pytest.mark.parametrize("passes", few_of([[], *([item] for item in ALL), [*ALL]], [*ALL]))
 def test_gates_are_the_same_by_each_pass(passes, is_linear):
     found = run_lowered(GATED, engine="waves", passes=passes, is_linear=is_linear)
     assert_same(found, run_plain(GATED))
