@@ -8,7 +8,7 @@ the model of `speed`, in inference too, and every peer that ran there.
 
 from benchmarks import report, speed_rows
 from benchmarks.figures import against_batch
-from benchmarks.peer_rows import WHAT, cases, present, throughputs, title, trees_per_second
+from benchmarks.peer_rows import WHAT, by_case, throughputs, trees_per_second
 from benchmarks.peers import OURS
 
 THEIRS = ("iterative", OURS)
@@ -45,21 +45,20 @@ def key(row, name):
 
 
 def markdown(found):
-    parts = []
-    for case, rows in cases(found["rows"]).items():
-        names = present(rows)
-        gains = {
-            name: lambda row, name=name: f"{row['gains'][name]:.1f}" if name in row["gains"] else ""
-            for name in names
-        }
-        parts += [
-            f"## {title(case)}",
-            "Trees a second:",
-            report.table(WHAT | throughputs([name for name in THEIRS if name in names]), rows),
-            "Divided by those at the smallest batch:",
-            report.table(WHAT | gains, rows),
-        ]
-    return "\n\n".join(parts)
+    return by_case(found, tables)
+
+
+def tables(rows, names):
+    gains = {
+        name: lambda row, name=name: f"{row['gains'][name]:.1f}" if name in row["gains"] else ""
+        for name in names
+    }
+    return [
+        "Trees a second:",
+        report.table(WHAT | throughputs([name for name in THEIRS if name in names]), rows),
+        "Divided by those at the smallest batch:",
+        report.table(WHAT | gains, rows),
+    ]
 
 
 def draw(found):

@@ -12,13 +12,11 @@ from benchmarks import report, speed_rows
 from benchmarks.figures import against_batch
 from benchmarks.peer_rows import (
     WHAT,
-    cases,
+    by_case,
     over_the_best,
-    present,
     shares,
     speed_ups,
     throughputs,
-    title,
     trees_per_second,
 )
 from benchmarks.peers import OURS
@@ -39,21 +37,20 @@ def run(options):
 
 
 def markdown(found):
-    parts = []
-    for case, rows in cases(found["rows"]).items():
-        names = present(rows)
-        ratios = {
-            **speed_ups([name for name in names if name == "iterative"]),
-            "over the best that folds": over_the_best(FOLDING),
-        }
-        parts += [
-            f"## {title(case)}",
-            "Trees a second, and kerasrec's speed-up:",
-            report.table(WHAT | throughputs(names) | ratios, rows),
-            "Of their time, folding itself takes:",
-            report.table(WHAT | shares([name for name in names if name in FOLDING]), rows),
-        ]
-    return "\n\n".join(parts)
+    return by_case(found, tables)
+
+
+def tables(rows, names):
+    ratios = {
+        **speed_ups([name for name in names if name == "iterative"]),
+        "over the best that folds": over_the_best(FOLDING),
+    }
+    return [
+        "Trees a second, and kerasrec's speed-up:",
+        report.table(WHAT | throughputs(names) | ratios, rows),
+        "Of their time, folding itself takes:",
+        report.table(WHAT | shares([name for name in names if name in FOLDING]), rows),
+    ]
 
 
 def draw(found):

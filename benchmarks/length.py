@@ -10,13 +10,11 @@ from benchmarks import fits, report
 from benchmarks.comparison import run_forests
 from benchmarks.figures import by_mode
 from benchmarks.peer_rows import (
-    cases,
+    by_case,
     milliseconds,
     others,
-    present,
     speed_ups,
     step_milliseconds,
-    title,
 )
 
 PEERS = ("iterative", "torch levels", "kerasrec")
@@ -37,23 +35,22 @@ def run(options):
 
 
 def markdown(found):
-    parts = []
-    for case, rows in cases(found["rows"]).items():
-        names = present(rows)
-        what = {
-            "": lambda row: row["mode"],
-            "batch": lambda row: row["batch"],
-            "words": lambda row: report.short(row["words"]),
-        }
-        fitted = {**what, "words": lambda row: row["lengths"], **fits.columns(names)}
-        parts += [
-            f"## {title(case)}",
-            "A step, and kerasrec's speed-up:",
-            report.table({**what, **milliseconds(names), **speed_ups(others(names))}, rows),
-            "Exponent of the number of words in these times, fitted by least squares:",
-            report.table(fitted, growths(rows)),
-        ]
-    return "\n\n".join(parts)
+    return by_case(found, tables)
+
+
+def tables(rows, names):
+    what = {
+        "": lambda row: row["mode"],
+        "batch": lambda row: row["batch"],
+        "words": lambda row: report.short(row["words"]),
+    }
+    fitted = {**what, "words": lambda row: row["lengths"], **fits.columns(names)}
+    return [
+        "A step, and kerasrec's speed-up:",
+        report.table({**what, **milliseconds(names), **speed_ups(others(names))}, rows),
+        "Exponent of the number of words in these times, fitted by least squares:",
+        report.table(fitted, growths(rows)),
+    ]
 
 
 def growths(rows):

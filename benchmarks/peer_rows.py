@@ -15,6 +15,20 @@ def cases(rows):
     return found
 
 
+def by_case(found, tables):
+    """Markdown of a section: a heading for each model and size, and what belongs there.
+
+    Args:
+        found: what the section's `run` returned.
+        tables: of the rows of a case and the names of its peers, its paragraphs.
+    """
+    return "\n\n".join(
+        part
+        for case, rows in cases(found["rows"]).items()
+        for part in (f"## {title(case)}", *tables(rows, present(rows)))
+    )
+
+
 def title(case):
     model, units = case
     return f"{model}, {units} units"

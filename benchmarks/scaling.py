@@ -10,12 +10,10 @@ from benchmarks import fits, report
 from benchmarks.comparison import run_forests
 from benchmarks.figures import by_mode
 from benchmarks.peer_rows import (
-    cases,
+    by_case,
     milliseconds,
     over_limits,
-    present,
     step_milliseconds,
-    title,
 )
 
 PEERS = ("dense limit", "kerasrec")
@@ -35,32 +33,31 @@ def run(options):
 
 
 def markdown(found):
-    parts = []
-    for case, rows in cases(found["rows"]).items():
-        names = present(rows)
-        columns = {
-            "": lambda row: row["mode"],
-            "what grows": lambda row: row["growth"],
-            "trees": lambda row: row["batch"],
-            "levels": lambda row: row["levels"],
-            "nodes": lambda row: f"{row['nodes']:,}",
-            **milliseconds(names),
-            **over_limits(names),
-        }
-        fitted = {
-            "": lambda row: row["mode"],
-            "what grows": lambda row: row["growth"],
-            "against": lambda row: row["against"],
-            **fits.columns(names),
-        }
-        parts += [
-            f"## {title(case)}",
-            "A step:",
-            report.table(columns, rows),
-            "Slopes of these times on logarithmic axes, by least squares: 1 is linear, 0 is none.",
-            report.table(fitted, slopes(rows)),
-        ]
-    return "\n\n".join(parts)
+    return by_case(found, tables)
+
+
+def tables(rows, names):
+    columns = {
+        "": lambda row: row["mode"],
+        "what grows": lambda row: row["growth"],
+        "trees": lambda row: row["batch"],
+        "levels": lambda row: row["levels"],
+        "nodes": lambda row: f"{row['nodes']:,}",
+        **milliseconds(names),
+        **over_limits(names),
+    }
+    fitted = {
+        "": lambda row: row["mode"],
+        "what grows": lambda row: row["growth"],
+        "against": lambda row: row["against"],
+        **fits.columns(names),
+    }
+    return [
+        "A step:",
+        report.table(columns, rows),
+        "Slopes of these times on logarithmic axes, by least squares: 1 is linear, 0 is none.",
+        report.table(fitted, slopes(rows)),
+    ]
 
 
 def slopes(rows):

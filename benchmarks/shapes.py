@@ -12,13 +12,11 @@ from benchmarks import report
 from benchmarks.comparison import run_forests
 from benchmarks.figures import by_mode
 from benchmarks.peer_rows import (
-    cases,
+    by_case,
     others,
     over_limits,
-    present,
     speed_ups,
     throughputs,
-    title,
     trees_per_second,
 )
 
@@ -38,24 +36,23 @@ def run(options):
 
 
 def markdown(found):
-    parts = []
-    for case, rows in cases(found["rows"]).items():
-        names = present(rows)
-        columns = {
-            "": lambda row: row["mode"],
-            "shape": lambda row: row["shape"],
-            "levels": lambda row: row["levels"],
-            "batch": lambda row: row["batch"],
-            **throughputs(names),
-            **over_limits(names),
-            **speed_ups(others(names)),
-        }
-        parts += [
-            f"## {title(case)}",
-            "Trees a second, kerasrec's time divided by the dense limit's, and its speed-up:",
-            report.table(columns, rows),
-        ]
-    return "\n\n".join(parts)
+    return by_case(found, tables)
+
+
+def tables(rows, names):
+    columns = {
+        "": lambda row: row["mode"],
+        "shape": lambda row: row["shape"],
+        "levels": lambda row: row["levels"],
+        "batch": lambda row: row["batch"],
+        **throughputs(names),
+        **over_limits(names),
+        **speed_ups(others(names)),
+    }
+    return [
+        "Trees a second, kerasrec's time divided by the dense limit's, and its speed-up:",
+        report.table(columns, rows),
+    ]
 
 
 def draw(found):

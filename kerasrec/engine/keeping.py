@@ -36,12 +36,7 @@ def decided_at_once(found: Plan) -> Changes:
     In programs that decide by integers alone, as all that go up trees do, the first loop then has
     little to keep, and it is cheaper to decide once more for the tokens of all waves together.
     """
-    nodes = [
-        node
-        for (_, part), nodes in found.nodes.items()
-        if part == Part(0, is_bulk=False)
-        for node in nodes
-    ]
+    nodes = [node for node, part in found.parts.items() if part == Part(0, is_bulk=False)]
     operations = [node.attributes["operation"] for node in nodes if "operation" in node.attributes]
     is_cheap = not any(value.type.is_differentiable for node in nodes for value in node.outputs)
     is_repeatable = not any("function" in node.attributes for node in nodes) and not (
