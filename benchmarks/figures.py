@@ -19,6 +19,7 @@ class Panels:
     def __init__(self, title, rows, panel, point, sharey=False, **settings):
         # Here, since it is of an extra.
         from matplotlib.figure import Figure
+        from matplotlib.ticker import LogFormatter
 
         names = list(dict.fromkeys(map(panel, rows)))
         self.figure = Figure(figsize=(5.5 * len(names), 4.5), layout="constrained")
@@ -27,6 +28,11 @@ class Panels:
         self.axes = dict(zip(names, axes, strict=True))
         for name in names:
             self.axes[name].set(title=name, **settings)
+            for axis in (self.axes[name].xaxis, self.axes[name].yaxis):
+                if axis.get_scale() == "log":
+                    # Plain numbers, between powers of ten too where there are few of these.
+                    axis.set_major_formatter(LogFormatter())
+                    axis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
             for peer in present(rows):
                 of_peer = [row for row in rows if panel(row) == name and peer in row["peers"]]
                 points = [point(row, peer) for row in of_peer]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -27,12 +28,30 @@ from kerasrec.engine.limits import Limits
 from kerasrec.engine.path import caller_of, one_of, walk_up
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Sums, Tensors
-from kerasrec.engine.store import new_arrays, scope_of
+from kerasrec.engine.store import Slot, new_arrays, scope_of
 from kerasrec.engine.wave_run import WaveRun
 from kerasrec.graph.graph import Node, Value, present
 
 Carry = dict[str, Tensors]
 Frames = dict[str, Frame]
+
+
+class _State(NamedTuple):
+    """What a loop has when it comes to a wave.
+
+    Args:
+        wave: int32 scalar, its number.
+        carry: what the wave is handed, by body.
+        arrays: what the waves before it have written down, in the order of the loop's slots.
+        totals: what they have added up, in the order of the loop's ACCUMULATE nodes.
+        memory: int64 scalar, the bytes that are kept by now; empty but in the first loop.
+    """
+
+    wave: tf.Tensor
+    carry: Carry
+    arrays: list[tf.TensorArray]
+    totals: Tensors
+    memory: Tensors
 
 
 @dataclass
@@ -43,8 +62,7 @@ class _Loop:
         stage: of the plan.
         start: the first wave.
         step: to the next wave.
-        goes_on: whether to go on, from the wave and, in the first loop, what it is handed and the
-          bytes that are kept by now.
+        goes_on: whether to run the wave that it has come to.
         carried: the nodes whose tensors a wave hands to the next, by body.
         enter: puts what a wave is handed into the frames.
         leave: takes what it hands on out of them.
@@ -53,7 +71,7 @@ class _Loop:
     stage: int
     start: tf.Tensor
     step: int
-    goes_on: Callable[..., tf.Tensor]
+    goes_on: Callable[[_State], tf.Tensor]
     carried: dict[str, list[Node]]
     enter: Callable[[Frames, Carry], None]
     leave: Callable[[Frames], Carry]
@@ -88,9 +106,9 @@ class LevelRun(WaveRun):
         def width(carry: Carry) -> tf.Tensor:
             return tf.add_n([tf.shape(tensors[0])[0] for tensors in carry.values()])
 
-        def goes_on(wave: tf.Tensor, carry: Carry, memory: tf.Tensor) -> tf.Tensor:
-            waiting = width(carry)
-            return (waiting > 0) & self.limits.allow(wave, waiting, memory)
+        def goes_on(state: _State) -> tf.Tensor:
+            waiting = width(state.carry)
+            return (waiting > 0) & self.limits.allow(state.wave, waiting, *state.memory)
 
         def enter(frames: Frames, carry: Carry) -> None:
             for name, frame in frames.items():
@@ -104,13 +122,14 @@ class LevelRun(WaveRun):
 
         carried = {name: body.parameters for name, body in self.bodies.items()}
         loop = _Loop(0, tf.constant(0), 1, goes_on, carried, enter, leave)
-        wave, carry, memory = self._run(loop, arguments, sums)
+        end = self._run(loop, arguments, sums)
         if self.plan.changes.decides_at_once:
             self.store.decide()
-        waiting = width(carry)
-        tag = partial(self._tag, wave, carry)
-        with tf.control_dependencies([self.limits.check(self.graph, wave, waiting, memory, tag)]):
-            self.num_waves = tf.identity(wave)
+        waiting, (memory,) = width(end.carry), end.memory
+        tag = partial(self._tag, end.wave, end.carry)
+        check = self.limits.check(self.graph, end.wave, waiting, memory, tag)
+        with tf.control_dependencies([check]):
+            self.num_waves = tf.identity(end.wave)
 
     def _tag(self, wave: tf.Tensor, carry: Carry) -> tf.Tensor:
         """The tag of a token that was not called, from the waves that were."""
@@ -160,7 +179,7 @@ class LevelRun(WaveRun):
             self.plan.first_stage(index),
             tf.constant(0),
             1,
-            lambda wave, *_: wave < self.num_waves,
+            lambda state: state.wave < self.num_waves,
             carried,
             enter,
             leave,
@@ -186,13 +205,13 @@ class LevelRun(WaveRun):
         outputs: Tensors = []
         if any(carried.values()) or self._summed(Part(last, is_bulk=False)):
             loop = _Loop(
-                last, self.num_waves - 1, -1, lambda wave, *_: wave >= 0, carried, enter, leave
+                last, self.num_waves - 1, -1, lambda state: state.wave >= 0, carried, enter, leave
             )
-            outputs = self._run(loop, None, sums)[1][self.graph.entry]
+            outputs = self._run(loop, None, sums).carry[self.graph.entry]
         self.store.run_bulk(last, sums)
         return outputs
 
-    def _run(self, loop: _Loop, given: Tensors | None, sums: Sums) -> tuple:
+    def _run(self, loop: _Loop, given: Tensors | None, sums: Sums) -> _State:
         """Runs a loop: all bodies fire on their wave, and what is kept is written down.
 
         Args:
@@ -201,67 +220,85 @@ class LevelRun(WaveRun):
             sums: takes what was added up wave by wave.
 
         Returns:
-            The wave it ended with, what the last wave handed on and, after the first loop, the
-            bytes that are kept.
+            What the loop ended with.
         """
         part = Part(loop.stage, is_bulk=False)
         slots = [slot for name in self.bodies for slot in self.store.slots(name, part)]
         summed = self._summed(part)
-        types = [node.inputs[0].type for _, node in summed]
-        is_first = loop.stage == 0
-        arrays = new_arrays(slots, 0 if is_first else self.num_waves, is_dynamic=is_first)
-        first = {name: empty(nodes) for name, nodes in loop.carried.items()}
-        if given is not None:
-            nodes = loop.carried[self.graph.entry]
-            first[self.graph.entry] = with_open_tokens(nodes, given)
+        start, invariants = self._start(loop, given, slots, summed)
 
-        def iterate(
-            wave: tf.Tensor,
-            carry: Carry,
-            listed: list[tf.TensorArray],
-            totals: Tensors,
-            *memory: tf.Tensor,
-        ) -> tuple:
-            frames = {name: self._frame(loop.stage, name, wave, carry) for name in self.bodies}
-            loop.enter(frames, carry)
-            for name, frame in frames.items():
-                frame.run(self.plan.nodes.get((name, part), ()))
-            written = [
-                array.write(wave, slot.of(frames[slot.body]))
-                for slot, array in zip(slots, listed, strict=True)
-            ]
-            totals = [
-                total + frames[name].get(node.inputs[0])
-                for (name, node), total in zip(summed, totals, strict=True)
-            ]
-            for name, frame in frames.items() if is_first else ():
-                memory = (memory[0] + self.plan.bytes_kept(name, frame.count(None)),)
-            return wave + loop.step, loop.leave(frames), written, totals, *memory
+        def iterate(*variables: Any) -> _State:
+            state = _State(*variables)
+            frames = self._fired(loop, state)
+            written = zip(slots, state.arrays, strict=True)
+            added = zip(summed, state.totals, strict=True)
+            return _State(
+                state.wave + loop.step,
+                loop.leave(frames),
+                [array.write(state.wave, slot.of(frames[slot.body])) for slot, array in written],
+                [total + frames[name].get(node.inputs[0]) for (name, node), total in added],
+                [memory + self._bytes_kept(frames) for memory in state.memory],
+            )
 
-        wave, carry, filled, totals, *memory = tf.while_loop(
-            lambda wave, carry, _, __, *memory: loop.goes_on(wave, carry, *memory),
+        end = tf.while_loop(
+            lambda *variables: loop.goes_on(_State(*variables)),
             iterate,
-            (
-                loop.start,
-                first,
-                list(arrays.values()),
-                [tf.zeros(item.shape or (), item.dtype) for item in types],
-                *([tf.constant(0, tf.int64)] if is_first else []),
-            ),
-            shape_invariants=(
-                tf.TensorShape([]),
-                {name: shapes(nodes) for name, nodes in loop.carried.items()},
-                [tf.TensorShape(None)] * len(slots),
-                [item.tensor_shape() for item in types],
-                *([tf.TensorShape([])] if is_first else []),
-            ),
+            start,
+            shape_invariants=invariants,
             parallel_iterations=1,
             name=scope_of(part),
         )
-        self.store.keep(dict(zip(slots, filled, strict=True)))
-        for (_, node), total in zip(summed, totals, strict=True):
+        self.store.keep(dict(zip(slots, end.arrays, strict=True)))
+        for (_, node), total in zip(summed, end.totals, strict=True):
             sums.accumulate(node, total)
-        return wave, carry, *memory
+        return end
+
+    def _start(
+        self,
+        loop: _Loop,
+        given: Tensors | None,
+        slots: Sequence[Slot],
+        summed: Sequence[tuple[str, Node]],
+    ) -> tuple[_State, _State]:
+        """What a loop begins with, and the shapes of that which all waves have."""
+        is_first = loop.stage == 0
+        arrays = new_arrays(slots, 0 if is_first else self.num_waves, is_dynamic=is_first)
+        types = [node.inputs[0].type for _, node in summed]
+        carry = {name: empty(nodes) for name, nodes in loop.carried.items()}
+        if given is not None:
+            carry[self.graph.entry] = with_open_tokens(loop.carried[self.graph.entry], given)
+        start = _State(
+            loop.start,
+            carry,
+            list(arrays.values()),
+            [tf.zeros(item.shape or (), item.dtype) for item in types],
+            [tf.constant(0, tf.int64)] if is_first else [],
+        )
+        invariants = _State(
+            tf.TensorShape([]),
+            {name: shapes(nodes) for name, nodes in loop.carried.items()},
+            [tf.TensorShape(None)] * len(slots),
+            [item.tensor_shape() for item in types],
+            [tf.TensorShape([])] * len(start.memory),
+        )
+        return start, invariants
+
+    def _fired(self, loop: _Loop, state: _State) -> Frames:
+        """Frames of the wave that a loop has come to, when their nodes have fired."""
+        part = Part(loop.stage, is_bulk=False)
+        frames = {
+            name: self._frame(loop.stage, name, state.wave, state.carry) for name in self.bodies
+        }
+        loop.enter(frames, state.carry)
+        for name, frame in frames.items():
+            frame.run(self.plan.nodes.get((name, part), ()))
+        return frames
+
+    def _bytes_kept(self, frames: Frames) -> tf.Tensor:
+        """int64 scalar: what a wave leaves behind on the way forward, at least."""
+        return tf.add_n(
+            [self.plan.bytes_kept(name, frame.count(None)) for name, frame in frames.items()]
+        )
 
     def _summed(self, part: Part) -> list[tuple[str, Node]]:
         """The ACCUMULATE nodes of a loop, each with the name of its body."""
