@@ -8,23 +8,41 @@ from benchmarks.peer_rows import (
     others,
     over_limits,
     over_the_best,
+    present,
     shares,
     speed_ups,
     throughputs,
+    title,
     trees_per_second,
 )
-from benchmarks.peers import OURS, TUNED
+from benchmarks.peers import LIMITS, OURS, TUNED
+
+# Of kerasrec, with the part of a row that has its times.
+FORMS = ((OURS, "times"), (TUNED, "tuned"))
 
 
 def markdown(found):
-    """Tables of each model and size."""
-    return by_case(found, tables)
+    """All cases in short, and tables of each model and size."""
+    return f"{in_short(found['rows'])}\n\n{by_case(found, tables)}"
+
+
+def in_short(rows):
+    """How far both forms of kerasrec are from the dense limit, and from the fastest other."""
+    names = present(rows)
+    columns = {"model": lambda row: title((row["model"], row["units"])), **WHAT}
+    for name, part in FORMS:
+        columns |= {
+            f"{name}, trees/s": throughputs([name])[name],
+            f"{name}: time / dense limit": over_limits(LIMITS[:1], part)["time / dense limit"],
+            f"{name}: over the best": over_the_best(others(names), part),
+        }
+    return report.table(columns, rows)
 
 
 def tables(rows, names):
     parts = ["Trees a second:", report.table(WHAT | throughputs(names), rows)]
     rivals = others(names)
-    for name, part in ((OURS, "times"), (TUNED, "tuned")):
+    for name, part in FORMS:
         if any(row[part] for row in rows):
             ratios = {"over the best": over_the_best(rivals, part), **speed_ups(rivals, part)}
             parts += [

@@ -83,6 +83,8 @@ def test_tables_have_what_was_found(found):
     text = command.page(
         "speed", {"machine": {"CPUs": 2}, "repeats": 3, **found}, speed.markdown(found)
     )
+    of_form = "1 | 1.00 | 1.00 (iterative) |"
+    assert f"| TreeLSTM, 150 units | training | 2 | {of_form} {of_form}" in text
     assert "| training | 2 | 1 | 1 | 1 | 1 |" in text
     for of_form in text.split("speed-up over others")[1:]:
         assert "| training | 2 | 1.00 | 1.00 (iterative) | 1.00 |" in of_form
