@@ -26,9 +26,10 @@ from kerasrec.engine.forward_only import ForwardOnly
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Part, Plan, plan
-from kerasrec.engine.results import Outcome, Sums, Tensors
+from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.engine.stack import StackRun, dynamic_array
 from kerasrec.engine.store import Slot
+from kerasrec.engine.sums import Sums
 from kerasrec.graph.graph import Body, TaggedGraph, Value
 
 

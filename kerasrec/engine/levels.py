@@ -1,7 +1,7 @@
 """Runs programs of one round: a loop down the waves, a loop up, and the same for the gradient.
 
 A wave is all tokens of a body at one depth. Since every body calls once, the waves of a program
-lie in a line: wave w calls wave w + 1, in which the tokens of all call sites follow each other.
+lie in a line: wave w calls wave w + 1, in which the tokens of all call sites are together.
 So the recursion over tokens is a linear recursion over waves, and a stage of the plan is one loop
 over them. Loops are of stock ops; what a run does not need TensorFlow removes.
 """
@@ -27,8 +27,9 @@ from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.path import caller_of, one_of, walk_up
 from kerasrec.engine.plan import Part, Plan
-from kerasrec.engine.results import Sums, Tensors
+from kerasrec.engine.results import Tensors
 from kerasrec.engine.store import Slot, new_arrays, scope_of
+from kerasrec.engine.sums import Sums
 from kerasrec.engine.wave_run import WaveRun
 from kerasrec.graph.graph import Node, Value, present
 

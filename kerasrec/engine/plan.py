@@ -50,7 +50,8 @@ class Rewrite:
     Args:
         inputs: the TOKEN values that it reads, in place of the node's own.
         shared: the SHARED values that `prepare` takes.
-        prepare: makes of these tensors what all firings share; it runs once, before all loops.
+        prepare: makes of these tensors what all firings share; it runs once before the loops of the
+          way forward, and once before those of each way back.
         fire: makes the node's outputs of the tensors of `inputs` and of what was prepared.
     """
 

@@ -28,7 +28,7 @@ def columns_apart(found: Plan) -> Changes:
     for cut, part in found.parts.items():
         chain = _product_cut_by(cut, readers)
         if chain and all(found.parts[node] == part for node in chain):
-            product, *_, last = chain
+            product, last = chain[0], chain[-1]
             weight, sizes = product.inputs[1], _widths(cut.outputs)
             bias = [last.inputs[1]] if last is not product else []
             placeless.update(chain)
@@ -103,10 +103,11 @@ def _product_cut_by(cut: Node, readers: dict[Value, list[Node]]) -> list[Node]:
     if last.op in ("AddV2", "BiasAdd") and last.inputs[1].is_shared:
         chain.insert(0, last.inputs[0].node)
     product = chain[0]
+    biases = last.inputs[1:] if last is not product else []
     is_plain = (
         _is_product(product, transpose_b=False)
         and len(cut.outputs[0].type.shape or ()) == 1
-        and all(value.type.shape == product.types[0].shape for value in last.inputs[1:])
+        and all(value.type.shape == product.types[0].shape for value in biases)
     )
     followers = [*chain[1:], cut]
     is_read_once = all(

@@ -1,15 +1,11 @@
-"""What a run returns, and how its parts are summed."""
+"""What a run returns."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
-
-from kerasrec.engine.frame import Frame
-from kerasrec.graph.graph import Node, Value
 
 Tensors = list[tf.Tensor]
 
@@ -36,108 +32,3 @@ class Outcome:
     def tables(self) -> dict[str, tf.Tensor]:
         """Collected tables of the program itself, by name."""
         return self.sums
-
-
-@dataclass
-class Sums:
-    """What COLLECT and ACCUMULATE nodes have given, whatever the tags.
-
-    Args:
-        rows: by table name, (value, index) pairs, or values alone where there is no index.
-        sizes: int32 scalars by name of a table with an index.
-        parts: contributions by SHARED value.
-    """
-
-    rows: dict[str, list[Tensors]] = field(default_factory=lambda: defaultdict(list))
-    sizes: dict[str, tf.Tensor] = field(default_factory=dict)
-    parts: dict[Value, list] = field(default_factory=lambda: defaultdict(list))
-
-    def take(self, node: Node, frame: Frame) -> None:
-        """Notes what one COLLECT or ACCUMULATE node gives for the tokens of a frame."""
-        tensors = [frame.get(value) for value in node.inputs]
-        if node.op == "COLLECT":
-            self.collect(node, tensors, frame)
-        else:
-            self.accumulate(node, *tensors)
-
-    def accumulate(self, node: Node, value: tf.Tensor, *indices: tf.Tensor) -> None:
-        """Notes what an ACCUMULATE node gives, for rows of the value with indices."""
-        part = tf.IndexedSlices(value, *indices) if indices else value
-        self.parts[node.attributes["to"]].append(part)
-
-    def collect(self, node: Node, tensors: Tensors, frame: Frame) -> None:
-        """Notes what a COLLECT node gives; the frame knows the size of a table with an index."""
-        name = node.attributes["name"]
-        self.rows[name].append(tensors)
-        if "size" not in node.attributes:
-            return
-        size = frame.get(node.attributes["size"])
-        if name in self.sizes:
-            message = f"kerasrec.collect is given two sizes for the table {name!r}."
-            tf.debugging.assert_equal(size, self.sizes[name], message)
-        self.sizes[name] = size
-
-    def tables(self) -> dict[str, tf.Tensor]:
-        """The collected tables; where several tokens wrote one row by its index, it is summed."""
-        return {name: self._table(name, rows) for name, rows in self.rows.items()}
-
-    def _table(self, name: str, rows: list[Tensors]) -> tf.Tensor:
-        values, *indices = zip(*rows, strict=True)
-        if not indices:
-            return tf.concat(values, 0)
-        index, size = tf.concat(indices[0], 0), self.sizes[name]
-        smallest, largest = tf.reduce_min(index), tf.reduce_max(index)
-        check = tf.debugging.Assert(
-            (smallest >= 0) & (largest < size),
-            [
-                f"kerasrec.collect: an index is outside the table {name!r}. Smallest and largest "
-                "index, and rows of the table:",
-                smallest,
-                largest,
-                size,
-            ],
-        )
-        with tf.control_dependencies([check]):
-            return _rows_by_index(list(values), tf.identity(index), size)
-
-    def gradients(
-        self, shared: dict[Value, tf.Tensor]
-    ) -> dict[Value, tf.Tensor | tf.IndexedSlices]:
-        """The gradient of each SHARED value; sparse where all its parts are."""
-        return {value: _total(parts, shared[value]) for value, parts in self.parts.items()}
-
-
-def _rows_by_index(values: Tensors, index: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """A table `[size, ...]` of joined values, by their row numbers; others are zero."""
-    count = tf.size(index)
-    places = tf.scatter_nd(index[:, tf.newaxis], tf.range(1, count + 1), [size])
-
-    def gathered() -> tf.Tensor:
-        shape = tf.concat([[1], tf.shape(values[0])[1:]], 0)
-        return tf.gather(tf.concat([tf.zeros(shape, values[0].dtype), *values], 0), places)
-
-    def summed() -> tf.Tensor:
-        joined = tf.concat(values, 0)
-        shape = tf.concat([[size], tf.shape(joined)[1:]], 0)
-        return tf.scatter_nd(index[:, tf.newaxis], joined, shape)
-
-    # On a CPU a gather takes a third of the time of a scatter.
-    is_once = tf.math.count_nonzero(places, dtype=tf.int32) == count
-    return tf.cond(is_once, gathered, summed)
-
-
-def _total(parts: list, value: tf.Tensor) -> tf.Tensor | tf.IndexedSlices:
-    shape = tf.shape(value)
-    if all(isinstance(part, tf.IndexedSlices) for part in parts):
-        return tf.IndexedSlices(
-            tf.concat([part.values for part in parts], 0),
-            tf.concat([tf.cast(part.indices, tf.int32) for part in parts], 0),
-            shape,
-        )
-    dense = [
-        tf.math.unsorted_segment_sum(part.values, part.indices, shape[0])
-        if isinstance(part, tf.IndexedSlices)
-        else part
-        for part in parts
-    ]
-    return tf.reshape(tf.add_n(dense), shape) if len(dense) > 1 else tf.reshape(dense[0], shape)

@@ -31,9 +31,10 @@ from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.path import caller_of, one_of, walk_up
 from kerasrec.engine.plan import Part, Plan
-from kerasrec.engine.results import Sums, Tensors
+from kerasrec.engine.results import Tensors
 from kerasrec.engine.segments import Segment, segments_of
 from kerasrec.engine.store import Slot, TokensSlot, new_arrays
+from kerasrec.engine.sums import Sums
 from kerasrec.engine.wave_run import WaveRun
 from kerasrec.graph.graph import Value, present
 

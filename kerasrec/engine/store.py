@@ -15,7 +15,8 @@ import tensorflow as tf
 
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.plan import Part, Plan
-from kerasrec.engine.results import Sums, Tensors
+from kerasrec.engine.results import Tensors
+from kerasrec.engine.sums import Sums
 from kerasrec.graph.graph import Value
 from kerasrec.graph.region import Region
 
@@ -153,7 +154,13 @@ class WaveStore:
             tensors, self._sizes[name] = [tensor for tensor, _ in joined], joined[0][1]
             self._all_tokens.update(zip(values, tensors, strict=True))
             count = tf.shape(tensors[0])[0]
-            frame = Frame(self.plan, count, self.shared, self._all_tokens.__getitem__)
+            frame = Frame(
+                self.plan,
+                count,
+                self.shared,
+                self._all_tokens.__getitem__,
+                prepared=self._prepared,
+            )
             frame.set(body.parameters, tensors)
             frame.run(self.plan.nodes.get((name, part), ()))
             self._decide_regions(name, frame)

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan
-from kerasrec.engine.results import Outcome, Sums, Tensors
+from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.engine.store import WaveStore
+from kerasrec.engine.sums import Sums
 from kerasrec.graph.graph import Value, order_of
 
 

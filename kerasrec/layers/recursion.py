@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
-from kerasrec.layers.trees import check_sizes, node_tables
+from kerasrec.layers.tree_checks import check_sizes
+from kerasrec.layers.trees import node_tables
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import switch

@@ -23,7 +23,7 @@ from kerasrec.layers.growth import (
 )
 from kerasrec.layers.recursive import both_inputs
 from kerasrec.layers.top_down import TopDown, TopDownCell
-from kerasrec.layers.trees import check_indices, check_sizes
+from kerasrec.layers.tree_checks import check_indices, check_sizes
 
 # The slots that may follow those of an encoding in `kerasrec.datasets`: of a root, then of a node
 # in each slot.

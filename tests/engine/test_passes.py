@@ -11,7 +11,7 @@ from kerasrec.engine.plan import Part, plan
 from kerasrec.engine.products import columns_apart, transposed_once
 from tests.engine.helpers import assert_same, lowered, run_lowered, run_plain
 from tests.parameters import few_of
-from tests.programs import PROGRAMS, each_of_few
+from tests.programs import PROGRAMS, each_of_few, some
 
 ALL = (
     columns_apart,
@@ -53,13 +53,51 @@ def test_columns_apart():
     assert sum(node.op == "ConcatV2" for node in after.in_loops()) == ops.count("ConcatV2") - 1
 
 
-def test_columns_stay_together_where_others_read_the_product():
-    weight = tf.Variable(tf.ones([2, 4]))
+@pytest.mark.parametrize("bias", [None, tf.ones([4])], ids=["no bias", "bias"])
+def test_columns_are_apart_with_and_without_a_bias(bias):
+    weight = tf.Variable(some(2, 4, dtype="float32"))
 
     @kerasrec.recursive
     def function(x, n):
         def go_on():
             total = function(x, n - 1) @ weight
+            total = total if bias is None else total + bias
+            one, two = tf.split(total, 2, 1)
+            return one * two
+
+        return kerasrec.cond(n < 1, lambda: x, go_on)
+
+    found = plan(function.extended_graph([[1.0, 2.0]], [2]))
+    assert "Split" in {node.op for node in columns_apart(found).rewrites}
+    x = np.array([[1.0, 2.0]], np.float32)
+    expected = x
+    for _ in range(2):
+        total = expected @ weight.numpy() + (0 if bias is None else bias.numpy())
+        expected = total[:, :2] * total[:, 2:]
+    np.testing.assert_allclose(function(x, [2]), expected, rtol=1e-5)
+
+
+def test_products_of_integers_are_found_again():
+    """Integers are decided for all waves at once, products among them."""
+    fibonacci = tf.constant([[1, 1], [1, 0]])
+
+    @kerasrec.recursive(engine="waves")
+    def function(x, n):
+        def go_on():
+            return function(tf.matmul(x, fibonacci, transpose_b=True), n - 1)
+
+        return kerasrec.cond(n < 1, lambda: x, go_on)
+
+    np.testing.assert_array_equal(function([[1, 0], [1, 0]], [5, 9]), [[8, 5], [55, 34]])
+
+
+def test_columns_stay_together_where_others_read_the_product():
+    weight, bias = tf.Variable(tf.ones([2, 4])), tf.ones([4])
+
+    @kerasrec.recursive
+    def function(x, n):
+        def go_on():
+            total = function(x, n - 1) @ weight + bias
             one, two = tf.split(total, 2, 1)
             return one * two + total[:, 1:3]
 
@@ -70,7 +108,7 @@ def test_columns_stay_together_where_others_read_the_product():
 
 
 def test_columns_stay_together_where_the_user_says_on_which_device():
-    weight = tf.Variable(tf.ones([2, 4]))
+    weight, bias = tf.Variable(tf.ones([2, 4])), tf.ones([4])
 
     @kerasrec.recursive
     def function(x, n):
@@ -78,7 +116,7 @@ def test_columns_stay_together_where_the_user_says_on_which_device():
             below = function(x, n - 1)
             with tf.device("/CPU:0"):
                 total = below @ weight
-            one, two = tf.split(total, 2, 1)
+            one, two = tf.split(total + bias, 2, 1)
             return one * two
 
         return kerasrec.cond(n < 1, lambda: x, go_on)
