@@ -1,10 +1,10 @@
-"""Where a training step of the TreeLSTM goes: time by part of the engine, beside the dense limit.
+"""Where a training step, or inference, goes: time by part of the engine, beside the dense limit.
 
     python -m benchmarks.profile
 
 TensorFlow's profiler times the ops that it counts as expensive; the engine names them after the
 part of its plan that they belong to (kerasrec/engine/plan.py). What is left of the step is the
-executor's work on cheap ops.
+executor's work on cheap ops, and the call: an empty `tf.function` is timed, too.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import time
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from benchmarks.model import initial_values
+from benchmarks.model import MODELS, initial_values
 from benchmarks.peers import peer_class
 from benchmarks.trees import TreeSource
 
@@ -35,26 +35,33 @@ PARTS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", choices=MODELS, default="TreeLSTM")
+    parser.add_argument("--mode", choices=["training", "inference"], default="training")
     parser.add_argument("--batch", type=int, default=25)
     parser.add_argument("--units", type=int, default=150)
     parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
     arguments = parser.parse_args()
     source = TreeSource(arguments.data, arguments.batch)
-    values = initial_values("TreeLSTM", source.num_words(), arguments.units)
+    model, mode = arguments.model, arguments.mode
+    values = initial_values(model, source.num_words(), arguments.units)
     batches = source.batches(arguments.batch)
     for name in ("kerasrec", "dense limit"):
-        report(name, peer_class(name)("TreeLSTM", values), batches)
+        peer = peer_class(name)(model, values)
+        inputs = [peer.inputs(batch) for batch in batches]
+        report(name, peer.train if mode == "training" else peer.logits, inputs)
+    empty = tf.function(lambda *inputs: inputs[0])
+    run(empty, inputs)
+    print(f"\nAn empty tf.function: {1e3 * run(empty, inputs) / len(inputs):.2f} ms a batch")
 
 
-def report(name, peer, batches):
+def report(name, function, inputs):
     """Prints milliseconds a batch by part and op."""
-    inputs = [peer.inputs(batch) for batch in batches]
     for _ in range(2):
-        run(peer, inputs)
-    seconds = run(peer, inputs)
+        run(function, inputs)
+    seconds = run(function, inputs)
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
-        run(peer, inputs)
+        run(function, inputs)
         tf.profiler.experimental.stop()
         times = collections.Counter()
         for op, duration in ops(folder):
@@ -70,10 +77,11 @@ def report(name, peer, batches):
     print(f"| executor and cheap ops | | {max(rest, 0) / len(inputs):.2f} |")
 
 
-def run(peer, inputs):
+def run(function, inputs):
+    """Seconds for all batches."""
     start = time.perf_counter()
     for batch_inputs in inputs:
-        peer.train(*batch_inputs)
+        function(*batch_inputs)
     return time.perf_counter() - start
 
 
