@@ -14,9 +14,13 @@ column, between a line and the one above it, is free of that.
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
+from types import MappingProxyType
+
+from benchmarks.peers import PEERS, TUNING
 
 # Kind of tree, and (height, batch size) of each line.
 SHAPES = {
@@ -29,7 +33,10 @@ UNITS = 150
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--peers", nargs="+", default=["kerasrec", "kerasrec recompute", "dense limit"]
+        "--peers",
+        nargs="+",
+        choices=PEERS,
+        default=["kerasrec", "kerasrec recompute", "dense limit"],
     )
     parser.add_argument("--json", metavar="FILE", help="write the table there, too")
     parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
@@ -47,7 +54,8 @@ def main():
         for kind, sizes in SHAPES.items():
             above = None
             for height, batch_size in sizes:
-                row = in_new_process("memory", peer, kind, height, batch_size)
+                case = (peer, kind, height, batch_size)
+                row = in_new_process("memory", *case, environment=TUNING.get(peer, {}))
                 print(line(row, above), flush=True)
                 rows.append(row)
                 above = row
@@ -74,11 +82,17 @@ def line(row, above):
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def in_new_process(benchmark, *configuration):
+def in_new_process(benchmark, *configuration, environment=MappingProxyType({})):
     """`measure(*configuration)` of a benchmark, in a process that has run nothing else."""
     command = [sys.executable, "-m", f"benchmarks.{benchmark}", "--measure"]
     command += map(str, configuration)
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    result = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
     return json.loads(result.stdout.splitlines()[-1])
 
 

@@ -80,10 +80,11 @@ def speed_ups(names, part="times"):
 
 
 def over_the_best(names, part="times"):
-    """kerasrec's speed-up over the fastest of these."""
+    """kerasrec's speed-up over that of these which has the most trees a second."""
 
     def cell(row):
-        best = max((name for name in names if name in row[part]), key=row[part].get, default=None)
+        there = [name for name in names if name in row[part]]
+        best = max(there, key=lambda name: trees_per_second(row, name), default=None)
         return f"{1 / row[part][best]:.2f} ({best})" if best else ""
 
     return cell
@@ -99,6 +100,6 @@ def _cell(part, name, text):
     return lambda row: text(row[part][name]) if name in row[part] else ""
 
 
-def in_short(row):
+def in_a_line(row):
     """A line for those who wait."""
     return ", ".join(f"{name} {of['trees/s']:,.0f}" for name, of in row["peers"].items())

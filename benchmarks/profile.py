@@ -3,8 +3,9 @@
     python -m benchmarks.profile
 
 TensorFlow's profiler times the ops that it counts as expensive; the engine names them after the
-part of its plan that they belong to (kerasrec/engine/plan.py). What is left of the step is the
-executor's work on cheap ops, and the call: an empty `tf.function` is timed, too.
+part of its plan that they belong to (kerasrec/engine/plan.py). What two threads do at one time
+counts twice. The last row is the time in which none of these ops runs: the executor's work on cheap
+ones, and the call. An empty `tf.function` is timed, too.
 """
 
 import argparse
@@ -61,20 +62,21 @@ def report(name, function, inputs):
     seconds = run(function, inputs)
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
-        run(function, inputs)
+        profiled = run(function, inputs)
         tf.profiler.experimental.stop()
-        times = collections.Counter()
-        for op, duration in ops(folder):
-            part = re.search("|".join(PARTS), op)
-            kind = op.rsplit(":", 1)[1]
-            product = "products" if "MatMul" in kind else "other ops"
-            times[(PARTS[part[0]] if part else "outside the tree layer", product)] += duration
+        found = sorted(ops(folder), key=lambda op: op[1])
+    times, busy, last = collections.Counter(), 0.0, 0.0
+    for op, start, end in found:
+        part = re.search("|".join(PARTS), op)
+        product = "products" if "MatMul" in op.rsplit(":", 1)[1] else "other ops"
+        times[(PARTS[part[0]] if part else "outside the tree layer", product)] += end - start
+        busy += max(0.0, end - max(start, last))
+        last = max(last, end)
     print(f"\n{name}: {1e3 * seconds / len(inputs):.2f} ms a batch\n")
     print("| part | ops | ms a batch |\n| --- | --- | ---: |")
     for (part, product), duration in times.most_common():
         print(f"| {part} | {product} | {duration / len(inputs):.2f} |")
-    rest = 1e3 * seconds - sum(times.values())
-    print(f"| executor and cheap ops | | {max(rest, 0) / len(inputs):.2f} |")
+    print(f"| cheap ops, executor and call | | {(1e3 * profiled - busy) / len(inputs):.2f} |")
 
 
 def run(function, inputs):
@@ -86,7 +88,7 @@ def run(function, inputs):
 
 
 def ops(folder):
-    """(name, milliseconds) of each op that the profiler has timed."""
+    """Name, and first and last millisecond, of each op that the profiler has timed."""
     (path,) = glob.glob(f"{folder}/plugins/profile/*/*.xplane.pb")
     space = xplane_pb2.XSpace()
     with open(path, "rb") as file:
@@ -95,8 +97,9 @@ def ops(folder):
         for line in plane.lines:
             for event in line.events:
                 name = plane.event_metadata[event.metadata_id].name
-                if re.search(r"/.*:\w+$", name):
-                    yield name, event.duration_ps / 1e9
+                if re.fullmatch(r"[^:]+:\w+", name):
+                    start = line.timestamp_ns / 1e6 + event.offset_ps / 1e9
+                    yield name, start, start + event.duration_ps / 1e9
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 from benchmarks.comparison import nothing, peers_of
 from benchmarks.medians import summary
 from benchmarks.model import MODELS, initial_values, weight_shapes
-from benchmarks.peer_rows import in_short
+from benchmarks.peer_rows import in_a_line
 from benchmarks.peers import PEERS
 from benchmarks.process import Process
 from benchmarks.speed_report import draw, markdown
@@ -68,7 +68,7 @@ def _run_case(model, units, num_words, batches, options, found):
             seconds = turns.take(mode, fitting[size], options.repeats)
             row = {"model": model, "units": units, "mode": mode, "batch": size, **summary(seconds)}
             found["rows"].append(row)
-            print(f"{case}, {mode}, batch {size}: {in_short(row)}", file=sys.stderr, flush=True)
+            print(f"{case}, {mode}, batch {size}: {in_a_line(row)}", file=sys.stderr, flush=True)
 
 
 def bytes_needed(model, units, num_nodes):

@@ -62,7 +62,7 @@ class TimedPeer:
         function, batches = self._function(mode), self._batches[batch_size]
         with _no_collection():
             # Others ran while this process slept, and garbage was collected: caches are cold.
-            self._run(function, batches[: len(batches) // 4][:WARM_UP])
+            self._run(function, batches[: max(1, len(batches) // 4)][:WARM_UP])
             _, *seconds = self._run(function, batches)
         return tuple(seconds)
 

@@ -3,7 +3,7 @@
 import contextlib
 
 from benchmarks.agreement import disagreement
-from benchmarks.peers import TUNING
+from benchmarks.peers import TRAINING_ONLY, TUNING
 from benchmarks.process import Failed, Process
 
 REFERENCE = "eager"
@@ -31,13 +31,20 @@ class Turns(contextlib.ExitStack):
                 self._peers[name] = self._start(name, model, values, pythons)
         self._reference = self._start(REFERENCE, model, values, pythons)
 
-    def ask(self, method, *arguments):
-        """What a method of each peer's `TimedPeer` returns, by name."""
+    def ask(self, method, *arguments, mode="training"):
+        """What a method of the `TimedPeer` of each peer that has this mode returns, by name."""
         answers = {}
-        for name, peer in list(self._peers.items()):
+        for name, peer in self._of(mode):
             with self._noting(name):
                 answers[name] = peer.call(method, *arguments)
         return answers
+
+    def _of(self, mode):
+        return [
+            (name, peer)
+            for name, peer in self._peers.items()
+            if mode == "training" or name not in TRAINING_ONLY
+        ]
 
     def versions(self):
         return self.ask("versions")
@@ -69,14 +76,14 @@ class Turns(contextlib.ExitStack):
         nodes_per_tree = num_nodes / sum(batch.num_trees for batch in batches)
         batch_size = batches[0].num_trees
         num_trees, seconds = {}, {}
-        for name, peer in list(self._peers.items()):
+        for name, peer in self._of(mode):
             with self._noting(name):
                 nodes = peer.call("add_batches", batch_size, batches)
                 num_trees[name], seconds[name] = nodes / nodes_per_tree, []
         for _ in range(1 + num_turns):
-            for name, turn in self.ask("turn", mode, batch_size).items():
+            for name, turn in self.ask("turn", mode, batch_size, mode=mode).items():
                 seconds[name].append(tuple(part / num_trees[name] for part in turn))
-        return {name: seconds[name][1:] for name in self._peers}
+        return {name: seconds[name][1:] for name, _ in self._of(mode)}
 
     def steps(self, mode, batches, num_turns):
         """Lets each peer run all batches likewise, each of them timed by itself.
@@ -84,8 +91,8 @@ class Turns(contextlib.ExitStack):
         Returns:
             By peer, of each turn, `(seconds, seconds of these for inputs)` of each batch.
         """
-        _, *turns = [self.ask("steps", mode, batches) for _ in range(1 + num_turns)]
-        return {name: [turn[name] for turn in turns] for name in self._peers}
+        _, *turns = [self.ask("steps", mode, batches, mode=mode) for _ in range(1 + num_turns)]
+        return {name: [turn[name] for turn in turns] for name, _ in self._of(mode)}
 
     def _start(self, name, model, values, pythons):
         return self.enter_context(start_peer(name, model, values, pythons.get(name)))

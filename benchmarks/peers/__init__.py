@@ -26,6 +26,8 @@ PEERS = {
     "kerasrec recompute": "benchmarks.peers.tree_layer:RecomputingTreeLayer",
 }
 OWN = (OURS, TUNED, "kerasrec recompute")
+# In inference it is another peer.
+TRAINING_ONLY = ("torch by hand",)
 # Processes of tuned peers have one thread for each op, so that both cores run ops of their own.
 TUNING = {name: {"TF_NUM_INTRAOP_THREADS": "1"} for name in PEERS if name.endswith(" tuned")}
 

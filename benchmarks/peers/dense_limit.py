@@ -1,4 +1,4 @@
-"""The same arithmetic without dependencies: the time that no recursion can beat.
+"""The same arithmetic without dependencies: the time that no recursion of these ops can beat.
 
 All leaves are one batch and all inner nodes another, whose child states are random numbers instead
 of what the children computed. Gradients are taken with respect to these states too, so the
@@ -40,6 +40,7 @@ class DenseLimit(GraphPeer):
         return tf.constant(batch.tokens[leaves]), states, tf.constant(labels), num_trees
 
     def logits(self, tokens, states, labels, num_trees):
+        self.cell.start()
         h_leaves, *_ = self.cell.leaf(tf.gather(self.cell.table, tokens))
         h_inner, *_ = self.cell.inner(*states)
         return self.cell.logits(tf.concat([h_leaves, h_inner], axis=0))

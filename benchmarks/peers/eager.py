@@ -41,6 +41,7 @@ class Eager(TensorFlowPeer):
     def tree_logits(self, tokens, children):
         """Logits of all nodes of one tree, in its order, `[nodes, classes]`."""
         cell = self.cell
+        cell.start()
         outputs = [None] * len(tokens)
 
         def visit(node):

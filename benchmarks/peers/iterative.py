@@ -57,6 +57,7 @@ class Iterative(GraphPeer):
 
     def logits(self, tokens, children, steps, labels, num_trees):
         cell = self.cell
+        cell.start()
         num_leaves = tf.shape(tokens)[0]
 
         # Each element is the state of one node: its h, and its c beside it.

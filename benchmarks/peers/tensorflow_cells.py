@@ -21,6 +21,9 @@ class Cell:
         for name, variable in self.trained.items():
             setattr(self, name, variable)
 
+    def start(self):
+        """Computes what no node is needed for; called at the beginning of each step."""
+
     def logits(self, h):
         """`[nodes, units]` to `[nodes, classes]`."""
         return tf.matmul(h, self.output_kernel) + self.output_bias
@@ -46,6 +49,9 @@ class RNTN(TreeRNN):
 class TreeLSTM(Cell):
     num_states = 2
 
+    def start(self):
+        self.inner_bias = tf.concat([self.bias, self.bias[3 * self.units :]], axis=0)
+
     def leaf(self, x):
         z = tf.matmul(x, self.kernel) + self.bias[: 3 * self.units]
         i, o, u = tf.split(z, 3, axis=-1)
@@ -53,8 +59,7 @@ class TreeLSTM(Cell):
         return tf.sigmoid(o) * tf.tanh(c), c
 
     def inner(self, h, c):
-        bias = tf.concat([self.bias, self.bias[3 * self.units :]], axis=0)
-        z = tf.matmul(h, self.recurrent_kernel) + bias
+        z = tf.matmul(h, self.recurrent_kernel) + self.inner_bias
         i, o, u, f_1, f_2 = tf.split(z, 5, axis=-1)
         c_1, c_2 = tf.split(c, 2, axis=-1)
         c = tf.sigmoid(i) * tf.tanh(u) + tf.sigmoid(f_1) * c_1 + tf.sigmoid(f_2) * c_2

@@ -13,8 +13,6 @@ LAYERS = {"TreeRNN": TreeRNN, "RNTN": RNTN, "TreeLSTM": TreeLSTM}
 
 
 class TreeLayer(GraphPeer):
-    # They are the batch itself, as kerasrec.datasets hands it on.
-    inputs_count = False
     recompute = False
 
     def __init__(self, model, values):

@@ -56,6 +56,7 @@ class Unrolled(TensorFlowPeer):
     def tree_logits(self, children, tokens):
         """Logits of all nodes of one tree, in its order, `[nodes, classes]`."""
         cell = self.cell
+        cell.start()
         outputs = [None] * len(children)
 
         def visit(node):

@@ -39,7 +39,14 @@ def test_steps_are_gathered_into_groups():
 
 
 def test_the_best_is_the_fastest_of_those_that_ran():
-    row = {"times": {"iterative": 0.5, "torch levels": 0.8, "dense limit": 2.0}}
+    row = {
+        "times": {"iterative": 0.5, "torch levels": 0.8, "dense limit": 2.0},
+        "peers": {
+            "iterative": {"trees/s": 5.0},
+            "torch levels": {"trees/s": 9.0},
+            "dense limit": {"trees/s": 20.0},
+        },
+    }
     assert over_the_best(["iterative", "torch levels", "dgl"])(row) == "1.25 (torch levels)"
     assert over_the_best(["dgl"])(row) == ""
 
