@@ -10,6 +10,7 @@ from benchmarks import fits, report
 from benchmarks.comparison import run_forests
 from benchmarks.figures import by_mode
 from benchmarks.peer_rows import (
+    WHAT,
     by_case,
     milliseconds,
     others,
@@ -39,11 +40,7 @@ def markdown(found):
 
 
 def tables(rows, names):
-    what = {
-        "": lambda row: row["mode"],
-        "batch": lambda row: row["batch"],
-        "words": lambda row: report.short(row["words"]),
-    }
+    what = {**WHAT, "words": lambda row: report.short(row["words"])}
     fitted = {**what, "words": lambda row: row["lengths"], **fits.columns(names)}
     return [
         "A step, and kerasrec's speed-up:",

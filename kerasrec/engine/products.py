@@ -5,6 +5,7 @@ Like all passes they change a plan, and can be left out: results are the same.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -14,13 +15,18 @@ from kerasrec.engine.cuts import cut_value
 from kerasrec.engine.plan import Changes, Plan, Rewrite
 from kerasrec.graph.graph import Node, Value
 
+# Elements of a weight that may be cut. Larger ones take longer to copy than is gained, and their
+# products are large enough for several threads.
+MOST_CUT = 1 << 19
+
 
 def columns_apart(found: Plan) -> Changes:
     """A product that is cut into columns is made in parts, of a weight that is cut once.
 
     Threads of a CPU then work on parts of a wave, too narrow for several threads as a whole; no
     columns are copied, and TensorFlow makes one op of a product, its bias and its activation. On
-    the way back, what would read the joined cotangents of the columns reads each by itself.
+    the way back, what would read the joined cotangents of the columns reads each by itself. Weights
+    of more than `MOST_CUT` elements stay whole.
     """
     readers = _readers(found)
     placeless: set[Node] = set()
@@ -106,6 +112,7 @@ def _product_cut_by(cut: Node, readers: dict[Value, list[Node]]) -> list[Node]:
     biases = last.inputs[1:] if last is not product else []
     is_plain = (
         _is_product(product, transpose_b=False)
+        and _num_elements(product.inputs[1]) <= MOST_CUT
         and len(cut.outputs[0].type.shape or ()) == 1
         and all(value.type.shape == product.types[0].shape for value in biases)
     )
@@ -116,6 +123,11 @@ def _product_cut_by(cut: Node, readers: dict[Value, list[Node]]) -> list[Node]:
     )
     has_device = any("device" in node.attributes for node in (*chain, cut))
     return chain if is_plain and is_read_once and not has_device else []
+
+
+def _num_elements(weight: Value) -> float:
+    dims = weight.type.shape or ()
+    return math.inf if None in dims else math.prod(dim or 0 for dim in dims)
 
 
 def _is_product(node: Node, transpose_b: bool) -> bool:

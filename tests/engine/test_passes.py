@@ -77,6 +77,25 @@ def test_columns_are_apart_with_and_without_a_bias(bias):
     np.testing.assert_allclose(function(x, [2]), expected, rtol=1e-5)
 
 
+def test_columns_of_a_large_weight_stay_together():
+    assert columns_apart(gates_plan(512)).rewrites
+    assert not columns_apart(gates_plan(514)).rewrites
+
+
+def gates_plan(units):
+    weight = tf.Variable(tf.ones([units, 2 * units]))
+
+    @kerasrec.recursive
+    def function(x, n):
+        def go_on():
+            one, two = tf.split(function(x, n - 1) @ weight, 2, 1)
+            return one * two
+
+        return kerasrec.cond(n < 1, lambda: x, go_on)
+
+    return plan(function.extended_graph(tf.ones([1, units]), [2]))
+
+
 def test_products_of_integers_are_found_again():
     """Integers are decided for all waves at once, products among them."""
     fibonacci = tf.constant([[1, 1], [1, 0]])
