@@ -73,6 +73,14 @@ def test_wrong_and_missing_peers_are_named_and_have_no_times(found):
     ]
 
 
+def test_a_peer_of_training_alone_has_no_inference(monkeypatch, found):
+    command_line = ["benchmarks", "--batch", "2", "--repeats", "1"]
+    monkeypatch.setattr(sys, "argv", [*command_line, "--peers", "kerasrec", "torch by hand"])
+    training, inference = speed.run(command.parse_options())["rows"]
+    assert training["mode"] == "training" and "torch by hand" in training["peers"]
+    assert [*inference["peers"]] == ["kerasrec"]
+
+
 def test_first_turn_does_not_count(found):
     trees = 4
     seconds = found["rows"][0]["peers"]["kerasrec"]["seconds"]
