@@ -164,6 +164,10 @@ class Bidirectional(keras.layers.Layer):
 
 
 def _copy(layer: Recursive, return_state: bool) -> Recursive:
-    """A layer with the same options, that returns the outputs of all tree nodes."""
-    options = {"return_sequences": True, "return_state": return_state}
+    """A layer with the same options and embedding, that returns the outputs of all tree nodes."""
+    options = {
+        "return_sequences": True,
+        "return_state": return_state,
+        "embedding": layer.embedding,
+    }
     return type(layer).from_config({**layer.get_config(), **options})

@@ -121,6 +121,18 @@ class RecursiveCell(keras.layers.Layer):
         }
 
 
+def check_states(cell: RecursiveCell, states: Any) -> None:
+    """Raises ValueError unless a cell has returned what its `state_size` promises."""
+    is_list = isinstance(states, list | tuple)
+    sizes = [getattr(state, "shape", [None])[-1] for state in states] if is_list else None
+    if sizes != cell.state_sizes:
+        found = f"a list of states with {sizes} units" if is_list else repr(states)
+        raise ValueError(
+            f"{type(cell).__name__} must return a list of states with {cell.state_sizes} units, as "
+            f"its `state_size` says, from `call` and `call_leaf`; it returned {found}."
+        )
+
+
 class KernelCell(RecursiveCell):
     """A cell with `kernel`, `recurrent_kernel` and `bias`, made as Keras' own layers make them.
 

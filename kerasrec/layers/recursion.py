@@ -10,7 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
-from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.cell import RecursiveCell, check_states
+from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.tree_checks import check_sizes
 from kerasrec.layers.trees import node_tables
 from kerasrec.recursive import RecursiveFunction, recursive
@@ -55,6 +56,7 @@ class Recursion:
     def __call__(
         self,
         x: tf.Tensor,
+        places: tf.Tensor | None,
         children: tf.Tensor,
         drop: tf.Tensor | None,
         training: bool,
@@ -64,19 +66,21 @@ class Recursion:
         """States of the roots, first states of all nodes, and which nodes are no padding.
 
         Args:
-            x: `[batch, nodes, features]`.
+            x: `[batch, nodes, features]`; or, with `places`, `[rows, features]`.
+            places: int32 `[batch, nodes]`, the row of `x` that each node reads, or None.
             children: int32 `[batch, nodes, arity]`.
             drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
             training: as Keras has it.
             return_sequences: whether the outputs of all nodes are wanted.
             initial_states: of the roots, `[batch, units]` each, if states go down.
         """
-        key = (x.dtype, x.shape[-1], drop is not None, training, return_sequences)
-        given = (x, children) if drop is None else (x, children, drop)
+        optional = {"places": places, "drop": drop}
+        given = {name: tensor for name, tensor in optional.items() if tensor is not None}
+        key = (x.dtype, x.shape[-1], *given, training, return_sequences)
         run = self._new_run(key) if in_stateless_scope() else self._runs.get(key)
         if run is None:
             run = self._runs[key] = self._new_run(key)
-        return run[0](tuple(initial_states), *given)
+        return run[0](tuple(initial_states), x, children, given)
 
     @property
     def num_traces(self) -> int:
@@ -92,49 +96,59 @@ class Recursion:
 
     def _new_run(self, key: tuple) -> tuple[Any, list[Stages]]:
         """A `tf.function` for one use, and a list that gets its stages when it is traced."""
-        dtype, features, has_drop, _, return_sequences = key
+        dtype, features, *optional, _, return_sequences = key
         arity = self._cell.arity
         stages: list[Stages] = []
         sizes = self._cell.state_sizes if self._goes_down else []
-        specs = [
+        specs = {
+            "places": tf.TensorSpec([None, None], tf.int32, "places"),
+            "drop": tf.TensorSpec([None, self._cell.state_sizes[0]], dtype, "drop"),
+        }
+        x_shape = [None, features] if "places" in optional else [None, None, features]
+        signature = [
             tuple(tf.TensorSpec([None, size], dtype) for size in sizes),
-            tf.TensorSpec([None, None, features], dtype, "x"),
+            tf.TensorSpec(x_shape, dtype, "x"),
             tf.TensorSpec([None, None, arity], tf.int32, "children"),
+            {name: specs[name] for name in optional},
         ]
-        if has_drop:
-            specs.append(tf.TensorSpec([None, self._cell.state_sizes[0]], dtype, "drop"))
 
-        def run(initial_states, x, children, drop=None):
-            check_sizes(x, children)
+        def run(initial_states, x, children, given):
+            places = given.get("places")
+            # Something of each node.
+            of_nodes = x if places is None else places
+            check_sizes(of_nodes, children)
             with tf.name_scope("check_trees"):
                 trees = node_tables(children)
-            size = tf.shape(x)[0] * tf.shape(x)[1]
-            inputs = tf.reshape(x, [-1, features])
-            table_size = size if return_sequences else None
+            batch, nodes = tf.unstack(tf.shape(of_nodes)[:2])
+            if places is None:
+                inputs = NodeInputs(tf.reshape(x, [-1, features]))
+            else:
+                inputs = NodeInputs(x, tf.reshape(places, [-1]))
+            table_size = batch * nodes if return_sequences else None
+            drop = given.get("drop")
             visit = self._visitor(self._cell, inputs, trees, drop, table_size, self._recompute)
-            given = (trees.roots, *([list(initial_states)] if initial_states else []))
-            states, tables = visit.with_tables(*given)
+            arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
+            states, tables = visit.with_tables(*arguments)
             stages.append(
                 Stages(
-                    visit.function_graphs(*given),
-                    visit.tagged_graph(*given),
-                    visit.extended_graph(*given),
+                    visit.function_graphs(*arguments),
+                    visit.tagged_graph(*arguments),
+                    visit.extended_graph(*arguments),
                 )
             )
             sequence = tables.get("output")
             if sequence is not None:
-                shape = tf.concat([tf.shape(x)[:2], [self._cell.state_sizes[0]]], 0)
-                sequence = tf.reshape(sequence, shape)
+                sequence = tf.reshape(sequence, [batch, nodes, self._cell.state_sizes[0]])
             return states, sequence, trees.is_node
 
         # TensorFlow warns of many traces of one Python function; partials are counted apart.
-        traced = tf.function(functools.partial(run), input_signature=specs, autograph=False)
+        traced = tf.function(functools.partial(run), input_signature=signature, autograph=False)
         return traced, stages
 
 
 def visitor(
     cell: RecursiveCell,
-    inputs: tf.Tensor,
+    inputs: NodeInputs,
     trees: Any,
     drop: tf.Tensor | None,
     table_size: tf.Tensor | None,
@@ -144,7 +158,7 @@ def visitor(
 
     Args:
         cell: what each node computes.
-        inputs: `[batch * nodes, features]`.
+        inputs: of the nodes.
         trees: `NodeTables`.
         drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
         table_size: rows of the table of all outputs; None if it is not wanted.
@@ -152,11 +166,12 @@ def visitor(
     """
 
     def keep(node: tf.Tensor, states: list[tf.Tensor]) -> list[tf.Tensor]:
-        _check_states(cell, states)
+        check_states(cell, states)
         if table_size is not None:
             collect("output", states[0], node, table_size)
         return states
 
+    leaf_of = inputs.leaf_of(cell)
     rows_of_children = trees.rows() if cell.arity is None else None
 
     def arriving(child: tf.Tensor, states: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -176,10 +191,10 @@ def visitor(
     @recursive(returns=returns, recompute=recompute)
     def visit(node):
         def leaf():
-            return keep(node, cell.call_leaf(tf.gather(inputs, node)))
+            return keep(node, leaf_of(node))
 
         def inner():
-            own = tf.gather(inputs, node) if cell.inner_inputs else None
+            own = inputs.of(node) if cell.inner_inputs else None
             return keep(node, cell.call(own, states_of_children(node)))
 
         def missing():
@@ -189,15 +204,3 @@ def visitor(
         return switch(tf.gather(trees.kinds, node), kinds)
 
     return visit
-
-
-def _check_states(cell: RecursiveCell, states: Any) -> None:
-    """Raises ValueError unless a cell has returned what its `state_size` promises."""
-    is_list = isinstance(states, list | tuple)
-    sizes = [getattr(state, "shape", [None])[-1] for state in states] if is_list else None
-    if sizes != cell.state_sizes:
-        found = f"a list of states with {sizes} units" if is_list else repr(states)
-        raise ValueError(
-            f"{type(cell).__name__} must return a list of states with {cell.state_sizes} units, as "
-            f"its `state_size` says, from `call` and `call_leaf`; it returned {found}."
-        )

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.inputs import NodeInputs, looked_up, num_features_of
 from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.trees import node_tables
 from kerasrec.trace.private import in_symbolic_scope
@@ -21,7 +22,8 @@ class Recursive(keras.layers.Layer):
 
     `layer(x, children)`:
 
-    * `x`: float `[batch, nodes, features]`, inputs of the tree nodes.
+    * `x`: float `[batch, nodes, features]`, inputs of the tree nodes; with `embedding` int
+      `[batch, nodes]`, their words.
     * `children`: int32 `[batch, nodes, arity]`, the indices of each node's children in its tree, -1
       for no child. Node 0 is the root; padding nodes come last, have no children and are nobody's
       child. They are not computed, and masked in the output. Where the cell takes any number of
@@ -42,6 +44,10 @@ class Recursive(keras.layers.Layer):
         return_state: whether to return the root's states beside the output.
         recompute: whether a training step computes the cells again on its way back, in place of
           keeping what they computed: less memory, more time, the same gradients.
+        embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
+          `keras.layers.Embedding`. It looks up each different word of a batch once, and what the
+          cell makes of a leaf is computed once for each word, too, unless it draws random numbers
+          there. Results are those of `layer(embedding(x), children)`, in less time.
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
@@ -57,10 +63,16 @@ class Recursive(keras.layers.Layer):
         return_sequences: bool = False,
         return_state: bool = False,
         recompute: bool = False,
+        embedding: keras.layers.Layer | None = None,
         **kwargs: Any,
     ):
         if not isinstance(cell, RecursiveCell):
             raise ValueError(f"`cell` must be a kerasrec.layers.RecursiveCell, received {cell!r}.")
+        if not isinstance(embedding, keras.layers.Layer | None):
+            raise ValueError(
+                "`embedding` must be a Keras layer from words to vectors, such as "
+                f"keras.layers.Embedding, received {embedding!r}."
+            )
         if cell.goes_down != self.goes_down:
             layer = "TopDown" if cell.goes_down else "Recursive"
             raise ValueError(
@@ -77,6 +89,7 @@ class Recursive(keras.layers.Layer):
         self.return_sequences = return_sequences
         self.return_state = return_state
         self.recompute = recompute
+        self.embedding = embedding
         self.supports_masking = True
         self.supports_jit = False
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
@@ -90,6 +103,8 @@ class Recursive(keras.layers.Layer):
         """Creates the cell's weights."""
         self.check_inputs(x_shape, children_shape, "int32")
         self._num_features = x_shape[-1]
+        if self.embedding is not None:
+            self._num_features = num_features_of(self.embedding, self.name)
         if not self.cell.built:
             self.cell.build((None, self._num_features))
             self.cell.built = True
@@ -99,7 +114,7 @@ class Recursive(keras.layers.Layer):
 
     def call(self, x: Any, children: Any, *, mask: Any = None, training: bool = False) -> Any:
         """Runs the recursion; see the class."""
-        self.check_inputs(x.shape, children.shape, children.dtype)
+        self.check_inputs(x.shape, children.shape, children.dtype, x.dtype)
         if in_symbolic_scope():
             return self._zeros(x)
         states, sequence = self._run(x, children, training)
@@ -109,28 +124,49 @@ class Recursive(keras.layers.Layer):
     def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
         """What the recursion returns for the roots, and the masked outputs of all nodes."""
         training = bool(training)
-        drop = None
+        places = drop = None
+        if self.embedding is not None:
+            x, places = looked_up(self.embedding, x, self.compute_dtype)
         if training and self.cell.dropout:
+            if places is not None:
+                x, places = tf.gather(x, places), None
             x = keras.random.dropout(x, self.cell.dropout, seed=self.seed_generator)
         if training and self.cell.recurrent_dropout:
-            ones = tf.ones([tf.size(x[..., 0]) + 1, self.cell.state_sizes[0]], self.compute_dtype)
+            num_nodes = tf.size(children[..., 0])
+            ones = tf.ones([num_nodes + 1, self.cell.state_sizes[0]], self.compute_dtype)
             drop = keras.random.dropout(ones, self.cell.recurrent_dropout, seed=self.seed_generator)
         children = tf.cast(children, tf.int32)
         found, sequence, is_node = self._recursion(
-            x, children, drop, training, self._keeps_all, initial_states
+            x, places, children, drop, training, self._keeps_all, initial_states
         )
         if sequence is not None:
             sequence._keras_mask = is_node
         return found, sequence
 
-    def check_inputs(self, x_shape: Any, children_shape: Any, dtype: Any) -> None:
-        """Raises ValueError for inputs that cannot be trees of this layer."""
+    def check_inputs(
+        self, x_shape: Any, children_shape: Any, dtype: Any, x_dtype: Any = "int32"
+    ) -> None:
+        """Raises ValueError for inputs that cannot be trees of this layer.
+
+        Args:
+            x_shape: of `x`.
+            children_shape: of `children`.
+            dtype: of `children`.
+            x_dtype: of `x`, which counts where it is words.
+        """
         shapes = f"received shapes {tuple(x_shape)} and {tuple(children_shape)}."
-        if len(x_shape) != 3 or x_shape[-1] is None:
+        if self.embedding is not None:
+            if len(x_shape) != 2:
+                raise ValueError(
+                    f"`x` of {self.name} must be the words of tree nodes, [batch, nodes], since "
+                    f"the layer has an `embedding`, {shapes}"
+                )
+        elif len(x_shape) != 3 or x_shape[-1] is None:
             raise ValueError(
-                f"`x` of {self.name} must be [batch, nodes, features] with known features, {shapes}"
+                f"`x` of {self.name} must be [batch, nodes, features] with known features, or the "
+                f"layer have an `embedding`, {shapes}"
             )
-        if self.built and x_shape[-1] != self._num_features:
+        elif self.built and x_shape[-1] != self._num_features:
             raise ValueError(
                 f"`x` of {self.name} must have {self._num_features} features, as the layer was "
                 f"built with, {shapes}"
@@ -147,16 +183,20 @@ class Recursive(keras.layers.Layer):
                     f"`x` and `children` of {self.name} must have the same numbers of trees and of "
                     f"nodes in a tree, {shapes}"
                 )
-        if not tf.as_dtype(dtype).is_integer:
-            raise ValueError(
-                f"`children` of {self.name} must be integers, received dtype {dtype}. Give the "
-                "Keras Input dtype='int32'."
-            )
+        integers = (
+            {"children": dtype} if self.embedding is None else {"children": dtype, "x": x_dtype}
+        )
+        for name, of in integers.items():
+            if not tf.as_dtype(of).is_integer:
+                raise ValueError(
+                    f"`{name}` of {self.name} must be integers, received dtype {of}. Give the "
+                    "Keras Input dtype='int32'."
+                )
 
     def _build_sublayers(self) -> None:
         """Traces the cell, so that layers inside it create their weights."""
         with tf.init_scope():
-            inputs = tf.zeros([1, self._num_features], self.compute_dtype)
+            inputs = NodeInputs(tf.zeros([1, self._num_features], self.compute_dtype))
             trees = node_tables(tf.fill([1, 1, self.cell.arity or 1], -1))
             visitor(self.cell, inputs, trees, None, None).function_graphs(0)
 
@@ -186,7 +226,7 @@ class Recursive(keras.layers.Layer):
         self, x: Any, children: Any, *, mask: Any = None, training: bool = False
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
-        self.check_inputs(x.shape, children.shape, children.dtype)
+        self.check_inputs(x.shape, children.shape, children.dtype, x.dtype)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.return_state:
             return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]
@@ -221,7 +261,8 @@ class Recursive(keras.layers.Layer):
             )
         stages = self._recursion.stages(self._keeps_all)
         if stages is None:
-            x = tf.zeros([1, 1, self._num_features], self.compute_dtype)
+            shape = [1, 1] if self.embedding else [1, 1, self._num_features]
+            x = tf.zeros(shape, tf.int32 if self.embedding else self.compute_dtype)
             self(x, tf.fill([1, 1, self.cell.arity or 1], -1))
             return self._stages()
         return stages
@@ -234,14 +275,18 @@ class Recursive(keras.layers.Layer):
             "return_sequences": self.return_sequences,
             "return_state": self.return_state,
             "recompute": self.recompute,
+            "embedding": keras.saving.serialize_keras_object(self.embedding),
         }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Recursive:
         """A layer from what `get_config` gave."""
-        config = dict(config)
-        config["cell"] = keras.saving.deserialize_keras_object(config["cell"])
-        return cls(**config)
+        layers = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("cell", "embedding")
+            if isinstance(config.get(name), dict)
+        }
+        return cls(**{**config, **layers})
 
 
 def both_inputs(name: str, x: Any, children: Any) -> tuple[Any, Any]:
@@ -292,11 +337,6 @@ class CellLayer(Recursive):
         names = _option_names(self.cell_class)
         cell = self.cell.get_config()
         return {**config, **{key: value for key, value in cell.items() if key in names}}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> CellLayer:
-        """A layer from what `get_config` gave."""
-        return cls(**config)
 
 
 def _option_names(cell_class: type[RecursiveCell]) -> set[str]:

@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.recursion import Recursion
 from kerasrec.layers.recursive import Recursive
 from kerasrec.recursive import RecursiveFunction, recursive
@@ -143,7 +144,7 @@ class TopDown(Recursive):
         training: bool = False,
     ) -> Any:
         """Runs the recursion; see the class."""
-        self.check_inputs(x.shape, children.shape, children.dtype)
+        self.check_inputs(x.shape, children.shape, children.dtype, x.dtype)
         states = self.initial_states(initial_state, tf.shape(x)[0])
         if in_symbolic_scope():
             return self._zeros(x)
@@ -214,7 +215,7 @@ class TopDown(Recursive):
 
 def visitor(
     cell: TopDownCell,
-    inputs: tf.Tensor,
+    inputs: NodeInputs,
     trees: Any,
     drop: tf.Tensor | None,
     table_size: tf.Tensor | None,
@@ -224,7 +225,7 @@ def visitor(
 
     Args:
         cell: what each node hands to a child.
-        inputs: `[batch * nodes, features]`.
+        inputs: of the nodes.
         trees: `NodeTables`.
         drop: factors for what each node reads of its parent's first state,
             `[batch * nodes + 1, units]`, or None.
@@ -232,16 +233,17 @@ def visitor(
         recompute: as for `kerasrec.recursive`.
     """
     rows_of_children = trees.rows() if cell.shares_weights else None
+    num_nodes = tf.shape(trees.children)[0] - 1
 
     @recursive(recompute=recompute)
     def visit(node, states):
         collect("output", states[0], node, table_size)
         # Gradients enter a function through what it returns.
         nothing = tf.zeros_like(states[0][:, 0])
-        own = tf.gather(inputs, node) if cell.reads == "parent" else None
+        own = inputs.of(node) if cell.reads == "parent" else None
 
         def go_down(child, slot=0):
-            x = tf.gather(inputs, child) if own is None else own
+            x = inputs.of(child) if own is None else own
             handed = list(states)
             if drop is not None:
                 handed[0] *= tf.gather(drop, child)
@@ -252,7 +254,7 @@ def visitor(
             return nothing
         children = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
         for slot, child in enumerate(children):
-            cond(child < tf.shape(inputs)[0], partial(go_down, child, slot), lambda: nothing)
+            cond(child < num_nodes, partial(go_down, child, slot), lambda: nothing)
         return nothing
 
     return visit

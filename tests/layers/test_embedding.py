@@ -1,0 +1,308 @@
+"""Layers that look up the words of tree nodes themselves, each word of a batch once."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.layers import (
+    Bidirectional,
+    ChildSumTreeLSTM,
+    Recursive,
+    RecursiveCell,
+    TopDownTreeLSTM,
+    TreeLSTM,
+    TreeRNN,
+)
+from tests.layers.helpers import (
+    READY,
+    UNITS,
+    any_layer,
+    each_inner_inputs,
+    each_layer,
+    expected,
+    is_node,
+    random_children,
+    slopes,
+    treebank_batch,
+    with_random_weights,
+)
+from tests.parameters import few_of
+
+NUM_WORDS = 6
+FEATURES = 4
+CHILDREN = random_children(6, 9, 2, seed=3, sizes=[1, 9, 4, 2, 7, 1])
+WORDS = np.random.default_rng(0).integers(0, NUM_WORDS, CHILDREN.shape[:2])
+
+
+def embedding(**options):
+    return keras.layers.Embedding(NUM_WORDS, FEATURES, **options)
+
+
+def pair(make, arity=2, **options):
+    """A layer that looks words up, one of the same weights that does not, and the vectors."""
+    inside, outside = make(embedding=embedding(**options), **options), make(**options)
+    inside.build((None, None), (None, None, arity))
+    outside.build((None, None, FEATURES), (None, None, arity))
+    with_random_weights(inside)
+    table = inside.embedding.embeddings
+    cell_weights = [weight for weight in inside.weights if weight is not table]
+    outside.set_weights([weight.numpy() for weight in cell_weights])
+    return inside, outside, table
+
+
+class Counted(RecursiveCell):
+    """Adds up; a leaf is a sum of its features, of at most `most` rows at once."""
+
+    def __init__(self, most, **kwargs):
+        super().__init__(**kwargs)
+        self.most = most
+        self.state_size = FEATURES
+
+    def call(self, inputs, states):
+        return [sum(child[0] for child in states)]
+
+    def call_leaf(self, inputs):
+        count = tf.shape(inputs)[0]
+        with tf.control_dependencies([tf.debugging.assert_less_equal(count, self.most)]):
+            return [tf.identity(inputs)]
+
+
+class Unchanged(Counted):
+    def call_leaf(self, inputs):
+        return [inputs]
+
+
+class Noisy(Counted):
+    def call_leaf(self, inputs):
+        return [inputs + keras.random.normal(tf.shape(inputs))]
+
+
+class Chosen(Counted):
+    def call_leaf(self, inputs):
+        positive = inputs[:, 0] > 0
+        return [kerasrec.cond(positive, lambda: 2 * inputs, lambda: tf.zeros_like(inputs))]
+
+
+@each_layer
+@each_inner_inputs
+def test_values_equal_the_papers_equations(layer_class, inner_inputs):
+    inside, outside, table = pair(
+        lambda **options: layer_class(
+            UNITS, inner_inputs=inner_inputs, return_sequences=True, return_state=True, **options
+        ),
+        dtype="float64",
+    )
+    wanted = expected(outside, table.numpy()[WORDS], CHILDREN)
+    sequence, *states = inside(WORDS, CHILDREN)
+    np.testing.assert_allclose(sequence, wanted.sequence, rtol=1e-10, atol=1e-12)
+    for state, of_roots in zip(states, wanted.root_states, strict=True):
+        np.testing.assert_allclose(state, of_roots, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **options: ChildSumTreeLSTM(UNITS, return_sequences=True, **options),
+        lambda **options: ChildSumTreeLSTM(
+            UNITS, return_sequences=True, inner_inputs=False, **options
+        ),
+        lambda **options: TopDownTreeLSTM(UNITS, **options),
+        lambda **options: TopDownTreeLSTM(UNITS, shares_weights=True, reads="node", **options),
+        lambda **options: TreeRNN(UNITS, return_sequences=True, recompute=True, **options),
+    ],
+    ids=["ChildSum", "ChildSum leaves", "TopDown", "TopDown shared", "recompute"],
+)
+def test_values_and_gradients_equal_those_of_an_embedding_before_the_layer(make):
+    inside, outside, table = pair(make, dtype="float64")
+    found = []
+    for layer, inputs in ((inside, lambda: WORDS), (outside, lambda: tf.gather(table, WORDS))):
+        weights = [*layer.cell.trainable_variables, table]
+        with tf.GradientTape() as tape:
+            output = layer(inputs(), CHILDREN)
+            loss = tf.reduce_sum(tf.sin(output))
+        gradients = tape.gradient(loss, [getattr(weight, "value", weight) for weight in weights])
+        found.append([output, *map(tf.convert_to_tensor, gradients)])
+    for mine, theirs in zip(*found, strict=True):
+        assert np.abs(theirs).max() > 0
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
+
+
+@any_layer
+def test_gradients_equal_finite_differences(layer_class):
+    layer, _, _ = pair(
+        lambda **options: layer_class(UNITS, return_sequences=True, **options), dtype="float64"
+    )
+
+    def loss(arrays):
+        layer.set_weights(arrays)
+        return tf.reduce_sum(tf.sin(layer(WORDS, CHILDREN)))
+
+    at = layer.get_weights()
+    with tf.GradientTape() as tape:
+        value = loss(at)
+    gradients = tape.gradient(value, layer.trainable_variables)
+    by_gradients, by_differences = slopes(loss, at, gradients)
+    assert abs(by_differences) > 0.1
+    assert by_gradients == pytest.approx(by_differences, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_second_derivatives_equal_those_of_an_embedding_before_the_layer():
+    inside, outside, table = pair(lambda **options: TreeLSTM(UNITS, **options), dtype="float64")
+    found = []
+    for layer, inputs in ((inside, lambda: WORDS), (outside, lambda: tf.gather(table, WORDS))):
+        weights = [layer.cell.kernel.value, table.value]
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.sin(layer(inputs(), CHILDREN)))
+            first = tape.gradient(loss, weights)
+            slope = tf.add_n([tf.reduce_sum(tf.convert_to_tensor(one) ** 2) for one in first])
+        found.append(list(map(tf.convert_to_tensor, outer.gradient(slope, weights))))
+    for mine, theirs in zip(*found, strict=True):
+        assert np.abs(theirs).max() > 0
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_a_leaf_is_computed_once_for_each_word():
+    num_leaves = np.sum(is_node(CHILDREN) & np.all(CHILDREN < 0, axis=-1))
+    assert num_leaves > NUM_WORDS == len(np.unique(WORDS))
+    layer = Recursive(Counted(NUM_WORDS), embedding=embedding())
+    assert layer(WORDS, CHILDREN).shape == (6, FEATURES)
+    layer = Recursive(Counted(NUM_WORDS - 1), embedding=embedding())
+    with pytest.raises(tf.errors.InvalidArgumentError, match="x <= y"):
+        layer(WORDS, CHILDREN)
+
+
+@pytest.mark.parametrize("cell_class", [Unchanged, Chosen])
+def test_leaves_that_compute_nothing_or_choose(cell_class):
+    inside, outside, table = pair(lambda **options: Recursive(cell_class(0), **options))
+    x = tf.gather(table, WORDS)
+    np.testing.assert_allclose(inside(WORDS, CHILDREN), outside(x, CHILDREN), rtol=1e-6)
+
+
+LEAVES = np.full((50, 1, 2), -1), np.full((50, 1), 2)
+
+
+def test_noise_of_leaves_is_drawn_for_each():
+    children, words = LEAVES
+    layer = Recursive(Noisy(0), embedding=embedding())
+    assert len(np.unique(layer(words, children).numpy()[:, 0])) == 50
+
+
+@pytest.mark.parametrize("rates", [{"dropout": 0.5}, {"dropout": 0.5, "recurrent_dropout": 0.5}])
+def test_dropout_is_drawn_for_each_node(rates):
+    children, words = LEAVES
+    layer = TreeRNN(UNITS, activation="linear", embedding=embedding(), **rates)
+    assert len(np.unique(layer(words, children, training=True).numpy()[:, 0])) > 3
+    assert len(np.unique(layer(words, children, training=False).numpy()[:, 0])) == 1
+
+
+def test_dropout_of_states_is_drawn_for_each_node():
+    children = np.tile([[[1, 2], [-1, -1], [-1, -1]]], [50, 1, 1])
+    layer = TreeRNN(UNITS, activation="linear", embedding=embedding(), recurrent_dropout=0.5)
+    outputs = layer(np.full((50, 3), 2), children, training=True)
+    assert len(np.unique(outputs.numpy()[:, 0])) > 3
+
+
+@pytest.mark.parametrize("name", few_of(READY, "TreeLSTM", "Bidirectional"))
+def test_saved_models_give_the_same(name, tmp_path):
+    arity = READY[name].arity
+    children = random_children(6, 9, arity, seed=3)
+    if name == "Bidirectional":
+        layer = Bidirectional(TreeLSTM(UNITS, embedding=embedding()))
+    else:
+        layer = READY[name].make(embedding=embedding())
+    inputs = keras.Input([None], dtype="int32"), keras.Input([None, arity], dtype="int32")
+    model = with_random_weights(keras.Model(inputs, layer(*inputs)))
+    wanted = model([WORDS, children])
+    assert np.abs(wanted).max() > 0
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again([WORDS, children]), wanted)
+    model.export(tmp_path / "export", verbose=False)
+    exported = tf.saved_model.load(tmp_path / "export")
+    served = exported.serve((WORDS.astype("int32"), children))
+    np.testing.assert_allclose(served, wanted, rtol=1e-6, atol=1e-7)
+
+
+def test_a_bidirectional_layer_keeps_the_vectors():
+    vectors = np.random.default_rng(1).normal(size=(NUM_WORDS, FEATURES))
+    words = embedding(weights=[vectors], trainable=False)
+    layer = Bidirectional(TreeLSTM(UNITS, embedding=words))
+    assert layer(WORDS, CHILDREN).shape == (6, 9, 2 * UNITS)
+    assert layer.upward_layer.embedding is words
+    np.testing.assert_allclose(words.embeddings, vectors, rtol=1e-6)
+
+
+def test_other_layers_can_make_vectors():
+    letters = keras.Sequential([embedding(), keras.layers.Dense(5, "tanh")])
+    layer = TreeLSTM(UNITS, embedding=letters)
+    tree_lstm = TreeLSTM(UNITS)
+    tree_lstm.build((None, None, 5), CHILDREN.shape)
+    layer.build((None, None), CHILDREN.shape)
+    tree_lstm.set_weights(layer.cell.get_weights())
+    x = tf.reshape(letters(WORDS.ravel()), (*WORDS.shape, 5))
+    wanted = tree_lstm(x, CHILDREN)
+    np.testing.assert_allclose(layer(WORDS, CHILDREN), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_half_precision():
+    inside, *_ = pair(lambda **options: TreeLSTM(UNITS, **options))
+    layer = TreeLSTM(UNITS, embedding=embedding(dtype="mixed_float16"), dtype="mixed_float16")
+    layer.build((None, None), CHILDREN.shape)
+    layer.set_weights(inside.get_weights())
+    found = layer(WORDS, CHILDREN)
+    assert found.dtype == tf.float16
+    np.testing.assert_allclose(found, inside(WORDS, CHILDREN), rtol=0, atol=5e-3)
+
+
+def test_fit_traces_once_and_learns_the_vectors():
+    tokens, children, labels = treebank_batch(20)
+    words = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
+    layer = TreeLSTM(8, embedding=keras.layers.Embedding(int(tokens.max()) + 1, 8))
+    model = keras.Model(words, keras.layers.Dense(5)(layer(*words)))
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    before = layer.embedding.embeddings.numpy()
+    model.fit([tokens, children], labels[:, 0], batch_size=7, epochs=2, verbose=0)
+    assert layer.num_traces == 1
+    moved = np.any(layer.embedding.embeddings.numpy() != before, axis=1)
+    assert moved[np.unique(tokens[tokens > 0])].all()
+
+
+def test_a_word_that_there_is_not():
+    layer = TreeLSTM(UNITS, embedding=embedding())
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{NUM_WORDS + 3}"):
+        layer(np.full_like(WORDS, NUM_WORDS + 3), CHILDREN)
+
+
+@pytest.mark.parametrize(
+    ("options", "x", "message"),
+    [
+        ({"embedding": 300}, None, "`embedding` must be a Keras layer .* received 300"),
+        ({}, WORDS, "or the layer have an `embedding`"),
+        ({"embedding": embedding()}, np.zeros((6, 9, 4)), r"must be the words .*\(6, 9, 4\)"),
+        ({"embedding": embedding()}, WORDS + 0.5, "`x` of .* must be integers"),
+        (
+            {"embedding": keras.Sequential([embedding(), keras.layers.Reshape((2, 2))])},
+            WORDS,
+            "must make .words, features. of .words.",
+        ),
+    ],
+)
+def test_bad_input(options, x, message):
+    with pytest.raises(ValueError, match=message):
+        TreeLSTM(UNITS, **options)(x, CHILDREN)
+
+
+def test_words_that_are_no_integers_are_found_before_there_is_data():
+    layer = TreeLSTM(UNITS, embedding=embedding())
+    with pytest.raises(ValueError, match=r"`x` of .* must be integers, received dtype float32"):
+        layer(keras.Input([None]), keras.Input([None, 2], dtype="int32"))
+
+
+def test_the_graph_gathers_the_states_of_leaves():
+    layer = TreeLSTM(UNITS, embedding=embedding())
+    layer.build((None, None), CHILDREN.shape)
+    assert str(layer.tagged_graph()).count("MatMul") == 1
