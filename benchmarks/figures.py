@@ -94,7 +94,10 @@ def by_mode(rows, **options):
 
 def style(peer):
     """A peer looks alike in all figures; kerasrec and the limit are black."""
-    for names, lines in ((OWN, ("-", "--", "-.")), (LIMITS, (":", (0, (1, 4))))):
+    for names, lines in (
+        (OWN, ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)))),
+        (LIMITS, (":", (0, (1, 4)))),
+    ):
         if peer in names:
             return {"color": "k", "linestyle": lines[names.index(peer)]}
     return {"color": f"C{list(PEERS).index(peer) % 10}", "linestyle": "-"}

@@ -15,6 +15,7 @@ PEERS = {
     "iterative": "benchmarks.peers.iterative:Iterative",
     "torch recursion": "benchmarks.peers.torch_recursion:TorchRecursion",
     "torch levels": "benchmarks.peers.torch_levels:TorchLevels",
+    "torch words": "benchmarks.peers.torch_words:TorchWords",
     "torch by hand": "benchmarks.peers.torch_by_hand:TorchByHand",
     "jax levels": "benchmarks.peers.jax_levels:JaxLevels",
     "dgl": "benchmarks.peers.dgl_topological:DGLTopological",
@@ -23,9 +24,10 @@ PEERS = {
     "dense limit tuned": "benchmarks.peers.dense_limit:DenseLimit",
     "kerasrec": "benchmarks.peers.tree_layer:TreeLayer",
     "kerasrec tuned": "benchmarks.peers.tree_layer:TreeLayer",
+    "kerasrec vectors": "benchmarks.peers.tree_layer:TreeLayerOfVectors",
     "kerasrec recompute": "benchmarks.peers.tree_layer:RecomputingTreeLayer",
 }
-OWN = (OURS, TUNED, "kerasrec recompute")
+OWN = (OURS, TUNED, "kerasrec vectors", "kerasrec recompute")
 # In inference it is another peer.
 TRAINING_ONLY = ("torch by hand",)
 # Processes of tuned peers have one thread for each op, so that both cores run ops of their own.

@@ -24,10 +24,13 @@ class TorchLevels(TorchPeer):
             batch.num_trees,
         )
 
+    def leaf_states(self, tokens):
+        return self.cell.leaf(self.cell.table.index_select(0, tokens))
+
     def compute_logits(self, tokens, leaves, inner, sizes, labels, num_trees):
         cell = self.cell
         cell.start()
-        of_leaves = cell.leaf(cell.table.index_select(0, tokens))
+        of_leaves = self.leaf_states(tokens)
         # Of each of h and c, the levels; inner nodes follow in the loop.
         states = []
         for state in of_leaves:

@@ -13,6 +13,7 @@ LAYERS = {"TreeRNN": TreeRNN, "RNTN": RNTN, "TreeLSTM": TreeLSTM}
 
 
 class TreeLayer(GraphPeer):
+    looks_up = True
     recompute = False
 
     def __init__(self, model, values):
@@ -20,9 +21,15 @@ class TreeLayer(GraphPeer):
         children = keras.Input([None, 2], dtype="int32")
         embedding = keras.layers.Embedding(*values["table"].shape, trainable=False)
         units = values["output_kernel"].shape[0]
-        tree_layer = LAYERS[model](units, return_sequences=True, recompute=self.recompute)
+        tree_layer = LAYERS[model](
+            units,
+            return_sequences=True,
+            recompute=self.recompute,
+            embedding=embedding if self.looks_up else None,
+        )
+        x = tokens if self.looks_up else embedding(tokens)
         dense = keras.layers.Dense(NUM_CLASSES)
-        self.model = keras.Model([tokens, children], dense(tree_layer(embedding(tokens), children)))
+        self.model = keras.Model([tokens, children], dense(tree_layer(x, children)))
 
         embedding.embeddings.assign(values["table"])
         weights = {"output_kernel": dense.kernel, "output_bias": dense.bias}
@@ -51,6 +58,10 @@ class TreeLayer(GraphPeer):
     def loss(self, tokens, children, labels):
         logits = self.model([tokens, children], training=True)
         return nodes_loss(logits, labels, tf.shape(labels)[0])
+
+
+class TreeLayerOfVectors(TreeLayer):
+    looks_up = False
 
 
 class RecomputingTreeLayer(TreeLayer):

@@ -12,7 +12,7 @@ from benchmarks.turns import REFERENCE, start_peer
 
 UNITS = 4
 # TensorFlow is imported here already, and nothing that cannot stand beside it may be.
-IN_TENSORFLOW = ["unrolled", "iterative", "kerasrec", "kerasrec recompute"]
+IN_TENSORFLOW = ["unrolled", "iterative", "kerasrec", "kerasrec vectors", "kerasrec recompute"]
 ELSEWHERE = sorted({*PEERS} - {*IN_TENSORFLOW, REFERENCE, *LIMITS})
 
 each_model = pytest.mark.parametrize("model", MODELS)
