@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import itertools
 import time
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from benchmarks.peers import peer_class
 from benchmarks.versions import versions
 
-# Batches that a turn begins with, at most, before it is timed.
-WARM_UP = 3
+# Seconds that a turn runs before it is timed. While a process sleeps or does one thing alone, the
+# kernel gathers its threads on one core, and takes a tenth of a second to spread them again.
+WARM_UP = 0.2
 
 
 class TimedPeer:
@@ -61,8 +63,7 @@ class TimedPeer:
         """Seconds for all batches of a size, and how many of these went into inputs."""
         function, batches = self._function(mode), self._batches[batch_size]
         with _no_collection():
-            # Others ran while this process slept, and garbage was collected: caches are cold.
-            self._run(function, batches[: max(1, len(batches) // 4)][:WARM_UP])
+            self._warm_up(function, batches)
             _, *seconds = self._run(function, batches)
         return tuple(seconds)
 
@@ -70,8 +71,7 @@ class TimedPeer:
         """The same of each batch by itself, waited for; no batch is left out."""
         function = self._function(mode)
         with _no_collection():
-            # Others ran while this process slept: its first step would be slower than the rest.
-            self._run(function, batches[:1])
+            self._warm_up(function, batches)
             return [tuple(self._run(function, [batch])[1:]) for batch in batches]
 
     def epoch(self, batches):
@@ -88,6 +88,13 @@ class TimedPeer:
 
     def _function(self, mode):
         return self._peer.train if mode == "training" else self._peer.logits
+
+    def _warm_up(self, function, batches):
+        start = time.perf_counter()
+        for batch in itertools.cycle(batches):
+            self._run(function, [batch])
+            if time.perf_counter() - start > WARM_UP:
+                break
 
     def _run(self, function, batches):
         """Results of all batches, seconds, and how many of these went into inputs."""
