@@ -24,8 +24,9 @@ from benchmarks.trees import TreeSource
 
 PARTS = {
     "check_trees": "tree tables and their checks",
+    "leaves_of_words": "leaves, once for each word",
     "stage_0_loop": "down: children of every wave",
-    "stage_0_bulk": "leaves, all at once",
+    "stage_0_bulk": "states of leaves",
     "stage_1_loop": "up: inner nodes, wave by wave",
     "stage_1_bulk": "outputs of all nodes",
     "stage_2_bulk": "their cotangents",

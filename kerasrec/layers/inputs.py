@@ -90,7 +90,8 @@ def _leaf_states(cell: RecursiveCell, rows: tf.Tensor) -> list[tf.Tensor] | None
     graph = rows.graph
     num_before = len(graph.get_operations())
     try:
-        states = cell.call_leaf(rows)
+        with tf.name_scope("leaves_of_words"):
+            states = cell.call_leaf(rows)
     except TraceError:
         return None
     check_states(cell, states)
