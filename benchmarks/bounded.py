@@ -8,7 +8,6 @@ bound all calls of a depth are there at once; with one, memory is bound to the d
 """
 
 import argparse
-import json
 import time
 
 from benchmarks.memory import in_new_process, peak_memory
@@ -26,13 +25,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--n", type=int, nargs="+", default=[26, 28, 30], help="fib of these")
     parser.add_argument("--bounds", type=int, nargs="+", default=[100_000, 10_000, 1_000])
-    parser.add_argument("--measure", type=int, nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.measure:
-        print(json.dumps(measure(*arguments.measure)))
-    else:
-        pairs = ((n, bound) for n in arguments.n for bound in (0, *arguments.bounds))
-        print_table(COLUMNS, (in_new_process("bounded", *pair) for pair in pairs))
+    pairs = ((n, bound) for n in arguments.n for bound in (0, *arguments.bounds))
+    print_table(COLUMNS, (in_new_process("bounded", *pair) for pair in pairs))
 
 
 def measure(n, bound):

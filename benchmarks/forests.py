@@ -27,11 +27,11 @@ SPLITS = {
     "moderate": lambda words: max(1, words // 4),
     "linear": lambda words: words - 1,
 }
-# Of the number of a size, from zero: a tree, and how many of it are a batch.
+# Of the number of a size, from zero: a form of trees, their levels, and how many are a batch.
 GROWTHS = {
-    "more trees": lambda number: (complete_tree(8), 2**number),
-    "deeper trees": lambda number: (chain(8 * 2**number), 16),
-    "one tree": lambda number: (complete_tree(2 + number), 1),
+    "more trees": lambda number: (complete_tree, 8, 2**number),
+    "deeper trees": lambda number: (chain, 8 * 2**number, 16),
+    "one tree": lambda number: (complete_tree, 2 + number, 1),
 }
 
 
@@ -88,7 +88,7 @@ def of_shapes(num_words, batch_sizes, num_trees):
 
 
 def growing(num_sizes):
-    """For each of `GROWTHS` a batch of each size.
+    """For each of `GROWTHS` a batch of each size, other words in each tree.
 
     Returns:
         A description, rows of the table of words, and groups: `growth`, `batch`, `levels`,
@@ -97,8 +97,8 @@ def growing(num_sizes):
     groups = []
     for growth, sized in GROWTHS.items():
         for number in range(num_sizes):
-            tree, size = sized(number)
-            (batch,) = make_batches([tree] * size, size)
-            what = {"batch": size, "levels": height(tree), "nodes": batch.num_nodes}
+            make, levels, size = sized(number)
+            (batch,) = make_batches([make(levels, seed) for seed in range(size)], size)
+            what = {"batch": size, "levels": levels, "nodes": batch.num_nodes}
             groups.append(({"growth": growth, **what}, [batch]))
     return {}, NUM_WORDS, groups

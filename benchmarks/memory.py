@@ -14,13 +14,11 @@ column, between a line and the one above it, is free of that.
 
 import argparse
 import json
-import os
 import resource
-import subprocess
 import sys
-from types import MappingProxyType
 
 from benchmarks.peers import PEERS, TUNING
+from benchmarks.process import Process
 
 # Kind of tree, and (height, batch size) of each line.
 SHAPES = {
@@ -39,13 +37,7 @@ def main():
         default=["kerasrec", "kerasrec recompute", "dense limit"],
     )
     parser.add_argument("--json", metavar="FILE", help="write the table there, too")
-    parser.add_argument("--measure", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.measure:
-        peer, kind, height, batch_size = arguments.measure
-        print(json.dumps(measure(peer, kind, int(height), int(batch_size))))
-        return
-
     rows = []
     columns = ("", "trees", "height", "batch", "nodes", "MB", "MB / 1,000", "MB / 1,000 more")
     print("| " + " | ".join(columns) + " |")
@@ -55,7 +47,7 @@ def main():
             above = None
             for height, batch_size in sizes:
                 case = (peer, kind, height, batch_size)
-                row = in_new_process("memory", *case, environment=TUNING.get(peer, {}))
+                row = in_new_process("memory", *case, environment=TUNING.get(peer))
                 print(line(row, above), flush=True)
                 rows.append(row)
                 above = row
@@ -82,22 +74,15 @@ def line(row, above):
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def in_new_process(benchmark, *configuration, environment=MappingProxyType({})):
+def in_new_process(benchmark, *configuration, environment=None):
     """`measure(*configuration)` of a benchmark, in a process that has run nothing else."""
-    command = [sys.executable, "-m", f"benchmarks.{benchmark}", "--measure"]
-    command += map(str, configuration)
-    result = subprocess.run(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        env={**os.environ, **environment},
-    )
-    return json.loads(result.stdout.splitlines()[-1])
+    module = f"benchmarks.{benchmark}"
+    with Process("importlib:import_module", module, environment=environment) as process:
+        return process.call("measure", *configuration)
 
 
 def measure(peer_name, kind, height, batch_size):
-    """Growth of this process' peak memory by training steps on `batch_size` equal trees."""
+    """Growth of this process' peak memory by training on `batch_size` trees of one form."""
     # Here, so that the process which only starts others stays small.
     from benchmarks.model import initial_values
     from benchmarks.peers import peer_class
@@ -106,8 +91,8 @@ def measure(peer_name, kind, height, batch_size):
     peer = peer_class(peer_name)("TreeLSTM", initial_values("TreeLSTM", NUM_WORDS, UNITS))
     train_steps(peer, *make_batches([complete_tree(2)] * 2, 2))
     before = peak_memory()
-    tree = {"complete": complete_tree, "chain": chain}[kind](height)
-    (batch,) = make_batches([tree] * batch_size, batch_size)
+    make = {"complete": complete_tree, "chain": chain}[kind]
+    (batch,) = make_batches([make(height, seed) for seed in range(batch_size)], batch_size)
     train_steps(peer, batch)
     return {
         "peer": peer_name,

@@ -51,6 +51,7 @@ def main():
         peer = peer_class(name)(model, values)
         inputs = [peer.inputs(batch) for batch in batches]
         report(name, peer.train if mode == "training" else peer.logits, inputs)
+    # Of as many inputs as the limit has.
     empty = tf.function(lambda *inputs: inputs[0])
     run(empty, inputs)
     print(f"\nAn empty tf.function: {1e3 * run(empty, inputs) / len(inputs):.2f} ms a batch")

@@ -103,7 +103,7 @@ class TopDown(Recursive):
         cell: a `TopDownCell`.
         return_sequences: whether to return the outputs of all tree nodes.
         return_state: whether to return the root's states beside the output.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: of `Recursive`.
 
     Raises:
         tf.errors.InvalidArgumentError: as `Recursive` does, and for an `initial_state` of another

@@ -57,7 +57,7 @@ def test_on_the_stack(program):
 
 
 @pytest.mark.many
-@each_of_few(lambda program: program.name in ("gated_tree", "labels_all", "nested"))
+@each_of_few(is_differentiable)
 def test_with_what_the_forward_run_computed_recomputed(program):
     assert_same_second(program, by_engine(program, engine="waves", recompute=True))
 

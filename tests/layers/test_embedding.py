@@ -15,6 +15,7 @@ from kerasrec.layers import (
     TreeLSTM,
     TreeRNN,
 )
+from kerasrec.training import OptimizerPerLayer
 from tests.layers.helpers import (
     READY,
     UNITS,
@@ -258,17 +259,30 @@ def test_half_precision():
     np.testing.assert_allclose(found, inside(WORDS, CHILDREN), rtol=0, atol=5e-3)
 
 
-def test_fit_traces_once_and_learns_the_vectors():
+def fitted(optimizer):
+    """A tree layer, which vectors of the embedded treebank's words have moved, and which words."""
     tokens, children, labels = treebank_batch(20)
-    words = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
-    layer = TreeLSTM(8, embedding=keras.layers.Embedding(int(tokens.max()) + 1, 8))
-    model = keras.Model(words, keras.layers.Dense(5)(layer(*words)))
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    before = layer.embedding.embeddings.numpy()
+    inputs = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
+    words = keras.layers.Embedding(int(tokens.max()) + 1, 8, name="words")
+    layer = TreeLSTM(8, embedding=words)
+    model = keras.Model(inputs, keras.layers.Dense(5)(layer(*inputs)))
+    model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    before = words.embeddings.numpy()
     model.fit([tokens, children], labels[:, 0], batch_size=7, epochs=2, verbose=0)
+    return layer, np.any(words.embeddings.numpy() != before, axis=1), np.unique(tokens[tokens > 0])
+
+
+def test_fit_traces_once_and_learns_the_vectors():
+    layer, has_moved, words = fitted("sgd")
     assert layer.num_traces == 1
-    moved = np.any(layer.embedding.embeddings.numpy() != before, axis=1)
-    assert moved[np.unique(tokens[tokens > 0])].all()
+    np.testing.assert_array_equal(np.flatnonzero(has_moved), words)
+
+
+def test_vectors_can_have_an_optimizer_of_their_own():
+    still = keras.optimizers.SGD(0.0)
+    layer, has_moved, _ = fitted(OptimizerPerLayer(keras.optimizers.SGD(0.1), {"words": still}))
+    assert not has_moved.any()
+    assert np.abs(layer.cell.bias.numpy()[:8]).max() > 0
 
 
 def test_a_word_that_there_is_not():
