@@ -2,7 +2,10 @@
 
 import statistics
 
-from benchmarks.peers import OURS, TUNED
+from benchmarks.peers import OURS, TUNED, VECTORS
+
+# Parts of a row, and whose time they divide by those of all others.
+FORMS = {"times": OURS, "tuned": TUNED, "vectors": VECTORS}
 
 
 def summary(turns):
@@ -13,8 +16,8 @@ def summary(turns):
 
     Returns:
         `peers`: of each `trees/s`, which `share` of the time went into inputs, and `seconds` a
-        tree of each turn; `times`: of each, kerasrec's time divided by its time; `tuned`: likewise
-        the time of the tuned kerasrec.
+        tree of each turn; `times`: of each, kerasrec's time divided by its time; `tuned` and
+        `vectors`: likewise the times of these forms of kerasrec.
     """
     peers = {}
     for name, of_peer in turns.items():
@@ -24,7 +27,7 @@ def summary(turns):
             "share": statistics.median(inputs / total for total, inputs in of_peer),
             "seconds": seconds,
         }
-    return {"peers": peers, "times": _times(peers, OURS), "tuned": _times(peers, TUNED)}
+    return {"peers": peers, **{part: _times(peers, name) for part, name in FORMS.items()}}
 
 
 def of_groups(steps, groups):

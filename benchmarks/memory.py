@@ -34,7 +34,7 @@ def main():
         "--peers",
         nargs="+",
         choices=PEERS,
-        default=["kerasrec", "kerasrec recompute", "dense limit"],
+        default=["kerasrec", "kerasrec vectors", "kerasrec recompute", "dense limit"],
     )
     parser.add_argument("--json", metavar="FILE", help="write the table there, too")
     arguments = parser.parse_args()

@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.peers import peer_class
 from benchmarks.versions import versions
 
-# Seconds that a turn runs before it is timed. While a process sleeps or does one thing alone, the
-# kernel gathers its threads on one core, and takes a tenth of a second to spread them again.
+# Seconds that a turn runs before it is timed. In the first tenth of a second after a sleep, steps
+# take as much CPU time as later, but a third more time: threads wait for each other on one core.
 WARM_UP = 0.2
 
 

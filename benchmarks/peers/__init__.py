@@ -8,6 +8,7 @@ import importlib
 
 OURS = "kerasrec"
 TUNED = "kerasrec tuned"
+VECTORS = "kerasrec vectors"
 LIMITS = ("dense limit", "dense limit tuned")
 PEERS = {
     "eager": "benchmarks.peers.eager:Eager",
@@ -27,7 +28,7 @@ PEERS = {
     "kerasrec vectors": "benchmarks.peers.tree_layer:TreeLayerOfVectors",
     "kerasrec recompute": "benchmarks.peers.tree_layer:RecomputingTreeLayer",
 }
-OWN = (OURS, TUNED, "kerasrec vectors", "kerasrec recompute")
+OWN = (OURS, TUNED, VECTORS, "kerasrec recompute")
 # In inference it is another peer.
 TRAINING_ONLY = ("torch by hand",)
 # Processes of tuned peers have one thread for each op, so that both cores run ops of their own.

@@ -34,7 +34,7 @@ class Bidirectional(keras.layers.Layer):
 
     Args:
         layer: a `Recursive` layer such as `TreeLSTM(150)`. A copy of it, with all its options but
-            what it returns, goes up.
+            what it returns, and with the same `embedding`, goes up.
         downward_layer: a `TopDown` layer whose cell has `reads="node"` and whose first state has
             as many units, copied likewise. By default a `TopDownTreeLSTM`, which shares its weights
             among all children where `layer` does so.
@@ -82,6 +82,11 @@ class Bidirectional(keras.layers.Layer):
                 "`downward_layer` must be a kerasrec.layers.TopDown layer whose cell has "
                 'reads="node", such as TopDownTreeLSTM(units, reads="node"), so that a tree node '
                 f"reads its own upward output; received {down!r}."
+            )
+        if down.embedding is not None:
+            raise ValueError(
+                "`downward_layer` reads what `layer` makes of the words, so that it has no "
+                f"`embedding`; received {down.embedding!r}. Give it to `layer`."
             )
         units, units_down = layer.cell.state_sizes[0], down.cell.state_sizes[0]
         if units_down != units:
@@ -140,6 +145,8 @@ class Bidirectional(keras.layers.Layer):
         self, x: Any, children: Any, mask: Any = None, training: bool = False
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
+        self.upward_layer.check_inputs(x.shape, children.shape, children.dtype)
+        self.upward_layer.check_words(x.dtype)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.merge_mode is None:
             return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell, check_states
-from kerasrec.layers.inputs import NodeInputs
+from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up
 from kerasrec.layers.tree_checks import check_sizes
-from kerasrec.layers.trees import node_tables
+from kerasrec.layers.trees import LEAF, NodeTables, node_tables
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import switch
@@ -38,6 +39,7 @@ class Recursion:
         visitor: makes the recursive function from the cell and a batch; see `visitor`.
         goes_down: whether that function takes states beside the node.
         recompute: as for `kerasrec.recursive`.
+        embedding: from words to inputs, where `x` may be words.
     """
 
     def __init__(
@@ -46,17 +48,18 @@ class Recursion:
         visitor: Callable[..., RecursiveFunction],
         goes_down: bool = False,
         recompute: bool = False,
+        embedding: keras.layers.Layer | None = None,
     ):
         self._cell = cell
         self._visitor = visitor
         self._goes_down = goes_down
         self._recompute = recompute
+        self._embedding = embedding
         self._runs: dict[tuple, tuple[Any, list[Stages]]] = {}
 
     def __call__(
         self,
         x: tf.Tensor,
-        places: tf.Tensor | None,
         children: tf.Tensor,
         drop: tf.Tensor | None,
         training: bool,
@@ -66,21 +69,19 @@ class Recursion:
         """States of the roots, first states of all nodes, and which nodes are no padding.
 
         Args:
-            x: `[batch, nodes, features]`; or, with `places`, `[rows, features]`.
-            places: int32 `[batch, nodes]`, the row of `x` that each node reads, or None.
+            x: `[batch, nodes, features]`, or words, int `[batch, nodes]`.
             children: int32 `[batch, nodes, arity]`.
             drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
             training: as Keras has it.
             return_sequences: whether the outputs of all nodes are wanted.
             initial_states: of the roots, `[batch, units]` each, if states go down.
         """
-        optional = {"places": places, "drop": drop}
-        given = {name: tensor for name, tensor in optional.items() if tensor is not None}
-        key = (x.dtype, x.shape[-1], *given, training, return_sequences)
+        key = (x.dtype, tuple(x.shape[2:]), drop is not None, training, return_sequences)
+        given = (x, children) if drop is None else (x, children, drop)
         run = self._new_run(key) if in_stateless_scope() else self._runs.get(key)
         if run is None:
             run = self._runs[key] = self._new_run(key)
-        return run[0](tuple(initial_states), x, children, given)
+        return run[0](tuple(initial_states), *given)
 
     @property
     def num_traces(self) -> int:
@@ -96,37 +97,26 @@ class Recursion:
 
     def _new_run(self, key: tuple) -> tuple[Any, list[Stages]]:
         """A `tf.function` for one use, and a list that gets its stages when it is traced."""
-        dtype, features, *optional, _, return_sequences = key
-        arity = self._cell.arity
+        dtype, features, has_drop, _, return_sequences = key
+        cell = self._cell
         stages: list[Stages] = []
-        sizes = self._cell.state_sizes if self._goes_down else []
-        specs = {
-            "places": tf.TensorSpec([None, None], tf.int32, "places"),
-            "drop": tf.TensorSpec([None, self._cell.state_sizes[0]], dtype, "drop"),
-        }
-        x_shape = [None, features] if "places" in optional else [None, None, features]
-        signature = [
-            tuple(tf.TensorSpec([None, size], dtype) for size in sizes),
-            tf.TensorSpec(x_shape, dtype, "x"),
-            tf.TensorSpec([None, None, arity], tf.int32, "children"),
-            {name: specs[name] for name in optional},
+        sizes = cell.state_sizes if self._goes_down else []
+        specs = [
+            tuple(tf.TensorSpec([None, size], cell.compute_dtype) for size in sizes),
+            tf.TensorSpec([None, None, *features], dtype, "x"),
+            tf.TensorSpec([None, None, cell.arity], tf.int32, "children"),
         ]
+        if has_drop:
+            specs.append(tf.TensorSpec([None, cell.state_sizes[0]], cell.compute_dtype, "drop"))
 
-        def run(initial_states, x, children, given):
-            places = given.get("places")
-            # Something of each node.
-            of_nodes = x if places is None else places
-            check_sizes(of_nodes, children)
+        def run(initial_states, x, children, drop=None):
+            check_sizes(x, children)
             with tf.name_scope("check_trees"):
                 trees = node_tables(children)
-            batch, nodes = tf.unstack(tf.shape(of_nodes)[:2])
-            if places is None:
-                inputs = NodeInputs(tf.reshape(x, [-1, features]))
-            else:
-                inputs = NodeInputs(x, tf.reshape(places, [-1]))
+            batch, nodes = tf.unstack(tf.shape(x)[:2])
+            inputs = self._inputs(x, trees)
             table_size = batch * nodes if return_sequences else None
-            drop = given.get("drop")
-            visit = self._visitor(self._cell, inputs, trees, drop, table_size, self._recompute)
+            visit = self._visitor(cell, inputs, trees, drop, table_size, self._recompute)
             arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
             states, tables = visit.with_tables(*arguments)
             stages.append(
@@ -138,12 +128,20 @@ class Recursion:
             )
             sequence = tables.get("output")
             if sequence is not None:
-                sequence = tf.reshape(sequence, [batch, nodes, self._cell.state_sizes[0]])
+                sequence = tf.reshape(sequence, [batch, nodes, cell.state_sizes[0]])
             return states, sequence, trees.is_node
 
         # TensorFlow warns of many traces of one Python function; partials are counted apart.
-        traced = tf.function(functools.partial(run), input_signature=signature, autograph=False)
+        traced = tf.function(functools.partial(run), input_signature=specs, autograph=False)
         return traced, stages
+
+    def _inputs(self, x: tf.Tensor, trees: NodeTables) -> NodeInputs:
+        if self._embedding is None or x.shape.rank == 3:
+            return NodeInputs(tf.reshape(x, [-1, x.shape[-1]]))
+        is_read = tf.reshape(trees.is_node, [-1])
+        if not self._cell.inner_inputs:
+            is_read &= trees.kinds[:-1] == LEAF
+        return look_up(x, is_read, self._embedding, self._cell.compute_dtype)
 
 
 def visitor(
@@ -171,7 +169,7 @@ def visitor(
             collect("output", states[0], node, table_size)
         return states
 
-    leaf_of = inputs.leaf_of(cell)
+    leaf_states = leaf_of(cell, inputs)
     rows_of_children = trees.rows() if cell.arity is None else None
 
     def arriving(child: tf.Tensor, states: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -191,7 +189,7 @@ def visitor(
     @recursive(returns=returns, recompute=recompute)
     def visit(node):
         def leaf():
-            return keep(node, leaf_of(node))
+            return keep(node, leaf_states(node))
 
         def inner():
             own = inputs.of(node) if cell.inner_inputs else None

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
-from kerasrec.layers.inputs import NodeInputs, looked_up, num_features_of
+from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.trees import node_tables
 from kerasrec.trace.private import in_symbolic_scope
@@ -45,9 +45,11 @@ class Recursive(keras.layers.Layer):
         recompute: whether a training step computes the cells again on its way back, in place of
           keeping what they computed: less memory, more time, the same gradients.
         embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
-          `keras.layers.Embedding`. It looks up each different word of a batch once, and what the
-          cell makes of a leaf is computed once for each word, too, unless it draws random numbers
-          there. Results are those of `layer(embedding(x), children)`, in less time.
+          `keras.layers.Embedding`, which looks up each different word of a batch once. Results are
+          those of `layer(embedding(x), children)` if it maps each word by itself: give dropout to
+          the cell. Leaves of one word are computed once, too, unless the cell reads inputs at inner
+          nodes or draws random numbers at leaves, as in training with `dropout`. No other layer may
+          hold the same one in a model that is saved: Keras would not load it.
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
@@ -89,11 +91,11 @@ class Recursive(keras.layers.Layer):
         self.return_sequences = return_sequences
         self.return_state = return_state
         self.recompute = recompute
-        self.embedding = embedding
+        self.embedding: Any = embedding
         self.supports_masking = True
         self.supports_jit = False
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
-        self._recursion = Recursion(cell, visitor, recompute=recompute)
+        self._recursion = Recursion(cell, visitor, False, recompute, embedding)
 
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
@@ -102,9 +104,7 @@ class Recursive(keras.layers.Layer):
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the cell's weights."""
         self.check_inputs(x_shape, children_shape, "int32")
-        self._num_features = x_shape[-1]
-        if self.embedding is not None:
-            self._num_features = num_features_of(self.embedding, self.name)
+        self._num_features = x_shape[-1] if self.embedding is None else self._embedding_size()
         if not self.cell.built:
             self.cell.build((None, self._num_features))
             self.cell.built = True
@@ -114,7 +114,8 @@ class Recursive(keras.layers.Layer):
 
     def call(self, x: Any, children: Any, *, mask: Any = None, training: bool = False) -> Any:
         """Runs the recursion; see the class."""
-        self.check_inputs(x.shape, children.shape, children.dtype, x.dtype)
+        self.check_inputs(x.shape, children.shape, children.dtype)
+        self.check_words(x.dtype)
         if in_symbolic_scope():
             return self._zeros(x)
         states, sequence = self._run(x, children, training)
@@ -124,35 +125,45 @@ class Recursive(keras.layers.Layer):
     def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
         """What the recursion returns for the roots, and the masked outputs of all nodes."""
         training = bool(training)
-        places = drop = None
-        if self.embedding is not None:
-            x, places = looked_up(self.embedding, x, self.compute_dtype)
+        drop = None
         if training and self.cell.dropout:
-            if places is not None:
-                x, places = tf.gather(x, places), None
+            if self.embedding is not None:
+                x = self._vectors_of_nodes(x)
             x = keras.random.dropout(x, self.cell.dropout, seed=self.seed_generator)
         if training and self.cell.recurrent_dropout:
-            num_nodes = tf.size(children[..., 0])
+            num_nodes = tf.reduce_prod(tf.shape(children)[:2])
             ones = tf.ones([num_nodes + 1, self.cell.state_sizes[0]], self.compute_dtype)
             drop = keras.random.dropout(ones, self.cell.recurrent_dropout, seed=self.seed_generator)
         children = tf.cast(children, tf.int32)
         found, sequence, is_node = self._recursion(
-            x, places, children, drop, training, self._keeps_all, initial_states
+            x, children, drop, training, self._keeps_all, initial_states
         )
         if sequence is not None:
             sequence._keras_mask = is_node
         return found, sequence
 
-    def check_inputs(
-        self, x_shape: Any, children_shape: Any, dtype: Any, x_dtype: Any = "int32"
-    ) -> None:
+    def _vectors_of_nodes(self, words: Any) -> Any:
+        """`[batch, nodes, features]`, a vector for each node."""
+        vectors = tf.cast(self.embedding(tf.reshape(words, [-1])), self.compute_dtype)
+        return tf.reshape(vectors, [*tf.unstack(tf.shape(words)), self._num_features])
+
+    def _embedding_size(self) -> int:
+        """How many features the embedding, which is built with that, makes of a word."""
+        shape = self.embedding(keras.Input([], dtype="int32")).shape
+        if len(shape) != 2 or shape[-1] is None:
+            raise ValueError(
+                f"`embedding` of {self.name} must make [words, features] of [words], with known "
+                f"features; {self.embedding.name} makes {tuple(shape)}."
+            )
+        return shape[-1]
+
+    def check_inputs(self, x_shape: Any, children_shape: Any, dtype: Any) -> None:
         """Raises ValueError for inputs that cannot be trees of this layer.
 
         Args:
             x_shape: of `x`.
             children_shape: of `children`.
             dtype: of `children`.
-            x_dtype: of `x`, which counts where it is words.
         """
         shapes = f"received shapes {tuple(x_shape)} and {tuple(children_shape)}."
         if self.embedding is not None:
@@ -183,15 +194,19 @@ class Recursive(keras.layers.Layer):
                     f"`x` and `children` of {self.name} must have the same numbers of trees and of "
                     f"nodes in a tree, {shapes}"
                 )
-        integers = (
-            {"children": dtype} if self.embedding is None else {"children": dtype, "x": x_dtype}
-        )
-        for name, of in integers.items():
-            if not tf.as_dtype(of).is_integer:
-                raise ValueError(
-                    f"`{name}` of {self.name} must be integers, received dtype {of}. Give the "
-                    "Keras Input dtype='int32'."
-                )
+        self._check_integers("children", dtype)
+
+    def check_words(self, dtype: Any) -> None:
+        """Raises ValueError for an `x` of a dtype that words do not have, where it is words."""
+        if self.embedding is not None:
+            self._check_integers("x", dtype)
+
+    def _check_integers(self, name: str, dtype: Any) -> None:
+        if not tf.as_dtype(dtype).is_integer:
+            raise ValueError(
+                f"`{name}` of {self.name} must be integers, received dtype {dtype}. Give the "
+                "Keras Input dtype='int32'."
+            )
 
     def _build_sublayers(self) -> None:
         """Traces the cell, so that layers inside it create their weights."""
@@ -226,7 +241,8 @@ class Recursive(keras.layers.Layer):
         self, x: Any, children: Any, *, mask: Any = None, training: bool = False
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
-        self.check_inputs(x.shape, children.shape, children.dtype, x.dtype)
+        self.check_inputs(x.shape, children.shape, children.dtype)
+        self.check_words(x.dtype)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.return_state:
             return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]
@@ -261,8 +277,9 @@ class Recursive(keras.layers.Layer):
             )
         stages = self._recursion.stages(self._keeps_all)
         if stages is None:
-            shape = [1, 1] if self.embedding else [1, 1, self._num_features]
-            x = tf.zeros(shape, tf.int32 if self.embedding else self.compute_dtype)
+            x = tf.zeros([1, 1, self._num_features], self.compute_dtype)
+            if self.embedding is not None:
+                x = tf.zeros([1, 1], tf.int32)
             self(x, tf.fill([1, 1, self.cell.arity or 1], -1))
             return self._stages()
         return stages

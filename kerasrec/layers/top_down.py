@@ -120,7 +120,7 @@ class TopDown(Recursive):
         **kwargs: Any,
     ):
         super().__init__(cell, return_sequences, return_state, **kwargs)
-        self._recursion = Recursion(cell, visitor, True, self.recompute)
+        self._recursion = Recursion(cell, visitor, True, self.recompute, self.embedding)
 
     def build(self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None) -> None:
         """Creates the cell's weights."""
@@ -144,7 +144,8 @@ class TopDown(Recursive):
         training: bool = False,
     ) -> Any:
         """Runs the recursion; see the class."""
-        self.check_inputs(x.shape, children.shape, children.dtype, x.dtype)
+        self.check_inputs(x.shape, children.shape, children.dtype)
+        self.check_words(x.dtype)
         states = self.initial_states(initial_state, tf.shape(x)[0])
         if in_symbolic_scope():
             return self._zeros(x)

@@ -21,7 +21,12 @@ from kerasrec.graph.region import Branch, Each, Region, branches
 from kerasrec.graph.types import Kind
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.trace.closures import FreeTensor
-from kerasrec.trace.functions import as_function, held_functions, unrepeatable_op
+from kerasrec.trace.functions import (
+    STATELESS_RANDOM,
+    as_function,
+    held_functions,
+    unrepeatable_op,
+)
 from kerasrec.trace.rows import Rows
 from kerasrec.trace.source import source_of
 from kerasrec.trace.tracer import (
@@ -33,9 +38,6 @@ from kerasrec.trace.tracer import (
     Tracer,
     is_traced,
 )
-
-# Their draws depend on their shape, and so on which tokens are together.
-_STATELESS_RANDOM = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
 
 
 def build(
@@ -248,7 +250,7 @@ class _Builder:
             return  # It gives the key of one draw; that is looked at.
         if held_functions(operation.node_def) or operation.op_def.is_stateful:
             name = unrepeatable_op([operation])
-        elif operation.type.startswith(_STATELESS_RANDOM):
+        elif operation.type.startswith(STATELESS_RANDOM):
             name = operation.type
         if name:
             raise TraceError(

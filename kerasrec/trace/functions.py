@@ -22,6 +22,9 @@ _REPEATABLE_OPS = frozenset(
     | {"While", "If", "Case", "StatefulPartitionedCall"}
 )
 
+# Their draws depend on their shape, and so on which tokens are together.
+STATELESS_RANDOM = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
+
 
 def held_functions(node_def: tf.compat.v1.NodeDef) -> set[str]:
     """Names of the functions that an op holds: a loop's body, branches, what it calls."""
@@ -107,6 +110,16 @@ def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
         if definition.is_stateful and definition.name not in _REPEATABLE_OPS:
             return definition.name
     return None
+
+
+def random_op(operations: Sequence[tf.Operation]) -> str | None:
+    """An op that draws random numbers, also of a given seed, or that changes something.
+
+    Args:
+        operations: of one graph; the functions that they hold are searched, too.
+    """
+    of_seed = (node.op for node in _with_held(operations) if node.op.startswith(STATELESS_RANDOM))
+    return next(of_seed, None) or unrepeatable_op(operations)
 
 
 def hides_a_variable(operation: tf.Operation) -> bool:

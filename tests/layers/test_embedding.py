@@ -54,20 +54,15 @@ def pair(make, arity=2, **options):
 
 
 class Counted(RecursiveCell):
-    """Adds up; a leaf is a sum of its features, of at most `most` rows at once."""
+    """Adds up; a leaf is the number of leaves that are computed with it, in all features."""
 
-    def __init__(self, most, **kwargs):
-        super().__init__(**kwargs)
-        self.most = most
-        self.state_size = FEATURES
+    state_size = FEATURES
 
     def call(self, inputs, states):
         return [sum(child[0] for child in states)]
 
     def call_leaf(self, inputs):
-        count = tf.shape(inputs)[0]
-        with tf.control_dependencies([tf.debugging.assert_less_equal(count, self.most)]):
-            return [tf.identity(inputs)]
+        return [tf.zeros_like(inputs) + tf.cast(tf.shape(inputs)[0], inputs.dtype)]
 
 
 class Unchanged(Counted):
@@ -76,8 +71,32 @@ class Unchanged(Counted):
 
 
 class Noisy(Counted):
+    def __init__(self, seed, **kwargs):
+        super().__init__(**kwargs)
+        self.noise_seed = seed
+
     def call_leaf(self, inputs):
-        return [inputs + keras.random.normal(tf.shape(inputs))]
+        return [inputs + keras.random.normal(tf.shape(inputs), seed=self.noise_seed)]
+
+
+class Normed(Counted):
+    def call_leaf(self, inputs):
+        return [inputs / tf.norm(inputs, axis=1, keepdims=True)]
+
+
+class Joint(Counted):
+    def call_leaf(self, inputs):
+        return [inputs - tf.reduce_mean(inputs, 0)]
+
+
+class Constant(Counted):
+    state_size = (FEATURES, 2)
+
+    def call_leaf(self, inputs):
+        return [inputs, tf.constant([1.0, 2.0])]
+
+    def call(self, inputs, states):
+        return [sum(of_children) for of_children in zip(*states, strict=True)]
 
 
 class Chosen(Counted):
@@ -166,19 +185,19 @@ def test_second_derivatives_equal_those_of_an_embedding_before_the_layer():
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
 
 
-def test_a_leaf_is_computed_once_for_each_word():
-    num_leaves = np.sum(is_node(CHILDREN) & np.all(CHILDREN < 0, axis=-1))
-    assert num_leaves > NUM_WORDS == len(np.unique(WORDS))
-    layer = Recursive(Counted(NUM_WORDS), embedding=embedding())
-    assert layer(WORDS, CHILDREN).shape == (6, FEATURES)
-    layer = Recursive(Counted(NUM_WORDS - 1), embedding=embedding())
-    with pytest.raises(tf.errors.InvalidArgumentError, match="x <= y"):
-        layer(WORDS, CHILDREN)
+@pytest.mark.parametrize("inner_inputs", [False, True])
+def test_a_leaf_is_computed_once_for_each_word_of_leaves(inner_inputs):
+    is_leaf = is_node(CHILDREN) & np.all(CHILDREN < 0, axis=-1)
+    num_words = len(np.unique(WORDS[is_leaf]))
+    assert num_words < len(np.unique(WORDS)) < is_leaf.sum()
+    layer = Recursive(Counted(inner_inputs=inner_inputs), True, embedding=embedding())
+    counts = layer(WORDS, CHILDREN).numpy()[is_leaf]
+    np.testing.assert_array_equal(counts, is_leaf.sum() if inner_inputs else num_words)
 
 
-@pytest.mark.parametrize("cell_class", [Unchanged, Chosen])
-def test_leaves_that_compute_nothing_or_choose(cell_class):
-    inside, outside, table = pair(lambda **options: Recursive(cell_class(0), **options))
+@pytest.mark.parametrize("cell_class", [Unchanged, Chosen, Constant])
+def test_leaves_that_compute_little(cell_class):
+    inside, outside, table = pair(lambda **options: Recursive(cell_class(), **options))
     x = tf.gather(table, WORDS)
     np.testing.assert_allclose(inside(WORDS, CHILDREN), outside(x, CHILDREN), rtol=1e-6)
 
@@ -186,9 +205,34 @@ def test_leaves_that_compute_nothing_or_choose(cell_class):
 LEAVES = np.full((50, 1, 2), -1), np.full((50, 1), 2)
 
 
-def test_noise_of_leaves_is_drawn_for_each():
+def test_words_that_no_leaf_has_are_not_computed():
+    """Their gradients are 0, and 0 times NaN is NaN."""
+    is_leaf = is_node(CHILDREN) & np.all(CHILDREN < 0, axis=-1)
+    words = np.where(is_leaf, 1 + WORDS % (NUM_WORDS - 1), 0)
+    table = np.random.default_rng(1).normal(size=(NUM_WORDS, FEATURES))
+    table[0] = 0.0
+    layer = Recursive(Normed(), embedding=embedding(weights=[table]))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(words, CHILDREN))
+    (gradient,) = tape.gradient(loss, layer.trainable_variables)
+    gradient = tf.convert_to_tensor(gradient).numpy()
+    assert np.isfinite(gradient).all()
+    assert np.abs(gradient[1:]).max() > 0
+
+
+def test_leaves_must_not_depend_on_each_other():
+    for layer, x in (
+        (Recursive(Joint()), np.ones((6, 9, FEATURES))),
+        (Recursive(Joint(), embedding=embedding()), WORDS),
+    ):
+        with pytest.raises(kerasrec.TraceError, match="token"):
+            layer(x, CHILDREN)
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_noise_of_leaves_is_drawn_for_each(seed):
     children, words = LEAVES
-    layer = Recursive(Noisy(0), embedding=embedding())
+    layer = Recursive(Noisy(seed), embedding=embedding())
     assert len(np.unique(layer(words, children).numpy()[:, 0])) == 50
 
 
@@ -249,9 +293,27 @@ def test_other_layers_can_make_vectors():
     np.testing.assert_allclose(layer(WORDS, CHILDREN), wanted, rtol=1e-5, atol=1e-6)
 
 
+class Spelled(keras.layers.Layer):
+    """A layer as users write them, which builds what is in it when it is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.letters = keras.layers.Embedding(NUM_WORDS, FEATURES)
+        self.dense = keras.layers.Dense(5)
+
+    def call(self, words):
+        return self.dense(self.letters(words))
+
+
+def test_embeddings_that_do_not_say_their_shape():
+    layer = TreeLSTM(UNITS, embedding=Spelled())
+    assert layer(WORDS, CHILDREN).shape == (6, UNITS)
+    assert len(layer.embedding.trainable_variables) == 3
+
+
 def test_half_precision():
     inside, *_ = pair(lambda **options: TreeLSTM(UNITS, **options))
-    layer = TreeLSTM(UNITS, embedding=embedding(dtype="mixed_float16"), dtype="mixed_float16")
+    layer = TreeLSTM(UNITS, embedding=embedding(dtype="float32"), dtype="mixed_float16")
     layer.build((None, None), CHILDREN.shape)
     layer.set_weights(inside.get_weights())
     found = layer(WORDS, CHILDREN)
@@ -310,8 +372,15 @@ def test_bad_input(options, x, message):
         TreeLSTM(UNITS, **options)(x, CHILDREN)
 
 
-def test_words_that_are_no_integers_are_found_before_there_is_data():
-    layer = TreeLSTM(UNITS, embedding=embedding())
+def test_the_way_down_has_no_words():
+    down = TopDownTreeLSTM(UNITS, reads="node", embedding=embedding())
+    with pytest.raises(ValueError, match=r"Give it to `layer`\."):
+        Bidirectional(TreeLSTM(UNITS), down)
+
+
+@pytest.mark.parametrize("make", [lambda layer: layer, Bidirectional], ids=["up", "both ways"])
+def test_words_that_are_no_integers_are_found_before_there_is_data(make):
+    layer = make(TreeLSTM(UNITS, embedding=embedding()))
     with pytest.raises(ValueError, match=r"`x` of .* must be integers, received dtype float32"):
         layer(keras.Input([None]), keras.Input([None, 2], dtype="int32"))
 
