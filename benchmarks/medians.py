@@ -2,10 +2,10 @@
 
 import statistics
 
-from benchmarks.peers import OURS, TUNED, VECTORS
+from benchmarks.peers import LIMITS, OURS, TUNED, VECTORS
 
 # Parts of a row, and whose time they divide by those of all others.
-FORMS = {"times": OURS, "tuned": TUNED, "vectors": VECTORS}
+PARTS = {"times": OURS, "tuned": TUNED, "vectors": VECTORS, "limit": LIMITS[0]}
 
 
 def summary(turns):
@@ -16,8 +16,8 @@ def summary(turns):
 
     Returns:
         `peers`: of each `trees/s`, which `share` of the time went into inputs, and `seconds` a
-        tree of each turn; `times`: of each, kerasrec's time divided by its time; `tuned` and
-        `vectors`: likewise the times of these forms of kerasrec.
+        tree of each turn; `times`: of each, kerasrec's time divided by its time; `tuned`, `vectors`
+        and `limit`: likewise the times of these forms of kerasrec and of the dense limit.
     """
     peers = {}
     for name, of_peer in turns.items():
@@ -27,7 +27,7 @@ def summary(turns):
             "share": statistics.median(inputs / total for total, inputs in of_peer),
             "seconds": seconds,
         }
-    return {"peers": peers, **{part: _times(peers, name) for part, name in FORMS.items()}}
+    return {"peers": peers, **{part: _times(peers, name) for part, name in PARTS.items()}}
 
 
 def of_groups(steps, groups):

@@ -38,6 +38,7 @@ def in_short(rows):
         }
     of_vectors = over_limits(LIMITS[:1], "vectors")["time / dense limit"]
     columns[f"{VECTORS}: time / dense limit"] = of_vectors
+    columns["dense limit: over the best"] = over_the_best(others(names), "limit")
     return report.table(columns, rows)
 
 

@@ -43,7 +43,9 @@ def look_up(
         dtype: of the features.
     """
     words = tf.reshape(words, [-1])
-    words = tf.where(is_read, words, words[tf.argmax(is_read)])
+    # Any word that is read; there is none in a batch of no trees, nor where all nodes form cycles.
+    one = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
+    words = tf.where(is_read, words, one)
     different, places = tf.unique(words)
     return NodeInputs(tf.cast(embedding(different), dtype), places)
 

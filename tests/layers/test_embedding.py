@@ -220,6 +220,27 @@ def test_words_that_no_leaf_has_are_not_computed():
     assert np.abs(gradient[1:]).max() > 0
 
 
+@pytest.mark.parametrize("inner_inputs", [False, True])
+def test_no_trees(inner_inputs):
+    """As a replica gets it where the last batch is small."""
+    layer = TreeLSTM(UNITS, inner_inputs=inner_inputs, embedding=embedding())
+    layer.build((None, None), (None, None, 2))
+    with tf.GradientTape() as tape:
+        outputs = layer(WORDS[:0], CHILDREN[:0])
+        loss = tf.reduce_sum(outputs)
+    assert outputs.shape == (0, UNITS)
+    gradient = tape.gradient(loss, layer.cell.kernel.value)
+    assert not tf.convert_to_tensor(gradient).numpy().any()
+
+
+def test_nodes_that_form_a_cycle_are_an_error_of_the_trees():
+    layer = TreeLSTM(UNITS, embedding=embedding())
+    children = np.full((1, 3, 2), -1)
+    children[0, 1], children[0, 2], children[0, 0] = [2, -1], [1, -1], [-1, -1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="cycle"):
+        layer(WORDS[:1, :3], children)
+
+
 def test_leaves_must_not_depend_on_each_other():
     for layer, x in (
         (Recursive(Joint()), np.ones((6, 9, FEATURES))),
