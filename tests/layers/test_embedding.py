@@ -121,6 +121,7 @@ def test_values_equal_the_papers_equations(layer_class, inner_inputs):
         np.testing.assert_allclose(state, of_roots, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "make",
     [
@@ -272,6 +273,7 @@ def test_dropout_of_states_is_drawn_for_each_node():
     assert len(np.unique(outputs.numpy()[:, 0])) > 3
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("name", few_of(READY, "TreeLSTM", "Bidirectional"))
 def test_saved_models_give_the_same(name, tmp_path):
     arity = READY[name].arity
