@@ -145,8 +145,7 @@ class Bidirectional(keras.layers.Layer):
         self, x: Any, children: Any, mask: Any = None, training: bool = False
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
-        self.upward_layer.check_inputs(x.shape, children.shape, children.dtype)
-        self.upward_layer.check_words(x.dtype)
+        self.upward_layer.check(x, children)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.merge_mode is None:
             return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]

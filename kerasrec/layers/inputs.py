@@ -80,4 +80,4 @@ def _is_random(leaf: RecursiveFunction, rows: tf.Tensor) -> bool:
     """Whether a function draws random numbers or changes something."""
     nodes = [node for graph in leaf.function_graphs(rows) for node in graph.nodes]
     operations = [node.attributes["operation"] for node in nodes if "operation" in node.attributes]
-    return any(random_op([operation]) for operation in operations)
+    return bool(operations) and random_op(operations) is not None

@@ -114,8 +114,7 @@ class Recursive(keras.layers.Layer):
 
     def call(self, x: Any, children: Any, *, mask: Any = None, training: bool = False) -> Any:
         """Runs the recursion; see the class."""
-        self.check_inputs(x.shape, children.shape, children.dtype)
-        self.check_words(x.dtype)
+        self.check(x, children)
         if in_symbolic_scope():
             return self._zeros(x)
         states, sequence = self._run(x, children, training)
@@ -157,6 +156,12 @@ class Recursive(keras.layers.Layer):
             )
         return shape[-1]
 
+    def check(self, x: Any, children: Any) -> None:
+        """Raises ValueError for tensors that cannot be trees of this layer."""
+        self.check_inputs(x.shape, children.shape, children.dtype)
+        if self.embedding is not None:
+            self._check_integers("x", x.dtype)
+
     def check_inputs(self, x_shape: Any, children_shape: Any, dtype: Any) -> None:
         """Raises ValueError for inputs that cannot be trees of this layer.
 
@@ -195,11 +200,6 @@ class Recursive(keras.layers.Layer):
                     f"nodes in a tree, {shapes}"
                 )
         self._check_integers("children", dtype)
-
-    def check_words(self, dtype: Any) -> None:
-        """Raises ValueError for an `x` of a dtype that words do not have, where it is words."""
-        if self.embedding is not None:
-            self._check_integers("x", dtype)
 
     def _check_integers(self, name: str, dtype: Any) -> None:
         if not tf.as_dtype(dtype).is_integer:
@@ -241,8 +241,7 @@ class Recursive(keras.layers.Layer):
         self, x: Any, children: Any, *, mask: Any = None, training: bool = False
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
-        self.check_inputs(x.shape, children.shape, children.dtype)
-        self.check_words(x.dtype)
+        self.check(x, children)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.return_state:
             return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]

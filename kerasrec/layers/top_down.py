@@ -144,8 +144,7 @@ class TopDown(Recursive):
         training: bool = False,
     ) -> Any:
         """Runs the recursion; see the class."""
-        self.check_inputs(x.shape, children.shape, children.dtype)
-        self.check_words(x.dtype)
+        self.check(x, children)
         states = self.initial_states(initial_state, tf.shape(x)[0])
         if in_symbolic_scope():
             return self._zeros(x)

@@ -35,6 +35,7 @@ NUM_WORDS = 6
 FEATURES = 4
 CHILDREN = random_children(6, 9, 2, seed=3, sizes=[1, 9, 4, 2, 7, 1])
 WORDS = np.random.default_rng(0).integers(0, NUM_WORDS, CHILDREN.shape[:2])
+IS_LEAF = is_node(CHILDREN) & np.all(CHILDREN < 0, axis=-1)
 
 
 def embedding(**options):
@@ -188,12 +189,11 @@ def test_second_derivatives_equal_those_of_an_embedding_before_the_layer():
 
 @pytest.mark.parametrize("inner_inputs", [False, True])
 def test_a_leaf_is_computed_once_for_each_word_of_leaves(inner_inputs):
-    is_leaf = is_node(CHILDREN) & np.all(CHILDREN < 0, axis=-1)
-    num_words = len(np.unique(WORDS[is_leaf]))
-    assert num_words < len(np.unique(WORDS)) < is_leaf.sum()
+    num_words = len(np.unique(WORDS[IS_LEAF]))
+    assert num_words < len(np.unique(WORDS)) < IS_LEAF.sum()
     layer = Recursive(Counted(inner_inputs=inner_inputs), True, embedding=embedding())
-    counts = layer(WORDS, CHILDREN).numpy()[is_leaf]
-    np.testing.assert_array_equal(counts, is_leaf.sum() if inner_inputs else num_words)
+    counts = layer(WORDS, CHILDREN).numpy()[IS_LEAF]
+    np.testing.assert_array_equal(counts, IS_LEAF.sum() if inner_inputs else num_words)
 
 
 @pytest.mark.parametrize("cell_class", [Unchanged, Chosen, Constant])
@@ -208,8 +208,7 @@ LEAVES = np.full((50, 1, 2), -1), np.full((50, 1), 2)
 
 def test_words_that_no_leaf_has_are_not_computed():
     """Their gradients are 0, and 0 times NaN is NaN."""
-    is_leaf = is_node(CHILDREN) & np.all(CHILDREN < 0, axis=-1)
-    words = np.where(is_leaf, 1 + WORDS % (NUM_WORDS - 1), 0)
+    words = np.where(IS_LEAF, 1 + WORDS % (NUM_WORDS - 1), 0)
     table = np.random.default_rng(1).normal(size=(NUM_WORDS, FEATURES))
     table[0] = 0.0
     layer = Recursive(Normed(), embedding=embedding(weights=[table]))
