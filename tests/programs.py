@@ -718,6 +718,54 @@ smooth(
     name="collect",
 )
 
+
+@kerasrec.recursive
+def leaf_alone(node):
+    """Calls nobody, but has all else: branches, a product in gates, tables, closed-over weights."""
+    kind = (tf.gather(CHILDREN, node)[:, 0] + node) % 3
+
+    def gated():
+        row = tf.gather(EMBEDDING, tf.gather(WORDS, node) % 4)
+        gates, update = tf.split(tf.concat([row, row], 1) @ GATES + GATES_BIAS, [6, 3], 1)
+        keep, forget = tf.split(tf.sigmoid(gates), 2, 1)
+        state = keep * tf.tanh(update) + forget * row
+        kerasrec.collect("gated", state, node, len(CHILDREN))
+        return state
+
+    state = kerasrec.switch(kind, [gated, lambda: BIAS, lambda: tf.sin(BIAS)])
+    kerasrec.collect("states", state[:, :2], node // 2, len(CHILDREN))
+    return state
+
+
+def plain_leaf_alone(node):
+    kind = (CHILDREN[node][0] + node) % 3
+    if kind:
+        return BIAS if kind == 1 else tf.sin(BIAS)
+    row = EMBEDDING[WORDS[node] % 4]
+    total = tf.linalg.matvec(GATES, tf.concat([row, row], 0), transpose_a=True) + GATES_BIAS
+    keep, forget = tf.sigmoid(total[:3]), tf.sigmoid(total[3:6])
+    return keep * tf.tanh(total[6:]) + forget * row
+
+
+def plain_leaf_alone_tables(node):
+    state = plain_leaf_alone(node)
+    rows = [tf.one_hot(place, len(CHILDREN), dtype=state.dtype) for place in (node, node // 2)]
+    is_gated = 0.0 if (CHILDREN[node][0] + node) % 3 else 1.0
+    return {
+        "gated": rows[0][:, tf.newaxis] * state * is_gated,
+        "states": rows[1][:, tf.newaxis] * state[:2],
+    }
+
+
+smooth(
+    leaf_alone,
+    plain_leaf_alone,
+    i32(*range(8)),
+    sources=(EMBEDDING, GATES, GATES_BIAS, BIAS),
+    plain_tables=plain_leaf_alone_tables,
+    name="no_call_but_all_else",
+)
+
 SCALE = tf.constant(0.7, tf.float64)
 OFFSETS = tf.constant([0.1, -0.2], tf.float64)
 
@@ -1103,6 +1151,26 @@ def plain_grandchildren(node, x):
 
 smooth(grandchildren, plain_grandchildren, i32(0, 9, 2), f64(0.6, 0.5, 0.4))
 
+
+@kerasrec.recursive
+def squares_of_children(node, x):
+    """Rows without a call: what is mapped over them calls nobody."""
+    rows = kerasrec.map_fn(lambda child: tf.cast(child, x.dtype) * x, tf.gather(CHILD_ROWS, node))
+    return tf.reduce_sum(rows * rows, axis=1) + x
+
+
+def plain_squares_of_children(node, x):
+    return sum((child * x) ** 2 for child in ROWS_OF_CHILDREN[node]) + x
+
+
+smooth(
+    squares_of_children,
+    plain_squares_of_children,
+    i32(0, 9, 3),
+    f64(0.3, 0.5, -0.2),
+    name="rows_without_a_call",
+)
+
 PADDED = i32([1, 2, 3], [4, -1, -1], [-1, -1, -1], [5, -1, -1], [-1, -1, -1], [-1, -1, -1])
 WEIGHTS = tf.constant(some(3, 2, seed=14))
 
@@ -1127,7 +1195,7 @@ def plain_padded(node):
 add(padded, plain_padded, i32(0, 1, 5), sources=(ROW_VALUES, WEIGHTS), has_gradient=True)
 
 # The default run of the tests takes these wherever running all would take long.
-_FEW = {"ackermann", "power", "tree_rnn", "collect"}
+_FEW = {"ackermann", "power", "tree_rnn", "collect", "no_call_but_all_else"}
 _SOME = {"call_in_argument", "child_sum"}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kerasrec.engine.bounded import BoundedRun
 from kerasrec.engine.levels import LevelRun
+from kerasrec.engine.once import OnceRun
 from kerasrec.engine.plan import Plan
 from kerasrec.engine.scalar import ScalarRun
 from kerasrec.engine.scalar_ops import gradient_obstacles, obstacles
@@ -69,7 +70,9 @@ def choose(plan: Plan, engine: str, parallel_tokens: int | None = None) -> Choic
 
 def waves_for(plan: Plan) -> Any:
     """The engine that runs a program by waves, and all of its derivatives."""
-    return LevelRun if plan.is_linear else StackRun
+    if not plan.is_linear:
+        return StackRun
+    return OnceRun if plan.calls_nobody else LevelRun
 
 
 def _has_gradient(graph: TaggedGraph) -> bool:

@@ -30,7 +30,7 @@ class Frame:
         plan: of the program.
         num_tokens: int32 scalar, how many tokens the body has here.
         shared: tensors of SHARED values.
-        fetch: gives the tensor of a value that another part computed.
+        fetch: gives the tensor of a value that another part computed; None where no other does.
         choices: where the tokens of a region and its siblings come from (see `rows`), if another
           part has worked it out already.
         prepared: what rewrites have prepared, by node.
@@ -41,7 +41,7 @@ class Frame:
         plan: Plan,
         num_tokens: tf.Tensor,
         shared: dict[Value, tf.Tensor],
-        fetch: Callable[[Value], tf.Tensor],
+        fetch: Callable[[Value], tf.Tensor] | None = None,
         choices: Callable[[Region], list[tf.Tensor] | None] = lambda _: None,
         prepared: Mapping[Node, Sequence[tf.Tensor]] = MappingProxyType({}),
     ):
@@ -55,6 +55,26 @@ class Frame:
         self._rows: dict[Region, tf.Tensor] = {}
         self._counts: dict[Region, tf.Tensor] = {}
         self._alternating: dict[Value, tuple[tf.Tensor, tuple[Value | None, ...]]] = {}
+
+    def continued(
+        self, shared: dict[Value, tf.Tensor], prepared: Mapping[Node, Sequence[tf.Tensor]]
+    ) -> Frame:
+        """A frame of the same tokens that begins with what this one has computed.
+
+        Args:
+            shared: tensors of SHARED values.
+            prepared: what rewrites have prepared.
+        """
+        frame = Frame(
+            self._plan, self._num_tokens, shared, self._fetch, self._choices, prepared=prepared
+        )
+        frame._values = {
+            value: tensor
+            for value, tensor in self._values.items()
+            if value.node in self._plan.parts
+        }
+        frame._rows = dict(self._rows)
+        return frame
 
     def set(self, nodes: Iterable[Node | None], tensors: Iterable[tf.Tensor]) -> None:
         """Says what came in from outside for nodes of one output."""
@@ -99,6 +119,8 @@ class Frame:
                 return self._shared[value]
             if value.node.op == "Const" or self._plan.changes.is_placeless(value.node):
                 self._fire(value.node, value.index)
+            elif self._fetch is None:
+                raise GraphError(f"{value.node.op} was read before it was computed.")
             else:
                 self._values[value] = self._fetch(value)
         return self._values[value]

@@ -39,6 +39,13 @@ class Limits:
         """
         return (depth < self.max_depth) & (width <= self.max_width) & (memory <= self.max_memory)
 
+    def check_width(self, width: tf.Tensor) -> tf.Operation:
+        """Fails, when it is computed, where more tokens are called from outside than allowed."""
+        message = self._stopped("more calls at one depth", "max_width", self.max_width)
+        return tf.raw_ops.Assert(
+            condition=width <= self.max_width, data=[message, "Calls from outside:", width]
+        )
+
     def check(
         self,
         graph: TaggedGraph,

@@ -134,6 +134,11 @@ class Plan:
         """The stage in which a sweep returns."""
         return self.first_stage(sweep) + self.rounds
 
+    @property
+    def calls_nobody(self) -> bool:
+        """Whether all tokens come from outside."""
+        return not any(self.groups.values())
+
     def in_loops(self) -> Iterator[Node]:
         """The nodes that run wave by wave."""
         return (node for node, part in self.parts.items() if not part.is_bulk)

@@ -54,7 +54,7 @@ class Recorder:
         plan = self.program.plan
         run = waves_for(plan)(plan, shared_tensors(self.program.graph), self.program.limits)
         run.forward(list(arguments))
-        sizes = run.store.sizes()
+        sizes = run.sizes()
         self._keys = list(sizes)
         return run.notes(), list(sizes.values())
 
@@ -65,7 +65,7 @@ def _run_trace(plan: Plan, notes: list[list[int]], sizes: Sizes, usual_way: str)
     Args:
         plan: of the program.
         notes: of the engine, in order: what ran, on which wave, how deep.
-        sizes: of the waves, see `WaveStore.sizes`.
+        sizes: of the waves, see `WaveRun.sizes`.
         usual_way: of ordinary calls, see `RunTrace`.
     """
     tokens = _Tokens(plan, sizes)

@@ -8,7 +8,7 @@ computes is one tensor of the tokens of all waves, in their order, split for loo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -17,7 +17,7 @@ from kerasrec.engine.frame import Frame
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Tensors
 from kerasrec.engine.sums import Sums
-from kerasrec.graph.graph import Value
+from kerasrec.graph.graph import Node, Value
 from kerasrec.graph.region import Region
 
 
@@ -99,11 +99,7 @@ class WaveStore:
     def __init__(self, plan: Plan, shared: dict[Value, tf.Tensor]):
         self.plan = plan
         self.shared = shared
-        self._prepared = {
-            node: rewrite.prepare(*(shared[value] for value in rewrite.shared))
-            for node, rewrite in plan.changes.rewrites.items()
-            if all(value in shared for value in rewrite.shared)
-        }
+        self._prepared = prepared_for(plan, shared)
         self._waves: dict[Value, tf.TensorArray] = {}
         self._rows: dict[Region, tf.TensorArray] = {}
         self._sizes: dict[Region | str, tf.Tensor] = {}
@@ -182,8 +178,8 @@ class WaveStore:
                 rows = frame.rows(region)
                 waves[region] = tf.gather(waves[parent], rows)
                 self._all_rows[region] = rows
-                self._sizes[region] = tf.raw_ops.DenseBincount(
-                    input=waves[region], size=tf.size(sizes), weights=tf.constant([], tf.int32)
+                self._sizes[region] = tf.math.unsorted_segment_sum(
+                    tf.ones_like(rows), waves[region], tf.size(sizes)
                 )
                 first = tf.gather(ends - sizes, waves[region])
                 self._rows[region] = _divided(rows - first, self._sizes[region])
@@ -284,6 +280,15 @@ def _joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
         element_dtype=array.dtype,
     )
     return tensor, tf.cast(sizes, tf.int32)
+
+
+def prepared_for(plan: Plan, shared: dict[Value, tf.Tensor]) -> dict[Node, Sequence[tf.Tensor]]:
+    """What rewrites prepare of SHARED values that are there, for all of their firings."""
+    return {
+        node: rewrite.prepare(*(shared[value] for value in rewrite.shared))
+        for node, rewrite in plan.changes.rewrites.items()
+        if all(value in shared for value in rewrite.shared)
+    }
 
 
 def scope_of(part: Part) -> str:

@@ -84,7 +84,7 @@ class Sums:
 def _rows_by_index(values: Tensors, index: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """A table `[size, ...]` of joined values, by their row numbers; others are zero."""
     count = tf.size(index)
-    places = tf.scatter_nd(index[:, tf.newaxis], tf.range(1, count + 1), [size])
+    places = tf.math.unsorted_segment_sum(tf.range(1, count + 1), index, size)
 
     def gathered() -> tf.Tensor:
         shape = tf.concat([[1], tf.shape(values[0])[1:]], 0)

@@ -14,6 +14,7 @@ from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.engine.store import WaveStore
 from kerasrec.engine.sums import Sums
 from kerasrec.graph.graph import Value, order_of
+from kerasrec.graph.region import Region
 
 
 class WaveRun(ABC):
@@ -57,6 +58,10 @@ class WaveRun(ABC):
             exits = run.bodies[run.graph.entry].sweeps[index].outputs
             found[index] = [None if node is None else next(outputs) for node in exits]
         return Outcome(found, sums.gradients(shared))
+
+    def sizes(self) -> dict[Region | str, tf.Tensor]:
+        """How many tokens each wave has, int32 `[waves]` by the name of a body and by regions."""
+        return self.store.sizes()
 
     @abstractmethod
     def notes(self) -> tf.Tensor:

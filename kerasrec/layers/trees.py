@@ -50,9 +50,8 @@ def node_tables(children: tf.Tensor) -> NodeTables:
     numbers = tf.where(is_child, children + roots[:, tf.newaxis, tf.newaxis], size)
     numbers = tf.reshape(numbers, [size, arity])
     has_children = tf.reshape(tf.reduce_any(is_child, -1), [size])
-    num_parents = tf.raw_ops.DenseBincount(
-        input=tf.reshape(numbers, [-1]), size=size, weights=tf.constant([], tf.int32)
-    )
+    links = tf.reshape(numbers, [-1])
+    num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, size + 1)[:size]
     is_root = tf.range(size) % tf.maximum(nodes, 1) == 0
     # The caller is the parent of the root.
     num_callers = num_parents + tf.cast(is_root, tf.int32)

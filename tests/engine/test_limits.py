@@ -71,6 +71,18 @@ def test_width():
     assert "newest first:] [0 0 0 0 0 0 0 0 0 0]" in str(error.value)
 
 
+def test_width_of_what_calls_nobody():
+    @kerasrec.recursive(max_width=2, engine="waves")
+    def double(n):
+        return n * 2
+
+    np.testing.assert_array_equal(double([1, 2]), [2, 4])
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        double([1, 2, 3])
+    assert "double: more calls at one depth than max_width=2." in str(error.value)
+    assert "[Calls from outside:] [3]" in str(error.value)
+
+
 @pytest.mark.parametrize("options", [WAVES, BOUNDED, SCALAR], ids=str)
 def test_inside_a_tf_function(options):
     lost = run_away(2, **options)
