@@ -235,6 +235,7 @@ SECOND_DERIVATIVES = {
 del SECOND_DERIVATIVES["recomputed"]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "name",
     [

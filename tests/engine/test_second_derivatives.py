@@ -86,7 +86,8 @@ def test_the_interpreter_runs_the_graph_that_was_extended_twice(program):
     assert found.fired_under_tag == 1
 
 
-@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], "waves"))
+@pytest.mark.many
+@pytest.mark.parametrize("engine", ["waves", "scalar"])
 def test_third_derivative_of_power(engine):
     @kerasrec.recursive(engine=engine)
     def power(x, n):
@@ -116,6 +117,7 @@ def cubes(request):
     return lambda x: power(x, [3, 3])
 
 
+@pytest.mark.many
 def test_hessians_jacobians_and_forward_mode(cubes):
     """Other ways in which TensorFlow asks for derivatives."""
     x = tf.constant([1.5, 0.5], tf.float64)
@@ -136,6 +138,7 @@ def test_hessians_jacobians_and_forward_mode(cubes):
     np.testing.assert_allclose(forward.jvp(y), slopes)
 
 
+@pytest.mark.many
 def test_from_several_threads(cubes):
     """Whoever asks first extends the graph again, once for all."""
     x = tf.constant([1.5, 0.5], tf.float64)
@@ -157,6 +160,7 @@ def test_from_several_threads(cubes):
             np.testing.assert_allclose(found, 6.0 * x)
 
 
+@pytest.mark.many
 def test_inside_a_function():
     """tf.gradients of tf.gradients, where no tape tells beforehand what will be asked for."""
 
@@ -175,7 +179,13 @@ def test_inside_a_function():
     np.testing.assert_allclose(curvature, [20 * 1.5**3])
 
 
-@pytest.mark.parametrize("n", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "n",
+    [
+        pytest.param(1_000, marks=pytest.mark.many),
+        pytest.param(100_000, marks=pytest.mark.slow),
+    ],
+)
 def test_depth(n):
     @kerasrec.recursive(engine="waves")
     def power(x, n):

@@ -105,6 +105,7 @@ def test_leaves_are_nodes_with_empty_rows_by_default():
     ]
 
 
+@pytest.mark.many
 def test_gradients_equal_finite_differences():
     children = random_children(4, 9, 4, seed=5)
     x = features(children)

@@ -137,7 +137,8 @@ def test_gradients_equal_those_of_eager_recursion(inner_inputs):
         np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(two), atol=1e-12)
 
 
-@pytest.mark.parametrize("inner_inputs", few_of([True, False], True))
+@pytest.mark.many
+@pytest.mark.parametrize("inner_inputs", [True, False])
 def test_gradients_equal_finite_differences(inner_inputs):
     children = random_children(5, 12, 6, seed=6)
     x = tf.Variable(features(children))
@@ -177,6 +178,7 @@ class Sum(RecursiveCell):
         return [inputs + tf.reduce_sum(states[0], axis=1)]
 
 
+@pytest.mark.many
 def test_recurrent_dropout_of_each_child():
     """The factors are read off a linear layer of the same seed, a node at a time."""
     children = random_children(6, 9, 4, seed=3)
@@ -203,6 +205,7 @@ def test_recurrent_dropout_of_each_child():
     assert np.abs(expected(layer, x, children)[0] - wanted).max() > 0.01
 
 
+@pytest.mark.many
 def test_activations_and_no_bias():
     """Of a root with two leaves, step by step."""
     children = np.array([[[2, -1, 1], [-1] * 3, [-1] * 3]], np.int32)

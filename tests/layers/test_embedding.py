@@ -151,6 +151,7 @@ def test_values_and_gradients_equal_those_of_an_embedding_before_the_layer(make)
         np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.many
 @any_layer
 def test_gradients_equal_finite_differences(layer_class):
     layer, _, _ = pair(
@@ -196,6 +197,7 @@ def test_a_leaf_is_computed_once_for_each_word_of_leaves(inner_inputs):
     np.testing.assert_array_equal(counts, IS_LEAF.sum() if inner_inputs else num_words)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("cell_class", [Unchanged, Chosen, Constant])
 def test_leaves_that_compute_little(cell_class):
     inside, outside, table = pair(lambda **options: Recursive(cell_class(), **options))
@@ -257,7 +259,10 @@ def test_noise_of_leaves_is_drawn_for_each(seed):
     assert len(np.unique(layer(words, children).numpy()[:, 0])) == 50
 
 
-@pytest.mark.parametrize("rates", [{"dropout": 0.5}, {"dropout": 0.5, "recurrent_dropout": 0.5}])
+RATES = [{"dropout": 0.5}, {"dropout": 0.5, "recurrent_dropout": 0.5}]
+
+
+@pytest.mark.parametrize("rates", few_of(RATES, RATES[1]))
 def test_dropout_is_drawn_for_each_node(rates):
     children, words = LEAVES
     layer = TreeRNN(UNITS, activation="linear", embedding=embedding(), **rates)
@@ -294,6 +299,7 @@ def test_saved_models_give_the_same(name, tmp_path):
     np.testing.assert_allclose(served, wanted, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.many
 def test_a_bidirectional_layer_keeps_the_vectors():
     vectors = np.random.default_rng(1).normal(size=(NUM_WORDS, FEATURES))
     words = embedding(weights=[vectors], trainable=False)
@@ -303,6 +309,7 @@ def test_a_bidirectional_layer_keeps_the_vectors():
     np.testing.assert_allclose(words.embeddings, vectors, rtol=1e-6)
 
 
+@pytest.mark.many
 def test_other_layers_can_make_vectors():
     letters = keras.Sequential([embedding(), keras.layers.Dense(5, "tanh")])
     layer = TreeLSTM(UNITS, embedding=letters)
@@ -333,6 +340,7 @@ def test_embeddings_that_do_not_say_their_shape():
     assert len(layer.embedding.trainable_variables) == 3
 
 
+@pytest.mark.many
 def test_half_precision():
     inside, *_ = pair(lambda **options: TreeLSTM(UNITS, **options))
     layer = TreeLSTM(UNITS, embedding=embedding(dtype="float32"), dtype="mixed_float16")
@@ -362,6 +370,7 @@ def test_fit_traces_once_and_learns_the_vectors():
     np.testing.assert_array_equal(np.flatnonzero(has_moved), words)
 
 
+@pytest.mark.many
 def test_vectors_can_have_an_optimizer_of_their_own():
     still = keras.optimizers.SGD(0.0)
     layer, has_moved, _ = fitted(OptimizerPerLayer(keras.optimizers.SGD(0.1), {"words": still}))

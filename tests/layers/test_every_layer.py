@@ -66,7 +66,8 @@ def num_traces(layer):
     return {part.num_traces for part in parts}
 
 
-@pytest.mark.parametrize("name", few_of(sorted({*READY} - {"Bidirectional"}), "TopDownTreeLSTM"))
+@pytest.mark.many
+@pytest.mark.parametrize("name", sorted({*READY} - {"Bidirectional"}))
 def test_recomputing_gives_the_same_gradients(name):
     children = trees(name)
     x = tf.constant(features(children))
@@ -128,7 +129,7 @@ def test_padding_is_masked_and_neither_read_nor_given_gradients(name):
 
 
 # The others have this test, of single weights, in files of their own.
-@pytest.mark.parametrize("name", few_of(READY, "TopDownTreeLSTM", "Bidirectional"))
+@pytest.mark.parametrize("name", few_of(READY, "Bidirectional"))
 def test_gradients_equal_finite_differences(name):
     """Of x and all weights at once, along a random direction."""
     children = trees(name)
@@ -167,7 +168,8 @@ def outputs_and_gradients(name, dtype):
     return [np.array(tf.cast(item, "float32")) for item in (output, *gradients)]
 
 
-@pytest.mark.parametrize("name", few_of(READY, "TopDownTreeLSTM"))
+@pytest.mark.many
+@pytest.mark.parametrize("name", READY)
 @pytest.mark.parametrize(
     "policy",
     [

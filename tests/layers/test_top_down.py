@@ -17,6 +17,7 @@ from kerasrec.layers import (
     TreeRNN,
 )
 from tests.layers.helpers import features, is_node, random_children
+from tests.parameters import few_of
 
 UNITS = 3
 
@@ -82,7 +83,7 @@ def states(num_trees=5):
 
 
 @pytest.mark.parametrize("reads", ["parent", "node"])
-@pytest.mark.parametrize("arity", [4, 2])
+@pytest.mark.parametrize("arity", few_of([4, 2], 2))
 def test_values(reads, arity):
     layer, x, children = some(arity, reads=reads)
     begin = states()
@@ -92,6 +93,7 @@ def test_values(reads, arity):
     np.testing.assert_array_equal(found._keras_mask, is_node(children))
 
 
+@pytest.mark.many
 def test_states_of_the_roots_by_position():
     layer, x, children = some()
     begin = states()
@@ -121,7 +123,7 @@ def test_values_from_zeros_and_what_is_returned():
     assert "CALL_3" in str(only_root.tagged_graph())
 
 
-@pytest.mark.parametrize("reads", ["parent", "node"])
+@pytest.mark.parametrize("reads", few_of(["parent", "node"], "node"))
 def test_gradients_equal_those_of_eager_recursion(reads):
     layer, x, children = some(reads=reads)
     x, begin = tf.constant(x), [tf.constant(state) for state in states()]
@@ -164,6 +166,7 @@ def test_configuration_round_trip():
     assert TopDown.from_config(cell.get_config()).get_config() == cell.get_config()
 
 
+@pytest.mark.many
 def test_arity_is_that_of_the_children_and_saved(tmp_path):
     children = keras.Input([None, 3], dtype="int32")
     x = keras.Input([None, 4])
@@ -185,6 +188,7 @@ class Handed(TopDownCell):
         return list(states)
 
 
+@pytest.mark.many
 def test_recurrent_dropout_of_each_child():
     """Each child reads a state of its parent's from which half is dropped, the rest doubled."""
     children = np.full((4, 8, 7), -1)
@@ -199,6 +203,7 @@ def test_recurrent_dropout_of_each_child():
     assert len({row.tobytes() for row in found[:, 1:].reshape(28, 50)}) == 28
 
 
+@pytest.mark.many
 def test_dropout_of_inputs_only_in_training():
     layer, x, children = some(dropout=0.5, seed=1)
     calm = layer(x, children)
@@ -273,7 +278,7 @@ def test_bad_use():
 # Bidirectional.
 
 
-@pytest.mark.parametrize("upward", [TreeLSTM, TreeRNN])
+@pytest.mark.parametrize("upward", few_of([TreeLSTM, TreeRNN], TreeLSTM))
 def test_bidirectional_is_one_way_after_the_other(upward):
     children = random_children(4, 7, 2, seed=5)
     x = features(children)
@@ -301,6 +306,7 @@ def test_every_node_of_a_bidirectional_layer_sees_the_whole_tree():
         assert (np.abs(seen[0]).max(axis=-1) > 1e-9).all()
 
 
+@pytest.mark.many
 def test_bidirectional_trees_of_any_arity():
     layer = Bidirectional(ChildSumTreeLSTM(UNITS, dtype="mixed_float16"))
     for arity in (2, 5):

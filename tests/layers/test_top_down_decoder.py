@@ -84,6 +84,7 @@ class SlotCell(TopDownCell):
         return [states[0] + slot + 1.0]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("cell_class", [partial(TopDownTreeLSTMCell, UNITS), SlotCell])
 def test_cells_that_share_their_weights_grow_as_they_score(cell_class):
     cell = cell_class(arity=2, shares_weights=True)

@@ -144,6 +144,7 @@ def test_a_tree_grows_from_the_likeliest_decisions():
         assert nested(tokens, children) == wanted
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("arity", [1, 2])
 def test_small_trees_grow_as_often_as_they_are_likely(arity):
     """Shares of 20,000 grown trees against the exact probability of each with few nodes."""
@@ -202,6 +203,7 @@ def test_gradients_of_growing_are_those_of_scoring():
         assert np.abs(theirs).max() > 0.01
 
 
+@pytest.mark.many
 def test_finite_differences_of_scoring():
     layer = decoder(dtype="float64")
     with tf.GradientTape() as tape:
@@ -219,6 +221,7 @@ def test_finite_differences_of_scoring():
     assert found == pytest.approx(wanted, rel=1e-4)
 
 
+@pytest.mark.many
 def test_the_same_seed_grows_the_same_trees_whatever_grows_beside_them():
     layer = decoder(max_depth=6)
     many, few = layer.generate(40, seed=3), layer.generate(4, seed=3)
@@ -329,6 +332,7 @@ def test_half_precision(policy):
     np.testing.assert_allclose(grown.log_likelihood, scored, rtol=5e-2, atol=0.3)
 
 
+@pytest.mark.many
 def test_padding_order_and_batch_do_not_matter():
     layer = decoder()
     wanted = layer(TOKENS, CHILDREN).numpy()

@@ -116,6 +116,7 @@ def test_trees_that_grow_are_scored_alike(layer):
     np.testing.assert_allclose(grown.log_likelihood, wanted, rtol=1e-4)
 
 
+@pytest.mark.many
 def test_the_likeliest_decisions(layer):
     strings = arrays(TREES)[0]
     model = plain(layer)
