@@ -14,6 +14,7 @@ PEERS = {
     "eager": "benchmarks.peers.eager:Eager",
     "unrolled": "benchmarks.peers.unrolled:Unrolled",
     "iterative": "benchmarks.peers.iterative:Iterative",
+    "tensorflow levels": "benchmarks.peers.tensorflow_levels:TensorFlowLevels",
     "torch recursion": "benchmarks.peers.torch_recursion:TorchRecursion",
     "torch levels": "benchmarks.peers.torch_levels:TorchLevels",
     "torch words": "benchmarks.peers.torch_words:TorchWords",

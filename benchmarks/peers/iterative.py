@@ -27,20 +27,24 @@ class Iterative(GraphPeer):
         ]
         self.build()
 
+    def steps(self, batch):
+        """Tree and number of each inner node, and the step that computes it."""
+        # In preorder a child follows its parent, so the reverse is an order to compute in.
+        is_inner = (batch.children[..., 0] >= 0)[:, ::-1]
+        tree, place = np.nonzero(is_inner)
+        return tree, is_inner.shape[1] - 1 - place, np.cumsum(is_inner, axis=1)[tree, place] - 1
+
     def inputs(self, batch):
         """Numbers the nodes of the batch: leaves, then inner nodes by step.
 
         Returns words of leaves, children of inner nodes, the number of the first inner node of
         each step (and the number of nodes at the end), labels of all nodes, number of trees.
         """
-        # In preorder a child follows its parent, so the reverse is an order to compute in.
-        is_inner = (batch.children[..., 0] >= 0)[:, ::-1]
-        inner_tree, place = np.nonzero(is_inner)
-        step = np.cumsum(is_inner, axis=1)[inner_tree, place] - 1
+        inner_tree, inner, step = self.steps(batch)
         by_step = np.argsort(step, kind="stable")
         leaf_tree, leaf = np.nonzero(batch.is_leaf)
         tree = np.concatenate([leaf_tree, inner_tree[by_step]])
-        node = np.concatenate([leaf, batch.tokens.shape[1] - 1 - place[by_step]])
+        node = np.concatenate([leaf, inner[by_step]])
         steps = np.concatenate([[len(leaf)], len(leaf) + np.cumsum(np.bincount(step))])
 
         number = np.zeros(batch.tokens.shape, np.int32)
