@@ -400,6 +400,24 @@ smooth(both_users, plain_both_users, f64(0.3, 5.1, 2.2), name="used_by_two")
 
 
 @kerasrec.recursive
+def halved(x, n):
+    return kerasrec.cond(n < 1, lambda: x, lambda: 0.5 * halved(x, n - 1))
+
+
+@kerasrec.recursive
+def sum_of_halved(x, n):
+    """Calls two functions in one round, which come to an end at different depths."""
+    return kerasrec.cond(n < 1, lambda: x, lambda: halved(x, n) + sum_of_halved(x, n - 1))
+
+
+def plain_sum_of_halved(x, n):
+    return x if n < 1 else 0.5**n * x + plain_sum_of_halved(x, n - 1)
+
+
+smooth(sum_of_halved, plain_sum_of_halved, f64(1.5, -0.5, 2.0), i32(2, 0, 3))
+
+
+@kerasrec.recursive
 def call_in_argument(x, n):
     return kerasrec.cond(
         n == 0,
@@ -1195,7 +1213,7 @@ def plain_padded(node):
 add(padded, plain_padded, i32(0, 1, 5), sources=(ROW_VALUES, WEIGHTS), has_gradient=True)
 
 # The default run of the tests takes these wherever running all would take long.
-_FEW = {"ackermann", "power", "tree_rnn", "collect", "no_call_but_all_else"}
+_FEW = {"ackermann", "power", "sum_of_halved", "tree_rnn", "collect", "no_call_but_all_else"}
 _SOME = {"call_in_argument", "child_sum"}
 
 

@@ -21,7 +21,6 @@ from kerasrec.engine.calls import (
     passed,
     shapes,
     tensors_of_present,
-    with_open_tokens,
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
@@ -267,7 +266,7 @@ class LevelRun(WaveRun):
         types = [node.inputs[0].type for _, node in summed]
         carry = {name: empty(nodes) for name, nodes in loop.carried.items()}
         if given is not None:
-            carry[self.graph.entry] = with_open_tokens(loop.carried[self.graph.entry], given)
+            carry[self.graph.entry] = given
         start = _State(
             loop.start,
             carry,

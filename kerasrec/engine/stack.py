@@ -25,7 +25,6 @@ from kerasrec.engine.calls import (
     passed,
     shapes,
     tensors_of_present,
-    with_open_tokens,
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
@@ -108,7 +107,6 @@ class StackRun(WaveRun):
         by the step after the one that wrote them.
         """
         entry = self.graph.entry
-        given = with_open_tokens(self.bodies[entry].parameters, arguments)
         empties = {name: empty(body.parameters) for name, body in self.bodies.items()}
         return {
             "counter": tf.constant(self.first[entry]),
@@ -118,7 +116,7 @@ class StackRun(WaveRun):
             "memory": self.plan.bytes_kept(entry, tf.shape(arguments[0])[0]),
             "num_waves": tf.one_hot(self.names.index(entry), len(self.names), dtype=tf.int32),
             "step": tf.constant(0),
-            "arguments": {**empties, entry: given},
+            "arguments": {**empties, entry: arguments},
             "returns": {name: empty(body.outputs) for name, body in self.bodies.items()},
             "stack": dynamic_array(tf.int32, [2]).write(0, [-1, 0]),
             "trace": dynamic_array(tf.int32, [3]),
@@ -259,7 +257,7 @@ class StackRun(WaveRun):
         tensors = tensors_of_present(sweeps[entry].parameters, given)
         arguments = {name: empty(nodes) for name, nodes in entrances.items()}
         state = {
-            "arguments": {**arguments, entry: with_open_tokens(entrances[entry], tensors)},
+            "arguments": {**arguments, entry: tensors},
             "returns": {name: empty(nodes) for name, nodes in exits.items()},
             "arrays": list(arrays.values()),
         }

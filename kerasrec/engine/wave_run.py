@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from kerasrec.engine.calls import with_open_tokens
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan
 from kerasrec.engine.results import Outcome, Tensors
@@ -36,8 +37,8 @@ class WaveRun(ABC):
     def forward(self, arguments: Tensors) -> Outcome:
         """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
         sums = Sums()
-        outputs = self._first_sweep(arguments, sums)
-        return Outcome({0: outputs}, sums.tables())
+        outputs = self._first_sweep(with_open_tokens(arguments), sums)
+        return Outcome({0: with_open_tokens(outputs)}, sums.tables())
 
     def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs all sweeps after the first, after `forward`, as often as it is asked to.
@@ -54,7 +55,9 @@ class WaveRun(ABC):
             if order_of(index) != order_of(index - 1):
                 sums = Sums()
             run.store.run_bulk(run.plan.first_stage(index) - 1, sums)
-            outputs = iter(run._later_sweep(index, tensors, sums))
+            outputs = iter(
+                with_open_tokens(run._later_sweep(index, with_open_tokens(tensors), sums))
+            )
             exits = run.bodies[run.graph.entry].sweeps[index].outputs
             found[index] = [None if node is None else next(outputs) for node in exits]
         return Outcome(found, sums.gradients(shared))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import tensorflow as tf
@@ -88,6 +88,31 @@ def run_lowered(program: Program, **options) -> Run:
 
     inputs = [tf.constant(item) for item in program.flat_inputs]
     return _with_gradients(program, inputs, lambda: run(*inputs))
+
+
+def run_one(program: Program, **options) -> Run:
+    """The first token alone, as 0-d tensors, which TensorFlow knows to be one."""
+    one = first_token(program)
+    made = lowered(one, **options)
+
+    @tf.function(autograph=False)
+    def run(*flat):
+        outcome = made.run([tf.expand_dims(item, 0) for item in flat])
+        return tuple(tf.squeeze(item, 0) for item in outcome.outputs), outcome.tables
+
+    def result(inputs: Sequence) -> tuple[list, dict]:
+        outputs, tables = run(*[tf.squeeze(item, 0) for item in inputs])
+        return [tf.expand_dims(item, 0) for item in outputs], tables
+
+    inputs = [tf.constant(item) for item in one.flat_inputs]
+    return _with_gradients(one, inputs, lambda: result(inputs))
+
+
+@functools.cache
+def first_token(program: Program) -> Program:
+    """The program on its first token alone."""
+    inputs = tf.nest.map_structure(lambda item: item[:1], program.inputs)
+    return replace(program, inputs=inputs)
 
 
 def run_in_function(program: Program, num_tokens: int | None) -> Run:

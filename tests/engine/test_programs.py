@@ -7,12 +7,14 @@ from tests.engine.helpers import (
     assert_same,
     by_name,
     cotangents_of,
+    first_token,
     is_float,
     result_of,
     run_engine,
     run_in_function,
     run_lowered,
     run_on_stack,
+    run_one,
     run_plain,
 )
 from tests.programs import each, each_of_few
@@ -31,6 +33,11 @@ def test_by_waves_on_the_stack_without_need(program):
 @each(few=True)
 def test_called_eagerly(program):
     assert_same(run_engine(program), run_plain(program))
+
+
+@each_of_few()
+def test_one_token_by_waves(program):
+    assert_same(run_one(program, engine="waves"), run_plain(first_token(program)))
 
 
 @each(few=True)

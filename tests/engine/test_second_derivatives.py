@@ -26,13 +26,8 @@ from tests.programs import each_of_few
 
 def by_engine(program, **options):
     made = lowered(program, **options)
-    flat = [tf.constant(item) for item in program.flat_inputs]
 
-    # Of any number of tokens, as the decorator has it.
-    @tf.function(
-        autograph=False,
-        input_signature=[tf.TensorSpec([None, *item.shape[1:]], item.dtype) for item in flat],
-    )
+    @tf.function(autograph=False)
     def run(*flat):
         outcome = made.run(flat)
         return tuple(outcome.outputs), outcome.tables
