@@ -9,14 +9,16 @@ op itself, on more rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 import tensorflow as tf
 
+from kerasrec.engine.checks import fail
 from kerasrec.engine.cuts import cut_value, cuts_into
 from kerasrec.engine.plan import Plan, counts_tokens
 from kerasrec.errors import GraphError
-from kerasrec.graph.fire import fire
+from kerasrec.graph.fire import fire, show
 from kerasrec.graph.graph import Node, Value, other_rows
 from kerasrec.graph.region import Each, Region, branches
 
@@ -54,6 +56,7 @@ class Frame:
         self._values: dict[Value, tf.Tensor] = {}
         self._rows: dict[Region, tf.Tensor] = {}
         self._counts: dict[Region, tf.Tensor] = {}
+        self._checked: list[tf.Operation] = []
         self._alternating: dict[Value, tuple[tf.Tensor, tuple[Value | None, ...]]] = {}
 
     def continued(
@@ -106,9 +109,12 @@ class Frame:
     def run(self, nodes: Iterable[Node]) -> None:
         """Fires the nodes that have no value yet."""
         for node in nodes:
-            value = None if node.op in _SINKS else node.output()
-            if value and value not in self._values and value not in self._alternating:
-                self._fire(node)
+            if node.is_effect:
+                self._run_effect(node)
+            elif node.op not in _SINKS:
+                value = node.output()
+                if value not in self._values and value not in self._alternating:
+                    self._fire(node)
 
     def get(self, value: Value) -> tf.Tensor:
         """The tensor of a value, from here, from another part, or computed on the way."""
@@ -182,8 +188,22 @@ class Frame:
             tensor = tf.gather(self.get(node.inputs[0]), self.rows(branch))
             self._values[node.output(index)] = tensor
             return
-        for value, tensor in zip(node.outputs, self._outputs(node), strict=True):
-            self._values[value] = tensor
+        with tf.control_dependencies(self._checked):
+            tensors = self._outputs(node)
+        self._values.update(zip(node.outputs, tensors, strict=True))
+
+    def _run_effect(self, node: Node) -> None:
+        """Checks or shows something, where there are tokens; what comes later waits for it."""
+        inputs = [self.get(value) for value in node.inputs]
+        if node.op == "CHECK":
+            run = partial(fail, node, inputs, self._plan.graph.meaning_of_labels)
+            is_due = ~tf.reduce_all(inputs[0])
+        else:
+            run = partial(show, node, inputs)
+            is_due = tf.constant(True)
+        with tf.control_dependencies(self._checked):
+            done = tf.cond(is_due & (self.count(node.region) > 0), run, lambda: False)
+        self._checked.append(done.op)
 
     def _outputs(self, node: Node) -> list[tf.Tensor]:
         if node.op == "MERGE":

@@ -39,9 +39,8 @@ def decided_at_once(found: Plan) -> Changes:
     nodes = [node for node, part in found.parts.items() if part == Part(0, is_bulk=False)]
     operations = [node.attributes["operation"] for node in nodes if "operation" in node.attributes]
     is_cheap = not any(value.type.is_differentiable for node in nodes for value in node.outputs)
-    is_repeatable = not any("function" in node.attributes for node in nodes) and not (
-        operations and unrepeatable_op(operations)
-    )
+    is_repeatable = not any(node.is_effect or "function" in node.attributes for node in nodes)
+    is_repeatable = is_repeatable and not (operations and unrepeatable_op(operations))
     return Changes(decides_at_once=found.is_linear and is_cheap and is_repeatable)
 
 

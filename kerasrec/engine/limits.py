@@ -64,11 +64,6 @@ class Limits:
             tag: gives that of one of these tokens, int32 `[labels]`: the newest labels, at most
               `NUM_LABELS`.
         """
-        meaning = "; ".join(
-            f"{site.label} is the call of {site.callee} in {site.caller} ({site.calls[0].source})"
-            for site in graph.call_sites.values()
-            if site.caller is not None
-        )
         bounds = [
             (depth < self.max_depth, "recursion is deeper", "max_depth", self.max_depth),
             (width <= self.max_width, "more calls at one depth", "max_width", self.max_width),
@@ -77,7 +72,11 @@ class Limits:
 
         def stopped() -> tf.Tensor:
             state = ["Depth:", depth, "calls that wait:", width, "bytes kept:", memory]
-            state += ["call path of one of them, newest first:", tag(), f"where {meaning}."]
+            state += [
+                "call path of one of them, newest first:",
+                tag(),
+                f"where {graph.meaning_of_labels}.",
+            ]
             state = [tf.convert_to_tensor(item) for item in state]
             checks = [
                 tf.raw_ops.Assert(

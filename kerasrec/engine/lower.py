@@ -17,6 +17,7 @@ from kerasrec.engine.plan import Plan, plan
 from kerasrec.engine.results import Outcome
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import TraceError
+from kerasrec.graph.carried import with_carried
 from kerasrec.graph.graph import Node, TaggedGraph
 from kerasrec.transform.extend import extend
 
@@ -77,7 +78,8 @@ class Program:
                 raise TraceError(self.graph.obstacles[0])
             return self._derivative(1, backward, inputs, cotangents)
 
-        inputs = Inputs([arguments], shared_tensors(self.graph))
+        given = with_carried(self.graph, list(arguments))
+        inputs = Inputs([given], shared_tensors(self.graph))
         outcome = differentiable(forward, gradient, inputs)
         for node in self.graph.collects:
             if "size" not in node.attributes:  # Rows in no order have no gradient.

@@ -322,6 +322,7 @@ def _loop_nodes(
         node
         for node in body.nodes
         if node.op in ("CALL", "RETURN", "IDENTITY")
+        or node.is_effect
         or node in selectors
         or node in changes.summed_by_wave
         or node.is_entrance

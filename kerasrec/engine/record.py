@@ -16,6 +16,7 @@ from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.run_trace import RunStep, RunTrace
 from kerasrec.engine.segments import segments_of
 from kerasrec.engine.shared import shared_tensors
+from kerasrec.graph.carried import with_carried
 from kerasrec.graph.graph import Node
 from kerasrec.graph.region import Region
 from kerasrec.graph.scopes import names_in, scopes_of
@@ -53,7 +54,7 @@ class Recorder:
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         plan = self.program.plan
         run = waves_for(plan)(plan, shared_tensors(self.program.graph), self.program.limits)
-        run.forward(list(arguments))
+        run.forward(with_carried(self.program.graph, list(arguments)))
         sizes = run.sizes()
         self._keys = list(sizes)
         return run.notes(), list(sizes.values())

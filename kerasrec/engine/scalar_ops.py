@@ -48,7 +48,7 @@ def obstacles(graph: TaggedGraph) -> list[str]:
     for body in graph.bodies.values():
         for node in [*body.parameters, *body.outputs]:
             item = node.types[0]
-            if not _is_number(item):
+            if not _is_number(item) and "is_carried" not in node.attributes:
                 what = "an argument" if node in body.parameters else "a result"
                 found.append(f"{body.name} has {what} of type {item}, which is not a plain number")
         for node in body.sweeps[0].nodes:
@@ -57,6 +57,9 @@ def obstacles(graph: TaggedGraph) -> list[str]:
                 found.append(f"{body.name} is to run {node.op} on {device} at {node.source}")
             elif node.op == "COLLECT":
                 found.append(f"{body.name} collects values at {node.source}")
+            elif node.is_effect:
+                what = "asserts" if node.op == "CHECK" else "shows"
+                found.append(f"{body.name} {what} something at {node.source}")
             elif isinstance(node.region, Each):
                 found.append(f"{body.name} computes on the entries of rows at {node.source}")
             elif node.is_primitive and (node.op not in _OPS or not _is_sound(node)):

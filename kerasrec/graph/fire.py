@@ -37,6 +37,18 @@ def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> 
     return list(outputs)
 
 
+def show(node: Node, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Runs an EFFECT, in whatever graph is being built; returns True when it has run."""
+    function = node.attributes.get("function")
+    with on_device_of(node):
+        if function is None:
+            operation = copy_of(node.attributes["operation"], inputs)
+        else:
+            operation = tf.group(*tf.nest.flatten(function(*inputs)))
+    with tf.control_dependencies([operation]):
+        return tf.constant(True)
+
+
 def on_device_of(node: Node) -> contextlib.AbstractContextManager:
     """Where the user wants a node to run; where all else runs if it was not said."""
     device = node.attributes.get("device")

@@ -20,6 +20,9 @@ tagged dataflow, written in capitals (Kostopoulou et al., sections 2 and 3):
     ARGUMENT                         an input of the whole program
     ACCUMULATE contribution          sums over all tokens, whatever their tags, into the gradient
                                      of a shared value
+    CHECK condition, root, tag, data...  fails, and shows the data, for a token whose condition does
+                                     not hold; root and tag say which token it is
+    EFFECT inputs...                 an op of TensorFlow that shows something of the tokens
 """
 
 from __future__ import annotations
@@ -50,6 +53,8 @@ DATAFLOW_OPS = frozenset(
         "IDENTITY",
         "ARGUMENT",
         "ACCUMULATE",
+        "CHECK",
+        "EFFECT",
     }
 )
 
@@ -82,8 +87,8 @@ class Node:
           Entries come in by nodes of their own region, and leave by nodes of the parent's.
         source: the user's line.
         attributes: what else its op needs: `operation` for a TensorFlow op, and `device` where the
-          user says where it is to run; `label` for CALL and
-          RETURN, `name` for PARAMETER, SHARED and ARGUMENT, `callee` for CALLSITE, CALL and RETURN.
+          user says where it is to run; `label` for CALL and RETURN, `name` for PARAMETER, SHARED,
+          ARGUMENT and EFFECT, `callee` for CALLSITE, CALL and RETURN, `summarize` for CHECK.
         control: nodes that must have fired before, under the same tag (control edges).
     """
 
@@ -104,6 +109,11 @@ class Node:
     def is_entrance(self) -> bool:
         """Whether it gathers what all call sites send into a body."""
         return self.op == "MERGE" and "predicate" not in self.attributes
+
+    @property
+    def is_effect(self) -> bool:
+        """Whether it checks or shows something, and passes nothing on."""
+        return self.op in ("CHECK", "EFFECT")
 
     @property
     def outputs(self) -> list[Value]:
@@ -389,6 +399,15 @@ class TaggedGraph(Drawable):
     def collects(self) -> list[Node]:
         """COLLECT nodes of all bodies."""
         return [node for body in self.bodies.values() for node in body.collects]
+
+    @property
+    def meaning_of_labels(self) -> str:
+        """What the labels of a tag stand for, in words for the user."""
+        return "; ".join(
+            f"{site.label} is the call of {site.callee} in {site.caller} ({site.calls[0].source})"
+            for site in self.call_sites.values()
+            if site.caller is not None
+        )
 
     def __str__(self) -> str:
         from kerasrec.graph.printer import print_tagged_graph

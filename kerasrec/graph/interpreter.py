@@ -32,7 +32,8 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.errors import GraphError, SignatureError
-from kerasrec.graph.fire import fire, read_shared
+from kerasrec.graph.carried import with_carried
+from kerasrec.graph.fire import fire, read_shared, show
 from kerasrec.graph.graph import Node, TaggedGraph, Value, order_of, other_rows, present
 from kerasrec.graph.printer import title
 from kerasrec.graph.tags import ROOT, Tag, enter, enter_row, leave, leave_row
@@ -103,6 +104,7 @@ def interpret(
         sums: cotangents of what was summed over all tokens, by the order of the derivative and
           the name of a table, or the shared value whose gradient was summed.
     """
+    arguments = [np.asarray(item) for item in with_carried(graph, list(arguments))]
     run = _Run(graph, sums)
     results = [
         run.token([[_row(array, place) for array in arrays] for arrays in (arguments, *cotangents)])
@@ -239,10 +241,10 @@ class _Run:
             self._enter(node, tag, inputs)
         else:
             self._count(node, tag)
-            for value, data in zip(node.outputs, self._outputs(node, inputs), strict=True):
+            for value, data in zip(node.outputs, self._outputs(node, tag, inputs), strict=True):
                 self._send(value, tag, data)
 
-    def _outputs(self, node: Node, inputs: list) -> list:
+    def _outputs(self, node: Node, tag: Tag, inputs: list) -> list:
         if node.op == "SWITCH":
             data, predicate = inputs
             chosen = _branch(predicate, len(node.types))
@@ -260,7 +262,19 @@ class _Run:
         if node.op == "COLLECT":
             self._collect(node, inputs)
             return []
+        if node.is_effect:
+            self._effect(node, tag, inputs)
+            return []
         return self._compute(node, inputs)
+
+    def _effect(self, node: Node, tag: Tag, inputs: list) -> None:
+        """Fails for a CHECK that does not hold; runs an EFFECT."""
+        if node.op == "EFFECT":
+            self._kernel(node, show)(*inputs)
+        elif not inputs[0].numpy().all():
+            root, _, *shown = (item.numpy() for item in inputs[1:])
+            message = f"{shown} At {node.source}, for root token {root[0]}, tag {tag}."
+            raise tf.errors.InvalidArgumentError(None, None, message)
 
     def _call(self, node: Node, tag: Tag, data: Any) -> None:
         if data is DEAD:
@@ -336,12 +350,15 @@ class _Run:
         self.fired_under_tag[(node, tag)] += 1
 
     def _compute(self, node: Node, inputs: list) -> list:
+        return list(self._kernel(node, fire)(*inputs))
+
+    def _kernel(self, node: Node, run_node: Callable) -> Callable:
         if node not in self.kernels:
 
             def run(*tensors: tf.Tensor) -> list[tf.Tensor]:
                 # Some ops want a constant, such as a shape, while the graph is built.
                 pairs = zip(node.inputs, tensors, strict=True)
-                return fire(
+                return run_node(
                     node,
                     [
                         fire(value.node, ())[0] if value.node.op == "Const" else tensor
@@ -352,7 +369,7 @@ class _Run:
             kernel = tf.function(run, autograph=False)
             specs = [value.type.tensor_spec() for value in node.inputs]
             self.kernels[node] = kernel.get_concrete_function(*specs)
-        return list(self.kernels[node](*inputs))
+        return self.kernels[node]
 
     def _accumulate(self, value: Value, inputs: list) -> None:
         shape = self.shared[value].shape

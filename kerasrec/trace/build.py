@@ -8,7 +8,8 @@ what is read from around it is REPEATed, and results LEAVE it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,11 +17,20 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.errors import GraphError, SignatureError, TraceError
+from kerasrec.graph.carried import CARRIED, text_inside
 from kerasrec.graph.graph import FunctionGraph, Node, Source, Traced, Value
 from kerasrec.graph.region import Branch, Each, Region, branches
 from kerasrec.graph.types import Kind
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.trace.closures import FreeTensor
+from kerasrec.trace.effects import (
+    Assertion,
+    assertion_of,
+    checks_numerics,
+    has_effect,
+    is_refused,
+    is_state_of_a_seed,
+)
 from kerasrec.trace.functions import (
     STATELESS_RANDOM,
     as_function,
@@ -47,6 +57,7 @@ def build(
     parameter_names: list[str],
     source: Source | None,
     closures: Closures,
+    first_label: int | None,
 ) -> FunctionGraph:
     """The function graph of what `tracer` recorded.
 
@@ -57,8 +68,12 @@ def build(
         parameter_names: for the flat arguments, in order.
         source: where the user's function starts.
         closures: of all functions of the program.
+        first_label: of the function's call sites, in a program whose tokens carry their tags.
     """
-    return _Builder(name, tracer, parameter_names, source, closures).run(outputs)
+    builder = _Builder(name, tracer, parameter_names, source, closures)
+    if first_label is not None:
+        builder.carry_tags(first_label)
+    return builder.run(outputs)
 
 
 @dataclass
@@ -95,6 +110,8 @@ class _Builder:
         self.parameters: list[Node] = []
         self.collects: list[Node] = []
         self.effects: list[Node] = []
+        self.carried: list[tf.Tensor] = []
+        self.labels: Iterator[int] = iter(())
         self.made_by: dict[str, Callable[[], None]] = {}
         for tensor, label in zip(tracer.parameters, parameter_names, strict=True):
             node = Node("PARAMETER", [], [tracer.type(tensor)], None, source, {"name": label})
@@ -123,6 +140,17 @@ class _Builder:
         self.variables = {id(variable.handle): variable for variable in tracer.graph.variables}
         self.captured = {inner.op.name: outer for outer, inner in tracer.graph.captures}
 
+    def carry_tags(self, first_label: int) -> None:
+        """Lets the function take the tag of its token, and pass tags to what it calls."""
+        self.labels = itertools.count(first_label)
+        with self.tracer.graph.as_default():
+            self.carried = self.tracer.placeholders(list(CARRIED.values()))
+        for (label, found), tensor in zip(CARRIED.items(), self.carried, strict=True):
+            attributes = {"name": label, "is_carried": True}
+            node = Node("PARAMETER", [], [found], None, self.source, attributes)
+            self.parameters.append(self.writer.add(node))
+            self.values[tensor.name] = node.output()
+
     def run(self, outputs: list[tf.Tensor]) -> FunctionGraph:
         operations = self.tracer.graph.get_operations()
         names = [operation.name for operation in operations]
@@ -139,6 +167,8 @@ class _Builder:
         values = [self._tokens(tensor, None) for tensor in outputs]
         roots = self.parameters + self.collects + self.effects
         roots += [node for node in self.nodes if node.op == "CALLSITE"]
+        self._show_unread(_needed(self.nodes, values, roots))
+        roots += [node for node in self.nodes if node.is_effect]
         return FunctionGraph(
             self.name,
             self.parameters,
@@ -177,10 +207,17 @@ class _Builder:
         return self.writer.as_tokens(self._value(tensor), region, pivot)
 
     def _operation(self, operation: tf.Operation) -> None:
+        assertion = assertion_of(operation)
         if operation.name in self.made_by:
             self.made_by[operation.name]()
         elif operation.type.startswith("Assign"):
             self._assign(operation)
+        elif assertion:
+            self._check(operation, assertion)
+        elif is_refused(operation):
+            raise self._refusal(operation)
+        elif not operation.outputs and has_effect(operation):
+            self._effect(operation)
         elif operation.outputs and operation.outputs[0].name not in self.values:
             known = self._known(operation)
             if known is not None:
@@ -189,6 +226,8 @@ class _Builder:
                 self._shared(operation)
             elif operation.type in ("ResourceGather", "ResourceGatherNd"):
                 self._gather(operation)
+            elif checks_numerics(operation):
+                self._check_numerics(operation)
             else:
                 self._primitive(operation)
 
@@ -230,18 +269,89 @@ class _Builder:
         is_shared = types[0].kind is Kind.SHARED
         region = None if is_shared else self._region(operation)
         inputs = [self.writer.into(self._value(tensor), region) for tensor in operation.inputs]
-        source = source_of((user or operation).traceback or ()) or self.source
+        source = self._source_of(user or operation)
         if types[0].kind is Kind.WAVE:
             self._check_repeatable(operation, source)
+        node = Node(operation.type, inputs, types, region, source, self._attributes(operation))
+        self.writer.add(node)
+        for output, value in zip(operation.outputs, node.outputs, strict=True):
+            self.values[output.name] = value
+
+    def _attributes(self, operation: tf.Operation) -> dict[str, Any]:
+        """What the engine needs to make an op anew."""
         attributes: dict[str, Any] = {"operation": operation}
         if operation.device != self.tracer.device:
             attributes["device"] = operation.device
         if held_functions(operation.node_def):
             attributes["function"] = self._function(operation)
-        node = Node(operation.type, inputs, types, region, source, attributes)
-        self.writer.add(node)
-        for output, value in zip(operation.outputs, node.outputs, strict=True):
-            self.values[output.name] = value
+        return attributes
+
+    def _source_of(self, operation: tf.Operation) -> Source | None:
+        return source_of(operation.traceback or ()) or self.source
+
+    def _made(self, operation: tf.Operation, make: Callable[[], tf.Tensor]) -> tf.Tensor:
+        """A tensor that is computed where an op stands, beside it or in its place."""
+        graph = self.tracer.graph
+        start = len(graph.get_operations())
+        with graph.as_default():
+            made = make()
+        for added in graph.get_operations()[start:]:
+            self._index[added.name] = self._index[operation.name]
+            self._primitive(added, operation)
+        return made
+
+    def _check(self, operation: tf.Operation, assertion: Assertion) -> None:
+        """A CHECK of the tokens that come to where an op stands."""
+        condition = self._made(operation, lambda: self._each_holds(assertion.condition))
+        data = [
+            self._made(operation, partial(tf.convert_to_tensor, item)) for item in assertion.data
+        ]
+        region = self._region(operation)
+        values = [self._value(tensor) for tensor in (condition, *self.carried, *data)]
+        inputs = [self.writer.into(value, region) for value in values]
+        attributes = {"summarize": assertion.summarize}
+        self.writer.add(Node("CHECK", inputs, [], region, self._source_of(operation), attributes))
+        for output in operation.outputs:
+            self.values[output.name] = self._value(assertion.condition)
+
+    def _each_holds(self, condition: tf.Tensor) -> tf.Tensor:
+        """A condition on tokens, `[tokens]` where it is one for each of them, or else 0-d."""
+        before = condition.op.inputs[0] if condition.op.type == "All" else condition
+        if self.tracer.kind(before) is Kind.TOKEN and before.shape.rank is not None:
+            return tf.reduce_all(before, list(range(1, before.shape.rank)))
+        return tf.reduce_all(condition)
+
+    def _check_numerics(self, operation: tf.Operation) -> None:
+        (tensor,) = operation.inputs
+        finite = self._made(operation, lambda: tf.math.is_finite(tensor))
+        message = operation.get_attr("message").decode()
+        self._check(operation, Assertion(finite, [f"{message}: NaN or infinity in", tensor], None))
+        if self._value(tensor).is_shared:
+            # The op itself would run before it is known whether any token comes here.
+            self.values[operation.outputs[0].name] = self._value(tensor)
+        else:
+            self._primitive(operation)
+
+    def _effect(self, operation: tf.Operation) -> None:
+        """An op that shows something and has no outputs."""
+        region = self._region(operation)
+        inputs = [self.writer.into(self._value(tensor), region) for tensor in operation.inputs]
+        attributes = {"name": operation.type, **self._attributes(operation)}
+        self.writer.add(Node("EFFECT", inputs, [], region, self._source_of(operation), attributes))
+
+    def _show_unread(self, needed: list[Node]) -> None:
+        """Keeps ops that show something though nobody reads what they give."""
+        for node in [item for item in self.nodes if item.is_primitive and item not in needed]:
+            operation = node.attributes["operation"]
+            if not checks_numerics(operation) and has_effect(operation):
+                self._effect(operation)
+
+    def _refusal(self, operation: tf.Operation) -> TraceError:
+        return TraceError(
+            f"{self.name}: {operation.type} at {self._source_of(operation)} changes something, or "
+            "reads what others change. Tokens have no order in which that could be done. Return "
+            "what is to be changed, or keep it with kerasrec.collect, and change it outside."
+        )
 
     def _check_repeatable(self, operation: tf.Operation, source: Source | None) -> None:
         """What is not one value a token runs wherever it is read, each time anew."""
@@ -267,14 +377,14 @@ class _Builder:
             return as_function(operation, [self.variables.get(id(handle)) for handle in handles])
 
     def _assign(self, operation: tf.Operation) -> None:
-        """An assignment that no token has a part in, such as that of a seed's state, runs once."""
-        source = source_of(operation.traceback or ()) or self.source
+        """The next state of a Keras seed, in which no token has a part, is assigned once."""
+        source = self._source_of(operation)
         inputs = [self._value(tensor) for tensor in operation.inputs]
-        if not all(value.is_shared for value in inputs):
+        variable = self.variables.get(id(self.captured.get(operation.inputs[0].op.name)))
+        if not is_state_of_a_seed(variable) or not all(value.is_shared for value in inputs):
             raise TraceError(
-                f"{self.name} assigns to a variable what depends on its tokens, at {source}. "
-                "Tokens have no order in which they could do so; return the value or use "
-                "kerasrec.collect."
+                f"{self.name} assigns to a variable, at {source}. Tokens have no order in which "
+                "they could do so; return the value or use kerasrec.collect, and assign outside."
             )
         node = Node(operation.type, inputs, [], None, source, {"operation": operation})
         self.effects.append(self.writer.add(node))
@@ -282,18 +392,15 @@ class _Builder:
     def _gather(self, operation: tf.Operation) -> None:
         """A gather straight from a variable reads it first, so that its gradient is a tensor's."""
         handle, indices = operation.inputs
-        graph = self.tracer.graph
-        start = len(graph.get_operations())
-        with graph.as_default():
+
+        def gather() -> tf.Tensor:
             read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=operation.outputs[0].dtype)
             read = tf.ensure_shape(read, self.variables[id(self.captured[handle.op.name])].shape)
             if operation.type == "ResourceGatherNd":
-                gathered = tf.gather_nd(read, indices)
-            else:
-                gathered = tf.gather(read, indices, batch_dims=operation.get_attr("batch_dims"))
-        for added in graph.get_operations()[start:]:
-            self._index[added.name] = self._index[operation.name]
-            self._primitive(added, operation)
+                return tf.gather_nd(read, indices)
+            return tf.gather(read, indices, batch_dims=operation.get_attr("batch_dims"))
+
+        gathered = self._made(operation, gather)
         self.values[operation.outputs[0].name] = self.values[gathered.name]
 
     def _call(self, record: CallRecord) -> None:
@@ -302,11 +409,21 @@ class _Builder:
         inputs += [
             self._pass_on(free, region, record) for free in self.closures.free[record.callee]
         ]
+        inputs += self._tags_inside(record, region)
         types = [self.tracer.type(tensor) for tensor in record.results]
         node = Node("CALLSITE", inputs, types, region, record.source, {"callee": record.callee})
         self.writer.add(node)
         for tensor, value in zip(record.results, node.outputs, strict=True):
             self.values[tensor.name] = value
+
+    def _tags_inside(self, record: CallRecord, region: Region | None) -> list[Value]:
+        """Root and tag of the tokens that a call makes, if they carry them."""
+        if not self.carried:
+            return []
+        root, tag = self.carried
+        label = next(self.labels)
+        inside = self._made(record.results[0].op, lambda: text_inside(label, tag))
+        return [self.writer.into(self._value(tensor), region) for tensor in (root, inside)]
 
     def _known(self, operation: tf.Operation) -> Value | None:
         """What an op works out from the splits of rows, if it is known where the op stands."""

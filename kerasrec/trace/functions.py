@@ -8,6 +8,7 @@ called.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -19,7 +20,7 @@ _CONTROL_FLOW = _LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
 # Ops with a state that they only read, and those that hold others: what they hold is looked at.
 _REPEATABLE_OPS = frozenset(
     {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "Assert", "PrintV2"}
-    | {"While", "If", "Case", "StatefulPartitionedCall"}
+    | {"While", "If", "Case", "StatefulPartitionedCall", "CheckNumerics", "CheckNumericsV2"}
 )
 
 # Their draws depend on their shape, and so on which tokens are together.
@@ -32,6 +33,12 @@ def held_functions(node_def: tf.compat.v1.NodeDef) -> set[str]:
     for attribute in node_def.attr.values():
         found.update(function.name for function in (attribute.func, *attribute.list.func))
     return found - {""}
+
+
+def function_bodies(operation: tf.Operation) -> dict[str, Any]:
+    """All functions that the graph of an op knows, by name."""
+    library = operation.graph.as_graph_def().library.function
+    return {function.signature.name: function for function in library}
 
 
 def as_function(
@@ -99,6 +106,18 @@ def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
     Args:
         operations: of one graph; the functions that they hold are searched, too.
     """
+    for definition in definitions(operations):
+        if definition.is_stateful and definition.name not in _REPEATABLE_OPS:
+            return definition.name
+    return None
+
+
+def definitions(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.OpDef]:
+    """What TensorFlow says of the types of ops, and of those in the functions that they hold.
+
+    Args:
+        operations: of one graph.
+    """
     graph_def = tf.compat.v1.GraphDef()
     for node in _with_held(operations):
         graph_def.node.add().CopyFrom(node)
@@ -106,10 +125,7 @@ def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
         del graph_def.node[-1].input[:]
     # What TensorFlow tells in public of the ops that functions hold.
     meta = tf.compat.v1.train.export_meta_graph(graph_def=graph_def, graph=tf.Graph())
-    for definition in meta.meta_info_def.stripped_op_list.op:
-        if definition.is_stateful and definition.name not in _REPEATABLE_OPS:
-            return definition.name
-    return None
+    return list(meta.meta_info_def.stripped_op_list.op)
 
 
 def random_op(operations: Sequence[tf.Operation]) -> str | None:
@@ -140,8 +156,7 @@ def _input_dtypes(node: tf.compat.v1.NodeDef) -> Sequence[int]:
 
 def _with_held(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.NodeDef]:
     """Ops of one graph and those in the functions that they hold, at any depth."""
-    library = operations[0].graph.as_graph_def().library.function
-    functions = {function.signature.name: function for function in library}
+    functions = function_bodies(operations[0])
     found = [operation.node_def for operation in operations]
     seen: set[str] = set()
     for node in found:

@@ -22,6 +22,7 @@ from kerasrec.graph.graph import FunctionGraph, FunctionGraphs, Source
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.build import Closures, build
 from kerasrec.trace.closures import closed_over, free_tensors, variable_name
+from kerasrec.trace.effects import asserts_something
 from kerasrec.trace.signature import (
     Signature,
     Traceable,
@@ -114,10 +115,20 @@ def _build(states: list[_State]) -> dict[str, FunctionGraph]:
             {state.name: state.function.python_function for state in states},
         )
     )
-    graphs = {}
+    asserts = any(asserts_something(state.tracer.graph.get_operations()) for state in states)
+    graphs: dict[str, FunctionGraph] = {}
+    num_calls = 0
     for state in states:
-        names = list(state.signature.names)
-        graph = build(state.name, state.tracer, state.outputs, names, state.source, closures)
+        graph = build(
+            state.name,
+            state.tracer,
+            state.outputs,
+            list(state.signature.names),
+            state.source,
+            closures,
+            num_calls if asserts else None,
+        )
+        num_calls += len(state.tracer.calls)
         closures.owners[state.tracer.graph] = graphs[state.name] = graph
     return graphs
 

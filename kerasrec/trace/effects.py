@@ -1,0 +1,140 @@
+"""Which ops of a recursive function may do more than compute outputs from inputs.
+
+An op that does no more may be left out where nobody reads its outputs, and run for tokens in any
+order. One that checks or shows something runs for the tokens that reach it. One that changes
+something has no place in a graph whose tokens have no order. So the lists below say what is
+allowed; whatever else has a state, a resource or no outputs is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.trace.functions import definitions, function_bodies
+
+_READS = frozenset(
+    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp"}
+    | {"LookupTableFindV2", "LookupTableSizeV2", "LookupTableExportV2", "NoOp"}
+)
+_DRAWS = frozenset(
+    {"RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal"}
+    | {"RandomGamma", "RandomPoissonV2", "RandomShuffle", "Multinomial"}
+    | {"ParameterizedTruncatedNormal", "StatefulRandomBinomial", "RngReadAndSkip"}
+    | {"CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"}
+)
+_HOLDERS = frozenset({"If", "While", "Case", "StatefulPartitionedCall"})
+_NUMERICS = frozenset({"CheckNumerics", "CheckNumericsV2"})
+_SHOWS = frozenset({"PrintV2", "Print", "PyFunc", "EagerPyFunc"})
+_EFFECTS = _NUMERICS | _SHOWS | {"Assert"}
+_ALLOWED = _READS | _DRAWS | _HOLDERS | _EFFECTS
+# What may stand beside the Assert in the branch that tf.debugging's functions make of one.
+_BESIDE_ASSERT = frozenset({"Assert", "Const", "Identity", "NoOp"})
+
+
+@dataclass(frozen=True)
+class Assertion:
+    """What an op asserts.
+
+    Args:
+        condition: bool; all of it must hold.
+        data: tensors and constants to show where it does not.
+        summarize: how many entries of each to show; None for TensorFlow's own choice.
+    """
+
+    condition: tf.Tensor
+    data: Sequence[Any]
+    summarize: int | None
+
+
+def is_refused(operation: tf.Operation) -> bool:
+    """Whether an op, or one that it holds, may not stand in a body."""
+    if not _holds_functions(operation):
+        return not _is_allowed(operation)
+    return not all(_allows(definition) for definition in definitions([operation]))
+
+
+def has_effect(operation: tf.Operation) -> bool:
+    """Whether an op, or one that it holds, checks or shows something."""
+    if not _holds_functions(operation):
+        return operation.type in _EFFECTS
+    return any(definition.name in _EFFECTS for definition in definitions([operation]))
+
+
+def asserts_something(operations: Sequence[tf.Operation]) -> bool:
+    """Whether any of the ops is an assertion that says which token it failed for."""
+    return any(
+        operation.type in _NUMERICS or assertion_of(operation) is not None
+        for operation in operations
+    )
+
+
+def checks_numerics(operation: tf.Operation) -> bool:
+    """Whether an op fails for a NaN or an infinity in its input."""
+    return operation.type in _NUMERICS
+
+
+def assertion_of(operation: tf.Operation) -> Assertion | None:
+    """What an op asserts, if it does no more than that.
+
+    The functions of tf.debugging make an Assert of strings and integers alone, and otherwise a
+    conditional with the Assert in the branch for False.
+    """
+    if operation.type == "Assert":
+        condition, *data = operation.inputs
+        return Assertion(condition, data, operation.get_attr("summarize"))
+    if operation.type != "If":
+        return None
+    bodies = function_bodies(operation)
+    branch = bodies[operation.get_attr("else_branch").name]
+    others = bodies[operation.get_attr("then_branch").name]
+    nodes = {node.name: node for node in branch.node_def}
+    asserts = [node for node in nodes.values() if node.op == "Assert"]
+    if len(asserts) != 1 or {item.op for item in [*branch.node_def, *others.node_def]} - (
+        _BESIDE_ASSERT
+    ):
+        return None
+    inside, outside = branch.signature.input_arg, operation.inputs[1:]
+    known = dict(zip([item.name for item in inside], outside, strict=True))
+    names = (name.split(":")[0] for name in asserts[0].input if not name.startswith("^"))
+    _, *data = (known[name] if name in known else _constant(nodes[name]) for name in names)
+    return Assertion(operation.inputs[0], data, asserts[0].attr["summarize"].i)
+
+
+def _constant(node: tf.compat.v1.NodeDef) -> np.ndarray:
+    return tf.make_ndarray(node.attr["value"].tensor)
+
+
+def is_state_of_a_seed(variable: tf.Variable | None) -> bool:
+    """Whether a variable is the state of a `keras.random.SeedGenerator`."""
+    return variable is not None and "seed_generator_state" in variable.name
+
+
+_allowed_types: dict[str, bool] = {}
+_holding_types: dict[str, bool] = {}
+
+
+def _is_allowed(operation: tf.Operation) -> bool:
+    if operation.type not in _allowed_types:
+        _allowed_types[operation.type] = _allows(operation.op_def)
+    return _allowed_types[operation.type]
+
+
+def _holds_functions(operation: tf.Operation) -> bool:
+    if operation.type not in _holding_types:
+        kinds = {attribute.type for attribute in operation.op_def.attr}
+        _holding_types[operation.type] = bool(kinds & {"func", "list(func)"})
+    return _holding_types[operation.type]
+
+
+def _allows(definition: tf.compat.v1.OpDef) -> bool:
+    is_plain = (
+        not definition.is_stateful
+        and len(definition.output_arg) > 0
+        and all(item.type != tf.resource.as_datatype_enum for item in definition.input_arg)
+    )
+    return is_plain or definition.name in _ALLOWED

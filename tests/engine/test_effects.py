@@ -1,0 +1,269 @@
+"""Assertions and prints run for the tokens that reach them; what changes something is refused."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.errors import TraceError
+from kerasrec.graph.interpreter import interpret
+from tests.parameters import few_of
+
+cond = kerasrec.cond
+
+
+def summed(check, **options):
+    """A sum over two recursions, which checks what it is given where it calls."""
+
+    @kerasrec.recursive(**options)
+    def f(n, x):
+        def more():
+            checked = check(n, x)
+            return f(n - 1, checked) + f(n - 2, checked)
+
+        return cond(n < 1, lambda: x, more)
+
+    return f
+
+
+def nested(check, **options):
+    """One recursion in the argument of another: two rounds, so that a stack runs it."""
+
+    @kerasrec.recursive(**options)
+    def f(n, x):
+        def more():
+            return f(n - 1, f(n - 2, check(n, x)))
+
+        return cond(n < 1, lambda: x, more)
+
+    return f
+
+
+def with_no_call(check, **options):
+    """Nobody calls: no loops run."""
+
+    @kerasrec.recursive(**options)
+    def f(n, x):
+        return cond(n < 1, lambda: x, lambda: check(n, x))
+
+    return f
+
+
+def n_is_not(value):
+    def check(n, x):
+        tf.debugging.assert_none_equal(n, value, message="n has the forbidden value")
+        return x
+
+    return check
+
+
+def quotient(n, x):
+    return tf.debugging.check_numerics(x / tf.cast(3 - n, x.dtype), "no quotient")
+
+
+def failure(run):
+    with pytest.raises(tf.errors.InvalidArgumentError) as caught:
+        run()
+    return str(caught.value)
+
+
+WAYS = [
+    (summed, {}),
+    (nested, {}),
+    (summed, {"parallel_tokens": 2}),
+    (nested, {"parallel_tokens": 2}),
+    (summed, {"recompute": True}),
+]
+every_way = pytest.mark.parametrize(("program", "options"), few_of(WAYS, WAYS[0], WAYS[3]))
+
+
+@every_way
+def test_an_assertion_says_which_token_it_refuses(program, options):
+    f = program(n_is_not(2), **options)
+    np.testing.assert_array_equal(f([1, 0], [1.5, 2.5]), [3.0 if program is summed else 1.5, 2.5])
+    # Root token 1 calls with 3, which calls with 2: by call site 0 in `summed`, where n - 1 stands
+    # first; by site 1 in `nested`, where it stands around the other.
+    message = failure(lambda: f([1, 4, 0], [1.0, 2.0, 3.0]))
+    assert "n has the forbidden value" in message
+    assert re.search(r"At test_effects.py:\d+, for root token\] \[1\]", message)
+    tags = {summed: ("0 0", "1"), nested: ("1 1", "0")}[program]
+    assert re.search(rf"newest first\)\] \[({'|'.join(tags)})\]", message)
+
+
+@every_way
+def test_numbers_are_checked_though_nobody_reads_them(program, options):
+    def check(n, x):
+        tf.debugging.assert_all_finite(tf.math.log(x), "x has no logarithm")
+        return x
+
+    f = program(check, **options)
+    assert np.isfinite(f([2, 3], [1.0, 2.0])).all()
+    message = failure(lambda: f([2, 3], [1.0, 0.0]))
+    assert "x has no logarithm: NaN or infinity in] [-inf]" in message
+    assert "for root token] [1] [called by (newest first)] []" in message
+
+
+def test_the_interpreter_finds_the_same_token():
+    f = summed(n_is_not(2))
+    given = [np.int32([1, 4]), np.float32([1, 2])]
+    assert "for root token 1, tag (1, 2)" in failure(
+        lambda: interpret(f.tagged_graph(*given), given)
+    )
+    engine = failure(lambda: f(*given))
+    assert "for root token] [1] [called by (newest first)] [1]" in engine
+
+
+def test_a_gradient_passes_a_check():
+    x = tf.Variable([1.0, 3.0])
+    f = summed(quotient)
+    with tf.GradientTape() as tape:
+        y = f([2, 0], x)
+    # n = 2 divides by 1, then twice n = 1 by 2: f(2, x) = f(1, x) + f(0, x) = 2 x / 2 + x.
+    np.testing.assert_allclose(y, [2.0, 3.0])
+    np.testing.assert_allclose(tape.gradient(y, x), [2.0, 1.0])
+    with tf.GradientTape():
+        assert "no quotient" in failure(lambda: f([4, 0], x))
+
+
+def test_where_nobody_calls():
+    f = with_no_call(n_is_not(2))
+    np.testing.assert_array_equal(f([1, 0], [1.0, 2.0]), [1.0, 2.0])
+    message = failure(lambda: f([1, 2], [1.0, 2.0]))
+    assert re.search(r"n has the forbidden value.*for root token\] \[1\]", message)
+
+
+def test_inside_a_tf_function():
+    f = summed(n_is_not(2))
+    run = tf.function(lambda n: f(n, tf.ones_like(n, tf.float32)))
+    np.testing.assert_array_equal(run(tf.constant([1])), [2.0])
+    assert "n has the forbidden value" in failure(lambda: run(tf.constant([2])))
+
+
+@pytest.mark.parametrize("make", [summed, nested, with_no_call])
+def test_a_branch_that_nobody_takes_checks_nothing(make):
+    always = tf.Variable(-1.0)
+
+    def check(n, x):
+        tf.debugging.assert_positive(always, message="never positive")
+        tf.debugging.check_numerics(always / 0.0, "never finite")
+        return x
+
+    f = make(check)
+    np.testing.assert_array_equal(f([0, -3], [1.0, 2.0]), [1.0, 2.0])
+    assert "never positive" in failure(lambda: f([0, 1], [1.0, 2.0]))
+
+
+def test_an_assertion_comes_before_what_it_guards():
+    def check(n, x):
+        tf.debugging.assert_greater(n, 1, message="n is too small to divide by")
+        return x + tf.cast(12 // (n - 1), x.dtype)
+
+    assert "too small" in failure(lambda: summed(check)([1], [1.0]))
+
+
+def test_each_entry_of_a_row_is_checked():
+    @kerasrec.recursive
+    def f(children, x):
+        def entry(child):
+            tf.debugging.assert_less(child, 3, message="no such child")
+            return child
+
+        rows = tf.RaggedTensor.from_tensor(children, padding=-1)
+        return x + tf.reduce_sum(kerasrec.map_fn(entry, rows), axis=1)
+
+    good, bad = [[1, -1], [-1, -1], [2, 0]], [[1, -1], [-1, -1], [2, 5]]
+    np.testing.assert_array_equal(f(good, [10, 20, 30]), [11, 20, 32])
+    message = failure(lambda: f(bad, [10, 20, 30]))
+    assert "no such child" in message
+    assert "for root token] [2]" in message
+
+
+def test_a_print_shows_the_tokens_that_reach_it(tmp_path):
+    path = tmp_path / "printed.txt"
+
+    def check(n, x):
+        tf.print(n, x, output_stream=f"file://{path}")
+        return x
+
+    np.testing.assert_array_equal(summed(check)([2, 0, 1], [1.0, 2.0, 3.0]), [3.0, 2.0, 6.0])
+    assert path.read_text().splitlines() == ["[2 1] [1 3]", "[1] [1]"]
+
+
+def test_a_python_function_runs_though_nobody_reads_it():
+    seen = []
+
+    def check(n, x):
+        tf.py_function(lambda item: seen.append(item.numpy().tolist()), [n], [])
+        return x
+
+    summed(check)([2, 0, 1], [1.0, 2.0, 3.0])
+    assert seen == [[2, 1], [1]]
+
+
+def test_a_loop_with_an_assertion_runs_though_nobody_reads_it():
+    @tf.function
+    def helper(n):
+        tf.debugging.assert_less(n, 5, message="n is too large")
+        return n
+
+    def check(n, x):
+        helper(n)
+        return x
+
+    f = summed(check)
+    np.testing.assert_array_equal(f([1], [1.0]), [2.0])
+    assert "n is too large" in failure(lambda: f([6], [1.0]))
+
+
+def test_plain_numbers_with_an_assertion_go_by_waves():
+    f = summed(n_is_not(7))
+    assert "CHECK" in str(f.tagged_graph([1], [1.0]))
+    assert f.execution_plan([1], [1.0]).startswith("engine: waves")
+    with pytest.raises(TraceError, match="engine='scalar' cannot run this program"):
+        summed(n_is_not(7), engine="scalar")([1], [1.0])
+
+
+variable = tf.Variable([1.0, 2.0])
+table = tf.lookup.experimental.MutableHashTable(tf.int32, tf.float32, 0.0)
+
+CHANGES = {
+    "assign": lambda n, x: variable.assign([0.0, 0.0]),
+    "assign_add": lambda n, x: variable.assign_add([1.0, 1.0]),
+    "assign what depends on tokens": lambda n, x: variable.assign(x[:2]),
+    "assign to an entry": lambda n, x: variable[0].assign(1.0),
+    "scatter_add": lambda n, x: variable.scatter_add(tf.IndexedSlices([1.0], [0])),
+    "scatter_nd_update": lambda n, x: variable.scatter_nd_update([[0]], [1.0]),
+    "insert into a table": lambda n, x: table.insert(n, x),
+    "remove from a table": lambda n, x: table.remove(n),
+    "in a function": lambda n, x: tf.function(lambda: variable.assign_add([1.0, 1.0]))(),
+    "in a loop": lambda n, x: tf.while_loop(
+        lambda i: i < 2, lambda i: variable.assign_add([1.0, 1.0]) is not None and [i + 1], [0]
+    ),
+    "write a file": lambda n, x: tf.io.write_file("never_written", "text"),
+    "the time": lambda n, x: tf.timestamp(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_changes_something_is_refused(change):
+    def check(n, x):
+        change(n, x)
+        return x
+
+    with pytest.raises(TraceError, match=r"f.* at test_effects.py:\d+"):
+        summed(check)([1], [1.0])
+    np.testing.assert_array_equal(variable, [1.0, 2.0])
+    assert table.size() == 0
+
+
+def test_what_reads_a_table_is_allowed():
+    lookup = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer([1, 2], [10.0, 20.0]), 0.0
+    )
+
+    def check(n, x):
+        return x + lookup.lookup(n)
+
+    np.testing.assert_array_equal(summed(check)([1, 2], [0.0, 0.0]), [20.0, 80.0])
