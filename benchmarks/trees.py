@@ -23,7 +23,8 @@ def make_batches(trees, batch_size, **options):
 
     `options` are those of `kerasrec.datasets.tree_batches`.
     """
-    batches = tree_batches(trees, batch_size, **{"drop_remainder": True, **options})
+    options = {"bucket_by_size": True, "drop_remainder": True, **options}
+    batches = tree_batches(trees, batch_size, **options)
     return [Batch(*inputs, labels) for inputs, labels in batches.as_numpy_iterator()]
 
 

@@ -52,7 +52,8 @@ def parts(files, batch_size, part):
     """Reads the parts of batches that a context names, or one of two by its number."""
     if isinstance(part, int):
         part = tf.distribute.InputContext(2, part, 2)
-    return tree_file_batches(files, batch_size, drop_remainder=True, input_context=part)
+    options = {"bucket_by_size": True, "drop_remainder": True}
+    return tree_file_batches(files, batch_size, input_context=part, **options)
 
 
 def say(what):

@@ -45,7 +45,7 @@ def main():
     for batch_size in arguments.batch:
         with tempfile.TemporaryDirectory() as place:
             files = str(Path(place) / "trees")
-            write_tree_files(trees, files, num_files=2)
+            write_tree_files(trees, files, num_files=2, bucket_by_size=True)
             measured = measure(files, batch_size, arguments)
         rows.append({"batch": batch_size, **summary(measured)})
         parts.append(parts_of(measured))

@@ -55,7 +55,8 @@ model = keras.Model(
 
 model.compile(keras.optimizers.Adam(0.01), TreeCrossentropy("nodes"), metrics=[NodeAccuracy()])
 before = model.evaluate(treebank.batches("dev", 100), verbose=0, return_dict=True)
-model.fit(treebank.batches("train", 25, shuffle=True).take(40), shuffle=False, verbose=0)
+training = treebank.batches("train", 25, shuffle=True, bucket_by_size=True)
+model.fit(training.take(40), shuffle=False, verbose=0)
 after = model.evaluate(treebank.batches("dev", 100), verbose=0, return_dict=True)
 print(
     f"accuracy on all nodes of dev: {before['node_accuracy']:.0%} -> {after['node_accuracy']:.0%}"

@@ -168,7 +168,7 @@ def build_model(options: argparse.Namespace) -> keras.Model:
 def arrays(trees: Sequence[Tree]) -> list[np.ndarray]:
     """Strings `[trees, letters]`, tokens `[trees, nodes]` and children `[trees, nodes, 2]`."""
     encoded: list[EncodedTree] = [encode_first_child(tree, VOCABULARY) for tree in trees]
-    batch = tree_batches(encoded, len(trees), bucket_by_size=False)
+    batch = tree_batches(encoded, len(trees))
     (tokens, children), _ = batch.get_single_element()
     strings = np.zeros_like(tokens)
     for row, tree in zip(strings, trees, strict=True):

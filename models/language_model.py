@@ -144,7 +144,7 @@ def log_likelihoods(
     model: keras.Model, encode: Encode, trees: Sequence[DependencyTree], vocabulary: Vocabulary
 ) -> np.ndarray:
     """Log-likelihood of each tree, float `[trees]`."""
-    in_order = batches(encode, trees, vocabulary, 20 * NUM_CANDIDATES, bucket_by_size=False)
+    in_order = batches(encode, trees, vocabulary, 20 * NUM_CANDIDATES)
     sums = []
     for inputs, labels in in_order.as_numpy_iterator():
         terms = model.predict_on_batch(inputs)
@@ -300,16 +300,15 @@ def run(
     options.output.mkdir(parents=True, exist_ok=True)
     vocabulary.save(options.output / "vocabulary.txt")
     evaluated = {
-        split: batches(encode, sentences[split], vocabulary, options.batch)
+        split: batches(encode, sentences[split], vocabulary, options.batch, bucket_by_size=True)
         for split in ("dev", "test")
     }
     for seed in options.seeds:
         # 2. Training and perplexities, by Keras.
         keras.utils.set_random_seed(seed)
         model = build_model(vocabulary, options)
-        training = batches(
-            encode, sentences["train"], vocabulary, options.batch, shuffle=True, seed=seed
-        )
+        how = {"shuffle": True, "seed": seed, "bucket_by_size": True}
+        training = batches(encode, sentences["train"], vocabulary, options.batch, **how)
         start = time.perf_counter()
         history = train(model, training, evaluated["dev"], options)
         minutes = (time.perf_counter() - start) / 60

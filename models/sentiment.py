@@ -187,8 +187,8 @@ def train(model: keras.Model, treebank: Treebank, options: argparse.Namespace, s
     )
     average = keras.callbacks.SwapEMAWeights(swap_on_epoch=True)
     history = model.fit(
-        treebank.batches("train", options.batch, shuffle=True, seed=seed),
-        validation_data=treebank.batches("dev", 100),
+        treebank.batches("train", options.batch, shuffle=True, seed=seed, bucket_by_size=True),
+        validation_data=treebank.batches("dev", 100, bucket_by_size=True),
         epochs=options.epochs,
         shuffle=False,  # the dataset does it
         callbacks=[average, best_epoch] if options.average else [best_epoch],
@@ -223,7 +223,7 @@ def write_files(
 ) -> None:
     """Writes the model for Keras and for serving, its vocabulary and a picture, if any."""
     directory.mkdir(parents=True, exist_ok=True)
-    batch, _ = next(iter(treebank.batches("test", 8)))
+    batch, _ = next(iter(treebank.batches("test", 8, bucket_by_size=True)))
     reloaded = save_and_reload(model, directory / "model.keras", batch)
     exported = export_and_serve(model, directory / "export", batch)
     print(f"reloaded logits differ by {reloaded:.1e}, exported ones by {exported:.1e}")
@@ -331,7 +331,9 @@ def run(
         history = train(model, treebank, options, seed)
         minutes = (time.perf_counter() - start) / 60
         accuracies = {
-            split: model.evaluate(treebank.batches(split, 100), verbose=0, return_dict=True)
+            split: model.evaluate(
+                treebank.batches(split, 100, bucket_by_size=True), verbose=0, return_dict=True
+            )
             for split in ("dev", "test")
         }
         runs.append({"seed": seed, "minutes": minutes, "history": history, **accuracies})

@@ -42,7 +42,7 @@ def sentences(treebank: Treebank, split: str, seed: int | None = None) -> tf.dat
 
     A seed shuffles them.
     """
-    batches = treebank.batches(split, 32, shuffle=seed is not None, seed=seed)
+    batches = treebank.batches(split, 32, shuffle=seed is not None, seed=seed, bucket_by_size=True)
     return batches.map(lambda inputs, labels: (inputs[0], labels[:, 0]))
 
 

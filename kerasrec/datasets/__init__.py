@@ -17,6 +17,7 @@ from kerasrec.datasets.problems import MalformedFileError, MalformedFileWarning
 from kerasrec.datasets.reshaping import binarise, collapse_unary
 from kerasrec.datasets.text_tree import text_tree
 from kerasrec.datasets.tree_files import write_tree_files
+from kerasrec.datasets.tree_order import TreeOrder
 from kerasrec.datasets.treebank import read_tree, read_treebank
 from kerasrec.datasets.vectors import WordVectors, read_vectors
 from kerasrec.datasets.vocabulary import Vocabulary
@@ -27,6 +28,7 @@ __all__ = [
     "EncodedTree",
     "MalformedFileError",
     "MalformedFileWarning",
+    "TreeOrder",
     "Treebank",
     "Vocabulary",
     "WordVectors",

@@ -6,12 +6,14 @@ runs in Python once training starts, and the dataset can be sharded, saved and d
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from kerasrec.datasets.checking import check_nth_tree
 from kerasrec.datasets.encoding import EncodedTree
+from kerasrec.datasets.tree_order import TreeOrder
 
 # Wide enough that a chunk of SST sorted by size leaves little padding, and narrow enough that the
 # trees of a batch differ from one epoch to the next.
@@ -23,13 +25,19 @@ def tree_batches(
     batch_size: int,
     shuffle: bool = False,
     seed: int | None = None,
-    bucket_by_size: bool = True,
+    bucket_by_size: bool = False,
     drop_remainder: bool = False,
     arity: int | None = None,
-) -> tf.data.Dataset:
+    return_order: bool = False,
+) -> Any:
     """Batches trees, padded to the largest of their batch.
 
-    Every tree comes exactly once an epoch. The dataset knows its number of batches.
+    Trees come in their order, unless it is asked to shuffle them or to bring those of alike size
+    together. Every tree comes exactly once an epoch. The dataset knows its number of batches.
+
+    Two datasets of as many trees each, made with the same arguments, may be zipped: the trees of a
+    pair stay together, also with `shuffle` and the same `seed`, if both are drawn from alike. They
+    do not with `bucket_by_size`, which looks at the sizes of each by itself.
 
     Args:
         encoded_trees: Trees as `encode_tree` and `encode_dependencies` give them; or tuples
@@ -38,21 +46,39 @@ def tree_batches(
         shuffle: Whether trees come in another order each epoch.
         seed: Makes the shuffling the same in each run (together with TensorFlow's global seed,
             where that is set).
-        bucket_by_size: Whether trees of alike size come together, which saves padding. With
-            `shuffle=False` the trees then come in order of size; pass `False` to keep the order
-            of `encoded_trees`, for instance for `predict`.
+        bucket_by_size: Whether trees of alike size come together, which saves padding. Without
+            `shuffle` the trees then come in order of size.
         drop_remainder: Whether a last batch with fewer trees is left out.
         arity: Slots for children of each tree node, so that several datasets get the same shape;
             by default as many as the tree with most of them has.
+        return_order: Whether to return a `TreeOrder` as well, which brings predictions back into
+            the order of `encoded_trees`.
 
     Returns:
         A `tf.data.Dataset` of `((tokens, children), labels)`: int32 `[batch, nodes]`, padded with
         0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
+        With `return_order`, a pair of it and of a `TreeOrder`.
 
     Raises:
         ValueError: If there are no trees, one is malformed (see `check_tree`) or has more slots for
-            children than `arity`, or no batch would come out.
+            children than `arity`, or no batch would come out; or if `return_order` is asked for
+            with `shuffle` or `drop_remainder`.
+
+    Example:
+
+    >>> batches, order = tree_batches(trees, 64, bucket_by_size=True, return_order=True)
+    >>> logits = order.restore(model.predict(batches))  # logits[i] is of trees[i]
     """
+    if return_order and (shuffle or drop_remainder):
+        reason = (
+            "shuffle=True draws another order in each epoch"
+            if shuffle
+            else "drop_remainder=True leaves out trees, of which there would be no predictions"
+        )
+        raise ValueError(
+            f"return_order=True, but {reason}. Predict on batches without it: order is kept by "
+            "default, and bucket_by_size=True saves padding."
+        )
     if not len(encoded_trees):
         raise ValueError("encoded_trees is empty; expected at least one tree.")
     if batch_size < 1:
@@ -67,19 +93,21 @@ def tree_batches(
     _check_trees(encoded_trees, arity)
     sizes = np.array([len(tree[0]) for tree in encoded_trees], np.int64)
 
-    order = tf.data.Dataset.range(num_trees)
+    order = np.argsort(sizes, kind="stable") if bucket_by_size else np.arange(num_trees)
+    trees = tf.data.Dataset.from_tensor_slices(order)
     if shuffle:
-        order = order.shuffle(num_trees, seed, reshuffle_each_iteration=True)
-    if bucket_by_size:
-        chunk_size = BATCHES_PER_CHUNK * batch_size if shuffle else num_trees
-        order = order.batch(chunk_size).map(_sort_by(sizes)).unbatch()
-    batches = order.batch(batch_size, drop_remainder=drop_remainder)
+        trees = tf.data.Dataset.range(num_trees)
+        trees = trees.shuffle(num_trees, seed, reshuffle_each_iteration=True)
+        if bucket_by_size:
+            trees = trees.batch(BATCHES_PER_CHUNK * batch_size).map(_sort_by(sizes)).unbatch()
+    batches = trees.batch(batch_size, drop_remainder=drop_remainder)
     if shuffle and bucket_by_size:
         batches = batches.shuffle(num_batches, seed, reshuffle_each_iteration=True)
     batches = batches.map(_pad(encoded_trees, sizes, arity), num_parallel_calls=tf.data.AUTOTUNE)
-    return batches.apply(tf.data.experimental.assert_cardinality(num_batches)).prefetch(
+    batches = batches.apply(tf.data.experimental.assert_cardinality(num_batches)).prefetch(
         tf.data.AUTOTUNE
     )
+    return (batches, TreeOrder(order)) if return_order else batches
 
 
 def _check_trees(encoded_trees: Sequence[EncodedTree], arity: int | None) -> None:

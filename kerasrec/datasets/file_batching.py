@@ -19,24 +19,27 @@ def tree_file_batches(
     *,
     shuffle: bool = False,
     seed: int | None = None,
-    bucket_by_size: bool = True,
+    bucket_by_size: bool = False,
     drop_remainder: bool = False,
     input_context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
     """Reads batches of trees from files that `write_tree_files` wrote, padded to their largest.
 
-    For treebanks that are larger than memory, and for clusters: each process opens its files alone,
-    and its parts of a batch have as many tree nodes as those of others, but for a few. Every tree
-    comes exactly once an epoch, and batches have the same trees however many processes read them.
+    For treebanks that are larger than memory, and for clusters: each process opens its files alone.
+    Trees come in the order in which they were written, unless it is asked to shuffle them or to
+    bring those of alike size together. Every tree comes exactly once an epoch, and batches have the
+    same trees however many processes read them. If `write_tree_files` was asked to bucket trees by
+    size, a process's part of a batch has as many tree nodes as those of others, but for a few.
 
     Args:
         directory: What `write_tree_files` wrote, which all processes can read.
         batch_size: Trees a batch, of all processes together: a multiple of the number of files.
-        shuffle: Whether trees come in another order each epoch. Trees of alike size that stand at
-            the same place of all files stay together.
+        shuffle: Whether trees come in another order each epoch. Trees that stand at the same place
+            of all files stay together.
         seed: Makes the shuffling the same in each run, and in each process: there must be one if
             several read, and their TensorFlow's global seeds must be the same, where they are set.
-        bucket_by_size: Whether trees of alike size come together, which saves padding.
+        bucket_by_size: Whether trees of alike size come together, which saves padding, most of it
+            if `write_tree_files` was asked for it, too. No order is kept then: predict without it.
         drop_remainder: Whether a last batch with fewer trees is left out, and with it a group with
             fewer trees than there are files.
         input_context: Which of all processes reads, as `kerasrec.training.fit` and
@@ -55,10 +58,12 @@ def tree_file_batches(
 
     Example:
 
-    >>> kerasrec.datasets.write_tree_files(treebank.encoded("train"), "trees/train")
+    >>> trees = treebank.encoded("train")
+    >>> kerasrec.datasets.write_tree_files(trees, "trees/train", bucket_by_size=True)
     >>> def read(input_context):
     ...     return kerasrec.datasets.tree_file_batches(
-    ...         "trees/train", 64, shuffle=True, seed=1, input_context=input_context)
+    ...         "trees/train", 64, shuffle=True, seed=1, bucket_by_size=True,
+    ...         input_context=input_context)
     >>> kerasrec.training.fit(model, read)
     """
     files, numbers = tree_files(directory)

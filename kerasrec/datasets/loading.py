@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import tensorflow as tf
 from nltk import Tree
 
 from kerasrec.datasets.batching import tree_batches
@@ -100,25 +99,43 @@ class Treebank:
         batch_size: int,
         shuffle: bool = False,
         seed: int | None = None,
-        bucket_by_size: bool = True,
+        bucket_by_size: bool = False,
         drop_remainder: bool = False,
-    ) -> tf.data.Dataset:
-        """Batches a split: `tree_batches` of `encoded(split)`.
+        return_order: bool = False,
+    ) -> Any:
+        """Batches a split: `tree_batches` of `encoded(split)`, which says more.
+
+        Trees come in the order of the split, unless it is asked to shuffle them or to bring those
+        of alike size together.
 
         Args:
             split: `"train"`, `"dev"` or `"test"`.
             batch_size: Trees a batch.
             shuffle: Whether trees come in another order each epoch.
             seed: Makes the shuffling the same in each run.
-            bucket_by_size: Whether trees of alike size come together.
+            bucket_by_size: Whether trees of alike size come together, which saves padding.
             drop_remainder: Whether a last batch with fewer trees is left out.
+            return_order: Whether to return a `TreeOrder` as well, which brings predictions back
+                into the order of the split.
 
         Returns:
             A `tf.data.Dataset` of `((tokens, children), labels)`, all int32: `[batch, nodes]`,
-            `[batch, nodes, arity]` and `[batch, nodes]`.
+            `[batch, nodes, arity]` and `[batch, nodes]`. With `return_order`, a pair of it and of
+            a `TreeOrder`.
+
+        Example:
+
+        >>> batches, order = treebank.batches("dev", 64, bucket_by_size=True, return_order=True)
+        >>> logits = order.restore(model.predict(batches))  # logits[i] is of treebank.dev[i]
         """
         return tree_batches(
-            self.encoded(split), batch_size, shuffle, seed, bucket_by_size, drop_remainder
+            self.encoded(split),
+            batch_size,
+            shuffle,
+            seed,
+            bucket_by_size,
+            drop_remainder,
+            return_order=return_order,
         )
 
 

@@ -1,8 +1,10 @@
 """Encoded trees in files, written once, of which each worker of a cluster reads its own.
 
-Trees of alike size form groups of as many as there are files, and each file has one tree of every
-group, at the same place. So whoever reads some of the files, in an order drawn with the same seed,
-has at each step trees as large as those that the others have, without asking them.
+Trees form groups of as many as there are files, and each file has one tree of every group, at the
+same place. Groups are of trees that come one after another, so that their order is kept; or, where
+that is asked for, of trees of alike size: then whoever reads some of the files, in an order drawn
+with the same seed, has at each step trees as large as those that the others have, without asking
+them.
 """
 
 import itertools
@@ -30,6 +32,7 @@ def write_tree_files(
     num_files: int = 8,
     arity: int | None = None,
     seed: int = 0,
+    bucket_by_size: bool = False,
 ) -> None:
     """Writes trees to a directory of TFRecord files, for `tree_file_batches`.
 
@@ -42,7 +45,10 @@ def write_tree_files(
         num_files: So many processes, or fewer that divide it, can share the trees. Batches have a
             multiple of so many trees.
         arity: Slots for children of each tree node. By default as many as the first tree has.
-        seed: Of the order in which groups are written.
+        seed: Of the order in which trees are written with `bucket_by_size`.
+        bucket_by_size: Whether trees of alike size stand at the same place of all files, so that
+            processes that share a batch have about as many tree nodes each. Trees are then written
+            in random order; by default they keep theirs.
 
     Raises:
         FileExistsError: If the directory exists.
@@ -62,7 +68,8 @@ def write_tree_files(
         unfinished = Path(place) / "unfinished"
         unfinished.mkdir()
         trees = _checked(encoded_trees, arity)
-        _write(trees, unfinished, num_files, np.random.default_rng(seed))
+        random = np.random.default_rng(seed) if bucket_by_size else None
+        _write(trees, unfinished, num_files, random)
         unfinished.rename(directory)
 
 
@@ -82,7 +89,10 @@ def tree_files(directory: str | PathLike[str]) -> tuple[list[str], dict[str, int
 
 
 def _write(
-    trees: Iterator[EncodedTree], directory: Path, num_files: int, random: np.random.Generator
+    trees: Iterator[EncodedTree],
+    directory: Path,
+    num_files: int,
+    random: np.random.Generator | None,
 ) -> None:
     num_trees = num_groups = arity = 0
     writers = [tf.io.TFRecordWriter(str(_file(directory, *of))) for of in _places(num_files)]
@@ -92,7 +102,8 @@ def _write(
             # The last group may lack trees; records of none keep all files equally long.
             records = [_record(tree, size) for tree in group]
             records += [_record(None, size)] * (num_files - len(group))
-            for writer, place in zip(writers, random.permutation(num_files), strict=True):
+            places = random.permutation(num_files) if random else range(num_files)
+            for writer, place in zip(writers, places, strict=True):
                 writer.write(records[place])
             num_groups += 1
         num_trees += len(chunk)
@@ -138,11 +149,14 @@ def _chunks(trees: Iterator[EncodedTree], group_size: int) -> Iterator[list[Enco
 
 
 def _groups(
-    trees: Sequence[EncodedTree], size: int, random: np.random.Generator
-) -> list[list[EncodedTree]]:
-    """Groups of trees of alike size, themselves in random order; a smaller one comes last."""
+    trees: Sequence[EncodedTree], size: int, random: np.random.Generator | None
+) -> list[Sequence[EncodedTree]]:
+    """Groups of trees, in their order or of alike size in random order; a smaller one is last."""
+    if random is None:
+        return [trees[start : start + size] for start in range(0, len(trees), size)]
     shuffled = [trees[place] for place in random.permutation(len(trees))]
     shuffled.sort(key=lambda tree: -len(tree.tokens))
+    groups: list[Sequence[EncodedTree]]
     groups = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
     num_whole = len(trees) // size
     return [groups[place] for place in random.permutation(num_whole)] + groups[num_whole:]

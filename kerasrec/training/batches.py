@@ -171,6 +171,6 @@ def _fingerprint(batch: Any) -> tf.Tensor:
 def part_of(batch: Any, part: int, number: int) -> Any:
     """Every so manyth row of a batch, so that parts are alike if rows beside each other are.
 
-    As they are in batches of trees, which come in order of size.
+    As they are in batches of trees that come in order of size.
     """
     return tf.nest.map_structure(lambda of: of[part::number], batch)

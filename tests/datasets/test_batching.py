@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.datasets import EncodedTree, Vocabulary, encode_tree, tree_batches
+from kerasrec.datasets import EncodedTree, TreeOrder, Vocabulary, encode_tree, tree_batches
 from tests.datasets.helpers import chain
 
 VOCABULARY = Vocabulary(["word", "end"])
@@ -55,15 +55,75 @@ def test_every_tree_once_an_epoch(shuffle, bucket_by_size, drop_remainder):
         assert len(set(seen)) == len(seen) == (100 if drop_remainder else 103)
 
 
-def test_order_is_kept_without_shuffling_and_bucketing():
-    batches = tree_batches(encoded(SIZES), 10, bucket_by_size=False)
-    assert flat(roots(batches)) == list(range(103))
+@pytest.mark.parametrize("drop_remainder", [False, True])
+def test_order_is_kept_unless_asked_for_another(drop_remainder):
+    batches = tree_batches(encoded(SIZES), 10, drop_remainder=drop_remainder)
+    assert flat(roots(batches)) == list(range(100 if drop_remainder else 103))
+
+
+def words_model():
+    """From trees to one value a tree node, and one a tree, that say which tree it is."""
+    tokens, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
+    nodes = keras.ops.cast(tokens[..., None], "float32") * np.float32([1, 10])
+    trees = keras.ops.sum(keras.ops.cast(keras.ops.maximum(children, 0), "float32"), [1, 2])
+    return keras.Model([tokens, children], {"nodes": nodes, "trees": trees})
+
+
+def assert_row_of_each_tree(predictions, trees):
+    for nodes, total, tree in zip(predictions["nodes"], predictions["trees"], trees, strict=True):
+        expected = np.zeros([nodes.shape[0], 2])
+        expected[: len(tree.tokens)] = tree.tokens[:, None] * [1, 10]
+        np.testing.assert_array_equal(nodes, expected)
+        assert total == np.maximum(tree.children, 0).sum()
+
+
+def test_predictions_are_in_the_order_of_the_trees_or_brought_back():
+    trees = encoded(SIZES)
+    model = words_model()
+    assert_row_of_each_tree(model.predict(tree_batches(trees, 10), verbose=0), trees)
+    batches, order = tree_batches(trees, 10, bucket_by_size=True, return_order=True)
+    widths = [tokens.shape[1] for (tokens, _), _ in batches]
+    assert widths == sorted(widths) and widths[0] < widths[-1]
+    predicted = model.predict(batches, verbose=0)
+    assert order.trees.tolist() == flat(roots(batches)) != sorted(order.trees)
+    assert_row_of_each_tree(order.restore(predicted), trees)
+    # What Keras does not make ragged.
+    whole, order = tree_batches(trees, 200, bucket_by_size=True, return_order=True)
+    assert_row_of_each_tree(order.restore(model.predict(whole, verbose=0)), trees)
+    kept, order = tree_batches(trees, 200, return_order=True)
+    assert_row_of_each_tree(order.restore(model.predict(kept, verbose=0)), trees)
+
+
+def test_there_is_no_order_to_restore():
+    for options in ({"shuffle": True, "bucket_by_size": True}, {"drop_remainder": True}):
+        with pytest.raises(ValueError, match=f"return_order=True, but {next(iter(options))}=True"):
+            tree_batches(encoded(SIZES), 10, return_order=True, **options)
+    order = TreeOrder(np.array([2, 0, 1]))
+    for rows in (np.zeros([2, 5]), np.float32(3)):
+        with pytest.raises(ValueError, match="expected one row for each of the 3 trees"):
+            order.restore(rows)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_zipped_datasets_keep_pairs_together(shuffle):
+    """The trees of a pair differ in size, and all trees of one side have labels of their own."""
+    sides = [encoded(SIZES), encoded(SIZES[::-1])]
+    pairs = tf.data.Dataset.zip(*(tree_batches(side, 10, shuffle, 1) for side in sides))
+    epochs = []
+    for _ in range(2):
+        batches = [(one[1][:, 0], other[1][:, 0]) for one, other in pairs.as_numpy_iterator()]
+        for one, other in batches:
+            np.testing.assert_array_equal(one, other)
+        epochs.append(flat(one.tolist() for one, _ in batches))
+        assert sorted(epochs[-1]) == list(range(103))
+    assert (epochs[0] != epochs[1]) == shuffle
 
 
 def test_shuffling_differs_by_epoch_and_repeats_by_seed():
-    dataset = tree_batches(encoded(SIZES), 10, shuffle=True, seed=1)
-    again = tree_batches(encoded(SIZES), 10, shuffle=True, seed=1)
-    other = tree_batches(encoded(SIZES), 10, shuffle=True, seed=2)
+    how = {"shuffle": True, "bucket_by_size": True}
+    dataset = tree_batches(encoded(SIZES), 10, seed=1, **how)
+    again = tree_batches(encoded(SIZES), 10, seed=1, **how)
+    other = tree_batches(encoded(SIZES), 10, seed=2, **how)
     first, second = roots(dataset), roots(dataset)
     assert first != second
     assert [roots(again), roots(again)] == [first, second]

@@ -57,10 +57,9 @@ def builder(directory, tmp_path_factory):
 def test_has_what_the_files_have(builder, directory, split):
     trees = read_treebank(directory / FILES[split])
     assert builder.info.splits[split].num_examples == len(trees) == SIZES[split]
-    examples = list(tfds.as_numpy(builder.as_dataset(split)))  # in an order of its own
-    for example in examples:
-        tree = read_tree(example["tree"].decode())
-        trees.remove(tree)
+    examples = list(tfds.as_numpy(builder.as_dataset(split)))
+    assert [read_tree(example["tree"].decode()) for example in examples] == trees
+    for example, tree in zip(examples, trees, strict=True):
         vocabulary = Vocabulary.from_trees([tree], lowercase=False)
         tokens, children, labels = encode_tree(tree, vocabulary)
         words = ["", "", *vocabulary.words[2:]]
@@ -68,7 +67,6 @@ def test_has_what_the_files_have(builder, directory, split):
         assert np.array_equal(example["children"], children)
         assert np.array_equal(example["labels"], labels)
         assert example["children"].dtype == np.int32
-    assert trees == []
 
 
 def test_says_what_it_holds(builder):
@@ -90,7 +88,7 @@ def test_batches_are_those_of_trees_in_memory(builder):
         vocabulary = Vocabulary.from_trees(trees, lowercase, min_count=2)
         batches = batch_word_trees(train, vocabulary, 16)
         encoded = [encode_tree(tree, vocabulary) for tree in trees]
-        expected = tree_batches(encoded, 16, bucket_by_size=False)
+        expected = tree_batches(encoded, 16)
         assert len(batches) == len(expected) == 3
         for batch, other in zip(batches, expected, strict=True):
             tf.nest.map_structure(np.testing.assert_array_equal, batch, other)

@@ -28,6 +28,13 @@ TREES = [chain(number, size) for number, size in enumerate(SIZES)]
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("files") / "trees"
+    write_tree_files(TREES, directory, NUM_FILES, bucket_by_size=True)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def in_order(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("files") / "trees"
     write_tree_files(TREES, directory, NUM_FILES)
     return directory
 
@@ -81,7 +88,7 @@ def test_parts_have_trees_of_alike_size(directory):
     """The trees of a group are beside each other in order of size."""
     order = np.sort(SIZES)[::-1]
     spread = max(np.ptp(order[start : start + NUM_FILES]) for start in range(0, 52, NUM_FILES))
-    for parts in steps(directory, 4, 4, shuffle=True, seed=1, bucket_by_size=False)[:-1]:
+    for parts in steps(directory, 4, 4, shuffle=True, seed=1)[:-1]:
         sizes = [sum(SIZES[tree] for tree in part) for part in parts]
         if all(len(part) == 2 for part in parts):
             assert np.ptp(sizes) <= 2 * spread
@@ -93,6 +100,34 @@ def test_a_process_reads_its_own_files_alone(tmp_path):
         (tmp_path / "trees" / file).unlink()
     first = tf.distribute.InputContext(2, 0, 2)
     assert len(list(tree_file_batches(tmp_path / "trees", 8, input_context=first))) == 7
+
+
+@pytest.mark.parametrize("drop_remainder", [False, True])
+def test_order_is_kept_unless_asked_for_another(in_order, drop_remainder):
+    """Of several replicas each has every so manyth tree of a batch."""
+    trees = list(range(48 if drop_remainder else NUM_TREES))
+    batches = [trees[start : start + 8] for start in range(0, len(trees), 8)]
+    data = tree_file_batches(in_order, 8, drop_remainder=drop_remainder)
+    assert [numbers_of(labels) for _, labels in data] == batches
+    for number in (2, 4):
+        expected = [[batch[replica::number] for replica in range(number)] for batch in batches]
+        assert steps(in_order, number, 2, drop_remainder=drop_remainder) == expected
+
+
+def test_zipped_files_keep_pairs_together(in_order, tmp_path):
+    """Trees of a pair differ in size; shuffled with a seed, too."""
+    others = [chain(number, size) for number, size in enumerate(SIZES[::-1])]
+    write_tree_files(others, tmp_path / "trees", NUM_FILES)
+    pairs = tf.data.Dataset.zip(
+        *(tree_file_batches(of, 8, shuffle=True, seed=1) for of in (in_order, tmp_path / "trees"))
+    )
+    epochs = []
+    for _ in range(2):
+        batches = [(numbers_of(one[1]), numbers_of(other[1])) for one, other in pairs]
+        assert all(one == other for one, other in batches)
+        epochs.append(flat(one for one, _ in batches))
+        assert sorted(epochs[-1]) == list(range(NUM_TREES))
+    assert epochs[0] != epochs[1]
 
 
 @pytest.mark.many
@@ -118,7 +153,7 @@ def test_trees_are_those_that_were_written(directory):
         batches.update(
             zip(numbers_of(labels), zip(tokens, children, labels, strict=True), strict=True)
         )
-    ((tokens, children), labels) = next(iter(tree_batches(TREES, 1000, bucket_by_size=False)))
+    ((tokens, children), labels) = next(iter(tree_batches(TREES, 1000)))
     for number, size in enumerate(SIZES):
         found = batches[number]
         for values, all_expected, padding in zip(
@@ -139,7 +174,7 @@ def test_static_shapes(directory):
 @pytest.mark.many
 def test_more_trees_than_are_sorted_together(tmp_path, monkeypatch):
     monkeypatch.setattr(format_of_files, "TREES_IN_MEMORY", 18)  # not a multiple of the files
-    write_tree_files(iter(TREES), tmp_path / "trees", NUM_FILES)
+    write_tree_files(iter(TREES), tmp_path / "trees", NUM_FILES, bucket_by_size=True)
     found = wholes(steps(tmp_path / "trees", 4, 2))
     assert sorted(flat(found)) == list(range(NUM_TREES))
     assert [len(batch) for batch in found].count(8) == 6

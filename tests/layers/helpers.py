@@ -135,7 +135,7 @@ def treebank_batch(num_trees: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     vocabulary = Vocabulary.from_trees(trees)
     encoded = [encode_tree(tree, vocabulary) for tree in trees]
     small = [tree for tree in encoded if len(tree.tokens) <= 31][:num_trees]
-    (tokens, children), labels = next(iter(tree_batches(small, num_trees, bucket_by_size=False)))
+    (tokens, children), labels = next(iter(tree_batches(small, num_trees)))
     return tokens.numpy(), children.numpy(), labels.numpy()
 
 

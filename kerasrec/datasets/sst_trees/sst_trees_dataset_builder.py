@@ -39,7 +39,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     - `labels`: classes `[nodes]`, int64 from 0, very negative, to 4, very positive.
     - `tree`: text `[]`; the tree in brackets, for `read_tree`.
 
-    With `as_supervised=True` it is `((tokens, children), labels)`.
+    With `as_supervised=True` it is `((tokens, children), labels)`. Examples come in the order of
+    the files.
 
     Raises:
         FileNotFoundError: From `download_and_prepare`, if a file is missing.
@@ -53,8 +54,11 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     >>> train = builder.as_dataset("train")
     """
 
-    VERSION = tfds.core.Version("1.0.0")
-    RELEASE_NOTES = {"1.0.0": "Initial release."}  # noqa: RUF012 (as all dataset builders do)
+    VERSION = tfds.core.Version("2.0.0")
+    RELEASE_NOTES = {  # noqa: RUF012 (as all dataset builders do)
+        "2.0.0": "Examples come in the order of the files.",
+        "1.0.0": "Initial release.",
+    }
     BUILDER_CONFIGS = [  # noqa: RUF012
         tfds.core.BuilderConfig(name="download", description=f"Downloaded from {ADDRESS}."),
         tfds.core.BuilderConfig(name="manual", description="Read from a folder of yours."),
@@ -80,6 +84,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
                 }
             ),
             supervised_keys=(("tokens", "children"), "labels"),
+            disable_shuffling=True,
             homepage="https://nlp.stanford.edu/sentiment/",
             citation="""@inproceedings{socher-etal-2013-recursive,
   title = {Recursive Deep Models for Semantic Compositionality Over a Sentiment Treebank},
