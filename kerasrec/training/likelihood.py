@@ -6,6 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.training.tree_labels import checked_weights
+
 
 @keras.saving.register_keras_serializable(package="kerasrec")
 class TreeNegativeLogLikelihood(keras.losses.Loss):
@@ -26,7 +28,8 @@ class TreeNegativeLogLikelihood(keras.losses.Loss):
             of an artificial root, and at padding. Any other number lets the token term count.
         y_pred: terms, float `[batch, nodes, 2]`, of the token and of the growth of each tree node,
             as `kerasrec.layers.TreeDecoder` gives them; 0 at padding.
-        sample_weight: optional weights of trees, `[batch]`.
+        sample_weight: optional weights of trees, `[batch, 1]`. `[batch]` is refused: so come those
+            that Keras makes of `class_weight`.
 
     Returns:
         The loss, a scalar, or `[batch]` with `reduction=None`.
@@ -42,6 +45,14 @@ class TreeNegativeLogLikelihood(keras.losses.Loss):
         dtype: str | None = None,
     ) -> None:
         super().__init__(name=name, reduction=reduction, dtype=dtype)
+
+    def __call__(
+        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        if sample_weight is not None:
+            sample_weight = _tree_weights(sample_weight, y_true, type(self).__name__)
+        # Without the mask of y_pred, which is of tree nodes: labels say what counts.
+        return super().__call__(y_true, tf.identity(y_pred), sample_weight)
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         """Returns the loss of each tree, float `[batch]`."""
@@ -65,7 +76,8 @@ class TreePerplexity(keras.metrics.Mean):
 
     Call arguments (of `update_state`):
         y_true, y_pred: as for `TreeNegativeLogLikelihood`.
-        sample_weight: optional weights of trees, `[batch]`.
+        sample_weight: optional weights of trees, `[batch, 1]`. `[batch]` is refused: so come those
+            that Keras makes of `class_weight`.
 
     Raises:
         ValueError: when the shapes do not fit.
@@ -84,7 +96,7 @@ class TreePerplexity(keras.metrics.Mean):
         sums = tf.reduce_sum(terms[..., 0] * counted + self.growth * terms[..., 1], axis=1)
         numbers = tf.reduce_sum(counted, axis=1)
         if sample_weight is not None:
-            weights = tf.cast(tf.convert_to_tensor(sample_weight), sums.dtype)
+            weights = _tree_weights(sample_weight, y_true, type(self).__name__)
             sums, numbers = sums * weights, numbers * weights
         self.total.assign_add(-tf.reduce_sum(sums))
         self.count.assign_add(tf.reduce_sum(numbers))
@@ -94,6 +106,11 @@ class TreePerplexity(keras.metrics.Mean):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "growth": self.growth}
+
+
+def _tree_weights(sample_weight: tf.Tensor, y_true: tf.Tensor, asked_by: str) -> tf.Tensor:
+    """Returns weights of trees, float32 `[batch]`, of `[batch, 1]`."""
+    return tf.reshape(checked_weights(sample_weight, asked_by), tf.shape(y_true)[:1])
 
 
 def _counted_terms(

@@ -1,5 +1,8 @@
 """The loss of a tree whose nodes are labelled: Tai, Socher and Manning 2015, section 4.1."""
 
+import math
+import operator
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -14,12 +17,13 @@ class TreeCrossentropy(keras.losses.Loss):
 
     The loss of a tree is the sum over its labelled nodes,
 
-        loss(tree) = - sum over nodes j with a label:  log softmax(logits[j])[label[j]]
+        loss(tree) = - sum over nodes j with a label:
+                         class_weight[label[j]] log softmax(logits[j])[label[j]]
 
-    and the loss of a batch is the mean over its trees, which is the objective of
-    Tai et al. 2015, section 4.1 (without its L2 term: Keras adds regularizers by itself). A
-    long sentence so weighs more than a short one; `normalize="nodes"` divides by the number of
-    labelled nodes instead.
+    where a class weighs 1 unless `class_weight` says otherwise. The loss of a batch is the mean
+    over its trees, which, without weights, is the objective of Tai et al. 2015, section 4.1
+    (without its L2 term: Keras adds regularizers by itself). A long sentence so weighs more than a
+    short one; `normalize="nodes"` divides by the number of labelled nodes instead.
 
     What counts is said by the labels alone. A Keras mask on the predictions changes nothing,
     neither the terms nor the scale. The sum is made in float32 whatever the model computes in.
@@ -32,12 +36,17 @@ class TreeCrossentropy(keras.losses.Loss):
             `"trees"` and divided by the tree's own number of labelled nodes for `"nodes"`.
         name: name of the loss.
         dtype: as in every Keras loss; the computation is float32 and the result is cast to it.
+        class_weight: optional weights of classes, such as `{0: 2.0, 4: 0.5}`; other classes weigh
+            1. They multiply the terms and leave the divisor as it is, in training and in
+            evaluation. The argument of this name of Keras' `fit` is refused: it would weigh a tree
+            by the number of the node that has its largest label.
 
     Call arguments:
         y_true: labels, int `[batch, nodes]`; -1 where a tree node has none, as in padding.
         y_pred: logits, float `[batch, nodes, classes]`.
-        sample_weight: optional weights of trees `[batch]` or of tree nodes `[batch, nodes]`. They
-            multiply the terms and leave the divisor as it is.
+        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`,
+            float. They multiply the terms and leave the divisor as it is. `[batch]` is refused: so
+            come those that Keras makes of `class_weight`.
 
     Returns:
         The loss, a scalar, or `[batch]` with `reduction=None`. Under a `tf.distribute` strategy
@@ -45,7 +54,8 @@ class TreeCrossentropy(keras.losses.Loss):
         gradients of replicas are summed.
 
     Raises:
-        ValueError: when the shapes do not fit.
+        ValueError: when the shapes do not fit, or `class_weight` names no class or has a weight
+            that is not 0 or more.
         tf.errors.InvalidArgumentError: for a label that is neither -1 nor a class.
 
     Example:
@@ -63,6 +73,7 @@ class TreeCrossentropy(keras.losses.Loss):
         reduction: str | None = "sum_over_batch_size",
         name: str = "tree_crossentropy",
         dtype: str | None = None,
+        class_weight: Mapping[int, float] | None = None,
     ) -> None:
         if normalize not in ("trees", "nodes"):
             raise ValueError(
@@ -76,6 +87,7 @@ class TreeCrossentropy(keras.losses.Loss):
             )
         super().__init__(name=name, reduction=reduction, dtype=dtype)
         self.normalize = normalize
+        self.class_weight = _weights_of_classes(class_weight or {})
 
     def __call__(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
@@ -97,8 +109,23 @@ class TreeCrossentropy(keras.losses.Loss):
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=tf.where(labelled, labels, 0), logits=logits
         )
-        sums = tf.reduce_sum(terms * node_weights(sample_weight, labelled), axis=1)
+        weights = node_weights(sample_weight, labelled, asked_by="TreeCrossentropy")
+        if self.class_weight:
+            weights *= self._weights_of_labels(labels, logits.shape[-1])
+        sums = tf.reduce_sum(terms * weights, axis=1)
         return sums, tf.reduce_sum(tf.cast(labelled, tf.float32), axis=1)
+
+    def _weights_of_labels(self, labels: tf.Tensor, num_classes: int | None) -> tf.Tensor:
+        """Returns the weights of the classes of labels, float32 `[batch, nodes]`; any for -1."""
+        last = max(self.class_weight)
+        if num_classes is not None and last >= num_classes:
+            raise ValueError(
+                f"class_weight of TreeCrossentropy has class {last}, but there are logits for "
+                f"{num_classes} classes, 0 to {num_classes - 1}."
+            )
+        # The last entry is that of all other classes.
+        table = tf.constant([self.class_weight.get(number, 1.0) for number in range(last + 2)])
+        return tf.gather(table, tf.clip_by_value(labels, 0, last + 1))
 
     def _reduce(self, sums: tf.Tensor, nodes: tf.Tensor) -> tf.Tensor:
         """Reduces the trees' sums `[batch]`, knowing their numbers of labelled nodes `[batch]`."""
@@ -120,4 +147,28 @@ class TreeCrossentropy(keras.losses.Loss):
         return tf.math.count_nonzero(labelled, dtype=tf.float32)
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "normalize": self.normalize}
+        # JSON has text for keys.
+        weights = {str(of): by for of, by in self.class_weight.items()}
+        return {**super().get_config(), "normalize": self.normalize, "class_weight": weights}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "TreeCrossentropy":
+        weights = config.get("class_weight") or {}
+        return cls(**{**config, "class_weight": {int(of): by for of, by in weights.items()}})
+
+
+def _weights_of_classes(class_weight: Mapping[int, float]) -> dict[int, float]:
+    """Checks weights of classes, and makes plain numbers of them."""
+    expected = "expected a dict from classes 0, 1, ... to finite numbers, 0 or more"
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight of TreeCrossentropy is {class_weight!r}; {expected}.")
+    weights = {}
+    for of, by in class_weight.items():
+        try:
+            number, weight = operator.index(of), float(by)
+        except (TypeError, ValueError):
+            number, weight = -1, math.nan
+        if number < 0 or not 0 <= weight < math.inf:
+            raise ValueError(f"class_weight of TreeCrossentropy has {of!r}: {by!r}; {expected}.")
+        weights[number] = weight
+    return weights

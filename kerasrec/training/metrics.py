@@ -20,7 +20,8 @@ class TreeAccuracy(keras.metrics.Mean):
     Call arguments (of `update_state`):
         y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
         y_pred: logits, float `[batch, nodes, classes]`.
-        sample_weight: optional weights of trees `[batch]` or of tree nodes `[batch, nodes]`.
+        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
+            `[batch]` is refused: so come those that Keras makes of `class_weight`.
 
     Raises:
         ValueError: when the shapes do not fit.
@@ -38,7 +39,7 @@ class TreeAccuracy(keras.metrics.Mean):
             right, counted = _binary(labels, logits, labelled)
         else:
             right, counted = tf.equal(tf.argmax(logits, -1, tf.int32), labels), labelled
-        weights = node_weights(sample_weight, counted)
+        weights = node_weights(sample_weight, counted, asked_by=type(self).__name__)
         if self.roots_only:
             right, weights = right[:, 0], weights[:, 0]
         # Mean averages rows first, which would favour the nodes of batches of small trees.

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from kerasrec.training.arrays import dataset, inputs, joined
 from kerasrec.training.batches import Batches
 from kerasrec.training.fit import evaluate, fit
+from kerasrec.training.likelihood import TreeNegativeLogLikelihood
+from kerasrec.training.losses import TreeCrossentropy
 from kerasrec.training.strategies import is_served, splits_batches
 
 # What `model.fit` and `model.evaluate` have as well, by the same name.
@@ -43,9 +46,12 @@ class _AnyStrategy(_Keras):
         There data are what that takes, or arrays, the same in every worker.
 
         Raises:
-            ValueError: if `kerasrec.training.fit` has no such argument.
+            ValueError: if `kerasrec.training.fit` has no such argument, or there is `class_weight`
+                for labels of tree nodes, which Keras would take for something else.
         """
         given = _given(keras.Model.fit, args, kwargs)
+        if "class_weight" in given:
+            _check_labels(self, given)
         if not splits_batches(self.distribute_strategy):
             return super().fit(**_with_datasets(given))
         batch_size = given.get("batch_size")
@@ -148,6 +154,27 @@ def _given(method: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
 
 def _is_same(value: Any, default: Any) -> bool:
     return value is default or (isinstance(value, str | int | float) and value == default)
+
+
+def _check_labels(model: keras.Model, given: dict[str, Any]) -> None:
+    """Raises a ValueError if Keras would look weights of classes up by numbers of nodes.
+
+    For labels `[batch, nodes]` it takes the place of the largest for the class, as if they were
+    `[batch, classes]`.
+    """
+    labels = given.get("y")
+    if isinstance(given.get("x"), tf.data.Dataset):
+        labels = keras.utils.unpack_x_y_sample_weight(given["x"].element_spec)[1]
+    of_nodes = len(getattr(labels, "shape", ())) == 2 and any(
+        len(of.shape) > 2 for of in getattr(model, "outputs", None) or ()
+    )
+    of_trees = TreeCrossentropy, TreeNegativeLogLikelihood
+    if of_nodes or any(isinstance(of, of_trees) for of in keras.tree.flatten(model.loss)):
+        raise ValueError(
+            "fit has class_weight, but the labels are of nodes, [batch, nodes]: Keras would weigh "
+            "each example by the number of the node that has its largest label. Compile the model "
+            "with kerasrec.training.TreeCrossentropy(class_weight=...) instead."
+        )
 
 
 def _taken(given: dict[str, Any], *names: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def tree_labels(
     """
     # A new tensor carries no Keras mask: what counts is said by the labels alone.
     logits = tf.cast(tf.convert_to_tensor(y_pred), tf.float32)
-    labels = tf.cast(tf.convert_to_tensor(y_true), tf.int32)
+    labels = tf.convert_to_tensor(y_true)
     if logits.shape.rank != 3 or labels.shape.rank != 2:
         raise ValueError(
             f"{asked_by} expects a label and a row of logits for each tree node: y_true of shape "
@@ -42,15 +42,22 @@ def tree_labels(
             "be the same."
         )
     num_classes = tf.shape(logits)[-1]
-    in_range = tf.reduce_all((labels >= NO_LABEL) & (labels < num_classes))
+    # Holds every label of any dtype, or a number as far out of range: none is cut before the check.
+    exact = tf.cast(labels, tf.float64)
+    is_class = (exact >= NO_LABEL) & (exact < tf.cast(num_classes, tf.float64))
+    wrong = ~is_class | tf.not_equal(exact, tf.floor(exact))
+    # By sums, since XLA wants shapes that are known.
+    nodes = tf.shape(labels)[1]
+    places = tf.reshape(tf.range(tf.size(labels)), tf.shape(labels))
+    place = tf.reduce_max(tf.where(wrong, places, 0))
     check = tf.debugging.Assert(
-        in_range,
+        ~tf.reduce_any(wrong),
         [
             f"{asked_by} expects every label to be -1 (no label) or a class from 0 to "
-            "classes - 1. Received: labels from",
-            tf.reduce_min(labels),
-            "to",
-            tf.reduce_max(labels),
+            "classes - 1. Received: label",
+            tf.reduce_sum(tf.where(tf.equal(places, place), exact, 0.0)),
+            "of [tree, node]",
+            tf.stack([place // tf.maximum(nodes, 1), place % tf.maximum(nodes, 1)]),
             "with logits for",
             num_classes,
             "classes. Give the Dense layer of the logits more units, or map the labels.",
@@ -58,25 +65,52 @@ def tree_labels(
     )
     # Eager mode has checked already and returns None.
     with tf.control_dependencies([] if check is None else [check]):
-        labels = tf.identity(labels)
+        labels = tf.identity(tf.cast(labels, tf.int32))
     return labels, logits, tf.not_equal(labels, NO_LABEL)
 
 
-def node_weights(sample_weight: tf.Tensor | None, labelled: tf.Tensor) -> tf.Tensor:
+def node_weights(sample_weight: tf.Tensor | None, labelled: tf.Tensor, asked_by: str) -> tf.Tensor:
     """Spreads sample weights over tree nodes.
 
     Args:
-        sample_weight: None, or weights of trees `[batch]` (or `[batch, 1]`), or of tree nodes
-            `[batch, nodes]`.
+        sample_weight: None, or weights of trees `[batch, 1]`, or of tree nodes `[batch, nodes]`.
         labelled: bool `[batch, nodes]`.
+        asked_by: name of the loss or metric, for messages.
 
     Returns:
         float32 `[batch, nodes]`, 0 where there is no label.
+
+    Raises:
+        ValueError: when the weights are of another shape, as those are that Keras makes of
+            `class_weight`.
     """
     weights = tf.cast(labelled, tf.float32)
     if sample_weight is None:
         return weights
-    sample_weight = tf.cast(tf.convert_to_tensor(sample_weight), tf.float32)
-    if sample_weight.shape.rank == 1:
-        sample_weight = sample_weight[:, tf.newaxis]
-    return weights * sample_weight
+    sample_weight = checked_weights(sample_weight, asked_by, "or of tree nodes, [batch, nodes]")
+    return weights * tf.broadcast_to(sample_weight, tf.shape(labelled))
+
+
+def checked_weights(sample_weight: tf.Tensor, asked_by: str, alternative: str = "") -> tf.Tensor:
+    """Returns sample weights as float32 `[batch, 1]` or `[batch, nodes]`.
+
+    Args:
+        sample_weight: of the rank that they must have, 2.
+        asked_by: name of the loss or metric, for messages.
+        alternative: what they may be but weights of trees, for messages.
+
+    Raises:
+        ValueError: when they are of another rank. Keras looks `class_weight` up by the place of the
+            largest label along the last axis, which for labels `[batch, nodes]` is a node, and
+            passes the weights as `[batch]`, as a user's could come.
+    """
+    weights = tf.cast(tf.convert_to_tensor(sample_weight), tf.float32)
+    if weights.shape.rank != 2:
+        raise ValueError(
+            f"{asked_by} expects sample weights of trees, [batch, 1], {alternative}".rstrip(", ")
+            + f". Received: shape {weights.shape}. If they are weights of trees, add an axis: "
+            "sample_weight[:, None]. If they come of fit(class_weight=...), pass "
+            "TreeCrossentropy(class_weight=...) instead: Keras would weigh each tree by the number "
+            "of the node that has its largest label."
+        )
+    return weights

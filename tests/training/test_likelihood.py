@@ -28,12 +28,22 @@ def test_loss_is_the_sum_of_what_counts(reduction, expected):
 
 
 def test_weights_of_trees():
-    weights = np.array([0.0, 3.0])
+    weights = np.array([[0.0], [3.0]])
     loss = TreeNegativeLogLikelihood()(np.array(LABELS), np.array(TERMS), sample_weight=weights)
     assert float(loss) == pytest.approx(3 * SECOND / 2)
     perplexity = TreePerplexity()
     perplexity.update_state(np.array(LABELS), np.array(TERMS), sample_weight=weights)
     assert float(perplexity.result()) == pytest.approx(math.exp(4.0))
+    with pytest.raises(ValueError, match="TreePerplexity expects sample weights of trees"):
+        perplexity.update_state(np.array(LABELS), np.array(TERMS), sample_weight=weights[:, 0])
+
+
+def test_a_mask_changes_nothing():
+    inputs = keras.Input([3, 2])
+    terms = keras.Model(inputs, keras.layers.Masking(0.0)(inputs))(np.array(TERMS))
+    assert terms._keras_mask is not None
+    loss = TreeNegativeLogLikelihood()
+    assert float(loss(np.array(LABELS), terms)) == pytest.approx((FIRST + SECOND) / 2)
 
 
 @pytest.mark.parametrize("growth", [False, True])

@@ -1,11 +1,14 @@
 """TreeCrossentropy against plain numpy, and its manners inside Keras."""
 
+import json
+import re
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.training import TreeCrossentropy
+from kerasrec.training import Model, TreeCrossentropy, TreeNegativeLogLikelihood
 
 # Three trees of 3, 1 and 5 labelled nodes; the last has an unlabelled node inside.
 LABELS = np.array(
@@ -73,13 +76,102 @@ def test_sample_weights_of_trees_and_of_nodes():
     trees = np.array([0.5, 2.0, 0.0], dtype="float32")
     nodes = np.random.default_rng(1).uniform(size=LABELS.shape).astype("float32")
     for given, weights in [
-        (trees, np.broadcast_to(trees[:, None], LABELS.shape)),
         (trees[:, None], np.broadcast_to(trees[:, None], LABELS.shape)),
         (nodes, nodes),
     ]:
         expected = numpy_sums(LABELS, LOGITS, weights).sum() / 3
         value = TreeCrossentropy()(LABELS, LOGITS, sample_weight=given)
         np.testing.assert_allclose(value, expected, rtol=1e-5)
+
+
+CLASS_WEIGHT = {0: 0.25, 2: 3.0, 4: 0.0}
+
+
+@pytest.mark.parametrize(
+    "options, divisor", [({}, 3), ({"normalize": "nodes"}, 9), ({"reduction": "sum"}, 1)]
+)
+def test_weights_of_classes(options, divisor):
+    """Each labelled node by its label's weight, 1 where there is none; the divisor stays."""
+    nodes = np.random.default_rng(1).uniform(size=LABELS.shape).astype("float32")
+    weights = np.vectorize(lambda label: CLASS_WEIGHT.get(label, 1.0))(LABELS)
+    loss = TreeCrossentropy(class_weight=CLASS_WEIGHT, **options)
+    expected = numpy_sums(LABELS, LOGITS, weights).sum() / divisor
+    np.testing.assert_allclose(loss(LABELS, LOGITS), expected, rtol=1e-5)
+    expected = numpy_sums(LABELS, LOGITS, weights * nodes).sum() / divisor
+    np.testing.assert_allclose(loss(LABELS, LOGITS, sample_weight=nodes), expected, rtol=1e-5)
+    half = loss(LABELS, tf.cast(LOGITS, "bfloat16"))
+    assert half.dtype == tf.float32
+
+
+def test_weights_of_classes_in_training():
+    x = np.random.default_rng(3).normal(size=(3, 6, 4)).astype("float32")
+    kernels = {}
+    for weight in (0.0, 1.0):
+        model = logits_model(5)
+        loss = TreeCrossentropy(class_weight=dict.fromkeys(range(5), weight))
+        model.compile(keras.optimizers.SGD(0.1), loss)
+        before = model.layers[-1].kernel.numpy()  # the bias is zero
+        found = model.fit(x, LABELS, verbose=0, batch_size=3).history["loss"][0]
+        assert found == pytest.approx(weight * numpy_sums(LABELS, x @ before).sum() / 3)
+        kernels[weight] = model.layers[-1].kernel.numpy() - before
+    assert not kernels[0.0].any()
+    model = logits_model(5)
+    model.compile(keras.optimizers.SGD(0.1), TreeCrossentropy())
+    model.fit(x, LABELS, verbose=0, batch_size=3)
+    np.testing.assert_allclose(model.layers[-1].kernel.numpy() - before, kernels[1.0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "class_weight", [{-1: 1.0}, {0.5: 1.0}, {0: -1.0}, {0: float("nan")}, {"a": 1.0}, [1.0, 2.0]]
+)
+def test_weights_of_no_classes(class_weight):
+    with pytest.raises(ValueError, match=r"class_weight of TreeCrossentropy .*; expected a dict"):
+        TreeCrossentropy(class_weight=class_weight)
+
+
+def test_weights_of_a_class_without_logits():
+    with pytest.raises(ValueError, match="has class 5, but there are logits for 5 classes"):
+        TreeCrossentropy(class_weight={5: 1.0})(LABELS, LOGITS)
+
+
+@pytest.mark.parametrize("functional_class", [keras.Model, Model])
+def test_class_weight_of_keras_is_refused(functional_class):
+    """It weighs a tree by the number of the node with its largest label."""
+    x = np.ones([3, 6, 4], "float32")
+    batches = tf.data.Dataset.from_tensor_slices((x, LABELS)).batch(3)
+    inputs = keras.Input([None, 4])
+    model = functional_class(inputs, keras.layers.Dense(5)(inputs))
+    weights = dict.fromkeys(range(5), 0.0)
+    for loss in (TreeCrossentropy(), TreeNegativeLogLikelihood()):
+        model.compile("sgd", loss)
+        for data in ((x, LABELS), (batches,)):
+            with pytest.raises(ValueError, match=r"TreeCrossentropy\(class_weight=...\) instead"):
+                model.fit(*data, class_weight=weights, verbose=0)
+    with pytest.raises(ValueError, match=r"TreeCrossentropy\(class_weight=...\) instead"):
+        model.train_on_batch(x, LABELS, class_weight=weights)
+
+
+def test_class_weight_of_labels_of_nodes_and_of_examples():
+    """By kerasrec's models with a loss of Keras, too; where labels are of examples, as in Keras."""
+    x, weights = np.ones([3, 6, 4], "float32"), dict.fromkeys(range(5), 0.0)
+    inputs = keras.Input([6, 4])
+    nodes = Model(inputs, keras.layers.Dense(5)(inputs))
+    nodes.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True, ignore_class=-1))
+    with pytest.raises(ValueError, match="the labels are of nodes"):
+        nodes.fit(x, LABELS, class_weight=weights, verbose=0)
+    examples = Model(inputs, keras.layers.Dense(5)(keras.layers.Flatten()(inputs)))
+    examples.compile("sgd", keras.losses.CategoricalCrossentropy(True))
+    one_hot = np.eye(5, dtype="float32")[[0, 3, 4]]
+    assert examples.fit(x, one_hot, class_weight=weights, verbose=0).history["loss"] == [0.0]
+
+
+def test_weights_that_could_be_of_classes_are_refused():
+    for weights in (np.ones(3), np.ones([3, 6, 1])):
+        for use in (TreeCrossentropy(), TreeNegativeLogLikelihood()):
+            with pytest.raises(ValueError, match=r"add an axis: sample_weight\[:, None\]"):
+                use(np.minimum(LABELS, 1), LOGITS[..., :2], sample_weight=weights)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        TreeCrossentropy()(LABELS[:, :1], LOGITS[:, :1], sample_weight=np.ones([3, 6]))
 
 
 @pytest.mark.parametrize("normalize", ["trees", "nodes"])
@@ -137,8 +229,10 @@ def test_under_two_replicas_equals_one(two_replicas):
 
 
 def test_configuration_round_trip():
-    loss = TreeCrossentropy(normalize="nodes", reduction="sum", name="nodes_loss")
-    again = keras.losses.deserialize(keras.losses.serialize(loss))
+    options = {"reduction": "sum", "name": "nodes_loss", "class_weight": CLASS_WEIGHT}
+    loss = TreeCrossentropy(normalize="nodes", **options)
+    again = keras.losses.deserialize(json.loads(json.dumps(keras.losses.serialize(loss))))
+    assert again.class_weight == CLASS_WEIGHT
     assert isinstance(again, TreeCrossentropy)
     assert again.get_config() == loss.get_config()
     np.testing.assert_allclose(again(LABELS, LOGITS), loss(LABELS, LOGITS))
@@ -146,27 +240,41 @@ def test_configuration_round_trip():
 
 def test_compiled_model_saves_and_reloads(tmp_path):
     model = logits_model(5)
-    model.compile("sgd", loss=TreeCrossentropy(normalize="nodes"))
+    model.compile("sgd", loss=TreeCrossentropy(normalize="nodes", class_weight=CLASS_WEIGHT))
     x = np.random.default_rng(3).normal(size=(3, 6, 4)).astype("float32")
     model.fit(x, LABELS, verbose=0)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     assert again.loss.normalize == "nodes"
+    assert again.loss.class_weight == CLASS_WEIGHT
     np.testing.assert_allclose(
         again.evaluate(x, LABELS, verbose=0), model.evaluate(x, LABELS, verbose=0), rtol=1e-6
     )
 
 
-@pytest.mark.parametrize("bad", [5, -2])
 @pytest.mark.parametrize("graph", [False, True])
-def test_label_out_of_range_is_named(bad, graph):
-    labels = LABELS.copy()
+@pytest.mark.parametrize(
+    "bad, dtype",
+    [
+        (5, "int32"),
+        (-2, "int32"),
+        (2**32, "int64"),
+        (2**32 - 1, "int64"),
+        (2**32 - 1, "uint32"),
+        (2**64 - 1, "uint64"),
+        (1.5, "float32"),
+        (float("nan"), "float32"),
+    ],
+)
+def test_label_out_of_range_is_named(bad, dtype, graph):
+    labels = np.maximum(LABELS, 0).astype(dtype)
     labels[1, 0] = bad
     loss = TreeCrossentropy()
     call = tf.function(lambda y, p: loss(y, p), jit_compile=False) if graph else loss
     with pytest.raises(tf.errors.InvalidArgumentError, match="TreeCrossentropy expects") as error:
         call(labels, LOGITS)
-    assert str(bad) in str(error.value)
+    assert str(float(bad)) in str(error.value) or str(bad) in str(error.value)
+    assert re.search(r"\[tree, node\]'?\n?.*1,? 0", str(error.value))
 
 
 def test_wrong_shapes_are_named():

@@ -69,10 +69,9 @@ def test_sample_weights(name, per_node):
     random = np.random.default_rng(3)
     metric, weights = METRICS[name](), []
     for labels, logits in BATCHES:
-        weight = random.uniform(size=labels.shape if per_node else labels.shape[:1])
+        weight = random.uniform(size=labels.shape if per_node else [len(labels), 1])
         metric.update_state(labels, logits, sample_weight=weight)
-        spread = weight if per_node else weight[:, None]
-        weights.append(np.broadcast_to(spread, labels.shape))
+        weights.append(np.broadcast_to(weight, labels.shape))
     expected = numpy_accuracy(name, BATCHES, weights)
     np.testing.assert_allclose(metric.result(), expected, rtol=1e-5)
 
@@ -155,6 +154,10 @@ def test_label_out_of_range_is_named():
     metric = NodeAccuracy()
     with pytest.raises(tf.errors.InvalidArgumentError, match="NodeAccuracy expects"):
         metric.update_state([[7]], np.zeros([1, 1, 5], dtype="float32"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"NodeAccuracy.*\n.*4294967296"):
+        metric.update_state(np.array([[2**32]]), np.zeros([1, 1, 5], dtype="float32"))
+    with pytest.raises(ValueError, match=r"NodeAccuracy expects sample weights.*\[batch, 1\]"):
+        metric.update_state([[1]], np.zeros([1, 1, 5], dtype="float32"), sample_weight=[1.0])
     with pytest.raises(ValueError, match="return_sequences=True"):
         metric.update_state([[1]], np.zeros([1, 5], dtype="float32"))
     with pytest.raises(ValueError, match="2 or more"):
