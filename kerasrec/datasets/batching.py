@@ -125,6 +125,11 @@ def _sort_by(sizes: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
     return sort
 
 
+def _joined(arrays: Sequence[np.ndarray], padding: int) -> np.ndarray:
+    """Arrays that have been checked and, behind them, the padding: int32."""
+    return np.concatenate([np.asarray(of, np.int32) for of in (*arrays, [padding])])
+
+
 def _pad(
     encoded_trees: Sequence[EncodedTree], sizes: np.ndarray, arity: int | None
 ) -> Callable[[tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
@@ -135,9 +140,9 @@ def _pad(
     for start, rows in zip(np.cumsum(sizes) - sizes, children, strict=True):
         flat_children[start : start + len(rows), : np.shape(rows)[1]] = rows
     with tf.device("CPU:0"):
-        all_tokens = tf.constant(np.concatenate([*tokens, [0]]), tf.int32)
+        all_tokens = tf.constant(_joined(tokens, 0))
         all_children = tf.constant(flat_children)
-        all_labels = tf.constant(np.concatenate([*labels, [-1]]), tf.int32)
+        all_labels = tf.constant(_joined(labels, -1))
         all_sizes = tf.constant(sizes)
         starts = tf.constant(np.cumsum(sizes) - sizes)
         padding_row = tf.constant(np.sum(sizes))

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kerasrec.datasets.int_range import LARGEST
+
 
 def check_tree(
     tokens: ArrayLike,
@@ -17,9 +19,9 @@ def check_tree(
     Padding is a tree node with token 0, no children and label -1 that nothing points to.
 
     Args:
-        tokens: Integers `[nodes]`, 0 or more.
+        tokens: Integers `[nodes]`, 0 to the largest of int32.
         children: Integers `[nodes, arity]`; -1 = no child.
-        labels: Integers `[nodes]`; -1 = none.
+        labels: Integers `[nodes]`, to the largest of int32; -1 = none.
         num_classes: If given, labels must be less.
 
     Raises:
@@ -41,6 +43,12 @@ def check_tree(
     if tokens.min() < 0:
         node = int(tokens.argmin())
         raise ValueError(f"Token {tokens[node]} of tree node {node} is negative.")
+    if tokens.max() > LARGEST:
+        node = int(tokens.argmax())
+        raise ValueError(
+            f"Token {tokens[node]} of tree node {node} is too large; expected at most {LARGEST}, "
+            "the largest of int32."
+        )
     labels = _checked_labels(labels, len(tokens), num_classes)
     parents = _parents(children)
     reached = _reached(children)
@@ -68,13 +76,12 @@ def _checked_labels(labels: ArrayLike | None, nodes: int, num_classes: int | Non
     labels = _integers("labels", labels, 1)
     if len(labels) != nodes:
         raise ValueError(f"labels has {len(labels)} tree nodes but tokens has {nodes}.")
-    limit = np.inf if num_classes is None else num_classes
-    wrong = np.flatnonzero((labels < -1) | (labels >= limit))
+    last = LARGEST if num_classes is None else num_classes - 1
+    wrong = np.flatnonzero((labels < -1) | (labels > last))
     if len(wrong):
-        upper = "up" if num_classes is None else f"to {num_classes - 1}"
         raise ValueError(
-            f"Label {labels[wrong[0]]} of tree node {wrong[0]} is out of range; expected 0 {upper}"
-            ", or -1 for none."
+            f"Label {labels[wrong[0]]} of tree node {wrong[0]} is out of range; expected 0 to "
+            f"{last}, or -1 for none."
         )
     return labels
 

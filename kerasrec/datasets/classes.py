@@ -5,10 +5,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kerasrec.datasets.int_range import LARGEST
 from kerasrec.datasets.reshaping import MARKER
 
 NO_CLASS = -1
-LARGEST = 2**31 - 1  # of int32
 
 
 def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:

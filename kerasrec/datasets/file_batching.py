@@ -7,6 +7,7 @@ from os import PathLike
 import tensorflow as tf
 
 from kerasrec.datasets.batching import BATCHES_PER_CHUNK
+from kerasrec.datasets.int_range import to_int32
 from kerasrec.datasets.tree_files import tree_files
 
 # Of each file, while an epoch is shuffled.
@@ -162,7 +163,8 @@ def _pad(
         width = tf.reduce_max(trees["group_size"])
 
         def padded(name: str, value: int, *shape: int) -> tf.Tensor:
-            rows = tf.cast(tf.ragged.boolean_mask(trees[name], is_tree), tf.int32)
+            rows = tf.ragged.boolean_mask(trees[name], is_tree)
+            rows = rows.with_flat_values(to_int32(rows.flat_values, f"{name} of trees in files"))
             tensor = rows.to_tensor(value, shape=[rows.nrows(tf.int64), width, *shape])
             return tf.ensure_shape(tensor, [num_rows, None, *shape])
 

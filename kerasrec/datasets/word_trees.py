@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from kerasrec.datasets.int_range import to_int32
 from kerasrec.datasets.vocabulary import Vocabulary
 
 
@@ -31,7 +32,10 @@ def batch_word_trees(
         0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
 
     Raises:
-        ValueError: If a key is missing, or examples are no dictionaries.
+        ValueError: If a key is missing, examples are no dictionaries, or `children` or `labels` are
+            no integers.
+        tf.errors.InvalidArgumentError: When the dataset is read, if one of them is out of int32's
+            range.
 
     Example:
 
@@ -62,7 +66,9 @@ def batch_word_trees(
         words = example["tokens"]
         if vocabulary.lowercase:
             words = tf.strings.lower(words, encoding="utf-8")
-        children, labels = (tf.cast(example[key], tf.int32) for key in ("children", "labels"))
+        children, labels = (
+            to_int32(example[key], f"{key} of the examples") for key in ("children", "labels")
+        )
         return (table.lookup(words), children), labels
 
     return (

@@ -12,6 +12,7 @@ import tensorflow as tf
 from kerasrec.training.arrays import dataset, inputs, joined
 from kerasrec.training.batches import Batches
 from kerasrec.training.fit import evaluate, fit
+from kerasrec.training.input_range import checked_inputs
 from kerasrec.training.likelihood import TreeNegativeLogLikelihood
 from kerasrec.training.losses import TreeCrossentropy
 from kerasrec.training.strategies import is_served, splits_batches
@@ -104,6 +105,14 @@ class Functional(_AnyStrategy, keras.Model):
     A class of its own: Keras changes the bases of one that it makes a functional model of.
     """
 
+    def call(self, inputs: Any, training: Any = None, mask: Any = None, **kwargs: Any) -> Any:
+        """`keras.Model.call`, but that integers are not cut to the dtypes of the inputs.
+
+        Raises:
+            tf.errors.InvalidArgumentError: if the dtype of an input does not hold a number.
+        """
+        return super().call(checked_inputs(self, inputs), training=training, mask=mask, **kwargs)
+
 
 class Model(_AnyStrategy, keras.Model):
     """A `keras.Model` with which `fit` and `evaluate` work under every strategy.
@@ -111,7 +120,8 @@ class Model(_AnyStrategy, keras.Model):
     Under `MultiWorkerMirroredStrategy` and `ParameterServerStrategy` the methods of Keras 3 do not
     work, and with several replicas of `MirroredStrategy` they do not weigh the parts of a batch by
     what these hold: there they are `kerasrec.training.fit` and `evaluate`, and else Keras' own. For
-    functional models, and to make subclasses of.
+    functional models, and to make subclasses of. A functional one raises an error where a number
+    is too large for the dtype of its input, to which Keras would cut it.
 
     Example:
 

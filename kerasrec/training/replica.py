@@ -15,6 +15,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.training.accumulation import Accumulation, optimizers_in
+from kerasrec.training.input_range import checked_inputs
 from kerasrec.training.strategies import is_served, splits_batches
 
 
@@ -121,7 +122,8 @@ def test_step(model: keras.Model, data: Any) -> None:
 
 
 def predicted(model: keras.Model, x: Any, training: bool) -> Any:
-    """What the model makes of its inputs."""
+    """What the model makes of its inputs, of which no integer is cut."""
+    x = checked_inputs(model, x)
     knows_training = "training" in inspect.signature(model.call).parameters
     return model(x, training=training) if knows_training else model(x)
 

@@ -1,0 +1,61 @@
+"""The check of integers that Keras would cut.
+
+A functional model casts what it is given to the dtypes of its inputs before any layer sees it, so
+that with `keras.Input(dtype="int32")` the token 2**32 + 5 of an int64 array would be 5.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+def checked_inputs(model: keras.Model, given: Any) -> Any:
+    """Returns what a model is given, integers of wider dtypes cast to those of its inputs.
+
+    Args:
+        model: of any kind; without `inputs`, as subclassed ones are, nothing is cut or checked.
+        given: a nest of tensors and arrays, as the model takes it.
+
+    Raises:
+        tf.errors.InvalidArgumentError: when the step runs, if the dtype of an input does not hold a
+            number; the message has it, its place and the name of the input.
+    """
+    inputs = keras.tree.flatten(getattr(model, "inputs", None) or [])
+    if isinstance(given, dict):
+        by_name = {of.name: of for of in inputs}
+        return {
+            name: _checked(of, by_name[name]) if name in by_name else of
+            for name, of in given.items()
+        }
+    flat = keras.tree.flatten(given)
+    if len(flat) != len(inputs):
+        return given  # Keras says what does not fit.
+    checked = [_checked(value, of) for value, of in zip(flat, inputs, strict=True)]
+    return keras.tree.pack_sequence_as(given, checked)
+
+
+def _checked(value: Any, of: keras.KerasTensor) -> Any:
+    """What one of a model's inputs is given, in its dtype if both are integers."""
+    if isinstance(value, keras.KerasTensor) or not hasattr(value, "dtype"):
+        return value
+    dtype, wanted = tf.as_dtype(value.dtype), tf.as_dtype(of.dtype)
+    if not (dtype.is_integer and wanted.is_integer):
+        return value
+    if wanted.min <= dtype.min and dtype.max <= wanted.max:
+        return value
+    tensor = tf.convert_to_tensor(value)
+    exact = tf.cast(tensor, tf.float64)
+    is_out = (exact < wanted.min) | (exact > wanted.max)
+    check = tf.debugging.Assert(
+        ~tf.reduce_any(is_out),
+        [
+            f"The input {of.name} is {wanted.name}, {wanted.min} to {wanted.max}. Received:",
+            tf.boolean_mask(tensor, is_out)[:1],
+            "at",
+            tf.where(is_out)[:1],
+        ],
+    )
+    # Eager mode has checked already and returns None.
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.identity(tf.cast(tensor, wanted))
