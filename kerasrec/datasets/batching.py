@@ -36,9 +36,9 @@ def tree_batches(
     together. Every tree comes exactly once an epoch. The dataset knows its number of batches.
 
     Two datasets of as many trees each, made with the same arguments, may be zipped: the trees of a
-    pair stay together. With `shuffle` they do if both have the same `seed` and neither is drawn from
-    alone, since each drawing shuffles anew; with `bucket_by_size` they do not, since it looks at the
-    sizes of one dataset.
+    pair stay together. With `shuffle` they do if both have the same `seed` and neither is drawn
+    from alone, since each drawing shuffles anew. With `bucket_by_size` they do not, since it looks
+    at the sizes of one dataset.
 
     Args:
         encoded_trees: Trees as `encode_tree` and `encode_dependencies` give them; or tuples
