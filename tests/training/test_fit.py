@@ -24,7 +24,7 @@ from tests.training.strategies import (
 
 LOSSES = {
     "trees": lambda: TreeCrossentropy(),
-    "nodes": lambda: TreeCrossentropy(normalize="nodes"),
+    "nodes": lambda: TreeCrossentropy(normalize="nodes", class_weight={0: 2.0, 1: 0.5}),
 }
 
 
