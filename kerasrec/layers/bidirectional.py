@@ -7,7 +7,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from kerasrec.layers.recursive import Recursive, both_inputs
+from kerasrec.errors import sentence_first
+from kerasrec.layers.recursive import Recursive, both_inputs, refuse_mask
+from kerasrec.layers.stacking import StatesOfNodes
 from kerasrec.layers.top_down import TopDown
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM
 
@@ -20,7 +22,7 @@ _MERGES = {
 
 
 @keras.saving.register_keras_serializable("kerasrec")
-class Bidirectional(keras.layers.Layer):
+class Bidirectional(StatesOfNodes, keras.layers.Layer):
     """Applies a layer to trees from the leaves up, and another to its outputs from the root down.
 
     The states of the root, which has seen all that is below, are what the way down begins with; on
@@ -103,7 +105,11 @@ class Bidirectional(keras.layers.Layer):
 
     def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
-        return super().__call__(*both_inputs(self.name, x, children), **kwargs)
+        inputs = both_inputs(self.name, x, children)
+        try:
+            return super().__call__(*inputs, **kwargs)
+        except tf.errors.InvalidArgumentError as error:
+            raise sentence_first(error) from None
 
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the weights of both layers."""
@@ -114,6 +120,7 @@ class Bidirectional(keras.layers.Layer):
 
     def call(self, x: Any, children: Any, mask: Any = None, training: bool = False) -> Any:
         """Runs both; see the class."""
+        refuse_mask(self.name, mask)
         up, *root = self.upward_layer(x, children, training=training)
         sizes = self.downward_layer.cell.state_sizes
         # What the way up has no state for, an LSTM's memory above a plain cell, begins at zero.
@@ -145,7 +152,7 @@ class Bidirectional(keras.layers.Layer):
         self, x: Any, children: Any, mask: Any = None, training: bool = False
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
-        self.upward_layer.check(x, children)
+        self.upward_layer.check(x, children, mask)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.merge_mode is None:
             return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]

@@ -26,6 +26,9 @@ class RecursiveCell(keras.layers.Layer):
         arity: how many children a tree node has at most, where a missing child has zero states;
             None for any number of them, in rows.
         inner_inputs: whether inner nodes read inputs too; otherwise `call` gets None for them.
+            False leaves out what they have. None, the default, takes only trees whose inner nodes
+            have nothing to read, as far as that is known: a word other than 0 there is an error,
+            and so are the states of another tree layer.
         dropout: fraction of the input features to drop, per tree node.
         recurrent_dropout: fraction of each first state to drop on the way to the tree node that
             reads it.
@@ -44,7 +47,7 @@ class RecursiveCell(keras.layers.Layer):
     def __init__(
         self,
         arity: int | None = 2,
-        inner_inputs: bool = False,
+        inner_inputs: bool | None = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -55,6 +58,11 @@ class RecursiveCell(keras.layers.Layer):
             raise ValueError(
                 f"`arity` must be a positive integer, received {arity!r}; None stands for any "
                 "number of children."
+            )
+        if inner_inputs not in (None, True, False):
+            raise ValueError(
+                "`inner_inputs` must be True (inner nodes read inputs), False (what they have is "
+                f"left out) or None (they must have none), received {inner_inputs!r}."
             )
         for name, rate in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
             if not 0 <= rate < 1:

@@ -47,7 +47,7 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         units: int,
         recurrent_activation: Any = "sigmoid",
         unit_forget_bias: bool = True,
-        inner_inputs: bool = True,
+        inner_inputs: bool | None = True,
         arity: None = None,
         **kwargs: Any,
     ):

@@ -30,6 +30,13 @@ class NodeInputs:
         return tf.gather(self.rows, node if self.places is None else tf.gather(self.places, node))
 
 
+def num_words_of(embedding: keras.layers.Layer) -> int | None:
+    """How many words an embedding has vectors for, or None where it does not say."""
+    if isinstance(embedding, keras.Sequential) and embedding.layers:
+        return num_words_of(embedding.layers[0])
+    return embedding.input_dim if isinstance(embedding, keras.layers.Embedding) else None
+
+
 def look_up(
     words: tf.Tensor, is_read: tf.Tensor, embedding: keras.layers.Layer, dtype: str
 ) -> NodeInputs:

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell, check_states
-from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up
-from kerasrec.layers.tree_checks import check_sizes
+from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
+from kerasrec.layers.tree_checks import WordRules, check_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, node_tables
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
@@ -39,7 +39,7 @@ class Recursion:
         visitor: makes the recursive function from the cell and a batch; see `visitor`.
         goes_down: whether that function takes states beside the node.
         recompute: as for `kerasrec.recursive`.
-        embedding: from words to inputs, where `x` may be words.
+        embedding: from words to inputs, where `x` are words.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Recursion:
         x: tf.Tensor,
         children: tf.Tensor,
         drop: tf.Tensor | None,
+        input_drop: tf.Tensor | None,
         training: bool,
         return_sequences: bool,
         initial_states: Sequence[tf.Tensor] = (),
@@ -70,18 +71,22 @@ class Recursion:
 
         Args:
             x: `[batch, nodes, features]`, or words, int `[batch, nodes]`.
-            children: int32 `[batch, nodes, arity]`.
+            children: int32 or int64 `[batch, nodes, arity]`.
             drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
+            input_drop: factors for what each node reads of its word, `[batch, nodes, features]`,
+                or None.
             training: as Keras has it.
             return_sequences: whether the outputs of all nodes are wanted.
             initial_states: of the roots, `[batch, units]` each, if states go down.
         """
-        key = (x.dtype, tuple(x.shape[2:]), drop is not None, training, return_sequences)
-        given = (x, children) if drop is None else (x, children, drop)
+        drops = tuple(() if factors is None else (factors,) for factors in (drop, input_drop))
+        features = tuple(x.shape[2:] if input_drop is None else input_drop.shape[2:])
+        dropped = tuple(map(len, drops))
+        key = (x.dtype, features, children.dtype, dropped, training, return_sequences)
         run = self._new_run(key) if in_stateless_scope() else self._runs.get(key)
         if run is None:
             run = self._runs[key] = self._new_run(key)
-        return run[0](tuple(initial_states), *given)
+        return run[0](tuple(initial_states), x, children, drops)
 
     @property
     def num_traces(self) -> int:
@@ -97,24 +102,31 @@ class Recursion:
 
     def _new_run(self, key: tuple) -> tuple[Any, list[Stages]]:
         """A `tf.function` for one use, and a list that gets its stages when it is traced."""
-        dtype, features, has_drop, _, return_sequences = key
-        cell = self._cell
+        x_dtype, features, children_dtype, dropped, _, return_sequences = key
+        has_drop, has_input_drop = dropped
+        cell, dtype = self._cell, self._cell.compute_dtype
         stages: list[Stages] = []
         sizes = cell.state_sizes if self._goes_down else []
+        takes_words = self._embedding is not None
+        x_features = [] if takes_words else features
         specs = [
-            tuple(tf.TensorSpec([None, size], cell.compute_dtype) for size in sizes),
-            tf.TensorSpec([None, None, *features], dtype, "x"),
-            tf.TensorSpec([None, None, cell.arity], tf.int32, "children"),
+            tuple(tf.TensorSpec([None, size], dtype) for size in sizes),
+            tf.TensorSpec([None, None, *x_features], x_dtype, "x"),
+            tf.TensorSpec([None, None, cell.arity], children_dtype, "children"),
+            (
+                (tf.TensorSpec([None, cell.state_sizes[0]], dtype, "drop"),) * has_drop,
+                (tf.TensorSpec([None, None, *features], dtype, "input_drop"),) * has_input_drop,
+            ),
         ]
-        if has_drop:
-            specs.append(tf.TensorSpec([None, cell.state_sizes[0]], cell.compute_dtype, "drop"))
 
-        def run(initial_states, x, children, drop=None):
-            check_sizes(x, children)
+        def run(initial_states, x, children, drops):
+            (drop, input_drop) = (factors[0] if factors else None for factors in drops)
+            with tf.control_dependencies(check_sizes(x, children)):
+                x = tf.identity(x)
             with tf.name_scope("check_trees"):
-                trees = node_tables(children)
+                trees = node_tables(children, *self._words_to_check(x))
             batch, nodes = tf.unstack(tf.shape(x)[:2])
-            inputs = self._inputs(x, trees)
+            inputs = self._inputs(x, trees, input_drop)
             table_size = batch * nodes if return_sequences else None
             visit = self._visitor(cell, inputs, trees, drop, table_size, self._recompute)
             arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
@@ -135,13 +147,23 @@ class Recursion:
         traced = tf.function(functools.partial(run), input_signature=specs, autograph=False)
         return traced, stages
 
-    def _inputs(self, x: tf.Tensor, trees: NodeTables) -> NodeInputs:
-        if self._embedding is None or x.shape.rank == 3:
+    def _words_to_check(self, x: tf.Tensor) -> tuple[tf.Tensor, WordRules] | tuple[()]:
+        if self._embedding is None:
+            return ()
+        return x, WordRules(num_words_of(self._embedding), self._cell.inner_inputs)
+
+    def _inputs(self, x: tf.Tensor, trees: NodeTables, input_drop: tf.Tensor | None) -> NodeInputs:
+        if self._embedding is None:
             return NodeInputs(tf.reshape(x, [-1, x.shape[-1]]))
         is_read = tf.reshape(trees.is_node, [-1])
         if not self._cell.inner_inputs:
             is_read &= trees.kinds[:-1] == LEAF
-        return look_up(x, is_read, self._embedding, self._cell.compute_dtype)
+        inputs = look_up(x, is_read, self._embedding, self._cell.compute_dtype)
+        if input_drop is None:
+            return inputs
+        # Each node drops features of its own, whichever nodes have the same word.
+        rows = tf.gather(inputs.rows, inputs.places)
+        return NodeInputs(rows * tf.reshape(input_drop, [-1, input_drop.shape[-1]]))
 
 
 def visitor(

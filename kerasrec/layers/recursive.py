@@ -8,28 +8,36 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from kerasrec.errors import sentence_first
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.recursion import Recursion, Stages, visitor
-from kerasrec.layers.trees import node_tables
+from kerasrec.layers.stacking import StatesOfNodes, are_states, mark_states
+from kerasrec.layers.trees import as_indices, node_tables
 from kerasrec.trace.private import in_symbolic_scope
 
 
 @keras.saving.register_keras_serializable("kerasrec")
-class Recursive(keras.layers.Layer):
+class Recursive(StatesOfNodes, keras.layers.Layer):
     """Applies a cell to every node of trees, children before parents.
 
     `layer(x, children)`:
 
     * `x`: float `[batch, nodes, features]`, inputs of the tree nodes; with `embedding` int
       `[batch, nodes]`, their words.
-    * `children`: int32 `[batch, nodes, arity]`, the indices of each node's children in its tree, -1
+    * `children`: int `[batch, nodes, arity]`, the indices of each node's children in its tree, -1
       for no child. Node 0 is the root; padding nodes come last, have no children and are nobody's
       child. They are not computed, and masked in the output. Where the cell takes any number of
       children, `arity` may be any number too, from one batch to the next:
       `keras.Input([None, None], dtype="int32")`.
     * `training`: whether dropout is on.
+
+    Leaves read their inputs; whether inner nodes do is the cell's `inner_inputs`. With None, the
+    default of most, they do not: their words must be 0, and to stack such a layer on another tree
+    layer is an error, since what that makes of inner nodes would be lost. Give `inner_inputs=True`
+    to read them, or False to leave them out. Of vectors that no tree layer has made, those of inner
+    nodes are left out.
 
     Returns the first state, `[batch, units]` of the roots or, with `return_sequences`,
     `[batch, nodes, units]` of all nodes (zero for padding). With `return_state` a list: this, then
@@ -45,7 +53,9 @@ class Recursive(keras.layers.Layer):
         recompute: whether a training step computes the cells again on its way back, in place of
           keeping what they computed: less memory, more time, the same gradients.
         embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
-          `keras.layers.Embedding`, which looks up each different word of a batch once. Results are
+          `keras.layers.Embedding`, which looks up each different word of a batch once. Words that
+          are read must be below its `input_dim`; another layer checks them itself, but for a
+          `keras.Sequential` that begins with an Embedding. Results are
           those of `layer(embedding(x), children)` if it maps each word by itself: give dropout to
           the cell. Leaves of one word are computed once, too, unless the cell reads inputs at inner
           nodes or draws random numbers at leaves, as in training with `dropout`. No other layer may
@@ -53,8 +63,10 @@ class Recursive(keras.layers.Layer):
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
-        tf.errors.InvalidArgumentError: when called with `children` that are not trees; it names
-          the tree and the node.
+        ValueError: when called with a `mask`, with ragged tensors, or with the outputs of another
+          tree layer where it is not said whether inner nodes read them.
+        tf.errors.InvalidArgumentError: when called with `children` that are not trees, or words
+          that nobody has a vector for or reads; it names the tree and the node.
     """
 
     goes_down: ClassVar[bool] = False
@@ -99,7 +111,11 @@ class Recursive(keras.layers.Layer):
 
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
-        return super().__call__(*both_inputs(self.name, x, children), *args, **kwargs)
+        inputs = both_inputs(self.name, x, children)
+        try:
+            return super().__call__(*inputs, *args, **kwargs)
+        except tf.errors.InvalidArgumentError as error:
+            raise sentence_first(error) from None
 
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the cell's weights."""
@@ -114,7 +130,7 @@ class Recursive(keras.layers.Layer):
 
     def call(self, x: Any, children: Any, *, mask: Any = None, training: bool = False) -> Any:
         """Runs the recursion; see the class."""
-        self.check(x, children)
+        self.check(x, children, mask)
         if in_symbolic_scope():
             return self._zeros(x)
         states, sequence = self._run(x, children, training)
@@ -124,27 +140,26 @@ class Recursive(keras.layers.Layer):
     def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
         """What the recursion returns for the roots, and the masked outputs of all nodes."""
         training = bool(training)
-        drop = None
+        drop = input_drop = None
         if training and self.cell.dropout:
-            if self.embedding is not None:
-                x = self._vectors_of_nodes(x)
-            x = keras.random.dropout(x, self.cell.dropout, seed=self.seed_generator)
+            if self.embedding is None:
+                x = self._dropout(x, self.cell.dropout)
+            else:
+                shape = [*tf.unstack(tf.shape(x)), self._num_features]
+                input_drop = self._dropout(tf.ones(shape, self.compute_dtype), self.cell.dropout)
         if training and self.cell.recurrent_dropout:
             num_nodes = tf.reduce_prod(tf.shape(children)[:2])
             ones = tf.ones([num_nodes + 1, self.cell.state_sizes[0]], self.compute_dtype)
-            drop = keras.random.dropout(ones, self.cell.recurrent_dropout, seed=self.seed_generator)
-        children = tf.cast(children, tf.int32)
+            drop = self._dropout(ones, self.cell.recurrent_dropout)
         found, sequence, is_node = self._recursion(
-            x, children, drop, training, self._keeps_all, initial_states
+            x, as_indices(children), drop, input_drop, training, self._keeps_all, initial_states
         )
         if sequence is not None:
-            sequence._keras_mask = is_node
+            sequence._keras_mask = mark_states(is_node)
         return found, sequence
 
-    def _vectors_of_nodes(self, words: Any) -> Any:
-        """`[batch, nodes, features]`, a vector for each node."""
-        vectors = tf.cast(self.embedding(tf.reshape(words, [-1])), self.compute_dtype)
-        return tf.reshape(vectors, [*tf.unstack(tf.shape(words)), self._num_features])
+    def _dropout(self, x: Any, rate: float) -> Any:
+        return keras.random.dropout(x, rate, seed=self.seed_generator)
 
     def _embedding_size(self) -> int:
         """How many features the embedding, which is built with that, makes of a word."""
@@ -156,11 +171,18 @@ class Recursive(keras.layers.Layer):
             )
         return shape[-1]
 
-    def check(self, x: Any, children: Any) -> None:
-        """Raises ValueError for tensors that cannot be trees of this layer."""
+    def check(self, x: Any, children: Any, mask: Any = None) -> None:
+        """Raises ValueError for arguments of a call that this layer does not take."""
         self.check_inputs(x.shape, children.shape, children.dtype)
+        refuse_mask(self.name, mask)
         if self.embedding is not None:
             self._check_integers("x", x.dtype)
+        elif self.cell.inner_inputs is None and are_states(x):
+            raise ValueError(
+                f"`x` of {self.name} are the states of another tree layer, of which {self.name} "
+                "would read those of leaves only. Give it inner_inputs=True to read those of inner "
+                "nodes, too, or inner_inputs=False to leave them out."
+            )
 
     def check_inputs(self, x_shape: Any, children_shape: Any, dtype: Any) -> None:
         """Raises ValueError for inputs that cannot be trees of this layer.
@@ -241,7 +263,7 @@ class Recursive(keras.layers.Layer):
         self, x: Any, children: Any, *, mask: Any = None, training: bool = False
     ) -> Any:
         """Symbolic outputs, so that a functional model is built without compiling."""
-        self.check(x, children)
+        self.check(x, children, mask)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.return_state:
             return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]
@@ -258,6 +280,11 @@ class Recursive(keras.layers.Layer):
     def extended_graph(self) -> TaggedGraph:
         """The tagged graph with its gradient; the layer must be built."""
         return self._stages().extended_graph
+
+    @property
+    def returns_all_states(self) -> bool:
+        """Whether the outputs of all tree nodes are returned."""
+        return self.return_sequences
 
     @property
     def _keeps_all(self) -> bool:
@@ -309,7 +336,7 @@ def both_inputs(name: str, x: Any, children: Any) -> tuple[Any, Any]:
     """`x` and `children` of a call, given apart or as one list.
 
     Raises:
-        ValueError: if `children` are missing.
+        ValueError: if `children` are missing, or one of both is ragged or sparse.
     """
     if children is None and isinstance(x, list | tuple) and len(x) == 2:
         x, children = x
@@ -319,7 +346,27 @@ def both_inputs(name: str, x: Any, children: Any) -> tuple[Any, Any]:
             "nodes, ..], and the indices of their children, [batch, nodes, arity]. So it has no "
             "place in a keras.Sequential; use the functional API."
         )
+    for what, given, filler in (("x", x, ""), ("children", children, "default_value=-1")):
+        if isinstance(given, tf.RaggedTensor) or getattr(given, "ragged", False):
+            raise ValueError(
+                f"`{what}` of {name} must be padded, with as many nodes in `x` as in `children`, "
+                f"received a ragged tensor. Give {what}.to_tensor({filler})."
+            )
+        if isinstance(given, tf.SparseTensor) or getattr(given, "sparse", False):
+            raise ValueError(
+                f"`{what}` of {name} must be dense, received a sparse tensor. Give "
+                f"tf.sparse.to_dense({what})."
+            )
     return x, children
+
+
+def refuse_mask(name: str, mask: Any) -> None:
+    """Raises ValueError for a mask, which tree layers do not read."""
+    if mask is not None:
+        raise ValueError(
+            f"{name} takes no `mask`: `children` say which nodes there are. A node that is to be "
+            "left out must be nobody's child and have none."
+        )
 
 
 class CellLayer(Recursive):

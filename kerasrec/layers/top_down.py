@@ -13,6 +13,7 @@ from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.recursion import Recursion
 from kerasrec.layers.recursive import Recursive
+from kerasrec.layers.tree_checks import check
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import cond
@@ -144,7 +145,7 @@ class TopDown(Recursive):
         training: bool = False,
     ) -> Any:
         """Runs the recursion; see the class."""
-        self.check(x, children)
+        self.check(x, children, mask)
         states = self.initial_states(initial_state, tf.shape(x)[0])
         if in_symbolic_scope():
             return self._zeros(x)
@@ -164,9 +165,10 @@ class TopDown(Recursive):
         states = []
         for state in self._checked_states(given):
             state = tf.cast(state, self.compute_dtype)
-            message = f"`initial_state` of {self.name} must have a row for each tree."
-            check = tf.debugging.assert_equal(tf.shape(state)[0], batch, message)
-            with tf.control_dependencies([] if check is None else [check]):
+            rows = tf.shape(state)[0]
+            sentence = f"`initial_state` of {self.name} must have a row for each tree"
+            sentence += ", received {} rows for {} trees."
+            with tf.control_dependencies(check(rows == batch, sentence, rows, batch)):
                 states.append(tf.identity(state))
         return states
 

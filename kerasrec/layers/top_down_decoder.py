@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.errors import sentence_first
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.layers.choices import Choice, Choices, Drawn, Given
 from kerasrec.layers.growth import (
@@ -23,7 +24,8 @@ from kerasrec.layers.growth import (
 )
 from kerasrec.layers.recursive import both_inputs
 from kerasrec.layers.top_down import TopDown, TopDownCell
-from kerasrec.layers.tree_checks import check_indices, check_sizes
+from kerasrec.layers.tree_checks import check, check_indices, check_sizes
+from kerasrec.layers.trees import as_indices
 
 # The slots that may follow those of an encoding in `kerasrec.datasets`: of a root, then of a node
 # in each slot.
@@ -110,7 +112,11 @@ class TopDownDecoder(keras.layers.Layer):
 
     def __call__(self, tokens: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`decoder(tokens, children)` or `decoder([tokens, children])`."""
-        return super().__call__(*both_inputs(self.name, tokens, children), *args, **kwargs)
+        inputs = both_inputs(self.name, tokens, children)
+        try:
+            return super().__call__(*inputs, *args, **kwargs)
+        except tf.errors.InvalidArgumentError as error:
+            raise sentence_first(error) from None
 
     def build(self, tokens_shape: Any, children_shape: Any, *_: Any) -> None:
         """Creates the weights that all decoders have; a subclass builds the layers of `decide`."""
@@ -122,13 +128,13 @@ class TopDownDecoder(keras.layers.Layer):
         self, tokens: Any, children: Any, initial_state: Any = None, training: bool = False
     ) -> Any:
         """Terms of the log-likelihood of given trees; see the class."""
-        x_shape = (*tokens.shape, self.embedding_dim)
-        self.top_down.check_inputs(x_shape, children.shape, children.dtype)
-        children = tf.cast(children, tf.int32)
+        self._check_inputs(tokens, children)
+        tokens, children = as_indices(tokens), as_indices(children)
         with tf.control_dependencies(check_sizes(tokens, children) + check_indices(children)):
-            slots = _slots(children)
+            children = tf.cast(children, tf.int32)
+        slots = _slots(children)
         is_node = (slots != ROOT) | (tf.range(tf.shape(slots)[1]) == 0)
-        with tf.control_dependencies([self._check_tokens(tokens, is_node)]):
+        with tf.control_dependencies(self._check_tokens(tokens, is_node)):
             tokens = tf.where(is_node, tf.cast(tokens, tf.int32), 0)
         x = self.drop(self.embedding(tokens), training=training)
         states = self.top_down(x, children, initial_state=initial_state)
@@ -146,29 +152,34 @@ class TopDownDecoder(keras.layers.Layer):
         shape = tf.concat([tf.shape(is_node, tf.int64), [2]], 0)
         return tf.scatter_nd(tf.where(is_node), terms, shape)
 
-    def _check_tokens(self, tokens: Any, is_node: Any) -> tf.Operation:
-        """A check, for when the graph runs, that a token of the vocabulary stands at each node."""
+    def _check_inputs(self, tokens: Any, children: Any) -> None:
+        """Raises ValueError for tensors that cannot be trees of this decoder."""
+        x_shape = (*tokens.shape, self.embedding_dim)
+        self.top_down.check_inputs(x_shape, children.shape, children.dtype)
+        if not tf.as_dtype(tokens.dtype).is_integer:
+            raise ValueError(
+                f"`tokens` of {self.name} must be integers, received dtype {tokens.dtype}. Give "
+                "the Keras Input dtype='int32'."
+            )
+
+    def _check_tokens(self, tokens: Any, is_node: Any) -> list[tf.Operation]:
+        """Checks, for when the graph runs, that a token of the vocabulary stands at each node."""
         wordless = is_node & ~((tokens > 0) & (tokens < self.num_tokens))
-        return tf.debugging.Assert(
+        return check(
             ~tf.reduce_any(wordless),
-            [
-                f"{self.name} needs a token from 1 to {self.num_tokens - 1} at every tree node. "
-                "[tree, node]:",
-                tf.where(wordless)[:1],
-                "token:",
-                tf.boolean_mask(tokens, wordless)[:1],
-            ],
+            f"{self.name} needs a token from 1 to {self.num_tokens - 1} at every tree node. "
+            "[tree, node]: {} token: {}",
+            tf.where(wordless)[:1],
+            tf.boolean_mask(tokens, wordless)[:1],
         )
 
     def _check_slots(self, misplaced: Any) -> None:
         """Checks, for when the graph runs, that children are where `follows` allows them."""
-        tf.debugging.Assert(
+        check(
             ~tf.reduce_any(misplaced),
-            [
-                f"{self.name} is given a child in a slot in which `follows` allows none. "
-                "[tree, node, slot]:",
-                tf.where(misplaced)[:1],
-            ],
+            f"{self.name} is given a child in a slot in which `follows` allows none. "
+            "[tree, node, slot]: {}",
+            tf.where(misplaced)[:1],
         )
 
     def _decide(self, states: Any, choose: Choices) -> tuple[Choice, Choice]:
@@ -220,18 +231,20 @@ class TopDownDecoder(keras.layers.Layer):
         """
         self._check_built()
         expected = "integers [batch], tokens or -1, or the number of trees"
-        roots = _integers("roots", roots, expected, ranks=(0, 1))
+        roots = as_indices(_integers("roots", roots, expected, ranks=(0, 1)))
         seed = _integers("seed", seed, "an integer", ranks=(0,))
         if roots.shape.rank == 0:
-            found = ["`roots`, the number of trees, must be at least 0, received", roots]
-            with tf.control_dependencies([tf.debugging.Assert(roots >= 0, found)]):
+            sentence = "`roots`, the number of trees, must be at least 0, received {}"
+            with tf.control_dependencies(check(roots >= 0, sentence, roots)):
                 roots = tf.fill([roots], -1)
+        with tf.control_dependencies(self._check_roots(roots)):
+            roots = tf.cast(roots, tf.int32)
         if self._generate is None:
             # TensorFlow warns of many traces of one Python function; partials are counted apart.
             grow = partial(self._grow)
             self._generate = tf.function(grow, self.generate_signature(), autograph=False)
         return self._generate(
-            tf.cast(roots, tf.int32),
+            roots,
             tf.cast(seed, tf.int64),
             tf.cast(temperature, tf.float32),
             self.top_down.initial_states(initial_state, tf.size(roots)),
@@ -252,26 +265,25 @@ class TopDownDecoder(keras.layers.Layer):
         return self._generate.experimental_get_tracing_count() if self._generate else 0
 
     def _grow(self, roots: Any, seed: Any, temperature: Any, initial_state: Any) -> GrownTrees:
-        is_token = (roots >= -1) & (roots < self.num_tokens) & (roots != 0)
-        checks = [
-            tf.debugging.Assert(
-                tf.reduce_all(is_token),
-                [
-                    f"`roots` of generate must be tokens from 1 to {self.num_tokens - 1}, or -1 "
-                    "where the model chooses. Received from",
-                    tf.reduce_min(roots),
-                    "to",
-                    tf.reduce_max(roots),
-                ],
-            ),
-            tf.debugging.Assert(
-                temperature >= 0, ["`temperature` must be at least 0, received", temperature]
-            ),
-        ]
+        is_warm = check(
+            temperature >= 0, "`temperature` must be at least 0, received {}", temperature
+        )
+        checks = [*self._check_roots(roots), *is_warm]
         with tf.control_dependencies(checks):
             roots = tf.identity(roots)
         decide = partial(self._grown, roots, temperature)
         return grow_trees(self.cell, decide, list(initial_state), seed, self.max_depth)
+
+    def _check_roots(self, roots: Any) -> list[tf.Operation]:
+        """Checks, for when the graph runs, that roots are tokens or -1."""
+        is_token = (roots >= -1) & (roots < self.num_tokens) & (roots != 0)
+        return check(
+            tf.reduce_all(is_token),
+            f"`roots` of generate must be tokens from 1 to {self.num_tokens - 1}, or -1 where the "
+            "model chooses. Received from {} to {}",
+            tf.reduce_min(roots),
+            tf.reduce_max(roots),
+        )
 
     def _grown(self, roots: Any, temperature: Any, states: Sequence[Any], place: Place) -> Decision:
         """What stands at nodes that grow, and which children they get."""
@@ -303,6 +315,7 @@ class TopDownDecoder(keras.layers.Layer):
 
     def compute_output_spec(self, tokens: Any, children: Any, *_: Any, **__: Any) -> Any:
         """Symbolic output, so that a functional model is built without compiling."""
+        self._check_inputs(tokens, children)
         return keras.KerasTensor((*tokens.shape, 2), "float32")
 
     def get_config(self) -> dict[str, Any]:

@@ -2,41 +2,90 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import tensorflow as tf
+
+# TensorFlow begins the message of an op that fails with all the lines of Python that led to it, if
+# it can read the op's name there. It reads none with this sign, which ops may have.
+_WITHOUT_FRAMES = "check>trees"
+
+
+@dataclass(frozen=True)
+class WordRules:
+    """Which words tree nodes may have.
+
+    Args:
+        num_words: those that are read are from 0 to below it; None if nobody knows.
+        inner_inputs: whether inner nodes read words: True; False, and whatever they have is left
+            out; or None, and they must have 0, which stands for no word.
+    """
+
+    num_words: int | None
+    inner_inputs: bool | None
+
+    def allow(self, words: tf.Tensor, has_children: tf.Tensor) -> tf.Tensor:
+        """Which of the words, int `[nodes]`, a leaf or an inner node may have, bool `[nodes]`."""
+        dtype = words.dtype
+        anything = (dtype.min, dtype.max)
+        read = anything
+        if self.num_words is not None:
+            read = (max(0, dtype.min), min(self.num_words - 1, dtype.max))
+        inner = {True: read, False: anything, None: (0, 0)}[self.inner_inputs]
+        smallest, largest = (
+            tf.constant(at_leaf, dtype)
+            if at_leaf == at_inner
+            else tf.where(has_children, tf.constant(at_inner, dtype), tf.constant(at_leaf, dtype))
+            for at_leaf, at_inner in zip(read, inner, strict=True)
+        )
+        return (words >= smallest) & (words <= largest)
+
+
+def check(is_right: tf.Tensor, sentence: str, *values: Any) -> list[tf.Operation]:
+    """Raises InvalidArgumentError in a graph that runs, or at once in eager code.
+
+    Args:
+        is_right: bool scalar.
+        sentence: what is wrong, with `{}` for each of the values.
+        values: tensors.
+
+    Returns:
+        What the ops that need it must wait for, as control dependencies.
+    """
+    if tf.executing_eagerly() and is_right:
+        return []
+    text = tf.strings.format(sentence, list(values))
+    return [tf.raw_ops.Assert(condition=is_right, data=[text], name=_WITHOUT_FRAMES)]
 
 
 def check_sizes(x: tf.Tensor, children: tf.Tensor) -> list[tf.Operation]:
     """Checks, for when the graph runs, that `x` and `children` may be of the same trees."""
-    message = "`x` and `children` must have the same numbers of trees and of nodes in a tree."
-    return [tf.debugging.assert_equal(tf.shape(x)[:2], tf.shape(children)[:2], message)]
+    mine, theirs = tf.shape(x)[:2], tf.shape(children)[:2]
+    return check(
+        tf.reduce_all(mine == theirs),
+        "`x` and `children` must have the same numbers of trees and of nodes in a tree. "
+        "[trees, nodes]: {} and {}",
+        mine,
+        theirs,
+    )
 
 
 def check_indices(children: tf.Tensor) -> list[tf.Operation]:
     """Checks, for when the graph runs, that each index is -1 or a node of its tree."""
     nodes = tf.shape(children)[1]
-    wrong = _are_outside(children)
+    wrong = (children < -1) | (children >= tf.cast(nodes, children.dtype))
     return [
-        tf.debugging.Assert(
-            nodes > 0, ["`children` has no tree nodes; every tree needs its root at node 0."]
-        ),
-        tf.debugging.Assert(
+        *check(nodes > 0, "`children` has no tree nodes; every tree needs its root at node 0."),
+        *check(
             ~tf.reduce_any(wrong),
-            [
-                "`children` has an index out of range: it must be -1 (no child) or a node of the "
-                "same tree. [tree, node, child]:",
-                tf.where(wrong)[:1],
-                "index:",
-                tf.boolean_mask(children, wrong)[:1],
-                "nodes in a tree:",
-                nodes,
-            ],
+            "`children` has an index out of range: it must be -1 (no child) or a node of the same "
+            "tree. [tree, node, child]: {} index: {} nodes in a tree: {}",
+            tf.where(wrong)[:1],
+            tf.boolean_mask(children, wrong)[:1],
+            nodes,
         ),
     ]
-
-
-def _are_outside(children: tf.Tensor) -> tf.Tensor:
-    """For each index, whether it is neither -1 nor a node of its tree."""
-    return (children < -1) | (children >= tf.shape(children)[1])
 
 
 def check_parents(
@@ -47,33 +96,29 @@ def check_parents(
     root_is_child = is_root & (num_parents > 0)
     second_root = ~is_root & (num_parents == 0) & has_children
     return [
-        tf.debugging.Assert(
+        *check(
             ~tf.reduce_any(two),
-            [
-                "`children` is not a tree: a node has two parents. [tree, node]:",
-                _tree_and_node(two, nodes),
-            ],
+            "`children` is not a tree: a node has two parents. [tree, node]: {}",
+            _tree_and_node(two, nodes),
         ),
-        tf.debugging.Assert(
+        *check(
             ~tf.reduce_any(root_is_child),
-            [
-                "`children` must have the root at node 0, but node 0 is a child. [tree, node]:",
-                _tree_and_node(root_is_child, nodes),
-                "Number the nodes so that the root comes first.",
-            ],
+            "`children` must have the root at node 0, but node 0 is a child. [tree, node]: {} "
+            "Number the nodes so that the root comes first.",
+            _tree_and_node(root_is_child, nodes),
         ),
-        tf.debugging.Assert(
+        *check(
             ~tf.reduce_any(second_root),
-            [
-                "`children` must have the root at node 0, but another node has children and no "
-                "parent. [tree, node]:",
-                _tree_and_node(second_root, nodes),
-            ],
+            "`children` must have the root at node 0, but another node has children and no parent. "
+            "[tree, node]: {}",
+            _tree_and_node(second_root, nodes),
         ),
     ]
 
 
-def check_cycles(numbers: tf.Tensor, num_parents: tf.Tensor, nodes: tf.Tensor) -> tf.Operation:
+def check_cycles(
+    numbers: tf.Tensor, num_parents: tf.Tensor, nodes: tf.Tensor
+) -> list[tf.Operation]:
     """Follows parents twice as far each time; whoever has a parent must end at the root."""
     size, arity = tf.shape(numbers)[0], tf.shape(numbers)[1]
     everyone = tf.range(size)
@@ -90,13 +135,43 @@ def check_cycles(numbers: tf.Tensor, num_parents: tf.Tensor, nodes: tf.Tensor) -
         (tf.constant(1), parents),
     )
     lost = (num_parents > 0) & (ancestors != everyone // nodes * nodes)
-    return tf.debugging.Assert(
+    return check(
         ~tf.reduce_any(lost),
-        [
-            "`children` is not a tree: nodes form a cycle. [tree, node]:",
-            _tree_and_node(lost, nodes),
-        ],
+        "`children` is not a tree: nodes form a cycle. [tree, node]: {}",
+        _tree_and_node(lost, nodes),
     )
+
+
+def check_words(
+    words: tf.Tensor, wrong: tf.Tensor, has_children: tf.Tensor, nodes: tf.Tensor, rules: WordRules
+) -> list[tf.Operation]:
+    """Checks, for when the graph runs, the words of tree nodes.
+
+    Args:
+        words: int `[batch * nodes]`.
+        wrong: bool `[batch * nodes]`, which of them break the rules.
+        has_children: bool `[batch * nodes]`.
+        nodes: int32 scalar, of a tree.
+        rules: what they are.
+    """
+    unread = wrong & has_children if rules.inner_inputs is None else tf.zeros_like(wrong)
+    without_vector = wrong & ~unread
+    checks = check(
+        ~tf.reduce_any(without_vector),
+        "`x` has a word that `embedding` has no vector for: words must be from 0 to "
+        f"{(rules.num_words or 0) - 1}. [tree, node]: {{}} word: {{}}",
+        _tree_and_node(without_vector, nodes),
+        tf.boolean_mask(words, without_vector)[:1],
+    )
+    with tf.control_dependencies(checks):
+        return check(
+            ~tf.reduce_any(unread),
+            "`x` has a word at an inner tree node, where the layer reads none. Give the layer "
+            "inner_inputs=True to read it or inner_inputs=False to leave it out, or put 0 there, "
+            "which stands for no word. [tree, node]: {} word: {}",
+            _tree_and_node(unread, nodes),
+            tf.boolean_mask(words, unread)[:1],
+        )
 
 
 def _tree_and_node(where: tf.Tensor, nodes: tf.Tensor) -> tf.Tensor:

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.layers.tree_checks import check_cycles, check_indices, check_parents
+from kerasrec.layers.tree_checks import (
+    WordRules,
+    check_cycles,
+    check_indices,
+    check_parents,
+    check_words,
+)
 
 LEAF, INNER, MISSING = 0, 1, 2
 
@@ -36,18 +42,38 @@ class NodeTables:
         return tf.RaggedTensor.from_row_lengths(present, lengths, validate=False)
 
 
-def node_tables(children: tf.Tensor) -> NodeTables:
-    """Tables for `children`, int32 `[batch, nodes, arity]`, checked while the graph runs.
+def as_indices(numbers: tf.Tensor) -> tf.Tensor:
+    """Integers of any dtype as int32, or as int64 where int32 might not hold them."""
+    dtype = numbers.dtype
+    if dtype in (tf.int32, tf.int64):
+        return numbers
+    if dtype.size < tf.int32.size:
+        return tf.cast(numbers, tf.int32)
+    return tf.cast(tf.minimum(numbers, min(dtype.max, tf.int64.max)), tf.int64)
+
+
+def node_tables(
+    children: tf.Tensor, words: tf.Tensor | None = None, rules: WordRules | None = None
+) -> NodeTables:
+    """Tables for trees, which are checked while the graph runs.
+
+    Args:
+        children: int32 or int64 `[batch, nodes, arity]`.
+        words: int `[batch, nodes]`, if they are to be checked, too.
+        rules: for the words; those of padding may be anything.
 
     Raises:
         tf.errors.InvalidArgumentError: a child index is out of range, a node has two parents,
-          node 0 is not the root, nodes form a cycle, or a tree has no nodes.
+          node 0 is not the root, nodes form a cycle, or a tree has no nodes; or a word breaks the
+          rules.
     """
     batch, nodes, arity = tf.unstack(tf.shape(children))
     size = batch * nodes
     roots = tf.range(batch) * nodes
-    is_child = (children >= 0) & (children < nodes)
-    numbers = tf.where(is_child, children + roots[:, tf.newaxis, tf.newaxis], size)
+    is_child = (children >= 0) & (children < tf.cast(nodes, children.dtype))
+    # What int32 does not hold is no child, so that the cast changes none.
+    numbers = tf.cast(children, tf.int32) + roots[:, tf.newaxis, tf.newaxis]
+    numbers = tf.where(is_child, numbers, size)
     numbers = tf.reshape(numbers, [size, arity])
     has_children = tf.reshape(tf.reduce_any(is_child, -1), [size])
     links = tf.reshape(numbers, [-1])
@@ -58,17 +84,25 @@ def node_tables(children: tf.Tensor) -> NodeTables:
     is_called = num_callers > 0
 
     # Nearly all trees are right and have parents before children, so that there are no cycles.
-    comes_later = children > tf.range(nodes)[:, tf.newaxis]
+    comes_later = children > tf.cast(tf.range(nodes), children.dtype)[:, tf.newaxis]
+    is_right_node = (num_callers <= 1) & (is_called | ~has_children)
+    if words is not None and rules is not None:
+        words = tf.reshape(words, [-1])
+        wrong_words = is_called & ~rules.allow(words, has_children)
+        is_right_node &= ~wrong_words
     is_right = (
         (nodes > 0)
         & tf.reduce_all((is_child & comes_later) | (children == -1))
-        & tf.reduce_all((num_callers <= 1) & (is_called | ~has_children))
+        & tf.reduce_all(is_right_node)
     )
 
     def check() -> tf.Tensor:
         with tf.control_dependencies(check_indices(children)):
             checks = check_parents(num_parents, is_root, has_children, nodes)
-            checks.append(check_cycles(numbers, num_parents, nodes))
+            checks += check_cycles(numbers, num_parents, nodes)
+        if words is not None and rules is not None:
+            with tf.control_dependencies(checks):
+                checks = check_words(words, wrong_words, has_children, nodes, rules)
         with tf.control_dependencies(checks):
             return tf.constant(True)
 

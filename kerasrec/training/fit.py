@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.errors import sentence_first
 from kerasrec.training.batches import Batches, Reader
 from kerasrec.training.callbacks import of_this_worker, want_metrics
 from kerasrec.training.progress import Progress
@@ -131,7 +132,10 @@ def evaluate(model: keras.Model, data: tf.data.Dataset | Reader) -> dict[str, An
             dataset and reads none.
     """
     runner = runner_of(model, Batches("data", data))
-    return _test(runner, model, keras.callbacks.CallbackList())
+    try:
+        return _test(runner, model, keras.callbacks.CallbackList())
+    except tf.errors.InvalidArgumentError as error:
+        raise sentence_first(error) from None
 
 
 def _train(
@@ -207,9 +211,11 @@ def _executions(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
 
 @contextlib.contextmanager
 def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike | None) -> Iterator[None]:
-    """Says what to do where TensorFlow says that a process cannot be reached."""
+    """Says first what is wrong, and what to do where a process cannot be reached."""
     try:
         yield
+    except tf.errors.InvalidArgumentError as error:
+        raise sentence_first(error) from None
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
         hope = (
             f"training goes on from the checkpoints in {backup_dir}"

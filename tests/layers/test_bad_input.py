@@ -5,7 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import Recursive, TreeLSTMCell, TreeRNN, TreeRNNCell
+from kerasrec import training
+from kerasrec.layers import (
+    Bidirectional,
+    Recursive,
+    TopDownTreeLSTM,
+    TreeLSTMCell,
+    TreeRNN,
+    TreeRNNCell,
+)
 from tests.layers.helpers import built, each_layer_always, features, random_children
 
 # Wrong second trees of two, of four nodes each, and what the message says.
@@ -69,13 +77,104 @@ def test_trees_without_nodes(layer):
         layer(np.zeros((3, 0, 4)), np.zeros((3, 0, 2), np.int32))
 
 
-def test_wrong_tree_in_fit():
-    children = np.array([[[1, 1], [-1, -1]]], np.int32)
+TWO_PARENTS = np.array([[[1, 1], [-1, -1]]], np.int32)
+SENTENCE = "`children` is not a tree: a node has two parents. [tree, node]: [[0 1]]"
+
+
+@pytest.fixture(scope="module")
+def model():
     inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
     model = keras.Model(inputs, TreeRNN(3)(*inputs))
     model.compile("sgd", "mse")
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)two parents.*\[\[0 1\]\]"):
-        model.fit((features(children), children), np.zeros((1, 3)), verbose=0)
+    return model
+
+
+def data(children):
+    return tf.data.Dataset.from_tensors(((features(children), children), np.zeros((1, 3))))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model, children: model.layers[-1](features(children), children),
+        lambda model, children: model((features(children), children)),
+        lambda model, children: training.fit(model, data(children), verbose=0),
+        lambda model, children: training.evaluate(model, data(children)),
+    ],
+    ids=["layer", "model", "training.fit", "training.evaluate"],
+)
+def test_the_sentence_comes_first(model, use):
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        use(model, TWO_PARENTS)
+    assert str(error.value).startswith(SENTENCE)
+
+
+def test_the_sentence_comes_first_of_layers_in_a_layer():
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        Bidirectional(TreeRNN(3))(features(TWO_PARENTS), TWO_PARENTS)
+    assert str(error.value).startswith(SENTENCE)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model, children: model.fit(data(children), verbose=0),
+        lambda model, children: model.predict(data(children), verbose=0),
+        lambda model, children: tf.function(model)((features(children), children)),
+    ],
+    ids=["fit", "predict", "tf.function"],
+)
+def test_no_lines_of_python_come_before_the_sentence(model, use):
+    """Where TensorFlow and Keras run the graph themselves."""
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        use(model, TWO_PARENTS)
+    before = str(error.value).split(SENTENCE)[0]
+    assert before.removeprefix("Graph execution error:").strip() == "assertion failed: ["
+
+
+@pytest.mark.parametrize("index", [2**32 + 1, 2**32, -(2**32), 2**31, -(2**63)])
+@pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
+def test_an_index_that_int32_does_not_hold(layer, index, in_graph):
+    children = np.array([[[1, index], [-1, -1], [-1, -1]]])
+    use = tf.function(layer) if in_graph else layer
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        use(tf.constant(features(children), tf.float32), tf.constant(children))
+    error.match(rf"index out of range.*\[\[0 0 1\]\] index: \[{index}\] nodes in a tree: 3")
+
+
+def test_an_index_of_a_model_that_takes_int64(layer):
+    inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int64")
+    model = keras.Model(inputs, layer(*inputs))
+    children = np.array([[[2**32 + 1, -1], [-1, -1]]])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"index: \[4294967297\]"):
+        model.predict((features(children), children), verbose=0)
+
+
+@pytest.mark.parametrize("make", [TreeRNN, lambda units: Bidirectional(TreeRNN(units))])
+def test_tensors_that_are_ragged_or_sparse(make):
+    x, children = features(TWO_PARENTS), TWO_PARENTS
+    ragged = tf.RaggedTensor.from_tensor
+    for inputs, message in [
+        ((x, ragged(children)), r"`children` of .* ragged.*children.to_tensor\(default_value=-1\)"),
+        ((ragged(x), children), r"`x` of .* ragged.*x.to_tensor\(\)"),
+        ((x, tf.sparse.from_dense(children)), r"`children` of .*tf.sparse.to_dense\(children\)"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            make(3)(*inputs)
+
+
+@pytest.mark.parametrize(
+    "make", [TreeRNN, TopDownTreeLSTM, lambda units: Bidirectional(TreeRNN(units))]
+)
+def test_masks(make):
+    children = random_children(2, 3, 2)
+    inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
+    for x, trees, mask in [
+        (features(children), children, np.ones((2, 3), bool)),
+        (*inputs, keras.Input((None,), dtype="bool")),
+    ]:
+        with pytest.raises(ValueError, match=r"takes no `mask`: `children` say which nodes"):
+            make(3)(x, trees, mask=mask)
 
 
 @each_layer_always
@@ -145,6 +244,7 @@ def test_what_is_no_cell(cell):
         ({"units": None}, "`units` must be a positive integer, received None"),
         ({"arity": 0}, "`arity` must be a positive integer, received 0"),
         ({"arity": 1.5}, "`arity` must be a positive integer, received 1.5"),
+        ({"inner_inputs": "no"}, "`inner_inputs` must be True .*, received 'no'"),
         ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1, received 1.0"),
         ({"dropout": -0.1}, "`dropout` must be at least 0 and below 1, received -0.1"),
         (

@@ -44,7 +44,8 @@ def embedding(**options):
 
 def pair(make, arity=2, **options):
     """A layer that looks words up, one of the same weights that does not, and the vectors."""
-    inside, outside = make(embedding=embedding(**options), **options), make(**options)
+    words = embedding(dtype=options.get("dtype"))
+    inside, outside = make(embedding=words, **options), make(**options)
     inside.build((None, None), (None, None, arity))
     outside.build((None, None, FEATURES), (None, None, arity))
     with_random_weights(inside)
@@ -132,7 +133,9 @@ def test_values_equal_the_papers_equations(layer_class, inner_inputs):
         ),
         lambda **options: TopDownTreeLSTM(UNITS, **options),
         lambda **options: TopDownTreeLSTM(UNITS, shares_weights=True, reads="node", **options),
-        lambda **options: TreeRNN(UNITS, return_sequences=True, recompute=True, **options),
+        lambda **options: TreeRNN(
+            UNITS, return_sequences=True, inner_inputs=False, recompute=True, **options
+        ),
     ],
     ids=["ChildSum", "ChildSum leaves", "TopDown", "TopDown shared", "recompute"],
 )
@@ -155,7 +158,9 @@ def test_values_and_gradients_equal_those_of_an_embedding_before_the_layer(make)
 @any_layer
 def test_gradients_equal_finite_differences(layer_class):
     layer, _, _ = pair(
-        lambda **options: layer_class(UNITS, return_sequences=True, **options), dtype="float64"
+        lambda **options: layer_class(UNITS, return_sequences=True, **options),
+        inner_inputs=False,
+        dtype="float64",
     )
 
     def loss(arrays):
@@ -173,7 +178,9 @@ def test_gradients_equal_finite_differences(layer_class):
 
 @pytest.mark.slow
 def test_second_derivatives_equal_those_of_an_embedding_before_the_layer():
-    inside, outside, table = pair(lambda **options: TreeLSTM(UNITS, **options), dtype="float64")
+    inside, outside, table = pair(
+        lambda **options: TreeLSTM(UNITS, **options), inner_inputs=False, dtype="float64"
+    )
     found = []
     for layer, inputs in ((inside, lambda: WORDS), (outside, lambda: tf.gather(table, WORDS))):
         weights = [layer.cell.kernel.value, table.value]
@@ -200,7 +207,9 @@ def test_a_leaf_is_computed_once_for_each_word_of_leaves(inner_inputs):
 @pytest.mark.many
 @pytest.mark.parametrize("cell_class", [Unchanged, Chosen, Constant])
 def test_leaves_that_compute_little(cell_class):
-    inside, outside, table = pair(lambda **options: Recursive(cell_class(), **options))
+    inside, outside, table = pair(
+        lambda **options: Recursive(cell_class(inner_inputs=False), **options)
+    )
     x = tf.gather(table, WORDS)
     np.testing.assert_allclose(inside(WORDS, CHILDREN), outside(x, CHILDREN), rtol=1e-6)
 
@@ -273,7 +282,7 @@ def test_dropout_is_drawn_for_each_node(rates):
 def test_dropout_of_states_is_drawn_for_each_node():
     children = np.tile([[[1, 2], [-1, -1], [-1, -1]]], [50, 1, 1])
     layer = TreeRNN(UNITS, activation="linear", embedding=embedding(), recurrent_dropout=0.5)
-    outputs = layer(np.full((50, 3), 2), children, training=True)
+    outputs = layer(np.tile([0, 2, 2], [50, 1]), children, training=True)
     assert len(np.unique(outputs.numpy()[:, 0])) > 3
 
 
@@ -288,14 +297,15 @@ def test_saved_models_give_the_same(name, tmp_path):
         layer = READY[name].make(embedding=embedding())
     inputs = keras.Input([None], dtype="int32"), keras.Input([None, arity], dtype="int32")
     model = with_random_weights(keras.Model(inputs, layer(*inputs)))
-    wanted = model([WORDS, children])
+    words = np.where(np.all(children < 0, axis=-1), WORDS, 0)
+    wanted = model([words, children])
     assert np.abs(wanted).max() > 0
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(again([WORDS, children]), wanted)
+    np.testing.assert_array_equal(again([words, children]), wanted)
     model.export(tmp_path / "export", verbose=False)
     exported = tf.saved_model.load(tmp_path / "export")
-    served = exported.serve((WORDS.astype("int32"), children))
+    served = exported.serve((words.astype("int32"), children))
     np.testing.assert_allclose(served, wanted, rtol=1e-6, atol=1e-7)
 
 
@@ -303,7 +313,7 @@ def test_saved_models_give_the_same(name, tmp_path):
 def test_a_bidirectional_layer_keeps_the_vectors():
     vectors = np.random.default_rng(1).normal(size=(NUM_WORDS, FEATURES))
     words = embedding(weights=[vectors], trainable=False)
-    layer = Bidirectional(TreeLSTM(UNITS, embedding=words))
+    layer = Bidirectional(TreeLSTM(UNITS, inner_inputs=False, embedding=words))
     assert layer(WORDS, CHILDREN).shape == (6, 9, 2 * UNITS)
     assert layer.upward_layer.embedding is words
     np.testing.assert_allclose(words.embeddings, vectors, rtol=1e-6)
@@ -312,7 +322,7 @@ def test_a_bidirectional_layer_keeps_the_vectors():
 @pytest.mark.many
 def test_other_layers_can_make_vectors():
     letters = keras.Sequential([embedding(), keras.layers.Dense(5, "tanh")])
-    layer = TreeLSTM(UNITS, embedding=letters)
+    layer = TreeLSTM(UNITS, inner_inputs=False, embedding=letters)
     tree_lstm = TreeLSTM(UNITS)
     tree_lstm.build((None, None, 5), CHILDREN.shape)
     layer.build((None, None), CHILDREN.shape)
@@ -335,15 +345,17 @@ class Spelled(keras.layers.Layer):
 
 
 def test_embeddings_that_do_not_say_their_shape():
-    layer = TreeLSTM(UNITS, embedding=Spelled())
+    layer = TreeLSTM(UNITS, inner_inputs=False, embedding=Spelled())
     assert layer(WORDS, CHILDREN).shape == (6, UNITS)
     assert len(layer.embedding.trainable_variables) == 3
 
 
 @pytest.mark.many
 def test_half_precision():
-    inside, *_ = pair(lambda **options: TreeLSTM(UNITS, **options))
-    layer = TreeLSTM(UNITS, embedding=embedding(dtype="float32"), dtype="mixed_float16")
+    options = {"inner_inputs": False}
+    inside, *_ = pair(lambda **given: TreeLSTM(UNITS, **given), **options)
+    words = embedding(dtype="float32")
+    layer = TreeLSTM(UNITS, embedding=words, dtype="mixed_float16", **options)
     layer.build((None, None), CHILDREN.shape)
     layer.set_weights(inside.get_weights())
     found = layer(WORDS, CHILDREN)
@@ -378,10 +390,48 @@ def test_vectors_can_have_an_optimizer_of_their_own():
     assert np.abs(layer.cell.bias.numpy()[:8]).max() > 0
 
 
-def test_a_word_that_there_is_not():
-    layer = TreeLSTM(UNITS, embedding=embedding())
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{NUM_WORDS + 3}"):
-        layer(np.full_like(WORDS, NUM_WORDS + 3), CHILDREN)
+@pytest.fixture(scope="module")
+def layer_of_words():
+    layer = TreeLSTM(UNITS, dropout=0.5, embedding=embedding())
+    layer.build((None, None), (None, None, 2))
+    return layer
+
+
+@pytest.mark.parametrize("word", [-1, NUM_WORDS, 2**31, 2**32 + 5, -(2**32) + 1])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_word_that_there_is_not(layer_of_words, word, training):
+    """The sentence is ours: TensorFlow's gather gives zeros on a GPU, and int32 holds no 2**32."""
+    words, last = np.where(IS_LEAF, WORDS, 0), np.argwhere(IS_LEAF)[-1]
+    words[tuple(last)] = word
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        layer_of_words(words, CHILDREN, training=training)
+    assert str(error.value).startswith(
+        "`x` has a word that `embedding` has no vector for: words must be from 0 to "
+        f"{NUM_WORDS - 1}. [tree, node]: [[{last[0]} {last[1]}]] word: [{word}]\n"
+    )
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64"])
+def test_words_and_children_of_any_integers(layer_of_words, dtype):
+    words = np.where(IS_LEAF, WORDS, 0)
+    wanted = layer_of_words(words.astype("int32"), CHILDREN)
+    of_indices = {"uint8": "int8", "uint32": "int64"}.get(dtype, dtype)
+    found = layer_of_words(words.astype(dtype), CHILDREN.astype(of_indices))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_words_of_padding_may_be_any(layer_of_words):
+    words = np.where(IS_LEAF, WORDS, 0)
+    wanted = layer_of_words(words, CHILDREN)
+    found = layer_of_words(np.where(is_node(CHILDREN), words, NUM_WORDS + 3), CHILDREN)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_word_that_the_first_of_several_layers_has_not():
+    words = keras.Sequential([embedding(), keras.layers.Dense(5)])
+    layer = TreeLSTM(UNITS, inner_inputs=True, embedding=words)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"from 0 to {NUM_WORDS - 1}"):
+        layer(WORDS + 2**32, CHILDREN)
 
 
 @pytest.mark.parametrize(
