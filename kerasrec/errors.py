@@ -37,17 +37,25 @@ class GraphError(KerasrecError, AssertionError):
         )
 
 
-def sentence_first(error: tf.errors.OpError) -> tf.errors.OpError:
-    """The error of an assertion that failed in a graph, its own sentence before all else.
+class SentenceFirst:
+    """A context in which an assertion that fails says first what is wrong.
 
-    TensorFlow and Keras put before it which op failed and where that was made. Other errors are
-    returned as they are.
+    TensorFlow and Keras put before it which op failed and where that was made. Other errors stay as
+    they are.
     """
-    asserted = _ASSERTED.search(error.message)
-    if asserted is None or error.message.startswith(asserted[1]):
-        return error
-    message = f"{asserted[1]}\n\n{error.message}"
-    found = type(error)(error.node_def, error.op, message)
-    # What Keras has noted on it, among it that it need not name the arguments again.
-    vars(found).update({key: value for key, value in vars(error).items() if key not in vars(found)})
-    return found.with_traceback(error.__traceback__)
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        """Raises the error anew, its sentence before all else."""
+        if not isinstance(error, tf.errors.InvalidArgumentError):
+            return
+        asserted = _ASSERTED.search(error.message)
+        if asserted is None or error.message.startswith(asserted[1]):
+            return
+        found = type(error)(error.node_def, error.op, f"{asserted[1]}\n\n{error.message}")
+        # What Keras has noted on it, among it that it need not name the arguments again.
+        notes = {key: value for key, value in vars(error).items() if key not in vars(found)}
+        vars(found).update(notes)
+        raise found.with_traceback(error.__traceback__) from None

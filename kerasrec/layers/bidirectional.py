@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from kerasrec.errors import sentence_first
+from kerasrec.errors import SentenceFirst
 from kerasrec.layers.recursive import Recursive, both_inputs, refuse_mask
 from kerasrec.layers.stacking import StatesOfNodes
 from kerasrec.layers.top_down import TopDown
@@ -106,10 +106,8 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
     def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
         inputs = both_inputs(self.name, x, children)
-        try:
+        with SentenceFirst():
             return super().__call__(*inputs, **kwargs)
-        except tf.errors.InvalidArgumentError as error:
-            raise sentence_first(error) from None
 
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the weights of both layers."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from kerasrec.errors import sentence_first
+from kerasrec.errors import SentenceFirst
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.inputs import NodeInputs
@@ -112,10 +112,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
         inputs = both_inputs(self.name, x, children)
-        try:
+        with SentenceFirst():
             return super().__call__(*inputs, *args, **kwargs)
-        except tf.errors.InvalidArgumentError as error:
-            raise sentence_first(error) from None
 
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the cell's weights."""

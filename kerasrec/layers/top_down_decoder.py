@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.errors import sentence_first
+from kerasrec.errors import SentenceFirst
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.layers.choices import Choice, Choices, Drawn, Given
 from kerasrec.layers.growth import (
@@ -113,10 +113,8 @@ class TopDownDecoder(keras.layers.Layer):
     def __call__(self, tokens: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`decoder(tokens, children)` or `decoder([tokens, children])`."""
         inputs = both_inputs(self.name, tokens, children)
-        try:
+        with SentenceFirst():
             return super().__call__(*inputs, *args, **kwargs)
-        except tf.errors.InvalidArgumentError as error:
-            raise sentence_first(error) from None
 
     def build(self, tokens_shape: Any, children_shape: Any, *_: Any) -> None:
         """Creates the weights that all decoders have; a subclass builds the layers of `decide`."""
@@ -233,22 +231,27 @@ class TopDownDecoder(keras.layers.Layer):
         expected = "integers [batch], tokens or -1, or the number of trees"
         roots = as_indices(_integers("roots", roots, expected, ranks=(0, 1)))
         seed = _integers("seed", seed, "an integer", ranks=(0,))
-        if roots.shape.rank == 0:
-            sentence = "`roots`, the number of trees, must be at least 0, received {}"
-            with tf.control_dependencies(check(roots >= 0, sentence, roots)):
-                roots = tf.fill([roots], -1)
-        with tf.control_dependencies(self._check_roots(roots)):
-            roots = tf.cast(roots, tf.int32)
         if self._generate is None:
             # TensorFlow warns of many traces of one Python function; partials are counted apart.
             grow = partial(self._grow)
             self._generate = tf.function(grow, self.generate_signature(), autograph=False)
-        return self._generate(
-            roots,
-            tf.cast(seed, tf.int64),
-            tf.cast(temperature, tf.float32),
-            self.top_down.initial_states(initial_state, tf.size(roots)),
-        )
+        with SentenceFirst():
+            roots = self._checked_roots(roots)
+            return self._generate(
+                roots,
+                tf.cast(seed, tf.int64),
+                tf.cast(temperature, tf.float32),
+                self.top_down.initial_states(initial_state, tf.size(roots)),
+            )
+
+    def _checked_roots(self, roots: Any) -> Any:
+        """int32 `[batch]`, from what `generate` is given."""
+        if roots.shape.rank == 0:
+            sentence = "`roots`, the number of trees, must be at least 0, received {}"
+            with tf.control_dependencies(check(roots >= 0, sentence, roots)):
+                return tf.fill([roots], -1)
+        with tf.control_dependencies(self._check_roots(roots)):
+            return tf.cast(roots, tf.int32)
 
     def generate_signature(self) -> list[Any]:
         """Specs of all arguments of `generate`, as an exported function needs them."""

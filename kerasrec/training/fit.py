@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.errors import sentence_first
+from kerasrec.errors import SentenceFirst
 from kerasrec.training.batches import Batches, Reader
 from kerasrec.training.callbacks import of_this_worker, want_metrics
 from kerasrec.training.progress import Progress
@@ -108,7 +108,7 @@ def fit(
         if model.stop_training:
             break
         bars.on_epoch_begin(epoch)
-        with _clear_error_of_loss(epoch, backup_dir):
+        with SentenceFirst(), _clear_error_of_loss(epoch, backup_dir):
             logs = _train(runner, model, bars, progress, between, train_reads)
             if tester is not None:
                 found = _test(tester, model, bars, test_reads)
@@ -132,10 +132,8 @@ def evaluate(model: keras.Model, data: tf.data.Dataset | Reader) -> dict[str, An
             dataset and reads none.
     """
     runner = runner_of(model, Batches("data", data))
-    try:
+    with SentenceFirst():
         return _test(runner, model, keras.callbacks.CallbackList())
-    except tf.errors.InvalidArgumentError as error:
-        raise sentence_first(error) from None
 
 
 def _train(
@@ -211,11 +209,9 @@ def _executions(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
 
 @contextlib.contextmanager
 def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike | None) -> Iterator[None]:
-    """Says first what is wrong, and what to do where a process cannot be reached."""
+    """Says what to do where TensorFlow says that a process cannot be reached."""
     try:
         yield
-    except tf.errors.InvalidArgumentError as error:
-        raise sentence_first(error) from None
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
         hope = (
             f"training goes on from the checkpoints in {backup_dir}"

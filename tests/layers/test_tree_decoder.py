@@ -402,8 +402,8 @@ def test_bad_use():
     layer = decoder()
     with pytest.raises(ValueError, match=r"`roots` must be integers .* received float32"):
         layer.generate([1.0])
-    for root in (0, NUM_TOKENS, -2):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="tokens from 1 to 6, or -1"):
+    for root in (0, NUM_TOKENS, -2, 2**32 + 1):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"^`roots` .* 1 to 6, or -1"):
             layer.generate([1, root])
     with pytest.raises(ValueError, match="`seed` must be an integer; received None"):
         layer.generate(1, seed=None)
@@ -411,12 +411,21 @@ def test_bad_use():
         layer.generate(1, seed=1.5)
     with pytest.raises(ValueError, match=r"`seed` .* an integer; received int32 of shape \(2,\)"):
         layer.generate(1, seed=[1, 2])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="number of trees, must be at least 0"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"^`roots`, the number of trees"):
         layer.generate(-1)
     with pytest.raises(tf.errors.InvalidArgumentError, match="`temperature` must be at least 0"):
         layer.generate(1, temperature=-1.0)
     with pytest.raises(tf.errors.InvalidArgumentError, match="a row for each tree"):
         layer.generate([3, 4], initial_state=[np.ones((1, UNITS), "float32")] * 2)
+
+
+def test_tokens_that_are_no_integers():
+    for inputs in [
+        (TOKENS + 0.5, CHILDREN),
+        (keras.Input([None]), keras.Input([None, 4], dtype="int32")),
+    ]:
+        with pytest.raises(ValueError, match=r"`tokens` of .* must be integers, received dtype"):
+            decoder()(*inputs)
 
 
 def changed(array, place, value):
@@ -432,6 +441,12 @@ def changed(array, place, value):
         (TOKENS, changed(CHILDREN, (0, 5, 3), -2), r"index out of range.*\[\[0 5 3\]\].*\[-2\]"),
         (TOKENS, changed(CHILDREN, (0, 2, 3), 1), r"a node has two parents.*\[\[0 1\]\]"),
         (changed(TOKENS, (0, 2), 7), CHILDREN, r"a token from 1 to 6 at every.*\[\[0 2\]\].*\[7\]"),
+        (
+            changed(np.int64(TOKENS), (0, 2), 2**32 + 1),
+            CHILDREN,
+            r"a token from 1 to 6.*\[4294967297\]",
+        ),
+        (TOKENS, changed(np.int64(CHILDREN), (1, 0, 1), 2**32 + 1), r"range.*\[4294967297\]"),
         (changed(TOKENS, (0, 2), -1), CHILDREN, r"a token from 1 to 6.*\[\[0 2\]\].*\[-1\]"),
         (changed(TOKENS, (0, 2), 0), CHILDREN, r"a token from 1 to 6.*\[\[0 2\]\].*\[0\]"),
         # A root has no sibling.
@@ -442,7 +457,18 @@ def changed(array, place, value):
         ),
         (TOKENS[:, :5], CHILDREN, "`x` and `children` must have the same numbers of trees"),
     ],
-    ids=["index", "negative", "parents", "large", "below 0", "padding", "slot", "sizes"],
+    ids=[
+        "index",
+        "negative",
+        "parents",
+        "large",
+        "int64",
+        "int64 child",
+        "below 0",
+        "padding",
+        "slot",
+        "sizes",
+    ],
 )
 def test_trees_that_the_model_cannot_make(scorer, tokens, children, message):
     # More than once, since what runs beside the checks may fail, too.
