@@ -138,6 +138,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
         """What the recursion returns for the roots, and the masked outputs of all nodes."""
         training = bool(training)
+        if self.embedding is not None:
+            x = as_indices(x)
         drop = input_drop = None
         if training and self.cell.dropout:
             if self.embedding is None:

@@ -130,7 +130,7 @@ class TopDownDecoder(keras.layers.Layer):
         tokens, children = as_indices(tokens), as_indices(children)
         with tf.control_dependencies(check_sizes(tokens, children) + check_indices(children)):
             children = tf.cast(children, tf.int32)
-        slots = _slots(children)
+            slots = _slots(children)
         is_node = (slots != ROOT) | (tf.range(tf.shape(slots)[1]) == 0)
         with tf.control_dependencies(self._check_tokens(tokens, is_node)):
             tokens = tf.where(is_node, tf.cast(tokens, tf.int32), 0)

@@ -49,7 +49,9 @@ def as_indices(numbers: tf.Tensor) -> tf.Tensor:
         return numbers
     if dtype.size < tf.int32.size:
         return tf.cast(numbers, tf.int32)
-    return tf.cast(tf.minimum(numbers, min(dtype.max, tf.int64.max)), tf.int64)
+    if dtype == tf.uint64:
+        numbers = tf.minimum(numbers, tf.constant(tf.int64.max, tf.uint64))
+    return tf.cast(numbers, tf.int64)
 
 
 def node_tables(
@@ -106,8 +108,9 @@ def node_tables(
         with tf.control_dependencies(checks):
             return tf.constant(True)
 
+    # All wait for the checks, so that no op that reads them fails before, with less to say.
     with tf.control_dependencies([tf.cond(is_right, lambda: tf.constant(True), check)]):
         numbers = tf.concat([numbers, tf.fill([1, arity], size)], 0)
-    kinds = tf.concat([tf.where(has_children, INNER, LEAF), [MISSING]], 0)
-    is_node = tf.reshape(is_called, [batch, nodes])
+        kinds = tf.concat([tf.where(has_children, INNER, LEAF), [MISSING]], 0)
+        is_node = tf.reshape(is_called, [batch, nodes])
     return NodeTables(numbers, kinds, roots, is_node)
