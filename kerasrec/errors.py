@@ -6,6 +6,9 @@ import re
 
 import tensorflow as tf
 
+# TensorFlow begins the message of an op that fails with all the lines of Python that led to it, if
+# it can read the op's name there. It reads none with this sign, which ops may have.
+WITHOUT_FRAMES = "check>run"
 _ASSERTED = re.compile(r"assertion failed: \[(.*?)\]\s*(?:\[\[|\[Op:|$)", re.DOTALL)
 
 
@@ -54,7 +57,8 @@ class SentenceFirst:
         asserted = _ASSERTED.search(error.message)
         if asserted is None or error.message.startswith(asserted[1]):
             return
-        found = type(error)(error.node_def, error.op, f"{asserted[1]}\n\n{error.message}")
+        sentence = asserted[1].replace("] [", " ")
+        found = type(error)(error.node_def, error.op, f"{sentence}\n\n{error.message}")
         # What Keras has noted on it, among it that it need not name the arguments again.
         notes = {key: value for key, value in vars(error).items() if key not in vars(found)}
         vars(found).update(notes)

@@ -19,7 +19,7 @@ from kerasrec.engine.limits import Limits, memory_of_machine
 from kerasrec.engine.lower import Program, lower
 from kerasrec.engine.record import Recorder
 from kerasrec.engine.run_trace import RunTrace
-from kerasrec.errors import SignatureError, TraceError
+from kerasrec.errors import SentenceFirst, SignatureError, TraceError
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.private import in_stateless_scope
@@ -177,6 +177,10 @@ class RecursiveFunction:
             The result, and a dict of tables `[size, ...]` by name.
         """
         given = self._arguments(args, kwargs)
+        with SentenceFirst():
+            return self._run(given)
+
+    def _run(self, given: _Arguments) -> tuple[Any, dict[str, tf.Tensor]]:
         compiled = self._compile(given.signature)
         is_session = not tf.compat.v1.executing_eagerly_outside_functions()
         run = compiled.run_in_session if is_session else compiled.run

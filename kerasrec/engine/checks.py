@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from kerasrec.errors import WITHOUT_FRAMES
 from kerasrec.graph.graph import Node
 from kerasrec.graph.types import Kind
 
@@ -20,20 +21,21 @@ def fail(node: Node, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
     """
     condition, root, tag, *data = inputs
     token = 0 if condition.shape.rank == 0 else tf.argmin(tf.cast(condition, tf.int32))
+    summarize = node.attributes["summarize"] or 3
     shown = [
-        tensor[token] if value.type.kind is Kind.TOKEN else tensor
+        _text(tensor[token] if value.type.kind is Kind.TOKEN else tensor, summarize)
         for value, tensor in zip(node.inputs[3:], data, strict=True)
     ]
-    place = [f"At {node.source}, for root token", root[token]]
-    path = (
-        ["called by (newest first)", tf.strings.strip(tag[token]), f"where {meaning}."]
-        if meaning
-        else []
-    )
-    operation = tf.raw_ops.Assert(
-        condition=False,
-        data=[tf.convert_to_tensor(item) for item in (*shown, *place, *path)],
-        summarize=node.attributes["summarize"] or 3,
-    )
+    place = [tf.strings.format(f"At {node.source}, for root token {{}}.", root[token])]
+    if meaning:
+        place += ["Its calls, newest first:", tf.strings.strip(tag[token]), f"where {meaning}."]
+    message = tf.strings.join([*shown, *place], " ")
+    operation = tf.raw_ops.Assert(condition=False, data=[message], name=WITHOUT_FRAMES)
     with tf.control_dependencies([operation]):
         return tf.constant(True)
+
+
+def _text(tensor: tf.Tensor, summarize: int) -> tf.Tensor:
+    if tensor.dtype == tf.string and tensor.shape.rank == 0:
+        return tf.strings.strip(tensor)
+    return tf.strings.format("{}", tensor, summarize=summarize)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.errors import WITHOUT_FRAMES
+from kerasrec.graph.carried import NUM_LABELS
 from kerasrec.graph.graph import TaggedGraph
-
-NUM_LABELS = 16
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class Limits:
         """Fails, when it is computed, where more tokens are called from outside than allowed."""
         message = self._stopped("more calls at one depth", "max_width", self.max_width)
         return tf.raw_ops.Assert(
-            condition=width <= self.max_width, data=[message, "Calls from outside:", width]
+            condition=width <= self.max_width,
+            data=[message, "Calls from outside:", width],
+            name=WITHOUT_FRAMES,
         )
 
     def check(
@@ -83,6 +85,7 @@ class Limits:
                     condition=is_within,
                     data=[self._stopped(what, option, bound), *state],
                     summarize=NUM_LABELS,
+                    name=WITHOUT_FRAMES,
                 )
                 for is_within, what, option, bound in bounds
             ]

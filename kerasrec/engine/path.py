@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from kerasrec.engine.calls import Frames, alternating
 from kerasrec.engine.frame import Frame
-from kerasrec.engine.limits import NUM_LABELS
+from kerasrec.graph.carried import NUM_LABELS
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.region import Region
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# TensorFlow begins the message of an op that fails with all the lines of Python that led to it, if
-# it can read the op's name there. It reads none with this sign, which ops may have.
-_WITHOUT_FRAMES = "check>trees"
+from kerasrec.errors import WITHOUT_FRAMES
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def check(is_right: tf.Tensor, sentence: str, *values: Any) -> list[tf.Operation
     if tf.executing_eagerly() and is_right:
         return []
     text = tf.strings.format(sentence, list(values))
-    return [tf.raw_ops.Assert(condition=is_right, data=[text], name=_WITHOUT_FRAMES)]
+    return [tf.raw_ops.Assert(condition=is_right, data=[text], name=WITHOUT_FRAMES)]
 
 
 def check_sizes(x: tf.Tensor, children: tf.Tensor) -> list[tf.Operation]:

@@ -86,10 +86,10 @@ def test_an_assertion_says_which_token_it_refuses(program, options):
     # Root token 1 calls with 3, which calls with 2: by call site 0 in `summed`, where n - 1 stands
     # first; by site 1 in `nested`, where it stands around the other.
     message = failure(lambda: f([1, 4, 0], [1.0, 2.0, 3.0]))
-    assert "n has the forbidden value" in message
-    assert re.search(r"At test_effects.py:\d+, for root token\] \[1\]", message)
+    assert message.startswith("n has the forbidden value Condition x != y did not hold")
+    assert re.search(r"At test_effects.py:\d+, for root token 1\. Its calls", message)
     tags = {summed: ("0 0", "1"), nested: ("1 1", "0")}[program]
-    assert re.search(rf"newest first\)\] \[({'|'.join(tags)})\]", message)
+    assert re.search(rf"newest first: ({'|'.join(tags)}) where 0 is the call of f", message)
 
 
 @every_way
@@ -101,8 +101,8 @@ def test_numbers_are_checked_though_nobody_reads_them(program, options):
     f = program(check, **options)
     assert np.isfinite(f([2, 3], [1.0, 2.0])).all()
     message = failure(lambda: f([2, 3], [1.0, 0.0]))
-    assert "x has no logarithm: NaN or infinity in] [-inf]" in message
-    assert "for root token] [1] [called by (newest first)] []" in message
+    assert message.startswith("x has no logarithm: NaN or infinity in -inf At test_effects.py:")
+    assert "for root token 1. Its calls, newest first:  where" in message
 
 
 def test_the_interpreter_finds_the_same_token():
@@ -112,7 +112,7 @@ def test_the_interpreter_finds_the_same_token():
         lambda: interpret(f.tagged_graph(*given), given)
     )
     engine = failure(lambda: f(*given))
-    assert "for root token] [1] [called by (newest first)] [1]" in engine
+    assert "for root token 1. Its calls, newest first: 1 where" in engine
 
 
 def test_a_gradient_passes_a_check():
@@ -131,7 +131,7 @@ def test_where_nobody_calls():
     f = with_no_call(n_is_not(2))
     np.testing.assert_array_equal(f([1, 0], [1.0, 2.0]), [1.0, 2.0])
     message = failure(lambda: f([1, 2], [1.0, 2.0]))
-    assert re.search(r"n has the forbidden value.*for root token\] \[1\]", message)
+    assert re.search(r"n has the forbidden value.*for root token 1\.", message)
 
 
 def test_inside_a_tf_function():
@@ -177,7 +177,7 @@ def test_each_entry_of_a_row_is_checked():
     np.testing.assert_array_equal(f(good, [10, 20, 30]), [11, 20, 32])
     message = failure(lambda: f(bad, [10, 20, 30]))
     assert "no such child" in message
-    assert "for root token] [2]" in message
+    assert "for root token 2." in message
 
 
 def test_a_print_shows_the_tokens_that_reach_it(tmp_path):
