@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 
 from nltk import Tree
 
-from kerasrec.datasets.problems import numbered_lines, report, text_of
+from kerasrec.datasets.problems import add_problem, numbered_lines, report, text_of
 from kerasrec.datasets.traversal import preorder
 
 TOKEN = re.compile(r"[()]|[^ \t()]+")
@@ -51,14 +51,16 @@ def read_brackets(path: str | os.PathLike[str], strict: bool = True) -> list[Tre
             are no UTF-8. It is a `ValueError` whose `problems` name every malformed tree with file,
             line number and reason.
     """
-    trees, problems = [], []
+    trees: list[Tree] = []
+    problems: list[str] = []
     for lines, intruder in _chunks(path):
         tree, reasons = _read_tree(lines, intruder)
         if tree is not None:
             trees.append(tree)
-        problems += [f"{path}:{number}: {reason}" for number, reason in reasons]
+        for number, reason in reasons:
+            add_problem(problems, path, number, reason)
     if not trees and not problems:
-        problems.append(f"{path}:1: the file holds no tree")
+        add_problem(problems, path, 1, "the file holds no tree")
     report(problems, "bracketed trees such as '(NP (DT the) (NN film))'", strict)
     return trees
 

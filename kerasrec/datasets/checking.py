@@ -126,16 +126,17 @@ def _reached(children: np.ndarray) -> np.ndarray:
 
 
 def _raise_unreached(node: int, parents: np.ndarray) -> None:
-    path = [node]
-    while parents[path[-1]] >= 0:
-        parent = int(parents[path[-1]])
-        if parent in path:
-            cycle = [*path[path.index(parent) :], parent]
+    path = {node: 0}  # each tree node's place on the way up
+    above = node
+    while parents[above] >= 0:
+        above = int(parents[above])
+        if above in path:
+            cycle = [*list(path)[path[above] :], above]
             raise ValueError(
                 f"Tree nodes {' -> '.join(map(str, reversed(cycle)))} form a cycle; expected a "
                 "tree, whose every path of children ends."
             )
-        path.append(parent)
+        path[above] = len(path)
     raise ValueError(
         f"Tree node {node} cannot be reached from tree node 0, the root. Make it a child of "
         "another tree node; padding (token 0, no children, label -1) comes after the last tree "

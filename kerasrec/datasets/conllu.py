@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kerasrec.datasets.dependency_tree import DependencyTree, problem_of_heads
-from kerasrec.datasets.problems import numbered_lines, report, text_of
+from kerasrec.datasets.problems import add_problem, numbered_lines, report, text_of
 
 NUM_COLUMNS = 10
 UNKNOWN = "_"
@@ -58,14 +58,16 @@ def read_conllu(path: str | os.PathLike[str], strict: bool = True) -> list[Depen
             a `ValueError` whose `problems` name every malformed line with file, line number and
             reason.
     """
-    trees, problems = [], []
+    trees: list[DependencyTree] = []
+    problems: list[str] = []
     for lines in _sentences(path):
         tree, reasons = _read_sentence(lines, f"{path}:{lines[0][0]}")
         if tree and not reasons:
             trees.append(tree)
-        problems += [f"{path}:{number}: {reason}" for number, reason in reasons]
+        for number, reason in reasons:
+            add_problem(problems, path, number, reason)
     if not trees and not problems:
-        problems.append(f"{path}:1: the file holds no sentence")
+        add_problem(problems, path, 1, "the file holds no sentence")
     report(problems, "sentences in CoNLL-U, a line of ten columns for each word", strict)
     return trees
 

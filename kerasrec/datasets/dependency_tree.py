@@ -108,10 +108,12 @@ def problem_of_heads(
     reached = set(_order(roots[0], _dependents(heads)))
     if len(reached) == len(words):
         return None
-    path = [next(word for word in range(len(words)) if word not in reached)]
-    while heads[path[-1]] not in path:
-        path.append(heads[path[-1]])
-    cycle = path[path.index(heads[path[-1]]) :]
+    word = next(word for word in range(len(words)) if word not in reached)
+    path: dict[int, int] = {}  # each word's place on the way
+    while word not in path:
+        path[word] = len(path)
+        word = heads[word]
+    cycle = list(path)[path[word] :]
     return cycle[0], (
         f"the heads of words {' -> '.join(map(shown, [*cycle, cycle[0]]))} form a cycle; expected "
         "every word to lead to the root"

@@ -3,12 +3,13 @@
 import random
 from collections.abc import Callable, Sequence
 from os import PathLike
+from pathlib import Path
 
 import tensorflow as tf
 
 from kerasrec.datasets.batching import BATCHES_PER_CHUNK
-from kerasrec.datasets.int_range import to_int32
-from kerasrec.datasets.tree_files import tree_files
+from kerasrec.datasets.record_checking import Records, checked_trees
+from kerasrec.datasets.tree_index import TreeIndex, check_file, file_of, read_index
 
 # Of each file, while an epoch is shuffled.
 TREES_TO_SHUFFLE = 10_000
@@ -52,7 +53,11 @@ def tree_file_batches(
         `input_context`, of the parts of its replicas: in each step one's after another's.
 
     Raises:
-        FileNotFoundError: If `directory` has no files of trees.
+        FileNotFoundError: If `directory` has no index, or not the files that this process reads.
+        MalformedFileError: If the index is damaged or of another version of kerasrec, or a file has
+            not the size and the number of records that the index says. What records hold is found
+            later, by TensorFlow when it reads them: `tf.errors.DataLossError` if bytes are not
+            those that were written, and `tf.errors.InvalidArgumentError` if they are no tree.
         ValueError: If `batch_size` is no multiple of the number of files, or the number of files no
             multiple of the number of replicas; several processes shuffle without a seed; or no
             batch would come out.
@@ -67,31 +72,34 @@ def tree_file_batches(
     ...         input_context=input_context)
     >>> kerasrec.training.fit(model, read)
     """
-    files, numbers = tree_files(directory)
+    index = read_index(directory)
+    num_files = len(index.file_sizes)
+    files = [file_of(Path(directory), number, num_files) for number in range(num_files)]
     context = input_context or tf.distribute.InputContext()
     num_replicas = context.num_replicas_in_sync
-    _check(len(files), batch_size, num_replicas)
+    _check(num_files, batch_size, num_replicas)
     if shuffle and seed is None and context.num_input_pipelines > 1:
         raise ValueError(
             "Several processes shuffle trees, each by a seed of its own, so that their parts of a "
             "batch would differ in size, and from run to run. Pass a seed."
         )
-    num_whole_groups = numbers["num_trees"] // len(files)
-    num_groups = num_whole_groups if drop_remainder else numbers["num_groups"]
+    num_whole_groups = index.num_trees // num_files
+    num_groups = num_whole_groups if drop_remainder else index.num_groups
     # All replicas shuffle alike.
     seed = random.randrange(2**31) if seed is None else seed
-    groups_per_batch = batch_size // len(files)
+    groups_per_batch = batch_size // num_files
     num_batches = num_groups // groups_per_batch
     if not drop_remainder:
         num_batches = -(-num_groups // groups_per_batch)
     if not num_batches:
         raise ValueError(
-            f"drop_remainder=True leaves no batch of {numbers['num_trees']} trees with "
+            f"drop_remainder=True leaves no batch of {index.num_trees} trees with "
             f"batch_size={batch_size}. Pass a smaller batch_size or drop_remainder=False."
         )
 
     def of_replica(number: int) -> tf.data.Dataset:
-        groups = _groups(files[number::num_replicas]).take(num_groups)
+        names = list(map(str, files[number::num_replicas]))
+        groups = _groups(names).take(num_groups)
         if shuffle:
             groups = groups.shuffle(TREES_TO_SHUFFLE, seed, reshuffle_each_iteration=True)
         if bucket_by_size:
@@ -101,10 +109,13 @@ def tree_file_batches(
         if shuffle and bucket_by_size:
             batches = batches.shuffle(BATCHES_PER_CHUNK, seed, reshuffle_each_iteration=True)
         rows = batch_size // num_replicas if drop_remainder else None
-        return batches.map(_pad(numbers["arity"], rows), num_parallel_calls=tf.data.AUTOTUNE)
+        return batches.map(_pad(names, index, rows), num_parallel_calls=tf.data.AUTOTUNE)
 
     here = num_replicas // context.num_input_pipelines
     first = context.input_pipeline_id * here
+    for number in range(num_files):
+        if first <= number % num_replicas < first + here:
+            check_file(files[number], index.file_sizes[number], index.num_groups)
     in_turns = tf.data.Dataset.choose_from_datasets(
         [of_replica(number) for number in range(first, first + here)],
         tf.data.Dataset.range(here).repeat(),
@@ -130,44 +141,40 @@ def _check(num_files: int, batch_size: int, num_replicas: int) -> None:
 
 
 def _groups(files: Sequence[str]) -> tf.data.Dataset:
-    """The records at the same place of some files, text `[files]`."""
-    return tf.data.Dataset.zip(*map(tf.data.TFRecordDataset, files)).map(
-        lambda *records: tf.stack(records)
-    )
+    """The records at the same place of some files, text `[files]`, and which place it is."""
+    records = tf.data.Dataset.zip(*map(tf.data.TFRecordDataset, files))
+    return records.map(lambda *of_files: tf.stack(of_files)).enumerate()
 
 
-def _sort_by_size(groups: tf.Tensor) -> tf.Tensor:
+def _sort_by_size(places: tf.Tensor, groups: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Sorts groups, text `[groups, files]`; all files have the same order."""
     size = tf.io.FixedLenFeature([], tf.int64)
     sizes = tf.io.parse_example(groups[:, 0], {"group_size": size})["group_size"]
-    return tf.gather(groups, tf.argsort(sizes, stable=True))
+    order = tf.argsort(sizes, stable=True)
+    return tf.gather(places, order), tf.gather(groups, order)
 
 
 def _pad(
-    arity: int, num_rows: int | None
-) -> Callable[[tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
+    files: Sequence[str], index: TreeIndex, num_rows: int | None
+) -> Callable[[tf.Tensor, tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
     """Makes padded trees of groups; so many, where that is known."""
-    features = {
-        "group_size": tf.io.FixedLenFeature([], tf.int64),
-        "tokens": tf.io.RaggedFeature(tf.int64),
-        "children": tf.io.RaggedFeature(
-            tf.int64, partitions=[tf.io.RaggedFeature.UniformRowLength(arity)]
-        ),
-        "labels": tf.io.RaggedFeature(tf.int64),
+    features = {"group_size": tf.io.FixedLenFeature([], tf.int64)}
+    features |= {
+        name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
+        for name in ("tokens", "children", "labels")
     }
 
-    def pad(groups: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
-        trees = tf.io.parse_example(tf.reshape(groups, [-1]), features)
-        is_tree = trees["tokens"].row_lengths() > 0
+    def pad(places: tf.Tensor, groups: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
+        parsed = tf.io.parse_example(tf.reshape(groups, [-1]), features)
+        trees = checked_trees(parsed, Records(files, places), index)
         # The same for all parts of a batch, one without trees among them.
-        width = tf.reduce_max(trees["group_size"])
+        width = tf.reduce_max(parsed["group_size"])
 
         def padded(name: str, value: int, *shape: int) -> tf.Tensor:
-            rows = tf.ragged.boolean_mask(trees[name], is_tree)
-            rows = rows.with_flat_values(to_int32(rows.flat_values, f"{name} of trees in files"))
+            rows = trees[name]
             tensor = rows.to_tensor(value, shape=[rows.nrows(tf.int64), width, *shape])
             return tf.ensure_shape(tensor, [num_rows, None, *shape])
 
-        return (padded("tokens", 0), padded("children", -1, arity)), padded("labels", -1)
+        return (padded("tokens", 0), padded("children", -1, index.arity)), padded("labels", -1)
 
     return pad

@@ -1,18 +1,29 @@
 """What is done about files with malformed parts: one error, or one warning, that names them all."""
 
+import functools
 import os
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Protocol
 
 LISTED = 10
+# A file with more of them is of another format; each takes a hundred bytes or more.
+MOST_PROBLEMS = 100_000
+# Of characters: a line of a malformed file may be all of it.
+LONGEST_REASON = 500
+# Of bytes: room for a tree of a million words.
+LONGEST_LINE = 2**24
 
 
 class MalformedFileError(ValueError):
-    """A file, or one of several, is malformed.
+    """A file, or one of several, is malformed. All readers of files raise this class, and no other.
+
+    A file that is not there, or may not be read, is an `OSError`, as usual.
 
     Attributes:
-        problems: All of them: text, `file:line: reason` each. The message has the first ten.
+        problems: All of them: text, `file:line: reason` each. The message has the first ten. Empty
+            where the message is the only one.
     """
 
     def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
@@ -32,6 +43,10 @@ class MalformedFileWarning(UserWarning):
         self.problems = list(problems)
 
 
+class _Lines(Protocol):
+    def readline(self, size: int, /) -> bytes: ...
+
+
 def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
     """Reads lines as bytes, so that one that is no UTF-8 spoils no other.
 
@@ -43,15 +58,66 @@ def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
 
     Raises:
         FileNotFoundError: If there is no file at `path`.
+        MalformedFileError: If a line is longer than `LONGEST_LINE`.
     """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"No treebank file at '{path}'. Pass the path of a text file.")
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
+    with path.open("rb") as file:
+        for number, line in bounded_lines(file, path):
             yield number, line.rstrip(b"\r\n")
+
+
+def bounded_lines(
+    file: _Lines, path: Path, longest: int = LONGEST_LINE
+) -> Iterator[tuple[int, bytes]]:
+    """Reads lines that are no longer than lines can be, so that one alone cannot fill the memory.
+
+    Args:
+        file: Is read from its start.
+        path: Its name, for messages.
+        longest: So many bytes a line may have.
+
+    Yields:
+        The number of the line, from 1, and the line with its end and without a byte order mark.
+
+    Raises:
+        MalformedFileError: If a line is longer. Nothing is read behind it.
+    """
+    for number, line in enumerate(iter(functools.partial(file.readline, longest + 1), b""), 1):
+        if len(line) > longest:
+            problem = f"{path}:{number}: the line is longer than {longest:,} bytes"
+            raise MalformedFileError(
+                f"{problem}; expected a text file with lines that end. Nothing of it is read.",
+                [problem],
+            )
+        yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+
+
+def add_problem(
+    problems: list[str], path: str | os.PathLike[str], place: int | str, reason: object
+) -> None:
+    """Adds `file:place: reason` to the problems of a file, and gives up where that is all there is.
+
+    Args:
+        problems: Those so far.
+        path: The file.
+        place: The number of the line, from 1, or what else says where it is.
+        reason: Text, or an error whose text it is.
+
+    Raises:
+        MalformedFileError: If the file has `MOST_PROBLEMS` already.
+    """
+    if len(problems) >= MOST_PROBLEMS:
+        raise MalformedFileError(
+            f"'{path}' has more than {MOST_PROBLEMS:,} malformed lines, so it is in another "
+            "format. Nothing of it is read. The first:\n" + "\n".join(problems[:LISTED]),
+            problems,
+        )
+    text = str(reason)
+    if len(text) > LONGEST_REASON:
+        text = f"{text[:LONGEST_REASON]} ..."
+    problems.append(f"{path}:{place}: {text}")
 
 
 def text_of(line: bytes) -> str:

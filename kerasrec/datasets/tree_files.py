@@ -8,7 +8,6 @@ them.
 """
 
 import itertools
-import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
@@ -19,8 +18,8 @@ import tensorflow as tf
 
 from kerasrec.datasets.checking import check_nth_tree
 from kerasrec.datasets.encoding import EncodedTree
+from kerasrec.datasets.tree_index import TreeIndex, file_of, write_index
 
-INDEX = "index.json"
 # Trees that are sorted together: enough that the trees of a group hardly differ in size, and few
 # enough for any memory.
 TREES_IN_MEMORY = 100_000
@@ -73,29 +72,15 @@ def write_tree_files(
         unfinished.rename(directory)
 
 
-def tree_files(directory: str | PathLike[str]) -> tuple[list[str], dict[str, int]]:
-    """Returns the files of a directory in order, and its `num_trees`, `num_groups`, `arity`.
-
-    Raises:
-        FileNotFoundError: If `write_tree_files` did not write it.
-    """
-    index = Path(directory) / INDEX
-    if not index.exists():
-        raise FileNotFoundError(
-            f"There is no '{index}'; expected a directory that write_tree_files wrote."
-        )
-    numbers = json.loads(index.read_text(encoding="utf-8"))
-    return [str(_file(Path(directory), *of)) for of in _places(numbers["num_files"])], numbers
-
-
 def _write(
     trees: Iterator[EncodedTree],
     directory: Path,
     num_files: int,
     random: np.random.Generator | None,
 ) -> None:
-    num_trees = num_groups = arity = 0
-    writers = [tf.io.TFRecordWriter(str(_file(directory, *of))) for of in _places(num_files)]
+    num_trees = num_groups = arity = largest = 0
+    files = [file_of(directory, number, num_files) for number in range(num_files)]
+    writers = [tf.io.TFRecordWriter(str(file)) for file in files]
     for chunk in _chunks(trees, num_files):
         for group in _groups(chunk, num_files, random):
             size = max(len(tree.tokens) for tree in group)
@@ -106,27 +91,15 @@ def _write(
             for writer, place in zip(writers, places, strict=True):
                 writer.write(records[place])
             num_groups += 1
+            largest = max(largest, size)
         num_trees += len(chunk)
         arity = chunk[0].children.shape[1]
     for writer in writers:
         writer.close()
     if not num_trees:
         raise ValueError("encoded_trees is empty; expected at least one tree.")
-    numbers = {
-        "num_files": num_files,
-        "num_trees": num_trees,
-        "num_groups": num_groups,
-        "arity": arity,
-    }
-    (directory / INDEX).write_text(json.dumps(numbers), encoding="utf-8")
-
-
-def _places(num_files: int) -> list[tuple[int, int]]:
-    return [(number, num_files) for number in range(num_files)]
-
-
-def _file(directory: Path, number: int, num_files: int) -> Path:
-    return directory / f"trees-{number:05}-of-{num_files:05}.tfrecord"
+    sizes = [file.stat().st_size for file in files]
+    write_index(directory, TreeIndex(num_trees, num_groups, arity, largest, sizes))
 
 
 def _checked(encoded_trees: Iterable[EncodedTree], arity: int | None) -> Iterator[EncodedTree]:

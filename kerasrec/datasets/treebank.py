@@ -16,7 +16,7 @@ import re
 from nltk import Tree
 
 from kerasrec.datasets.brackets import parse_brackets, shown
-from kerasrec.datasets.problems import numbered_lines, report, text_of
+from kerasrec.datasets.problems import add_problem, numbered_lines, report, text_of
 from kerasrec.datasets.traversal import preorder
 
 EXPECTED = "one binary tree a line with labels 0 to {}, such as '(3 (2 It) (3 works))'"
@@ -50,16 +50,17 @@ def read_treebank(
 
 def gather_trees(path: str | os.PathLike[str], num_classes: int) -> tuple[list[Tree], list[str]]:
     """Reads what can be read: the trees, and the problems, `file:line: reason` each."""
-    trees, problems = [], []
+    trees: list[Tree] = []
+    problems: list[str] = []
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
         try:
             trees.append(read_tree(text_of(line), num_classes))
         except ValueError as error:
-            problems.append(f"{path}:{number}: {error}")
+            add_problem(problems, path, number, error)
     if not trees and not problems:
-        problems.append(f"{path}:1: the file holds no tree")
+        add_problem(problems, path, 1, "the file holds no tree")
     return trees, problems
 
 

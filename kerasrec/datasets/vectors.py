@@ -5,7 +5,7 @@ Source of the text format: Pennington et al. 2014, GloVe, https://nlp.stanford.e
 
 import gzip
 import os
-import zipfile
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -13,9 +13,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasrec.datasets.problems import report, text_of
+from kerasrec.datasets.npz import read_arrays
+from kerasrec.datasets.problems import (
+    MalformedFileError,
+    add_problem,
+    bounded_lines,
+    report,
+    text_of,
+)
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# Of bytes: room for a vector of 50,000 numbers.
+LONGEST_LINE = 2**20
+# A number is a finite decimal number in ASCII. Python reads more as one: 1_0, nan, infinity.
+NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+CHARACTERS_OF_NUMBERS = b"0123456789+-.eE"
+COUNT = re.compile(rb"[0-9]{1,18}")
 PACKED_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)
 _Read = tuple[list[str], np.ndarray, list[str]]  # words, vectors, and problems
 
@@ -33,7 +45,10 @@ class WordVectors(NamedTuple):
 
 
 def read_vectors(
-    path: str | os.PathLike[str], words: Iterable[str] | None = None, strict: bool = True
+    path: str | os.PathLike[str],
+    words: Iterable[str] | None = None,
+    strict: bool = True,
+    max_unpacked_bytes: int | None = None,
 ) -> WordVectors:
     """Reads word vectors from numpy's `.npz`, or from text as GloVe's and word2vec's.
 
@@ -42,12 +57,16 @@ def read_vectors(
             width, `[words, dim]`); or a `.txt` or `.vec` file, or one of these packed as `.gz`,
             with a word and `dim` numbers a line, separated by spaces (a word may hold spaces
             itself), with or without word2vec's first line `words dim`. Without it, `dim` is how
-            many numbers follow the first word that holds no space.
+            many numbers follow the first word that holds no space. Numbers are finite decimal
+            numbers in ASCII, such as `-0.25`, `.5` and `1e-3`.
         words: If given, only these words are kept, and what they are in lower case: pass
             `vocabulary.words` to read a large file in little memory. Of other lines only the
             number of numbers is checked.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
+        max_unpacked_bytes: How large the arrays of a `.npz` file, or the text packed as `.gz`, may
+            be, so that a small file of a stranger cannot fill the memory. By default 32 times the
+            file's size, or 16 MiB if that is more.
 
     Returns:
         `WordVectors`, in the order of the file; where a word is there twice, the first counts.
@@ -55,11 +74,12 @@ def read_vectors(
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line is no UTF-8, has no word, another number of
-            numbers than `dim`, or one that is not finite; if there are more or fewer lines than the
+            numbers than `dim`, or one that is none; if there are more or fewer lines than the
             first says, or packed data ends early. It is a `ValueError` whose `problems` name every
-            such line (row, of a `.npz` file), with file and reason.
-        ValueError: If the extension is another, an array is missing or does not fit, or no word is
-            left.
+            such line (row, of a `.npz` file), with file and reason. Also without `strict`, if an
+            array is missing or does not fit, nothing can be read at all, or more is packed than
+            `max_unpacked_bytes`.
+        ValueError: If the extension is another, or no word is left of those asked for.
     """
     path = Path(path)
     kind = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
@@ -75,8 +95,11 @@ def read_vectors(
     if not path.is_file():
         raise FileNotFoundError(f"No word vectors at '{path}'.")
     wanted = None if words is None else {form for word in words for form in (word, word.lower())}
-    found, vectors, problems = readers[kind](path, wanted)
+    limit = _limit(path) if max_unpacked_bytes is None else max_unpacked_bytes
+    found, vectors, problems = readers[kind](path, wanted, limit)
     report(problems, "a word and the same number of finite numbers on each line", strict)
+    if not found and wanted is None:
+        raise MalformedFileError(f"No word vectors read from '{path}': no line of it is one.")
     if not found:
         raise ValueError(
             f"No word vectors read from '{path}': it has no lines, or none of the "
@@ -85,92 +108,93 @@ def read_vectors(
     return WordVectors(found, vectors)
 
 
-def _read_npz(path: Path, wanted: set[str] | None) -> _Read:
-    words, vectors = _arrays(path)
-    if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors):
-        raise ValueError(
-            f"'{path}' has words {list(words.shape)} and vectors {list(vectors.shape)}; expected "
-            "words [words] and vectors [words, dim]."
-        )
-    if words.dtype.kind != "U" or vectors.dtype.kind not in "fiu":
-        raise ValueError(
-            f"'{path}' has words of type {words.dtype} and vectors of type {vectors.dtype}; "
-            "expected text and numbers."
-        )
+def _limit(path: Path) -> int:
+    """How many bytes a file may unpack to. Text unpacks to thrice its size, numbers hardly pack."""
+    return max(2**24, 32 * path.stat().st_size)
+
+
+def _read_npz(path: Path, wanted: set[str] | None, limit: int) -> _Read:
+    words, vectors = read_arrays(path, limit)
     rows: dict[str, int] = {}
-    problems = []
-    with np.errstate(over="ignore"):
+    problems: list[str] = []
+    with np.errstate(all="ignore"):
         vectors = vectors.astype(np.float32)
     is_finite = np.isfinite(vectors).all(axis=1)
-    for row, word in enumerate(words.tolist()):
-        if not word:
-            problems.append(f"{path}: row {row}: the word is empty")
-        elif wanted is None or word in wanted:
-            if is_finite[row]:
+    for row, word in enumerate(words):
+        try:
+            _check_text(word)
+            if wanted is None or word in wanted:
+                if not is_finite[row]:
+                    raise ValueError(f"a number of the word '{word}' is not finite")
                 rows.setdefault(word, row)
-            else:
-                problems.append(f"{path}: row {row}: a number of the word '{word}' is not finite")
+        except ValueError as error:
+            add_problem(problems, path, f" row {row}", error)
     return list(rows), vectors[list(rows.values())], problems
 
 
-def _arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    save = "Save it with numpy.savez(path, words=..., vectors=...), words as text, not as objects."
+def _check_text(word: str) -> None:
+    if not word:
+        raise ValueError("the word is empty")
     try:
-        # np.load would take other formats by another extension, too.
-        with zipfile.ZipFile(path), np.load(path) as arrays:
-            missing = [key for key in ("words", "vectors") if key not in arrays]
-            if missing:
-                raise ValueError(
-                    f"it has no array {' and no array '.join(map(repr, missing))}, only "
-                    f"{arrays.files}"
-                )
-            return arrays["words"], arrays["vectors"]
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"'{path}' cannot be read: {error}. {save}") from error
+        word.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the word {word!r} is no text, since it holds half a character") from None
 
 
-def _read_text(path: Path, wanted: set[str] | None) -> _Read:
-    vectors: dict[str, np.ndarray] = {}
+def _read_text(path: Path, wanted: set[str] | None, limit: int) -> _Read:
+    words: dict[str, None] = {}
+    numbers = bytearray()  # of float32: an array a word would take far more
     problems: list[str] = []
     number = 0
-    promised, dim = _sizes(path)
+    promised, dim = _sizes(path, limit)
     try:
-        for number, parts in _lines(path):
+        for number, parts in _lines(path, limit):
             if number == 1 and promised is not None:
                 continue
             try:
                 word = _word(parts, dim)
-                if word not in vectors and (wanted is None or word in wanted):
-                    vectors[word] = _vector(word, parts[-dim:])
+                if word not in words and (wanted is None or word in wanted):
+                    numbers += _vector(word, parts[-dim:]).tobytes()
+                    words[word] = None
             except ValueError as error:
-                problems.append(f"{path}:{number}: {error}")
+                add_problem(problems, path, number, error)
     except PACKED_ERRORS as error:
-        problems.append(f"{path}:{number + 1}: the packed data breaks off here: {error}")
+        add_problem(problems, path, number + 1, f"the packed data breaks off here: {error}")
     if promised is not None and promised != number - 1:
-        problems.append(
-            f"{path}:1: {promised} words announced, but {number - 1} lines follow; is it cut off?"
+        add_problem(
+            problems,
+            path,
+            1,
+            f"{promised} words announced, but {number - 1} lines follow; is it cut off?",
         )
-    return list(vectors), np.array(list(vectors.values()), np.float32), problems
+    vectors = np.frombuffer(numbers, np.float32).reshape(len(words), dim if words else 0)
+    return list(words), vectors, problems
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[bytes]]]:
+def _lines(path: Path, limit: int) -> Iterator[tuple[int, list[bytes]]]:
     """Yields the number of each line and its parts."""
+    is_packed = path.suffix == ".gz"
+    size = 0
     # As bytes: GloVe 840B holds words with other line breaks in them.
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if number == 1:
-                line = line.removeprefix(BYTE_ORDER_MARK)
+    with gzip.open(path) if is_packed else path.open("rb") as file:
+        for number, line in bounded_lines(file, path, LONGEST_LINE):
+            size += len(line)
+            if is_packed and size > limit:
+                raise MalformedFileError(
+                    f"'{path}' unpacks to more than max_unpacked_bytes={limit}; pass more if the "
+                    "file comes from someone whom you trust."
+                )
             yield number, line.rstrip(b" \r\n").split(b" ")
 
 
-def _sizes(path: Path) -> tuple[int | None, int]:
+def _sizes(path: Path, limit: int) -> tuple[int | None, int]:
     """Returns how many words the first line announces, if it does, and `dim`; 0 if no line says."""
     try:
-        for number, parts in _lines(path):
-            if number == 1 and len(parts) == 2 and all(part.isdigit() for part in parts):
+        for number, parts in _lines(path, limit):
+            if number == 1 and len(parts) == 2 and all(map(COUNT.fullmatch, parts)):
                 return int(parts[0]), int(parts[1])
             # A first line that is something else shall not condemn all others.
-            if len(parts) > 1 and parts[0] and all(map(_is_number, parts[1:])):
+            if len(parts) > 1 and parts[0] and all(map(_looks_like_a_number, parts[1:])):
                 return None, len(parts) - 1
     except PACKED_ERRORS:
         pass  # Whoever reads the lines says so.
@@ -179,7 +203,7 @@ def _sizes(path: Path) -> tuple[int | None, int]:
 
 def _word(parts: list[bytes], dim: int) -> str:
     word = text_of(b" ".join(parts[:-dim]))
-    too_many = len(parts) > dim + 1 and _is_number(parts[-dim - 1])
+    too_many = len(parts) > dim + 1 and _looks_like_a_number(parts[-dim - 1])
     if not dim or not word or too_many:
         raise ValueError(
             f"expected a word and {dim or 'some'} numbers separated by spaces, found {len(parts)} "
@@ -191,10 +215,16 @@ def _word(parts: list[bytes], dim: int) -> str:
 def _vector(word: str, parts: list[bytes]) -> np.ndarray:
     expected = f"expected {len(parts)} numbers after the word '{word}'"
     try:
+        # These characters alone leave no spelling that Python takes and `NUMBER` does not.
+        if b"".join(parts).translate(None, CHARACTERS_OF_NUMBERS):
+            raise ValueError
         with np.errstate(over="ignore"):
             vector = np.array(parts, np.float32)
-    except ValueError as error:
-        raise ValueError(f"{expected}: {error}") from error
+    except ValueError:
+        wrong = next(part for part in parts if not NUMBER.fullmatch(part))
+        raise ValueError(
+            f"{expected}: '{text_of(wrong)}' is no finite decimal number, such as -0.25 or 1e-3"
+        ) from None
     finite = np.isfinite(vector)
     if not finite.all():
         raise ValueError(
@@ -203,7 +233,8 @@ def _vector(word: str, parts: list[bytes]) -> np.ndarray:
     return vector
 
 
-def _is_number(text: bytes) -> bool:
+def _looks_like_a_number(text: bytes) -> bool:
+    """Also where it is spelt as it must not be, so that it is not taken for part of a word."""
     try:
         float(text)
     except ValueError:

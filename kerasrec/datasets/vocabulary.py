@@ -1,6 +1,7 @@
 """Words and their integers."""
 
 import os
+import reprlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from nltk import Tree
 
 from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.expected import expect, expect_several
+from kerasrec.datasets.problems import MalformedFileError
 from kerasrec.datasets.traversal import preorder
 
 PADDING = "<pad>"
@@ -108,17 +110,24 @@ class Vocabulary:
             A `Vocabulary` with the same words, tokens and lowercasing.
 
         Raises:
-            ValueError: If the file does not start as a saved vocabulary does.
+            FileNotFoundError: If there is no file at `path`.
+            MalformedFileError: If the file is none that `save` wrote: it starts otherwise, is no
+                UTF-8, or holds a word that a vocabulary cannot hold.
         """
-        lines = Path(path).read_bytes().decode("utf-8").removesuffix("\n").split("\n")
-        settings = {"lowercase=True": True, "lowercase=False": False}
-        if lines[0] not in settings or lines[1:3] != [PADDING, UNKNOWN]:
-            raise ValueError(
-                f"'{path}' is no saved vocabulary: expected the lines 'lowercase=True' (or "
-                f"False), '{PADDING}' and '{UNKNOWN}' at its start, and found {lines[:3]}. Write "
-                "it with Vocabulary.save."
-            )
-        return cls(lines[3:], settings[lines[0]])
+        content = Path(path).read_bytes()
+        try:
+            lines = content.decode("utf-8").removesuffix("\n").split("\n")
+            settings = {"lowercase=True": True, "lowercase=False": False}
+            if lines[0] not in settings or lines[1:3] != [PADDING, UNKNOWN]:
+                raise ValueError(
+                    f"expected the lines 'lowercase=True' (or False), '{PADDING}' and '{UNKNOWN}' "
+                    f"at its start, and found {reprlib.repr(lines[:3])}"
+                )
+            return cls(lines[3:], settings[lines[0]])
+        except ValueError as error:
+            raise MalformedFileError(
+                f"'{path}' is no saved vocabulary: {error}. Write it with Vocabulary.save."
+            ) from error
 
     def __len__(self) -> int:
         return len(self.words)

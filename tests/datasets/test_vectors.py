@@ -53,8 +53,8 @@ BAD_LINES = {
     b"b": "expected a word and 2 numbers separated by spaces, found 1 parts: 'b'",
     b"": "expected a word and 2 numbers separated by spaces, found 1 parts: ''",
     b"b 1 2 3": "expected a word and 2 numbers separated by spaces, found 4 parts: 'b 1 2 3'",
-    b"b 1 x": "expected 2 numbers after the word 'b': could not convert string to float",
-    b"b 1 nan": "expected 2 numbers after the word 'b': 'nan' is not finite in float32",
+    b"b 1 x": "expected 2 numbers after the word 'b': 'x' is no finite decimal number",
+    b"b 1 nan": "expected 2 numbers after the word 'b': 'nan' is no finite decimal number",
     b"b 1e50 2": "expected 2 numbers after the word 'b': '1e50' is not finite in float32",
     b"\xff 1 2": "byte 1 of the line (0xff) is no UTF-8",
 }

@@ -1,0 +1,145 @@
+"""The index of a directory of tree files: what was written, and whether that is what lies there.
+
+Sizes are checked here, before TensorFlow reads a file: its reader of records ends the process where
+a record claims more bytes than there is memory.
+"""
+
+import hashlib
+import json
+import mmap
+import struct
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kerasrec.datasets.problems import MalformedFileError
+
+INDEX = "index.json"
+LARGEST_INDEX = 2**24  # bytes: room for a million files
+LENGTH = struct.Struct("<Q")  # before a record: its length, and four bytes of checksum
+AROUND_A_RECORD = 16  # bytes: those twelve, and four of checksum behind it
+
+
+class TreeIndex(NamedTuple):
+    """What `write_tree_files` wrote.
+
+    Attributes:
+        num_trees: Of all files.
+        num_groups: Trees of alike size form one, with a tree of each file; so many records has each
+            file. The last group may lack trees.
+        arity: Slots for children of each tree node.
+        largest_tree: So many tree nodes has the largest one.
+        file_sizes: Of each file, in bytes.
+    """
+
+    num_trees: int
+    num_groups: int
+    arity: int
+    largest_tree: int
+    file_sizes: list[int]
+
+
+def file_of(directory: Path, number: int, num_files: int) -> Path:
+    """Returns the path of one of so many files."""
+    return directory / f"trees-{number:05}-of-{num_files:05}.tfrecord"
+
+
+def write_index(directory: Path, index: TreeIndex) -> None:
+    """Writes `index.json`, which ends with a checksum of the rest."""
+    numbers = index._asdict()
+    content = numbers | {"checksum": _checksum(numbers)}
+    (directory / INDEX).write_text(json.dumps(content), encoding="utf-8")
+
+
+def read_index(directory: str | PathLike[str]) -> TreeIndex:
+    """Reads `index.json`.
+
+    Raises:
+        FileNotFoundError: If `write_tree_files` did not write the directory.
+        MalformedFileError: If the file is damaged, or contradicts itself.
+    """
+    path = Path(directory) / INDEX
+    if not path.exists():
+        raise FileNotFoundError(
+            f"There is no '{path}'; expected a directory that write_tree_files wrote."
+        )
+    with path.open("rb") as file:
+        content = file.read(LARGEST_INDEX + 1)
+    try:
+        if len(content) > LARGEST_INDEX:
+            raise ValueError(f"it has more than {LARGEST_INDEX:,} bytes")
+        return _checked(json.loads(content))
+    except (ValueError, RecursionError) as error:
+        raise MalformedFileError(
+            f"'{path}' is no index that write_tree_files of this version wrote: {error}. Copy the "
+            "directory again, or write the trees again."
+        ) from error
+
+
+def check_file(path: Path, size: int, num_records: int) -> None:
+    """Checks that a file has the size and the number of records that the index says.
+
+    What records hold is checked when they are read.
+
+    Args:
+        path: The file.
+        size: In bytes.
+        num_records: How many.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+        MalformedFileError: If it is another.
+    """
+    with path.open("rb") as file:
+        found = file.seek(0, 2)
+        problem = "" if found == size else f"has {found:,} bytes; expected {size:,}"
+        if not problem:
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                problem = _problem_of_records(content, num_records)
+    if problem:
+        raise MalformedFileError(
+            f"'{path}' {problem}, as '{INDEX}' says. Copy the directory again, or write the trees "
+            "again."
+        )
+
+
+def _checksum(numbers: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()
+
+
+def _checked(content: Any) -> TreeIndex:
+    expected = [*TreeIndex._fields, "checksum"]
+    if not isinstance(content, dict) or sorted(content) != sorted(expected):
+        found = list(content)[:10] if isinstance(content, dict) else type(content).__name__
+        raise ValueError(f"expected {expected}, found {found}")
+    checksum = content.pop("checksum")
+    if checksum != _checksum(content):
+        raise ValueError("its checksum is another")
+    index = TreeIndex(**content)
+    sizes = index.file_sizes
+    if not isinstance(sizes, list) or not sizes:
+        raise ValueError("file_sizes is no list of sizes")
+    # A checksum is easily made: what follows holds for a stranger's file, too.
+    for name, value in [*index._asdict().items(), *(("a size", size) for size in sizes)]:
+        smallest = 0 if name == "arity" else 1
+        if name != "file_sizes" and not (type(value) is int and smallest <= value < 2**53):
+            raise ValueError(f"{name} is {str(value)[:40]}; expected an integer from {smallest} up")
+    if index.num_groups != -(-index.num_trees // len(sizes)):
+        raise ValueError(
+            f"{index.num_trees} trees in {len(sizes)} files form other than {index.num_groups} "
+            "groups"
+        )
+    # Each tree node takes a byte or more for its token, its label, and each slot.
+    if index.largest_tree * (2 + index.arity) > max(sizes):
+        raise ValueError(f"no file has room for a tree of {index.largest_tree} tree nodes")
+    return index
+
+
+def _problem_of_records(content: mmap.mmap, num_records: int) -> str:
+    place = count = 0
+    while place + AROUND_A_RECORD <= len(content):
+        place += AROUND_A_RECORD + LENGTH.unpack_from(content, place)[0]
+        count += 1
+    if place != len(content):
+        return f"breaks off in record {count - 1}; expected {num_records} whole records"
+    return "" if count == num_records else f"has {count} records; expected {num_records}"
