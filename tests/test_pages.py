@@ -22,7 +22,7 @@ from tests.parameters import few_of
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = ["README.md", "kerasrec/README.md", "kerasrec/training/README.md", "data/README.md"]
-LINKED = [*PAGES, "models/README.md", "benchmarks/README.md"]
+LINKED = [*PAGES, "kerasrec/datasets/README.md", "models/README.md", "benchmarks/README.md"]
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<text>.*?)```\n)?", re.DOTALL)
 
 

@@ -57,7 +57,8 @@ def tree_file_batches(
         MalformedFileError: If the index is damaged or of another version of kerasrec, or a file has
             not the size and the number of records that the index says. What records hold is found
             later, by TensorFlow when it reads them: `tf.errors.DataLossError` if bytes are not
-            those that were written, and `tf.errors.InvalidArgumentError` if they are no tree.
+            those that were written, and `tf.errors.InvalidArgumentError` if they are no tree (where
+            TensorFlow's message would quote bytes that are no text, a `UnicodeDecodeError`).
         ValueError: If `batch_size` is no multiple of the number of files, or the number of files no
             multiple of the number of replicas; several processes shuffle without a seed; or no
             batch would come out.
@@ -109,7 +110,7 @@ def tree_file_batches(
         if shuffle and bucket_by_size:
             batches = batches.shuffle(BATCHES_PER_CHUNK, seed, reshuffle_each_iteration=True)
         rows = batch_size // num_replicas if drop_remainder else None
-        return batches.map(_pad(names, index, rows), num_parallel_calls=tf.data.AUTOTUNE)
+        return batches.map(pad_groups(names, index, rows), num_parallel_calls=tf.data.AUTOTUNE)
 
     here = num_replicas // context.num_input_pipelines
     first = context.input_pipeline_id * here
@@ -146,6 +147,7 @@ def _groups(files: Sequence[str]) -> tf.data.Dataset:
     return records.map(lambda *of_files: tf.stack(of_files)).enumerate()
 
 
+@tf.autograph.experimental.do_not_convert
 def _sort_by_size(places: tf.Tensor, groups: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Sorts groups, text `[groups, files]`; all files have the same order."""
     size = tf.io.FixedLenFeature([], tf.int64)
@@ -154,10 +156,20 @@ def _sort_by_size(places: tf.Tensor, groups: tf.Tensor) -> tuple[tf.Tensor, tf.T
     return tf.gather(places, order), tf.gather(groups, order)
 
 
-def _pad(
+def pad_groups(
     files: Sequence[str], index: TreeIndex, num_rows: int | None
 ) -> Callable[[tf.Tensor, tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
-    """Makes padded trees of groups; so many, where that is known."""
+    """Returns what makes padded trees of groups.
+
+    Args:
+        files: Of which each group has a record.
+        index: Of their directory.
+        num_rows: So many trees, where that is known.
+
+    Returns:
+        A function of int64 `[groups]`, their places in the files, and text `[groups, files]`, their
+        records, to trees as `tree_file_batches` gives them.
+    """
     features = {"group_size": tf.io.FixedLenFeature([], tf.int64)}
     features |= {
         name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)

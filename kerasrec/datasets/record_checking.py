@@ -41,53 +41,50 @@ def checked_trees(
         tf.errors.InvalidArgumentError: When the graph runs, if there is something else. The message
             names file, record and tree node.
     """
-    with tf.control_dependencies(_check_sizes(features, records, index)):
+    with tf.control_dependencies([_check_sizes(features, records, index)]):
         tokens, labels, children = (
             tf.identity(features[name].flat_values) for name in ("tokens", "labels", "children")
         )
     splits = features["tokens"].row_splits
     children = tf.reshape(children, [-1, index.arity])
-    with tf.control_dependencies(_check_nodes(tokens, labels, children, splits, records)):
-        is_tree = features["tokens"].row_lengths() > 0
+    with tf.control_dependencies([_check_nodes(tokens, labels, children, splits, records)]):
+        # A record of no tree has no values either.
+        splits = tf.concat([[0], tf.boolean_mask(splits[1:], splits[1:] > splits[:-1])], 0)
         return {
-            name: tf.ragged.boolean_mask(
-                tf.RaggedTensor.from_row_splits(tf.cast(values, tf.int32), splits, validate=False),
-                is_tree,
-            )
+            name: tf.RaggedTensor.from_row_splits(tf.cast(values, tf.int32), splits, validate=False)
             for name, values in {"tokens": tokens, "labels": labels, "children": children}.items()
         }
 
 
 def _check_sizes(
     features: Mapping[str, tf.Tensor | tf.RaggedTensor], records: Records, index: TreeIndex
-) -> list[tf.Operation]:
-    sizes, num_children, num_labels = (
-        features[name].row_lengths() for name in ("tokens", "children", "labels")
-    )
-    group_sizes = features["group_size"]
+) -> tf.Operation:
     num_here, num_files = len(records.files), len(index.file_sizes)
-    first_of_group = tf.repeat(group_sizes[::num_here], num_here)
-    groups = tf.repeat(records.groups, num_here)
+    sizes, num_children, num_labels = (
+        tf.reshape(features[name].row_lengths(), [-1, num_here])
+        for name in ("tokens", "children", "labels")
+    )
+    group_sizes = tf.reshape(features["group_size"], [-1, num_here])
     # All groups have a tree of each file, but for the last: it has what is left.
     num_last = index.num_trees - (index.num_groups - 1) * num_files
-    num_trees = tf.reduce_sum(tf.cast(tf.reshape(sizes, [-1, num_here]) > 0, tf.int64), axis=1)
-    is_last = groups == index.num_groups - 1
-    num_trees = tf.repeat(num_trees, num_here)
-    fewest = tf.where(is_last, max(0, num_last - (num_files - num_here)), num_here)
-    most = tf.where(is_last, min(num_last, num_here), num_here)
+    num_trees = tf.math.count_nonzero(sizes, axis=1, keepdims=True)
+    is_last = records.groups[:, None] == index.num_groups - 1
+    fewest = tf.where(is_last, tf.constant(num_last - (num_files - num_here), tf.int64), num_here)
+    most = tf.where(is_last, tf.constant(num_last, tf.int64), num_here)
     wrong = {
         f"its group_size is not from 1 to {index.largest_tree}, the size of the largest tree": (
             (group_sizes < 1) | (group_sizes > index.largest_tree)
         ),
-        "its group_size differs from those of the records beside it": group_sizes != first_of_group,
+        "its group_size differs from those beside it": group_sizes != group_sizes[:, :1],
         "its tree is larger than its group_size": sizes > group_sizes,
         f"its children are not {index.arity} for each token": num_children != sizes * index.arity,
         "its labels are not one for each token": num_labels != sizes,
         "its group has more or fewer trees than the index says": (
-            (num_trees < tf.cast(fewest, tf.int64)) | (num_trees > tf.cast(most, tf.int64))
+            ((num_trees < fewest) | (num_trees > most)) & (sizes >= 0)
         ),
     }
-    return [_assert_none(wrong, records, tf.range(tf.size(sizes, tf.int64)), None)]
+    wrong = {reason: tf.reshape(where, [-1]) for reason, where in wrong.items()}
+    return _assert_none(wrong, records, tf.range(tf.size(sizes, tf.int64)), None)
 
 
 def _check_nodes(
@@ -96,47 +93,45 @@ def _check_nodes(
     children: tf.Tensor,
     splits: tf.Tensor,
     records: Records,
-) -> list[tf.Operation]:
+) -> tf.Operation:
     num_nodes = tf.size(tokens, tf.int64)
     everyone = tf.range(num_nodes)
-    sizes = splits[1:] - splits[:-1]
-    record_of = tf.repeat(tf.range(tf.size(sizes, tf.int64)), sizes)
-    root_of, size_of = tf.gather(splits, record_of), tf.gather(sizes, record_of)
+    record_of = tf.searchsorted(splits[1:], everyone, side="right", out_type=tf.int64)
+    root_of, end_of = tf.gather(splits, record_of), tf.gather(splits, record_of + 1)
     is_root = everyone == root_of
 
-    is_child = (children >= 0) & (children < size_of[:, None])
+    is_child = (children >= 0) & (children < (end_of - root_of)[:, None])
+    has_no_child = tf.reduce_all(children == -1, axis=1)
     # No segment has the number -1, and what is no child counts nowhere.
-    links = tf.reshape(tf.where(is_child, children + root_of[:, None], -1), [-1])
-    above = tf.repeat(everyone, tf.shape(children)[1])
+    links = tf.where(is_child, children + root_of[:, None], -1)
     num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, num_nodes)
-    has_parent = num_parents > 0
-    # Without a parent, or behind a cycle, nobody comes to the root however far they go up.
+    above = tf.broadcast_to(everyone[:, None], tf.shape(links))
     parents = tf.math.unsorted_segment_max(above, links, num_nodes)
+    # Without a parent, or behind a cycle, nobody comes to the root however far they go up.
+    largest = tf.reduce_max(splits[1:] - splits[:-1])
     _, ancestors = tf.while_loop(
-        lambda reach, _: reach < tf.reduce_max(sizes),
+        lambda reach, _: reach < largest,
         lambda reach, found: (2 * reach, tf.gather(found, found)),
-        (tf.constant(1, tf.int64), tf.where(has_parent, parents, everyone)),
+        (tf.constant(1, tf.int64), tf.where(num_parents > 0, parents, everyone)),
     )
     is_reached = ancestors == root_of
     last_reached = tf.math.unsorted_segment_max(
-        tf.where(is_reached, everyone, -1), record_of, tf.size(sizes)
+        tf.where(is_reached, everyone, -1), record_of, tf.size(splits) - 1
     )
-    is_padding = (tokens == 0) & (labels == -1) & tf.reduce_all(children == -1, axis=1)
-    is_padding &= everyone > tf.gather(last_reached, record_of)
+    is_blank = (tokens == 0) & has_no_child
+    is_padding = is_blank & (labels == -1) & (everyone > tf.gather(last_reached, record_of))
     wrong = {
         "its token is outside int32, or negative": (tokens < 0) | (tokens > LARGEST),
         "its label is outside int32, or less than -1": (labels < -1) | (labels > LARGEST),
         "it has a child that is no tree node of its tree": tf.reduce_any(
             ~is_child & (children != -1), axis=1
         ),
-        "it is the root, and a child": is_root & has_parent,
+        "it is the root, and a child": is_root & (num_parents > 0),
         "it is a child of two tree nodes": num_parents > 1,
         "it cannot be reached from the root": ~is_reached & ~is_padding,
-        "it is the root, without a token and without children": (
-            is_root & (tokens == 0) & tf.reduce_all(children == -1, axis=1)
-        ),
+        "it is the root, without a token and without children": is_root & is_blank,
     }
-    return [_assert_none(wrong, records, record_of, everyone - root_of)]
+    return _assert_none(wrong, records, record_of, everyone - root_of)
 
 
 def _assert_none(

@@ -1,4 +1,6 @@
+import contextlib
 import gzip
+import zipfile
 
 import keras
 import numpy as np
@@ -14,6 +16,7 @@ from kerasrec.datasets import (
     read_vectors,
     word_embedding,
 )
+from tests.datasets.mutated_files import npy, npz
 
 VECTORS = np.arange(6, dtype=np.float32).reshape(3, 2)
 
@@ -176,6 +179,155 @@ def test_says_what_is_wrong_with_a_file(tmp_path):
     (tmp_path / "c.txt").write_text("a 1 2\n")
     with pytest.raises(ValueError, match="none of the words asked for"):
         read_vectors(tmp_path / "c.txt", words=["b"])
+
+
+@pytest.mark.parametrize("number", ["3", "-0.25", "+.5", "2.", "1e-3", "1E+3", "1e-400", "007"])
+def test_what_is_a_number(tmp_path, number):
+    (tmp_path / "v.txt").write_text(f"a 1 2\nb {number} 3\n")
+    assert read_vectors(tmp_path / "v.txt").vectors[1, 0] == np.float32(number)
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "1_0",
+        "nan",
+        "-inf",
+        "infinity",
+        "0x10",
+        "\uff11",
+        "\u0663",
+        "\t1",
+        "1\x0b",
+        "1\0",
+        "1e",
+        ".",
+        "",
+    ],
+)
+def test_what_is_no_number(tmp_path, number):
+    (tmp_path / "v.txt").write_text(f"a 1 2\nb {number} 3\n", encoding="utf-8")
+    reason = "v.txt:2: (expected 2 numbers after the word 'b': .* is no finite decimal|byte)"
+    with pytest.raises(MalformedFileError, match=reason):
+        read_vectors(tmp_path / "v.txt")
+
+
+def test_a_first_line_that_announces_too_much(tmp_path):
+    for first in (f"1 {'9' * 18}", "9" * 18 + " 1"):
+        (tmp_path / "v.txt").write_text(f"{first}\na 1\n")
+        with pytest.raises(MalformedFileError, match=r"v\.txt:"):
+            read_vectors(tmp_path / "v.txt")
+    # Python reads no integer of so many digits. It is no number of words either.
+    (tmp_path / "v.txt").write_text(f"{'9' * 5000} 2\na 1\n")
+    assert read_vectors(tmp_path / "v.txt").words == ["9" * 5000, "a"]
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path):
+    (tmp_path / "v.txt.gz").write_bytes(gzip.compress((b"a " + b"0" * 999_990 + b"\n") * 17))
+    with pytest.raises(
+        MalformedFileError, match="unpacks to more than max_unpacked_bytes=16777216"
+    ):
+        read_vectors(tmp_path / "v.txt.gz")
+    (tmp_path / "v.npz").write_bytes(BOMB)
+    with pytest.raises(MalformedFileError, match=r"take 20,000,\d+ bytes, more than max_unpacked"):
+        read_vectors(tmp_path / "v.npz")
+    with pytest.raises(MalformedFileError, match="the word is empty"):
+        read_vectors(tmp_path / "v.npz", max_unpacked_bytes=30_000_000)
+    (tmp_path / "w.txt").write_bytes(b"a 1" + b" " * 2**20 + b"\n")
+    with pytest.raises(
+        MalformedFileError, match=r"w\.txt:1: the line is longer than 1,048,576 bytes"
+    ):
+        read_vectors(tmp_path / "w.txt")
+
+
+ROWS = 200
+BOMB = npz(
+    {
+        "words.npy": npy(np.zeros(ROWS, "<U1")),
+        "vectors.npy": npy(np.zeros((ROWS, 100_000 - 1), np.int8)),
+    },
+    zipfile.ZIP_DEFLATED,
+)
+WORDS, HEADER = (
+    npy(np.array(["a", "b", "c"])),
+    "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
+)
+
+
+def with_header(descr, shape, version=b"\1\0"):
+    header = (HEADER % (descr, shape)).encode()
+    return npz({"words.npy": WORDS, "vectors.npy": npy(VECTORS, header, version)})
+
+
+@pytest.mark.parametrize(
+    "content, reason",
+    [
+        (b"", "not a zip file"),
+        (npz({"words.npy": WORDS})[:-30], "not a zip file"),
+        (
+            npz({"words.npy": WORDS, "vectors.npy": npy(VECTORS)}, zipfile.ZIP_BZIP2),
+            "is packed in a",
+        ),
+        (npz({"words.npy": WORDS, "vectors.npy": b"PK"}), "EOF|magic"),
+        (with_header("<f4", "(3, 10000000000)"), "bytes; expected 120,000,000,"),
+        (with_header("<f4", "(3, 0)"), "have no numbers"),
+        (with_header("<f4", "(3, -2)"), "bytes; expected"),
+        (with_header("|O", "(3, 2)"), "vectors of type object; expected text and numbers"),
+        (with_header("<c8", "(3, 1)"), "vectors of type complex64"),
+        (with_header("<f4", "(" * 300 + ")" * 300), "cannot be read"),
+        (with_header("((", "(3, 2)"), "cannot be read"),
+        (with_header("<f4", "(3, 2)", b"\3\0"), r"version \(3, 0\)"),
+        (
+            npz(
+                {
+                    "words.npy": npy(
+                        np.zeros(3, "<U0"),
+                        b"{'descr': '<U0', 'fortran_order': False, 'shape': (1000000000000,), }",
+                    ),
+                    "vectors.npy": npy(VECTORS),
+                }
+            ),
+            "cannot be read",
+        ),
+        (
+            npz(
+                {
+                    "words.npy": npy(np.array([97, 98, 0x110000], np.uint32).view("<U1")),
+                    "vectors.npy": npy(VECTORS),
+                }
+            ),
+            "cannot be read",
+        ),
+        (
+            npz(
+                {
+                    "words.npy": npy(np.array([97, 98, 0xD800], np.uint32).view("<U1")),
+                    "vectors.npy": npy(VECTORS),
+                }
+            ),
+            "row 2: the word .* is no text",
+        ),
+        (
+            npz({"words.npy": npy(np.array(["a"] * 3, object)), "vectors.npy": npy(VECTORS)}),
+            "objects",
+        ),
+    ],
+)
+def test_archives_that_hold_no_vectors(tmp_path, content, reason):
+    (tmp_path / "v.npz").write_bytes(content)
+    with pytest.raises(MalformedFileError, match=reason):
+        read_vectors(tmp_path / "v.npz")
+
+
+def test_zip_fields_that_zipfile_does_not_know(tmp_path):
+    """NotImplementedError, RuntimeError, zlib.error and others came through."""
+    good = npz({"words.npy": WORDS, "vectors.npy": npy(VECTORS)}, zipfile.ZIP_DEFLATED)
+    central = good.index(b"PK\1\2")
+    for place in range(central, len(good)):
+        for value in (0, 1, 99, 255):
+            (tmp_path / "v.npz").write_bytes(good[:place] + bytes([value]) + good[place + 1 :])
+            with contextlib.suppress(MalformedFileError):
+                assert read_vectors(tmp_path / "v.npz").words == ["a", "b", "c"]
 
 
 def test_embedding_matrix():

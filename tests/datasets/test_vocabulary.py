@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, strategies
 from nltk import Tree
 
-from kerasrec.datasets import DependencyTree, Vocabulary
+from kerasrec.datasets import DependencyTree, MalformedFileError, Vocabulary
 from tests.datasets.helpers import chain, words
 
 TREES = [Tree(2, [Tree(2, ["The"]), Tree(2, ["film"])]), Tree(3, ["the"]), Tree(3, ["<pad>"])]
@@ -57,7 +57,22 @@ def test_rejects_duplicates():
     assert len(Vocabulary(["film", "Film"], lowercase=False)) == 4
 
 
-def test_rejects_other_files(tmp_path):
-    (tmp_path / "words.txt").write_text("film\n")
-    with pytest.raises(ValueError, match="is no saved vocabulary"):
+@pytest.mark.parametrize(
+    "content, reason",
+    [
+        (b"film\n", "expected the lines 'lowercase=True'"),
+        (b"", "expected the lines"),
+        (b"x" * 10**6, "expected the lines"),
+        (b"lowercase=True\n<pad>\n<unk>\n\xff\n", "can't decode byte 0xff"),
+        (b"lowercase=True\n<pad>\n<unk>\na\nA\n", "'a' is there twice"),
+        (b"lowercase=True\n<pad>\n<unk>\n\n\n", "cannot hold the word ''"),
+        (b"lowercase=True\n<pad>\n<unk>\n<unk>\n", "cannot hold the word '<unk>'"),
+    ],
+)
+def test_rejects_other_files(tmp_path, content, reason):
+    (tmp_path / "words.txt").write_bytes(content)
+    with pytest.raises(MalformedFileError, match=f"is no saved vocabulary: .*{reason}") as caught:
         Vocabulary.load(tmp_path / "words.txt")
+    assert len(str(caught.value)) < 1000
+    with pytest.raises(FileNotFoundError):
+        Vocabulary.load(tmp_path / "other.txt")
