@@ -58,7 +58,7 @@ def checked_trees(
 
 def _check_sizes(
     features: Mapping[str, tf.Tensor | tf.RaggedTensor], records: Records, index: TreeIndex
-) -> tf.Operation:
+) -> tf.Tensor:
     num_here, num_files = len(records.files), len(index.file_sizes)
     sizes, num_children, num_labels = (
         tf.reshape(features[name].row_lengths(), [-1, num_here])
@@ -93,7 +93,7 @@ def _check_nodes(
     children: tf.Tensor,
     splits: tf.Tensor,
     records: Records,
-) -> tf.Operation:
+) -> tf.Tensor:
     num_nodes = tf.size(tokens, tf.int64)
     everyone = tf.range(num_nodes)
     record_of = tf.searchsorted(splits[1:], everyone, side="right", out_type=tf.int64)
@@ -105,30 +105,41 @@ def _check_nodes(
     # No segment has the number -1, and what is no child counts nowhere.
     links = tf.where(is_child, children + root_of[:, None], -1)
     num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, num_nodes)
-    above = tf.broadcast_to(everyone[:, None], tf.shape(links))
-    parents = tf.math.unsorted_segment_max(above, links, num_nodes)
-    # Without a parent, or behind a cycle, nobody comes to the root however far they go up.
-    largest = tf.reduce_max(splits[1:] - splits[:-1])
-    _, ancestors = tf.while_loop(
-        lambda reach, _: reach < largest,
-        lambda reach, found: (2 * reach, tf.gather(found, found)),
-        (tf.constant(1, tf.int64), tf.where(num_parents > 0, parents, everyone)),
-    )
-    is_reached = ancestors == root_of
-    last_reached = tf.math.unsorted_segment_max(
-        tf.where(is_reached, everyone, -1), record_of, tf.size(splits) - 1
-    )
+    has_parent = num_parents > 0
     is_blank = (tokens == 0) & has_no_child
-    is_padding = is_blank & (labels == -1) & (everyone > tf.gather(last_reached, record_of))
+
+    def lost() -> tf.Tensor:
+        """Follows parents twice as far each time; at a cycle, nobody ever comes to the root."""
+        above = tf.broadcast_to(everyone[:, None], tf.shape(links))
+        parents = tf.math.unsorted_segment_max(above, links, num_nodes)
+        largest = tf.reduce_max(splits[1:] - splits[:-1])
+        _, ancestors = tf.while_loop(
+            lambda reach, _: reach < largest,
+            lambda reach, found: (2 * reach, tf.gather(found, found)),
+            (tf.constant(1, tf.int64), tf.where(has_parent, parents, everyone)),
+        )
+        is_reached = ancestors == root_of
+        last_reached = tf.math.unsorted_segment_max(
+            tf.where(is_reached, everyone, -1), record_of, tf.size(splits) - 1
+        )
+        is_behind = everyone > tf.gather(last_reached, record_of)
+        return ~is_reached & ~(is_blank & (labels == -1) & is_behind)
+
+    # Where children come after their parents, as they mostly do, parents lead to the root.
+    is_in_order = tf.reduce_all(is_root | has_parent) & tf.reduce_all(
+        (links > everyone[:, None]) | ~is_child
+    )
     wrong = {
         "its token is outside int32, or negative": (tokens < 0) | (tokens > LARGEST),
         "its label is outside int32, or less than -1": (labels < -1) | (labels > LARGEST),
         "it has a child that is no tree node of its tree": tf.reduce_any(
             ~is_child & (children != -1), axis=1
         ),
-        "it is the root, and a child": is_root & (num_parents > 0),
+        "it is the root, and a child": is_root & has_parent,
         "it is a child of two tree nodes": num_parents > 1,
-        "it cannot be reached from the root": ~is_reached & ~is_padding,
+        "it cannot be reached from the root": tf.cond(
+            is_in_order, lambda: tf.zeros_like(is_root), lost
+        ),
         "it is the root, without a token and without children": is_root & is_blank,
     }
     return _assert_none(wrong, records, record_of, everyone - root_of)
@@ -139,8 +150,8 @@ def _assert_none(
     records: Records,
     record_of: tf.Tensor,
     node_of: tf.Tensor | None,
-) -> tf.Operation:
-    """Asserts that nothing is wrong.
+) -> tf.Tensor:
+    """Asserts that nothing is wrong, and makes no message where nothing is.
 
     Args:
         wrong: What may be, and bool `[places]`, where it is.
@@ -148,17 +159,23 @@ def _assert_none(
         record_of: int64 `[places]`; which of the records each place is in.
         node_of: int64 `[places]`; which tree node of its tree it is, where it is one.
     """
-    first = tf.where(tf.stack(list(wrong.values())))[:1]
-    reason, place = first[:, 0], first[:, 1]
-    record = tf.gather(record_of, place)
-    num_files = len(records.files)
-    parts = [
-        tf.gather(tf.constant(list(records.files)), record % num_files),
-        ": record ",
-        tf.strings.as_string(tf.gather(records.groups, record // num_files)),
-    ]
-    if node_of is not None:
-        parts += [", tree node ", tf.strings.as_string(tf.gather(node_of, place))]
-    parts += [": ", tf.gather(tf.constant(list(wrong)), reason)]
-    message = "A file of trees is malformed; copy it again, or write the trees again."
-    return tf.debugging.Assert(tf.size(first) == 0, [message, tf.strings.join(parts)])
+    places = tf.stack(list(wrong.values()))
+
+    def refuse() -> tf.Tensor:
+        reason, place = tf.unstack(tf.where(places)[0])
+        record = record_of[place]
+        num_files = len(records.files)
+        parts = [
+            tf.constant(list(records.files))[record % num_files],
+            ": record ",
+            tf.strings.as_string(records.groups[record // num_files]),
+        ]
+        if node_of is not None:
+            parts += [", tree node ", tf.strings.as_string(node_of[place])]
+        parts += [": ", tf.constant(list(wrong))[reason]]
+        message = "A file of trees is malformed; copy it again, or write the trees again."
+        check = tf.debugging.Assert(False, [message, tf.strings.join(parts)])
+        with tf.control_dependencies([check]):
+            return tf.constant(False)
+
+    return tf.cond(tf.reduce_any(places), refuse, lambda: tf.constant(True))

@@ -135,6 +135,8 @@ def run(first: int, num_files: int, seed: int, keep: Path | None) -> dict[int, s
             for line in process.stdout:
                 told = json.loads(line)
                 number = told.get("number", number)
+                if "number" in told and number % 500 == 0:
+                    print(f"{number - first} of {num_files} files", flush=True)
                 taken += bool(told.get("taken"))
                 if "find" in told:
                     finds[number] = told["find"]
