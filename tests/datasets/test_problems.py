@@ -25,7 +25,6 @@ READERS = [read_brackets, read_conllu, read_treebank]
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_line_that_does_not_end_is_not_held_in_memory(tmp_path, monkeypatch, read, strict):
-    monkeypatch.setattr(problems, "LONGEST_LINE", 100)
     path = tmp_path / "file.txt"
     path.write_text(" " * 99 + "\n" + "(" * 101 + "\n")
     lines = problems.bounded_lines

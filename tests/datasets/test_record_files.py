@@ -207,3 +207,10 @@ def test_trees_without_slots_for_children(tmp_path):
     write_tree_files([tree] * 3, tmp_path / "trees", 2)
     (_, children), labels = next(iter(tree_file_batches(tmp_path / "trees", 4)))
     assert children.shape == (3, 1, 0) and labels.shape == (3, 1)
+
+
+@pytest.mark.parametrize("record", [b"\x80", b"\n\xff\xff", b"no example"])
+def test_a_record_that_is_no_example(record):
+    """Found by the fuzzer: TensorFlow's message quotes bytes, which Python may not decode."""
+    with pytest.raises((tf.errors.InvalidArgumentError, UnicodeDecodeError)):
+        read(record, example(**TREE))

@@ -1,4 +1,5 @@
 import contextlib
+import errno
 import gzip
 import zipfile
 
@@ -328,6 +329,16 @@ def test_zip_fields_that_zipfile_does_not_know(tmp_path):
             (tmp_path / "v.npz").write_bytes(good[:place] + bytes([value]) + good[place + 1 :])
             with contextlib.suppress(MalformedFileError):
                 assert read_vectors(tmp_path / "v.npz").words == ["a", "b", "c"]
+
+
+def test_a_fault_of_the_disk_is_no_malformed_file(tmp_path, monkeypatch):
+    def fail(file):
+        raise OSError(errno.EIO, "Input/output error")
+
+    (tmp_path / "v.npz").write_bytes(npz({"words.npy": WORDS, "vectors.npy": npy(VECTORS)}))
+    monkeypatch.setattr(zipfile, "ZipFile", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        read_vectors(tmp_path / "v.npz")
 
 
 def test_embedding_matrix():
