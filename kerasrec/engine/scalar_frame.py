@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.engine.scalar_exact import fire_exactly
 from kerasrec.engine.scalar_ops import fault_of, may_fail
-from kerasrec.graph.fire import fire
 from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value, present
 from kerasrec.graph.region import Branch, Region
 
@@ -232,4 +232,4 @@ class ScalarFrame:
             for branch, tensor in enumerate(inputs[:-1]):
                 merged = tf.where(tf.equal(chosen, branch), tensor, merged)
             return [merged]
-        return fire(node, inputs)
+        return fire_exactly(node, inputs)

@@ -1,8 +1,9 @@
 """What the scalar engine can run, and which of its ops may fail.
 
 XLA compiles far more ops than stand here. These are the ones whose answer on one token is known to
-be that of TensorFlow's own kernels, and that end on whatever numbers a branch holds that was not
-chosen: the scalar engine computes both branches and takes one.
+be that of TensorFlow's own kernels, on infinities and NaN too (`scalar_exact.py` sees to that), and
+that end on whatever numbers a branch holds that was not chosen: the scalar engine computes both
+branches and takes one.
 """
 
 from __future__ import annotations
@@ -34,11 +35,17 @@ _SHAPES = """
     ZerosLike
 """
 _GRADIENTS = """
-    BroadcastGradientArgs EluGrad InvGrad ReciprocalGrad Relu6Grad ReluGrad RsqrtGrad SeluGrad
+    BroadcastGradientArgs EluGrad ReciprocalGrad Relu6Grad ReluGrad RsqrtGrad SeluGrad
     SigmoidGrad Size SoftplusGrad SoftsignGrad SqrtGrad TanhGrad Tile Xdivy Xlogy
 """
-_OPS = frozenset((_ARITHMETIC + _FUNCTIONS + _CHOICES + _SHAPES).split())
-_GRADIENT_OPS = _OPS | frozenset(_GRADIENTS.split())
+OPS = frozenset((_ARITHMETIC + _FUNCTIONS + _CHOICES + _SHAPES + _GRADIENTS).split())
+# Halves are not among them: XLA leaves out roundings between ops.
+_INTEGERS = frozenset(
+    {tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64}
+)
+DTYPES = _INTEGERS | {tf.bool, tf.float32, tf.float64}
+# TensorFlow's own kernels cast what is out of range of others by its place among the tokens.
+_CAST_OF_FLOATS = DTYPES - _INTEGERS | {tf.int32, tf.int64}
 _DIVISIONS = frozenset({"Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"})
 
 
@@ -62,8 +69,8 @@ def obstacles(graph: TaggedGraph) -> list[str]:
                 found.append(f"{body.name} {what} something at {node.source}")
             elif isinstance(node.region, Each):
                 found.append(f"{body.name} computes on the entries of rows at {node.source}")
-            elif node.is_primitive and (node.op not in _OPS or not _is_sound(node)):
-                found.append(f"{body.name} computes {node.op} at {node.source}")
+            elif node.is_primitive and not _is_sound(node):
+                found.append(f"{body.name} computes {_title(node)} at {node.source}")
     return found
 
 
@@ -72,8 +79,9 @@ def gradient_obstacles(graph: TaggedGraph) -> list[str]:
     found = list(graph.obstacles)
     for body in graph.bodies.values():
         for node in body.sweeps[1].nodes:
-            if node.is_primitive and (node.op not in _GRADIENT_OPS or not _is_sound(node)):
-                found.append(f"the gradient of {body.name} computes {node.op} at {node.source}")
+            if node.is_primitive and not _is_sound(node):
+                what = f"{_title(node)} at {node.source}"
+                found.append(f"the gradient of {body.name} computes {what}")
         for node in body.accumulates:
             if len(node.inputs) > 1 or not node.attributes["to"].type.is_static:
                 found.append(f"the gradient of {body.name} sums into rows of a table")
@@ -106,13 +114,32 @@ def fault_of(node: Node, inputs: Sequence[tf.Tensor]) -> tuple[str, tf.Tensor]:
 
 
 def _is_number(item: Type) -> bool:
-    dtype = item.dtype
-    return item.shape == () and (dtype.is_bool or dtype.is_integer or dtype.is_floating)
+    return item.shape == () and item.dtype in DTYPES
 
 
 def _is_sound(node: Node) -> bool:
-    """A gather must read a table that all tokens share: then its bounds can be looked after."""
-    if node.op != "GatherV2":
-        return True
-    axis = tf.get_static_value(node.attributes["operation"].inputs[2])
-    return node.inputs[0].is_shared and axis == 0
+    """Whether the answer is known to be that of TensorFlow's own kernel."""
+    if node.op not in OPS or not _dtypes(node) <= DTYPES:
+        return False
+    if node.op == "Cast" and node.inputs[0].type.dtype.is_floating:
+        return node.types[0].dtype in _CAST_OF_FLOATS
+    if node.op == "Erf":  # That of float64 gives NaN for infinity.
+        return node.types[0].dtype == tf.float32
+    if node.op == "Round":  # tf.round has none for integers.
+        return node.types[0].dtype.is_floating
+    if node.op == "GatherV2":  # The bounds of a table that all tokens share can be looked after.
+        axis = tf.get_static_value(node.attributes["operation"].inputs[2])
+        return node.inputs[0].is_shared and axis == 0
+    return True
+
+
+def _dtypes(node: Node) -> set[tf.DType]:
+    return {item.dtype for item in node.types} | {value.type.dtype for value in node.inputs}
+
+
+def _title(node: Node) -> str:
+    """An op with its dtypes, as in `Cast of float32 to uint8`."""
+    read = dict.fromkeys(value.type.dtype.name for value in node.inputs)
+    made = dict.fromkeys(item.dtype.name for item in node.types)
+    of = f" of {', '.join(read)}" if read else ""
+    return f"{node.op}{of}" + (f" to {', '.join(made)}" if node.op == "Cast" else "")

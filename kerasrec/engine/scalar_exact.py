@@ -1,0 +1,187 @@
+"""Fires ops so that XLA gives the answers of TensorFlow's own kernels, on every number there is.
+
+XLA differs in two ways. Some of its ops do: with the flags that TensorFlow sets on a CPU, its
+`max(0, NaN)` is 0. These have a formula here. And it rewrites ops that follow each other by the
+laws of real numbers: `log(exp(1000))` is 1000 then, and not infinity. So no op sees that its
+operand comes from another op.
+
+What stays open is the sign of a zero that is one of two equal values in a maximum or a minimum, and
+numbers too small for full precision (subnormal), which count as zero in some of TensorFlow's own
+kernels and not in others.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from kerasrec.graph.fire import fire
+from kerasrec.graph.graph import Node
+
+_SELU_SCALE = 1.0507009873554804934193349852946
+_SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
+
+
+def fire_exactly(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """The outputs of an op that the scalar engine takes, for the given inputs, in XLA."""
+    formula = _FORMULAS.get(node.op)
+    found = formula(node, *inputs) if formula else fire(node, inputs)
+    if node.op == "Const":
+        return found
+    return [_opaque(tensor) if tensor.dtype.is_floating else tensor for tensor in found]
+
+
+def _opaque(tensor: tf.Tensor) -> tf.Tensor:
+    """The same tensor, as a choice by its own value: XLA's algebra looks at no ops behind that."""
+    return tf.where(_is_nan(tensor), tf.constant(float("nan"), tensor.dtype), tensor)
+
+
+def _is_nan(tensor: tf.Tensor) -> tf.Tensor:
+    return tf.not_equal(tensor, tensor)
+
+
+def _zeros_for(is_zero: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+    return tf.where(is_zero, tf.zeros_like(tensor), tensor)
+
+
+def _kept_where(is_kept: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+    """The product with 1 or 0: NaN for infinity times 0, which XLA leaves out."""
+    return tf.where(is_kept, tensor, tensor * tf.zeros_like(tensor))
+
+
+def _larger(node: Node, x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.where((x >= y) | _is_nan(x), x, y)]
+
+
+def _smaller(node: Node, x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.where((x <= y) | _is_nan(x), x, y)]
+
+
+def _extreme(node: Node, values: tf.Tensor, axes: tf.Tensor) -> list[tf.Tensor]:
+    (found,) = fire(node, [values, axes])
+    if not values.dtype.is_floating:
+        return [found]
+    keepdims = node.attributes["operation"].get_attr("keep_dims")
+    has_nan = tf.reduce_any(_is_nan(values), axes, keepdims)
+    return [tf.where(has_nan, tf.constant(float("nan"), found.dtype), found)]
+
+
+def _sum(node: Node, values: tf.Tensor, axes: tf.Tensor) -> list[tf.Tensor]:
+    """TensorFlow begins with 0, so that no sum is -0."""
+    (found,) = fire(node, [values, axes])
+    return [_zeros_for(tf.equal(found, 0), found) if found.dtype.is_floating else found]
+
+
+def _sign(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
+    (found,) = fire(node, [x])
+    return [_zeros_for(tf.equal(x, 0), found) if found.dtype.is_floating else found]
+
+
+def _relu(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
+    return [_zeros_for(x <= 0, x)]
+
+
+def _relu6(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
+    return [_zeros_for(x <= 0, tf.where(x >= 6, tf.constant(6, x.dtype), x))]
+
+
+def _elu(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.where(x < 0, _opaque(tf.exp(x)) - 1, x)]
+
+
+def _selu(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
+    """Zero for what exp rounds to 1; its gradient makes a difference between zero and less."""
+    return [tf.where(x < 0, (_opaque(tf.exp(x)) - 1) * _SELU_SCALE_ALPHA, x * _SELU_SCALE)]
+
+
+def _relu_gradient(node: Node, cotangent: tf.Tensor, x: tf.Tensor) -> list[tf.Tensor]:
+    return [_kept_where(x > 0, cotangent)]
+
+
+def _relu6_gradient(node: Node, cotangent: tf.Tensor, x: tf.Tensor) -> list[tf.Tensor]:
+    return [_kept_where((x > 0) & (x < 6), cotangent)]
+
+
+def _elu_gradient(node: Node, cotangent: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.where(y < 0, (y + 1) * cotangent, cotangent)]
+
+
+def _selu_gradient(node: Node, cotangent: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.where(y < 0, cotangent * (y + _SELU_SCALE_ALPHA), cotangent * _SELU_SCALE)]
+
+
+def _gradient_of_root(node: Node, y: tf.Tensor, cotangent: tf.Tensor) -> list[tf.Tensor]:
+    """Zero for a cotangent of zero, whatever the slope."""
+    return [_zeros_for(tf.equal(cotangent, 0), fire(node, [y, cotangent])[0])]
+
+
+def _gradient_of_rsqrt(node: Node, y: tf.Tensor, cotangent: tf.Tensor) -> list[tf.Tensor]:
+    """In the order in which TensorFlow multiplies: the cube may overflow."""
+    return [_zeros_for(tf.equal(cotangent, 0), (-0.5 * cotangent * y) * (y * y))]
+
+
+def _power(node: Node, base: tf.Tensor, exponent: tf.Tensor) -> list[tf.Tensor]:
+    """XLA reads the last six bits of an integer exponent."""
+    static = tf.get_static_value(exponent)
+    if base.dtype.is_floating or (static is not None and static.max() < 64):
+        return fire(node, [base, exponent])
+    one = tf.ones_like(exponent)
+
+    def square(power: tf.Tensor, base: tf.Tensor, exponent: tf.Tensor) -> tuple:
+        is_odd = tf.equal(tf.bitwise.bitwise_and(exponent, one), one)
+        half = tf.bitwise.right_shift(exponent, one)
+        return tf.where(is_odd, power * base, power), base * base, half
+
+    shape = tf.broadcast_static_shape(base.shape, exponent.shape)
+    given = [tf.broadcast_to(item, shape) for item in (tf.ones_like(base), base, exponent)]
+    # An exponent below zero, which is a fault or in a branch that is not chosen, ends it too.
+    power, *_ = tf.while_loop(
+        lambda power, base, exponent: tf.reduce_any(exponent > 0), square, given
+    )
+    return [power]
+
+
+def _cast(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
+    """What a number out of range is cast to, the machine says, and XLA does not ask it."""
+    dtype = node.types[0].dtype
+    (found,) = fire(node, [x])
+    if not (x.dtype.is_floating and dtype.is_integer):
+        return [found]
+    above, below, of_nan = _cast_out_of_range(x.dtype, dtype)
+    limit = tf.constant(2.0 ** (8 * dtype.size - 1), x.dtype)
+    found = tf.where(x >= limit, tf.constant(above, dtype), found)
+    found = tf.where(x < -limit, tf.constant(below, dtype), found)
+    return [tf.where(_is_nan(x), tf.constant(of_nan, dtype), found)]
+
+
+@functools.cache
+def _cast_out_of_range(source: tf.DType, target: tf.DType) -> list[int]:
+    """What infinity, its negative and NaN are cast to on this CPU."""
+    with tf.init_scope(), tf.device("/device:CPU:0"):
+        values = tf.constant([float("inf"), -float("inf"), float("nan")], source)
+        return tf.cast(values, target).numpy().tolist()
+
+
+_FORMULAS: dict[str, Callable[..., list[tf.Tensor]]] = {
+    "Cast": _cast,
+    "Elu": _elu,
+    "EluGrad": _elu_gradient,
+    "Max": _extreme,
+    "Maximum": _larger,
+    "Min": _extreme,
+    "Minimum": _smaller,
+    "Pow": _power,
+    "ReciprocalGrad": _gradient_of_root,
+    "Relu": _relu,
+    "Relu6": _relu6,
+    "Relu6Grad": _relu6_gradient,
+    "ReluGrad": _relu_gradient,
+    "RsqrtGrad": _gradient_of_rsqrt,
+    "Selu": _selu,
+    "SeluGrad": _selu_gradient,
+    "Sign": _sign,
+    "SqrtGrad": _gradient_of_root,
+    "Sum": _sum,
+}
