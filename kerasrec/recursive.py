@@ -17,6 +17,7 @@ import tensorflow as tf
 from kerasrec.engine.choice import ENGINES
 from kerasrec.engine.limits import Limits, memory_of_machine
 from kerasrec.engine.lower import Program, lower
+from kerasrec.engine.marks import marked
 from kerasrec.engine.record import Recorder
 from kerasrec.engine.run_trace import RunTrace
 from kerasrec.errors import SentenceFirst, SignatureError, TraceError
@@ -28,6 +29,7 @@ from kerasrec.trace.ragged import call, entries_of
 from kerasrec.trace.signature import Signature, check_shapes, signature_of
 from kerasrec.trace.source import current_source, name_of
 from kerasrec.trace.tracer import active_tracer, is_inside_traced_graph
+from kerasrec.transform.connected import output_result, table_result
 from kerasrec.transform.extend import extend
 from kerasrec.transform.tag import tag
 
@@ -185,14 +187,22 @@ class RecursiveFunction:
         is_session = not tf.compat.v1.executing_eagerly_outside_functions()
         run = compiled.run_in_session if is_session else compiled.run
         if not given.is_scalar:
-            outputs, tables = run(*given.tensors)
+            outputs, tables, marks = run(*given.tensors)
             if not tf.executing_eagerly():
                 for tensor in outputs:  # A loop around may want to know.
                     tensor.set_shape([given.tensors[0].shape[0], *tensor.shape[1:]])
         elif tf.executing_eagerly():
-            outputs, tables = compiled.run_one(*given.tensors)
+            outputs, tables, marks = compiled.run_one(*given.tensors)
         else:
-            outputs, tables = _run_one(run, *given.tensors)
+            outputs, tables, marks = _run_one(run, *given.tensors)
+        if marks and not is_session:
+            outputs = [
+                marked(tensor, marks.get(output_result(place)))
+                for place, tensor in enumerate(outputs)
+            ]
+            tables = {
+                name: marked(table, marks.get(table_result(name))) for name, table in tables.items()
+            }
         if given.rows is not None:
             outputs = [given.rows.with_values(tensor) for tensor in outputs]
         return tf.nest.pack_sequence_as(compiled.returns, list(outputs)), tables
@@ -470,16 +480,16 @@ def _as_token(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     return [tf.expand_dims(tensor, 0) for tensor in tensors]
 
 
-def _run_one(run: Any, *tensors: tf.Tensor) -> tuple[tuple, dict[str, tf.Tensor]]:
+def _run_one(run: Any, *tensors: tf.Tensor) -> tuple[tuple, dict, dict]:
     """A run of one token, whose tensors have no token axis."""
-    outputs, tables = run(*_as_token(tensors))
-    return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables
+    outputs, tables, marks = run(*_as_token(tensors))
+    return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables, marks
 
 
 def _runner(program: Program, specs: Sequence[tf.TensorSpec]) -> Any:
     def run(*arguments):
-        outcome = program.run(arguments)
-        return tuple(outcome.outputs), outcome.tables
+        outcome, marks = program.run(arguments)
+        return tuple(outcome.outputs), outcome.tables, marks
 
     # TensorFlow warns of many traces of one Python function; partials are counted apart.
     return tf.function(functools.partial(run), input_signature=specs, autograph=False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,8 +20,16 @@ from kerasrec.engine.results import Outcome
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import TraceError
 from kerasrec.graph.carried import with_carried
-from kerasrec.graph.graph import Node, TaggedGraph
+from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.transform.connected import output_result, table_result
 from kerasrec.transform.extend import extend
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """Names the mark of a result among the sums of a run."""
+
+    result: str
 
 
 class Program:
@@ -56,8 +66,12 @@ class Program:
     def __str__(self) -> str:
         return f"{self.choice}\n{self.plan}"
 
-    def run(self, arguments: Sequence[tf.Tensor]) -> Outcome:
+    def run(self, arguments: Sequence[tf.Tensor]) -> tuple[Outcome, dict[str, tf.Tensor]]:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
+
+        TensorFlow hands zeros to a gradient for a result that nobody reads. So results have a mark
+        each where it makes a difference, for `engine/marks.py`, which gives a mark a cotangent if
+        its result has one. If no mark has one, all results are taken to be read.
 
         Call it while a graph is being built. Gradients come from the extended graph: to the
         arguments, and to every shared value, from where TensorFlow takes them to the variables and
@@ -68,7 +82,9 @@ class Program:
 
         def forward(inputs: Inputs) -> Outcome:
             runs.append(self.choice.run(self.plan, inputs.shared, self.limits))
-            return runs[0].forward(inputs.sweeps[0])
+            found = runs[0].forward(inputs.sweeps[0])
+            found.sums.update({_Mark(result): tf.zeros([]) for result in self._marked})
+            return found
 
         def backward(inputs: Inputs) -> Outcome:
             return runs[0].backward(inputs.sweeps[1:], inputs.shared)
@@ -76,6 +92,8 @@ class Program:
         def gradient(inputs: Inputs, cotangents: Outcome) -> Outcome:
             if self.graph.obstacles:
                 raise TraceError(self.graph.obstacles[0])
+            marks = {result: cotangents.sums.pop(_Mark(result)) for result in self._marked}
+            inputs = Inputs(inputs.sweeps, {**inputs.shared, **self._read(marks)})
             return self._derivative(1, backward, inputs, cotangents)
 
         given = with_carried(self.graph, list(arguments))
@@ -85,7 +103,33 @@ class Program:
             if "size" not in node.attributes:  # Rows in no order have no gradient.
                 name = node.attributes["name"]
                 outcome.sums[name] = tf.stop_gradient(outcome.sums[name])
-        return outcome
+        return outcome, {result: outcome.sums.pop(_Mark(result)) for result in self._marked}
+
+    @functools.cached_property
+    def _marked(self) -> list[str]:
+        """Results of which a gradient asks whether they are read."""
+        asked = {result for results in self._asked.values() for result in results}
+        graph = self.graph
+        outputs = map(output_result, range(len(graph.bodies[graph.entry].outputs)))
+        tables = sorted({table_result(node.attributes["name"]) for node in graph.collects})
+        return [result for result in (*outputs, *tables) if result in asked]
+
+    @functools.cached_property
+    def _asked(self) -> dict[Value, frozenset[str]]:
+        """SHARED values that say whether any of some results is read."""
+        keys = {node.output(): node.attributes.get("cotangent_of") for node in self.graph.shared}
+        return {value: key[1] for value, key in keys.items() if key and value.type.dtype.is_bool}
+
+    def _read(self, marks: dict[str, tf.Tensor]) -> dict[Value, tf.Tensor]:
+        """Whether results are read, by the cotangents of the marks."""
+        if not marks:
+            return {}
+        is_read = {result: tf.not_equal(mark, 0) for result, mark in marks.items()}
+        is_unknown = ~tf.reduce_any(list(is_read.values()))
+        return {
+            value: tf.reduce_any([is_unknown, *(is_read[result] for result in results)])
+            for value, results in self._asked.items()
+        }
 
     def _derivative(
         self,

@@ -58,7 +58,7 @@ class ScalarRun(ForwardOnly):
         """Runs all tokens again, and back; arguments as in `WaveRun.backward`."""
         if gradient_obstacles(self.graph):
             return super().backward(given, shared)
-        way = Gradient(self.graph, self.shared)
+        way = Gradient(self.graph, shared)
         sweep = self.graph.bodies[self.graph.entry].sweeps[1]
         found = self._gradient(way, tensors_of_present(sweep.parameters, given[0]))
         sums = found[len(found) - len(way.wanted) :]

@@ -167,7 +167,9 @@ class _Run:
     def _share(self, node: Node) -> None:
         key = node.attributes.get("cotangent_of")
         if key is not None:
-            tensors = [tf.constant(self.sums[key])] if key in self.sums else []
+            # Results of which it is not said whether they are read, are.
+            given = self.sums.get(key, True if node.types[0].dtype.is_bool else None)
+            tensors = [] if given is None else [tf.constant(given)]
         elif node.op == "SHARED":
             tensors = [read_shared(node)]
         elif all(value in self.shared for value in node.inputs):

@@ -34,17 +34,27 @@ from kerasrec.graph.graph import (
 from kerasrec.graph.region import Branch
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
+from kerasrec.transform.connected import connected_results
 from kerasrec.transform.primitives import PrimitiveWriter, Sparse
 from kerasrec.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
 from kerasrec.transform.trips import call_from_outside, set_trip, trip_like
 from kerasrec.transform.wanted import wanted_values
 
+# Their derivatives are no larger than 1, so a cotangent of zero gives zeros.
+_ADD_OR_MOVE = {
+    *("Add", "AddN", "AddV2", "BiasAdd", "Neg", "Sub", "Sum"),
+    *("Cast", "ConcatV2", "ExpandDims", "GatherV2", "Identity", "Pack", "Reshape", "Slice"),
+    *("Split", "Squeeze", "StridedSlice", "Transpose", "Unpack"),
+}
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
 
 
 def extend(graph: TaggedGraph) -> TaggedGraph:
     """The same graph with the gradient of all sweeps; the graph itself stays as it is."""
     wanted = wanted_values(graph)
+    collecting = _collecting(graph, wanted)
+    # Derivatives of a gradient go wherever it went.
+    results = connected_results(graph) if graph.num_sweeps == 1 else None
     bodies = {
         name: replace(
             body,
@@ -52,14 +62,16 @@ def extend(graph: TaggedGraph) -> TaggedGraph:
         )
         for name, body in graph.bodies.items()
     }
+    if results is not None:
+        for name in bodies.keys() - collecting:  # There, a gradient enters in any case.
+            _without_unread(bodies[name], results)
     sites = {
         label: replace(site, trips=site.trips + (Trip(),) * graph.num_sweeps)
         for label, site in graph.call_sites.items()
     }
     extended = TaggedGraph(bodies, graph.entry, sites, list(graph.shared))
-    collecting = _collecting(graph, wanted)
     for body in bodies.values():
-        _BodyGradient(extended, body, wanted, collecting).run()
+        _BodyGradient(extended, body, wanted, collecting, results).run()
     for name in sorted(collecting):
         if not any(bodies[name].sweeps[1].parameters):
             extended.obstacles.append(
@@ -107,6 +119,14 @@ def _gradient_of(sweep: Sweep, wanted: set[Value]) -> Sweep:
     )
 
 
+def _without_unread(body: Body, results: dict[Value, frozenset[str]]) -> None:
+    """Outputs of which no result of the program has a part bring no cotangents."""
+    forward, gradient = body.sweeps
+    for place, output in enumerate(forward.outputs):
+        if output is not None and not results.get(output.output()):
+            gradient.parameters[place] = None
+
+
 def _gradient_parameter(output: Node | None) -> Node | None:
     if output is None or not output.types[0].is_differentiable:
         return None
@@ -124,11 +144,21 @@ def _gradient_output(parameter: Node | None, wanted: set[Value]) -> Node | None:
 class _BodyGradient:
     """Walks one body backwards and collects the cotangent of every value."""
 
-    def __init__(self, graph: TaggedGraph, body: Body, wanted: set[Value], collecting: set[str]):
+    def __init__(
+        self,
+        graph: TaggedGraph,
+        body: Body,
+        wanted: set[Value],
+        collecting: set[str],
+        results: dict[Value, frozenset[str]] | None,
+    ):
         self.graph = graph
         self.body = body
         self.wanted = wanted
         self.collecting = collecting
+        self.results = results
+        found = results or {}
+        self.every_result = frozenset().union(*(found.get(value, ()) for value in wanted))
         self.num_sweeps = graph.num_sweeps // 2
         self.order = order_of(self.num_sweeps)
         self.writer = GraphWriter([])
@@ -213,7 +243,25 @@ class _BodyGradient:
             self._obstacle(f"{node.op} at {node.source}", "TensorFlow has none for it")
             return
         for value, cotangent in found.items():
-            self._add(value, cotangent)
+            self._add(value, self._where_read([node], cotangent))
+
+    def _where_read(self, nodes: Sequence[Node], cotangent: Value | Sparse) -> Value | Sparse:
+        """What ops give to a cotangent, zero unless a result is read that they have a part in.
+
+        Which results are read is known when a gradient is asked for; where there is one only, or
+        all come from what the ops compute, it is read.
+        """
+        if self.results is None or all(node.op in _ADD_OR_MOVE for node in nodes):
+            return cotangent
+        read = [self.results.get(value, frozenset()) for node in nodes for value in node.outputs]
+        results = frozenset().union(*read)
+        if results >= self.every_result:
+            return cotangent
+        first = cotangent[0] if isinstance(cotangent, tuple) else cotangent
+        is_read = self._shared_cotangent(results, Type(tf.bool, ()))
+        region, kind = nodes[-1].region, first.type.kind
+        chosen = self.primitives.apply(_or_zero, [is_read, first], region, nodes[-1].source, kind)
+        return (chosen, cotangent[1]) if isinstance(cotangent, tuple) else chosen
 
     def _obstacle(self, where: str, reason: str) -> None:
         order = ("gradient", "second derivative", "third derivative")[min(self.order, 3) - 1]
@@ -242,7 +290,7 @@ class _BodyGradient:
             }
             if part:
                 for value, cotangent in self.primitives.recomputed(group, cotangents, part).items():
-                    self._add(value, cotangent)
+                    self._add(value, self._where_read(group.nodes, cotangent))
 
     def _variable(self, handle: Value) -> Value:
         """The value of a variable, which takes the cotangents of its handle."""
@@ -343,18 +391,25 @@ class _BodyGradient:
             )
         self._add(value, cotangent)
 
-    def _shared_cotangent(self, of: str | Value, found: Type) -> Value:
-        """The cotangent of a sum over all tokens: of a table, by its name, or of a gradient."""
+    def _shared_cotangent(self, of: str | Value | frozenset[str], found: Type) -> Value:
+        """The cotangent of a sum over all tokens: of a table, by its name, or of a gradient.
+
+        Of a set of results, whether any of them has one.
+        """
         key = (self.order, of)
         for node in self.graph.shared:
             if node.attributes.get("cotangent_of") == key:
                 return node.output()
-        name = of if isinstance(of, str) else of.node.attributes.get("name", of.node.op)
+        if isinstance(of, frozenset):
+            name = f"reads {' or '.join(sorted(of)) or 'nothing'}"
+        else:
+            name = of if isinstance(of, str) else of.node.attributes.get("name", of.node.op)
+            name = "d_" * self.order + name
         node = Node(
             "SHARED",
             [],
             [Type(found.dtype, found.shape, Kind.SHARED)],
-            attributes={"name": f"{'d_' * self.order}{name}", "cotangent_of": key},
+            attributes={"name": name, "cotangent_of": key},
         )
         self.graph.shared.append(node)
         return node.output()
@@ -420,6 +475,10 @@ def _joins_columns(node: Node) -> bool:
     *values, axis = node.inputs
     is_known = all(value.type.kind is Kind.TOKEN and value.type.is_static for value in values)
     return is_known and _static(axis) not in (None, 0, -1 - len(values[0].type.shape or ()))
+
+
+def _or_zero(is_read: tf.Tensor, cotangent: tf.Tensor) -> tf.Tensor:
+    return tf.where(is_read, cotangent, tf.zeros_like(cotangent))
 
 
 def _static(value: Value) -> int | None:

@@ -83,7 +83,7 @@ def run_lowered(program: Program, **options) -> Run:
 
     @tf.function(autograph=False)
     def run(*flat):
-        outcome = made.run(flat)
+        outcome, _ = made.run(flat)
         return tuple(outcome.outputs), outcome.tables
 
     inputs = [tf.constant(item) for item in program.flat_inputs]

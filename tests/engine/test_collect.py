@@ -65,7 +65,7 @@ def test_called():
 def test_by_every_engine(options):
     graph = collatz.extended_graph(*arguments())
     program = Program(graph, Limits("collatz", 1000, 1000, 1 << 40), **options)
-    check(tf.function(lambda *given: program.run(given).tables, autograph=False)(*arguments()))
+    check(tf.function(lambda *given: program.run(given)[0].tables, autograph=False)(*arguments()))
 
 
 def test_by_the_interpreter():

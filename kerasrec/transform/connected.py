@@ -1,0 +1,49 @@
+"""Which results of a program a value has a part in.
+
+The cotangent of a value comes from these results. If nobody reads any of them, it is no zero: there
+is none. The difference matters where a derivative is infinite, for zero times infinity is NaN.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import tensorflow as tf
+
+from kerasrec.graph.graph import TaggedGraph, Value
+
+
+def output_result(place: int) -> str:
+    """What a flat output of the program is called."""
+    return f"output {place}"
+
+
+def table_result(name: str) -> str:
+    """What a table is called."""
+    return f"table {name}"
+
+
+def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
+    """For each value of a tagged graph, names of results.
+
+    Call sites of a function are taken together.
+    """
+    ends: dict[str, list[Value]] = defaultdict(list)
+    for place, node in enumerate(graph.bodies[graph.entry].outputs):
+        ends[output_result(place)].append(node.output())
+    for node in graph.collects:
+        if "size" in node.attributes:  # Rows in no order have no gradient.
+            ends[table_result(node.attributes["name"])].append(node.inputs[0])
+    found: dict[Value, set[str]] = defaultdict(set)
+    for result, waiting in ends.items():
+        while waiting:
+            value = waiting.pop()
+            if result not in found[value] and _passes_cotangents(value):
+                found[value].add(result)
+                waiting += value.node.inputs
+    return {value: frozenset(results) for value, results in found.items()}
+
+
+def _passes_cotangents(value: Value) -> bool:
+    is_list = value.type.dtype in (tf.resource, tf.variant)
+    return (value.type.is_differentiable or is_list) and value.node.op != "StopGradient"
