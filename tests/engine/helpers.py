@@ -97,7 +97,7 @@ def run_one(program: Program, **options) -> Run:
 
     @tf.function(autograph=False)
     def run(*flat):
-        outcome = made.run([tf.expand_dims(item, 0) for item in flat])
+        outcome, _ = made.run([tf.expand_dims(item, 0) for item in flat])
         return tuple(tf.squeeze(item, 0) for item in outcome.outputs), outcome.tables
 
     def result(inputs: Sequence) -> tuple[list, dict]:

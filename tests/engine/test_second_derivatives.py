@@ -29,7 +29,7 @@ def by_engine(program, **options):
 
     @tf.function(autograph=False)
     def run(*flat):
-        outcome = made.run(flat)
+        outcome, _ = made.run(flat)
         return tuple(outcome.outputs), outcome.tables
 
     return second_gradients(program, lambda inputs: run(*map(tf.constant, inputs)))
