@@ -38,7 +38,9 @@ def fit(
     `ParameterServerStrategy` (call it in the coordinator). Batches are those of the whole cluster:
     each replica gets its part of one, and the loss and its gradient are those of the whole batch.
     So the same seeds and data give the same weights under each strategy, to rounding. Losses that
-    cannot be put together from those of parts are refused.
+    cannot be put together from those of parts are refused. Gradients of a word that is looked up
+    several times are added up before the optimizer squares or clips them, as if the table's
+    gradient were dense, which Keras' own `fit` does not.
 
     Optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` (but under
     `ParameterServerStrategy`) and `jit_compile` (on one replica) are those of `model.compile`;

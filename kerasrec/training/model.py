@@ -13,6 +13,7 @@ from kerasrec.training.arrays import dataset, inputs, joined
 from kerasrec.training.batches import Batches
 from kerasrec.training.fit import evaluate, fit
 from kerasrec.training.input_range import checked_inputs
+from kerasrec.training.keras_step import KerasStep
 from kerasrec.training.likelihood import TreeNegativeLogLikelihood
 from kerasrec.training.losses import TreeCrossentropy
 from kerasrec.training.strategies import is_served, splits_batches
@@ -27,7 +28,7 @@ READ = {"x", "validation_data"}
 _Keras: Any = object
 
 
-class _AnyStrategy(_Keras):
+class _AnyStrategy(KerasStep, _Keras):
     """The methods of the models below, before those of Keras."""
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -122,6 +123,10 @@ class Model(_AnyStrategy, keras.Model):
     what these hold: there they are `kerasrec.training.fit` and `evaluate`, and else Keras' own. For
     functional models, and to make subclasses of. A functional one raises an error where a number
     is too large for the dtype of its input, to which Keras would cut it.
+
+    A row of a table that a batch looks up several times moves by the sum of its gradients. In
+    models of Keras an optimizer squares and clips these each by itself, unless a tree layer has the
+    table as its `embedding` and there is one replica; plain gradient descent is the same.
 
     Example:
 

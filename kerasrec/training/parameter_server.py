@@ -14,6 +14,7 @@ from kerasrec.training import replica
 from kerasrec.training.accumulation import Accumulation, accumulates
 from kerasrec.training.batches import Batches, part_of
 from kerasrec.training.left_on_servers import LeftOnServers
+from kerasrec.training.sparse_gradients import with_rows_once
 
 
 class Coordinated:
@@ -74,7 +75,7 @@ class Coordinated:
         def collect(parts: Sequence[Any]) -> None:
             shares = _shares(parts)
             gradients = zip(*(gradients for gradients, _ in parts), strict=True)
-            use([_mean(of, shares) for of in gradients])
+            use(with_rows_once(_mean(of, shares) for of in gradients))
             self._note(parts)
             self.step.assign_add(1)
 
@@ -114,7 +115,7 @@ class Coordinated:
         with tf.GradientTape() as tape:
             loss, left = self._forward(data, counts, training=True)
             loss = self._model.optimizer.scale_loss(loss)
-        return tape.gradient(loss, weights), left
+        return with_rows_once(tape.gradient(loss, weights)), left
 
     def _leave_predictions(self, data: Any, counts: tf.Tensor) -> Any:
         """What `_forward` leaves, without gradients."""
@@ -125,7 +126,7 @@ class Coordinated:
         model = self._model
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = replica.predicted(model, x, training)
-        loss = model.compute_loss(x, y, y_pred, sample_weight, training=training)
+        loss = replica.loss_of(model, x, y, y_pred, sample_weight, training)
         divisor = replica.divisor(model, x, y, y_pred) * counts
         rows = tf.cast(counts, tf.int32) * tf.shape(keras.tree.flatten(x)[0])[0]
         batch = [x, y, y_pred] if sample_weight is None else [x, y, y_pred, sample_weight]

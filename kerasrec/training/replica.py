@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from kerasrec.training.accumulation import Accumulation, optimizers_in
 from kerasrec.training.input_range import checked_inputs
+from kerasrec.training.sparse_gradients import with_rows_once
 from kerasrec.training.strategies import is_served, splits_batches
 
 
@@ -78,14 +79,14 @@ def train_step(model: keras.Model, data: Any, use: Callable[[list], None]) -> No
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     with tf.GradientTape() as tape:
         y_pred = predicted(model, x, training=True)
-        loss = model.compute_loss(x, y, y_pred, sample_weight, training=True)
+        loss = loss_of(model, x, y, y_pred, sample_weight, training=True)
         own, whole = counted(model, x, y, y_pred)
         loss *= tf.cast(share(model, own, whole), loss.dtype)
         scaled = model.optimizer.scale_loss(loss)
-    gradients = tape.gradient(scaled, model.trainable_weights)
+    gradients = with_rows_once(tape.gradient(scaled, model.trainable_weights))
     if _num_replicas() > 1:
         # What has no examples may have no finite gradients.
-        gradients = _where(lambda _: own["examples"] > 0, gradients)
+        gradients = _where(own["examples"] > 0, gradients)
     use(gradients)
     track(model, loss, own["examples"], whole["examples"])
     model.compute_metrics(x, y, y_pred, sample_weight)
@@ -102,8 +103,13 @@ def move(model: keras.Model, gradients: list, accumulation: Accumulation | None)
     weights = model.trainable_weights
     if accumulation:
         gradients = accumulation.mean(gradients)
-    if _num_replicas() > 1 and _looks_at_gradients(model.optimizer):
-        gradients = _on_first_replica(gradients)
+    if _num_replicas() > 1:
+        # Keras adds up the replicas' gradients after the optimizer has clipped them; of sparse ones
+        # it puts the rows beside each other.
+        looks = _looks_at_gradients(model.optimizer)
+        gradients = _met(
+            gradients, lambda of: isinstance(of, tf.IndexedSlices) or (looks and of is not None)
+        )
     if accumulation:
         accumulation.apply(gradients, weights)
     elif weights:
@@ -114,7 +120,7 @@ def test_step(model: keras.Model, data: Any) -> None:
     """Updates loss and metrics with a batch, together with all other replicas."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     y_pred = predicted(model, x, training=False)
-    loss = model.compute_loss(x, y, y_pred, sample_weight, training=False)
+    loss = loss_of(model, x, y, y_pred, sample_weight, training=False)
     own, whole = counted(model, x, y, y_pred)
     loss *= tf.cast(share(model, own, whole), loss.dtype)
     track(model, loss, own["examples"], whole["examples"])
@@ -126,6 +132,15 @@ def predicted(model: keras.Model, x: Any, training: bool) -> Any:
     x = checked_inputs(model, x)
     knows_training = "training" in inspect.signature(model.call).parameters
     return model(x, training=training) if knows_training else model(x)
+
+
+def loss_of(
+    model: keras.Model, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
+) -> tf.Tensor:
+    """The model's loss, whose `compute_loss` may have no `training`."""
+    knows_training = "training" in inspect.signature(model.compute_loss).parameters
+    options = {"training": training} if knows_training else {}
+    return model.compute_loss(x, y, y_pred, sample_weight, **options)
 
 
 def counted(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tuple[dict, dict]:
@@ -196,29 +211,41 @@ def _looks_at_gradients(optimizer: Any) -> bool:
     )
 
 
-def _on_first_replica(gradients: list) -> list:
-    """Gradients of the whole batch on the first replica, and zeros on the others.
+def _met(gradients: list, meets: Callable[[Any], bool]) -> list:
+    """Gradients of which some are of the whole batch on the first replica, and none on the others.
 
-    Keras adds up the replicas' gradients after it has clipped them. What is not finite stays on
-    all, since each worker looks at its own whether to take the step.
+    What is not finite stays on all, since each worker looks at its own whether to take the step.
+
+    Args:
+        gradients: this replica's addends of those of the whole batch.
+        meets: says of which this is to be; Keras adds up the others.
     """
+    meeting = [of for of in gradients if meets(of)]
+    if not meeting:
+        return gradients
     context = tf.distribute.get_replica_context()
     is_first = tf.equal(context.replica_id_in_sync_group, 0)
-    reduced = iter(context.all_reduce("sum", [of for of in gradients if of is not None]))
-    return _where(
-        lambda values: is_first | ~tf.math.is_finite(values),
-        [of if of is None else next(reduced) for of in gradients],
-    )
+
+    def kept(whole: Any) -> Any:
+        if not isinstance(whole, tf.IndexedSlices):
+            return tf.where(is_first | ~tf.math.is_finite(whole), whole, tf.zeros_like(whole))
+        of_row = range(1, whole.values.shape.rank)
+        keeps = is_first | tf.reduce_any(~tf.math.is_finite(whole.values), of_row)
+        rows = [tf.boolean_mask(of, keeps) for of in (whole.values, whole.indices)]
+        return tf.IndexedSlices(*rows, whole.dense_shape)
+
+    whole = map(kept, with_rows_once(context.all_reduce("sum", meeting)))
+    return [next(whole) if meets(of) else of for of in gradients]
 
 
-def _where(condition: Callable[[tf.Tensor], tf.Tensor], gradients: list) -> list:
-    """Gradients where a condition on them holds, else zeros; None stays."""
+def _where(condition: tf.Tensor, gradients: list) -> list:
+    """Gradients if a condition holds, else zeros; None stays."""
 
     def chosen(gradient: Any) -> Any:
         if isinstance(gradient, tf.IndexedSlices):
             values = chosen(gradient.values)
             return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-        return tf.where(condition(gradient), gradient, tf.zeros_like(gradient))
+        return tf.where(condition, gradient, tf.zeros_like(gradient))
 
     return [of if of is None else chosen(of) for of in gradients]
 

@@ -9,6 +9,7 @@ import keras
 from kerasrec.training import replica
 from kerasrec.training.batches import Batches
 from kerasrec.training.in_step import InStep
+from kerasrec.training.keras_step import KerasStep
 from kerasrec.training.parameter_server import Coordinated
 from kerasrec.training.strategies import is_served
 
@@ -28,7 +29,8 @@ def runner_of(model: keras.Model, batches: Batches) -> Runner:
     if not model.compiled:
         raise ValueError("The model is not compiled. Call model.compile(optimizer, loss) first.")
     for method in ("train_step", "test_step"):
-        if getattr(type(model), method) is not getattr(keras.Model, method):
+        known = (getattr(of, method, None) for of in (keras.Model, KerasStep))
+        if getattr(type(model), method) not in known:
             raise ValueError(
                 f"{type(model).__name__} has a {method} of its own, which this loop never calls. "
                 "Put what differs into compute_loss and compute_metrics."

@@ -10,6 +10,12 @@ import tensorflow as tf
 from kerasrec.datasets import write_tree_files
 from kerasrec.training import local_cluster
 from tests.training.clusters import run_on_cluster
+from tests.training.every_optimizer import (
+    accumulating,
+    assert_same_weights,
+    expected_of_trees,
+    expected_of_words,
+)
 from tests.training.strategies import assert_same, random_trees, reader, trained
 
 
@@ -22,12 +28,15 @@ from tests.training.strategies import assert_same, random_trees, reader, trained
     ],
 )
 def test_trains_as_one_process_does(options, strategy, num_results):
-    ended = run_on_cluster(options, ["-m", "tests.training.strategies", strategy])
+    ended = run_on_cluster(options, ["-m", "tests.training.every_optimizer", strategy])
     assert ended.returncode == 0, ended.errors[-3000:]
     assert len(ended.results) == num_results
     expected = trained(tf.distribute.get_strategy())
+    of_trees, accumulated = expected_of_trees(), expected_of_words(accumulating("adam"))
     for result in ended.results:
         assert_same(result, expected)
+        assert_same_weights(result["trees"], of_trees)
+        assert_same_weights(result["accumulated"], accumulated)
 
 
 @pytest.mark.slow
