@@ -147,7 +147,7 @@ def _split(whole: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.da
         parts = [part_of(batch, replica, number) for replica in range(first, first + here)]
         if context.num_input_pipelines > 1:
             fingerprint = tf.cond(
-                index == 0, lambda: _fingerprint(batch), lambda: tf.zeros([1], tf.int64)
+                index == 0, lambda: fingerprint_of(batch), lambda: tf.zeros([1], tf.int64)
             )
             parts = [(part, fingerprint) for part in parts]
         return functools.reduce(
@@ -161,7 +161,7 @@ def _split(whole: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.da
     return parts.prefetch(tf.data.AUTOTUNE)
 
 
-def _fingerprint(batch: Any) -> tf.Tensor:
+def fingerprint_of(batch: Any) -> tf.Tensor:
     """A number that other batches do not have, int64."""
     tensors = tf.nest.flatten(batch, expand_composites=True)
     text = tf.strings.join([tf.io.serialize_tensor(tensor) for tensor in tensors])

@@ -5,19 +5,20 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from kerasrec.errors import SentenceFirst
 from kerasrec.training.batches import Batches, Reader
 from kerasrec.training.callbacks import of_this_worker, want_metrics
-from kerasrec.training.progress import Progress
+from kerasrec.training.checkpoints import Checkpoints
+from kerasrec.training.progress import Progress, plain
 from kerasrec.training.runner import Runner, runner_of
 from kerasrec.training.strategies import is_chief
+from kerasrec.training.termination import Termination
 
 
 def fit(
@@ -61,8 +62,9 @@ def fit(
         initial_epoch: the number of the first epoch.
         backup_dir: of checkpoints. Where it has one, training goes on from there, to the same
             weights as if it had not been interrupted, if the data come in the same order again
-            (`shuffle` with a seed). On a cluster all workers must be able to read it; the chief
-            writes it.
+            (`shuffle` with a seed). The last two are kept, and where the newest is damaged, the one
+            before is taken. SIGTERM writes one, and then ends the process. On a cluster all workers
+            must be able to read it; the chief writes it, and keeps other programs from it.
         save_freq: "epoch" for a checkpoint after each epoch; or also after so many steps of one.
 
     Returns:
@@ -72,53 +74,67 @@ def fit(
         ValueError: if the model is not compiled in the scope of its strategy, `data` is no
             dataset and reads none, `save_freq` is neither "epoch" nor a positive number, the
             checkpoint is of another model or of other data, or replicas cannot follow the loss or
-            the optimizer as one device does.
-        RuntimeError: if a process of a cluster is lost that it cannot do without: one of
-            `MultiWorkerMirroredStrategy`, or a parameter server. It does without a worker of a
-            `ParameterServerStrategy`.
+            the optimizer as one device does; if no checkpoint of `backup_dir` can be read.
+        OSError: if a checkpoint cannot be written.
+        RuntimeError: if another program uses `backup_dir`; if a process of a cluster is lost, or
+            asked to end, that it cannot do without: one of `MultiWorkerMirroredStrategy`, or a
+            parameter server. It does without a worker of a `ParameterServerStrategy`.
     """
     if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
         raise ValueError(f'`save_freq` is {save_freq!r}; expected "epoch" or a number of steps.')
-    between = save_freq if isinstance(save_freq, int) else None
     batches = Batches("data", data)
     held_out = None if validation_data is None else Batches("validation_data", validation_data)
     runner = runner_of(model, batches)
     tester = None if held_out is None else runner_of(model, held_out)
     strategy = model.distribute_strategy
-    goes_on = backup_dir is not None and tf.train.latest_checkpoint(backup_dir) is not None
-    callbacks = of_this_worker(callbacks, strategy, goes_on)
-    bar = [keras.callbacks.ProgbarLogger()] if is_chief(strategy) and verbose in (1, "auto") else []
-    train_reads = want_metrics([*callbacks, *bar], strategy, "on_train_batch_end", "on_batch_end")
-    test_reads = want_metrics(callbacks, strategy, "on_test_batch_end")
-    bars = keras.callbacks.CallbackList(
-        callbacks,
-        add_history=True,
-        add_progbar=is_chief(strategy) and verbose != 0,
-        verbose=1 if verbose == "auto" else verbose,
-        epochs=epochs,
-        steps=batches.number,
-        model=model,
-    )
-    model.stop_training = False
-    logs: dict[str, Any] = {}
-    bars.on_train_begin()
-    remembering = [*callbacks, model.history]
-    progress = Progress(model, remembering, runner, initial_epoch, backup_dir)
-    progress.restore()
-    _draw_again(runner.data, progress.epoch - initial_epoch)
-    for epoch in range(progress.epoch, epochs):
-        if model.stop_training:
-            break
-        bars.on_epoch_begin(epoch)
-        with SentenceFirst(), _clear_error_of_loss(epoch, backup_dir):
-            logs = _train(runner, model, bars, progress, between, train_reads)
-            if tester is not None:
-                found = _test(tester, model, bars, test_reads)
-                logs.update({f"val_{name}": value for name, value in found.items()})
-            bars.on_epoch_end(epoch, logs)
-            progress.end_epoch()
-    model.optimizer.finalize_variable_values(model.trainable_weights)
-    bars.on_train_end(logs)
+    with (
+        Termination(strategy, is_awaited=backup_dir is not None) as termination,
+        Checkpoints(backup_dir, strategy) as checkpoints,
+    ):
+        callbacks = of_this_worker(callbacks, strategy, goes_on=checkpoints.newest is not None)
+        shows = is_chief(strategy)
+        bar = [keras.callbacks.ProgbarLogger()] if shows and verbose in (1, "auto") else []
+        looking = [*callbacks, *bar]
+        train_reads = want_metrics(looking, strategy, "on_train_batch_end", "on_batch_end")
+        test_reads = want_metrics(callbacks, strategy, "on_test_batch_end")
+        bars = keras.callbacks.CallbackList(
+            callbacks,
+            add_history=True,
+            add_progbar=shows and verbose != 0,
+            verbose=1 if verbose == "auto" else verbose,
+            epochs=epochs,
+            steps=batches.number,
+            model=model,
+        )
+        model.stop_training = False
+        logs: dict[str, Any] = {}
+        bars.on_train_begin()
+        remembering = [*callbacks, model.history]
+        progress = Progress(model, remembering, runner, initial_epoch, checkpoints)
+        progress.restore()
+        _draw_again(runner.data, progress, progress.epoch - initial_epoch)
+
+        def between_steps() -> None:
+            termination.obey_after(progress.save)
+
+        for epoch in range(progress.epoch, epochs):
+            if model.stop_training:
+                break
+            bars.on_epoch_begin(epoch)
+            with SentenceFirst(), _clear_error_of_loss(epoch, backup_dir):
+                with _saved_when_interrupted(runner, progress):
+                    if progress.logs is None:
+                        progress.logs = _train(
+                            runner, model, bars, progress, save_freq, between_steps, train_reads
+                        )
+                    logs = dict(progress.logs)
+                    if tester is not None:
+                        found = _test(tester, model, bars, test_reads, between_steps)
+                        logs.update({f"val_{name}": value for name, value in found.items()})
+                bars.on_epoch_end(epoch, logs)
+                progress.end_epoch()
+        model.optimizer.finalize_variable_values(model.trainable_weights)
+        bars.on_train_end(logs)
     return model.history
 
 
@@ -143,14 +159,15 @@ def _train(
     model: keras.Model,
     callbacks: keras.callbacks.CallbackList,
     progress: Progress,
-    steps_between_saves: int | None,
+    save_freq: str | int,
+    between_steps: Callable[[], None],
     reads: bool,
 ) -> dict[str, Any]:
     """Trains on what an epoch has left, and returns the metrics of all of it.
 
     Callbacks get the metrics so far after each execution if one of them `reads` them.
     """
-    batches = iter(runner.data)
+    batches = progress.watched(runner.data)
     taken, unsaved = progress.step, 0
     if taken == 0:
         model.reset_metrics()
@@ -159,23 +176,19 @@ def _train(
             f"The checkpoint is of step {taken} of an epoch, but `data` has fewer batches. Train "
             "on the data that it was made with, or choose another `backup_dir`."
         )
-    try:
-        for drawn in _executions(batches, model.steps_per_execution):
-            callbacks.on_train_batch_begin(taken)
-            for batch in drawn:
-                runner.train(batch)
-            taken += len(drawn)
-            unsaved += len(drawn)
-            callbacks.on_train_batch_end(taken - 1, _metrics(runner) if reads else {})
-            if steps_between_saves and unsaved >= steps_between_saves:
-                progress.save()
-                unsaved = 0
-            if model.stop_training:
-                break
-    except KeyboardInterrupt:
-        if runner.can_save_alone:
+    for drawn in _executions(batches, model.steps_per_execution):
+        callbacks.on_train_batch_begin(taken)
+        for batch in drawn:
+            runner.train(batch)
+        taken += len(drawn)
+        unsaved += len(drawn)
+        callbacks.on_train_batch_end(taken - 1, _metrics(runner) if reads else {})
+        if isinstance(save_freq, int) and unsaved >= save_freq:
             progress.save()
-        raise
+            unsaved = 0
+        between_steps()
+        if model.stop_training:
+            break
     return _metrics(runner)
 
 
@@ -184,6 +197,7 @@ def _test(
     model: keras.Model,
     callbacks: keras.callbacks.CallbackList,
     reads: bool = False,
+    between_steps: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Runs through the data once and returns the metrics; `reads` is as for `_train`."""
     taken = 0
@@ -195,6 +209,7 @@ def _test(
             runner.test(batch)
         taken += len(drawn)
         callbacks.on_test_batch_end(taken - 1, _metrics(runner) if reads else {})
+        between_steps()
     logs = _metrics(runner)
     callbacks.on_test_end(logs)
     return logs
@@ -207,6 +222,17 @@ def _executions(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
     """
     while drawn := list(itertools.islice(batches, size)):
         yield drawn
+
+
+@contextlib.contextmanager
+def _saved_when_interrupted(runner: Runner, progress: Progress) -> Iterator[None]:
+    """Saves at Ctrl-C, where no other process must take part."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if runner.can_save_alone:
+            progress.save()
+        raise
 
 
 @contextlib.contextmanager
@@ -227,11 +253,10 @@ def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike | None) -> It
 
 
 def _metrics(runner: Runner) -> dict[str, Any]:
-    values = {name: np.asarray(value) for name, value in runner.metrics().items()}
-    return {name: value if value.ndim else float(value) for name, value in values.items()}
+    return plain(runner.metrics())
 
 
-def _draw_again(data: Any, epochs: int) -> None:
+def _draw_again(data: Any, progress: Progress, epochs: int) -> None:
     """Brings data to where they are after some epochs, since each shuffles them anew."""
     for _ in range(epochs):
-        next(iter(data), None)
+        next(progress.watched(data), None)

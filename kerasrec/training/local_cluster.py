@@ -22,7 +22,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+# How long a process that is to end may take, where another has failed; and where all are asked to,
+# and may save what they have, as long as under Slurm and Kubernetes.
 TERMINATION_SECONDS = 5
+SAVING_SECONDS = 30
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     cluster = local_cluster(options.workers, options.ps)
     server = [sys.executable, "-m", "kerasrec.training.local_cluster", "--serve"]
     processes: dict[str, list[subprocess.Popen]] = {job: [] for job in cluster}
+    programs = processes["chief" if options.ps else "worker"]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    seconds = TERMINATION_SECONDS
     try:
         for job, addresses in cluster.items():
             for index in range(len(addresses)):
@@ -41,14 +46,18 @@ def main(argv: Sequence[str] | None = None) -> int:
                 command = options.command if runs_command else server
                 processes[job].append(start(command, cluster, job, index))
         if options.ps:
-            return wait(processes["chief"], processes["worker"])
-        return wait(processes["worker"])
+            return wait(programs, processes["worker"])
+        return wait(programs)
     except OSError as error:
         print(f"The command {options.command} cannot be started: {error}.", file=sys.stderr)
         return 127
     except KeyboardInterrupt:
         return 130
+    except SystemExit:
+        seconds = SAVING_SECONDS
+        raise
     finally:
+        stop(programs, seconds)  # first, since they save what servers hold
         stop([process for job in processes.values() for process in job])
 
 
@@ -110,11 +119,11 @@ def wait(processes: Sequence[subprocess.Popen], workers: Sequence[subprocess.Pop
         time.sleep(0.1)
 
 
-def stop(processes: Sequence[subprocess.Popen]) -> None:
-    """Ends all that still run."""
+def stop(processes: Sequence[subprocess.Popen], seconds: float = TERMINATION_SECONDS) -> None:
+    """Ends all that still run, which may take so many seconds for it."""
     for process in processes:
         process.terminate()
-    deadline = time.monotonic() + TERMINATION_SECONDS
+    deadline = time.monotonic() + seconds
     for process in processes:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))

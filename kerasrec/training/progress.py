@@ -3,33 +3,44 @@
 from __future__ import annotations
 
 import io
-import os
-import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+import itertools
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.training.batches import fingerprint_of
+from kerasrec.training.checkpoints import Checkpoints
 from kerasrec.training.memory import Memory
 from kerasrec.training.runner import Runner
-from kerasrec.training.strategies import is_chief, is_of_workers, of_all_workers
+from kerasrec.training.strategies import (
+    is_chief,
+    is_of_workers,
+    is_served,
+    of_all_workers,
+    splits_batches,
+)
 
 
 class Progress:
     """Epoch, step, and all that the rest of the training depends on.
 
     That is: the model's weights and random states, the optimizer's variables, the metrics so far
-    and what callbacks remember. A checkpoint is a file of TensorFlow's, which takes its place only
-    when all of it is written.
+    and what callbacks remember.
 
     Args:
         model: compiled, with all its variables.
         callbacks: whose `Memory` belongs to it.
         runner: with the variable that counts the steps of an epoch, and its sums of gradients.
         epoch: the number of the first epoch.
-        directory: of the checkpoints; None for none.
+        checkpoints: where it is kept.
+
+    Attributes:
+        logs: the metrics of the epoch, when all its steps are taken; None before.
     """
 
     def __init__(
@@ -38,26 +49,32 @@ class Progress:
         callbacks: Sequence[keras.callbacks.Callback],
         runner: Runner,
         epoch: int,
-        directory: str | os.PathLike | None,
+        checkpoints: Checkpoints,
     ):
         self.epoch = epoch
         self.model = model
+        self.logs: dict[str, Any] | None = None
         self._step = runner.step
-        self._directory = None if directory is None else Path(directory)
-        if directory is None:
+        self._checkpoints = checkpoints
+        self._saved: tuple | None = None
+        # As training began: what the checkpoint is compared with.
+        self.learning_rate = _learning_rate(model)
+        self.first_batch: str | None = None
+        self._drew_first = False
+        if checkpoints.directory is None:
             return
-        variables = [*model.variables, *model.optimizer.variables, *model.metrics_variables]
-        values = {id(variable): variable.value for variable in variables}
-        checkpoint = tf.train.Checkpoint(
-            variables=list(values.values()),
+        self._weights = _by_path([*model.variables, *model.optimizer.variables])
+        self._variables = self._weights | _by_path(model.metrics_variables)
+        self._sums = runner.accumulation.sums if runner.accumulation else []
+        # A mask of a model may have infinities from the start.
+        self._never_finite = set(self._not_finite())
+        self._has_warned = False
+        self._checkpoint = tf.train.Checkpoint(
+            variables=list(self._variables.values()),
             step=runner.step,
-            sums=runner.accumulation.sums if runner.accumulation else [],
+            sums=self._sums,
             memory=_NoVariables(self, Memory(callbacks)),
         )
-        # All workers must take part in reading what is spread over them, and one writes it.
-        self._aside = tempfile.TemporaryDirectory()
-        written = directory if is_chief(model.distribute_strategy) else self._aside.name
-        self._manager = tf.train.CheckpointManager(checkpoint, written, max_to_keep=1)
 
     @property
     def step(self) -> int:
@@ -70,18 +87,140 @@ class Progress:
         Raises:
             ValueError: if it is of another model or optimizer, or not the same for all workers.
         """
-        if self._directory is None:
+        if self._checkpoints.directory is None:
             return
-        newest = tf.train.latest_checkpoint(self._directory)
+        newest = self._checkpoints.newest
         if newest:
+            compiled = self.learning_rate
+            difference = self._difference(newest)
             try:
-                self._manager.checkpoint.restore(newest).assert_consumed()
+                if not difference:
+                    self._checkpoint.restore(newest).assert_consumed()
             except (AssertionError, ValueError) as error:
+                difference = str(error).splitlines()[0]
+            if difference:
                 raise ValueError(
-                    f"The checkpoint {newest} is of another model or optimizer than this one. "
-                    "Choose another `backup_dir`, or remove what is in it."
-                ) from error
+                    f"The checkpoint {newest} is of another model or optimizer than this one: "
+                    f"{difference}. Choose another `backup_dir`, or remove what is in it."
+                )
+            self._saved = self._place()
+            self._compare_learning_rates(compiled)
         self._check_workers_agree()
+
+    def watched(self, data: Iterable) -> Iterator:
+        """Batches as they are drawn, of which the first tells whether they are the same again."""
+        for drawn in data:
+            if not self._drew_first and self._checkpoints.directory is not None:
+                self._drew_first = True
+                self._compare_first(drawn)
+            yield drawn
+
+    def save(self) -> None:
+        """Writes a checkpoint, but where a weight is not finite, or nothing is new.
+
+        Raises:
+            OSError: if it cannot be written; the one before is as it was.
+        """
+        if self._checkpoints.directory is None or self._place() == self._saved:
+            return
+        spoilt = [path for path in self._not_finite() if path not in self._never_finite]
+        if spoilt:
+            self._warn_of(spoilt)
+            return
+        self._checkpoints.save(self._checkpoint)
+        self._saved = self._place()
+
+    def end_epoch(self) -> None:
+        """Begins the next epoch."""
+        self.epoch += 1
+        self.logs = None
+        self._step.assign(0)
+        self.save()
+
+    def _place(self) -> tuple:
+        return self.epoch, self.step, self.logs is None
+
+    def _difference(self, checkpoint: str) -> str | None:
+        """What a checkpoint has otherwise than the model and its optimizer."""
+        saved = {}
+        reader = tf.train.load_checkpoint(checkpoint)
+        for key, shape in reader.get_variable_to_shape_map().items():
+            if key.startswith("memory/"):
+                own = type(self.model.optimizer).__name__
+                made_with = str(_arrays(reader.get_tensor(key)).get("optimizer", own))
+                if made_with != own:
+                    return f"it was made with the optimizer {made_with}, not {own}"
+            match = re.match(r"variables/(\d+)/", key)
+            if match:
+                saved[int(match[1])] = shape
+        if len(saved) != len(self._variables):
+            return f"it has {len(saved)} variables, not {len(self._variables)}"
+        for number, (path, variable) in enumerate(self._variables.items()):
+            shape = variable.shape.as_list()
+            if saved.get(number, shape) != shape:
+                return f"its variable for {path} has shape {saved[number]}, not {shape}"
+        return None
+
+    def _compare_learning_rates(self, compiled: float | None) -> None:
+        """Warns of a learning rate that was changed, since it is that of the checkpoint."""
+        restored = _learning_rate(self.model)
+        if compiled not in (self.learning_rate, restored):
+            warnings.warn(
+                f"The model is compiled with a learning rate of {compiled:g}, but training goes on "
+                f"with that of the checkpoint, {restored:g}. To change it on the way, use "
+                "keras.callbacks.LearningRateScheduler.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def _compare_first(self, drawn: Any) -> None:
+        """Warns if the first batch is not the one that training began with."""
+        strategy = self.model.distribute_strategy
+        if not is_chief(strategy):
+            return
+        parts = len(drawn) if splits_batches(strategy) and not is_served(strategy) else 1
+        # Of other replicas the parts are others: then nothing can be told.
+        layout = f"{parts} of {1 if parts == 1 else strategy.num_replicas_in_sync}"
+        if is_of_workers(strategy):
+            layout += " of workers"
+        own = f"{layout}: {int(np.ravel(fingerprint_of(drawn))[0])}"
+        began, self.first_batch = self.first_batch, self.first_batch or own
+        if began and began.startswith(f"{layout}:") and began != own:
+            warnings.warn(
+                "The first batch of `data` is another one than that which the training of the "
+                "checkpoint began with: other examples, another size of batches or another order. "
+                "Training goes on, but not to the weights that it would have reached without the "
+                "interruption, and examples of an epoch may come twice or never. Give `shuffle` a "
+                "seed, and leave the data as they were.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def _not_finite(self) -> list[str]:
+        """The names of the variables that have an entry which is no finite number."""
+        sums = {f"a sum of gradients, {of.name}": of for of in self._sums}
+        values = {path: of for path, of in (self._weights | sums).items() if of.dtype.is_floating}
+        # Read at once, so that a device is not waited for again and again.
+        finite = [
+            tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(of))) for of in values.values()
+        ]
+        return list(itertools.compress(values, ~tf.stack([True, *finite]).numpy()[1:]))
+
+    def _warn_of(self, spoilt: list[str]) -> None:
+        if self._has_warned:
+            return
+        self._has_warned = True
+        newest = self._checkpoints.newest
+        kept = f"{newest} stays the newest" if newest else "there is none yet"
+        warnings.warn(
+            f"After {self.epoch} epochs and {self.step} steps not all of {spoilt[0]} is finite"
+            f"{f' (nor of {len(spoilt) - 1} other variables)' if len(spoilt) > 1 else ''}, so no "
+            f"checkpoint is written: {kept}. Training goes on, and checkpoints are written again "
+            "when all is finite. keras.callbacks.TerminateOnNaN() ends a training whose loss is "
+            "NaN; a smaller learning rate or clipped gradients may keep it from that.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
     def _check_workers_agree(self) -> None:
         strategy = self.model.distribute_strategy
@@ -92,20 +231,13 @@ class Progress:
         if any(place != places[0] for place in places):
             raise ValueError(
                 f"Workers go on from different places, [epoch, step] {places}: each has found what "
-                f"is in a {self._directory} of its own. `backup_dir` must be on a disk that all "
-                "share."
+                f"is in a {self._checkpoints.directory} of its own. `backup_dir` must be on a disk "
+                "that all share."
             )
 
-    def save(self) -> None:
-        """Writes a checkpoint."""
-        if self._directory:
-            self._manager.save()
 
-    def end_epoch(self) -> None:
-        """Begins the next epoch."""
-        self.epoch += 1
-        self._step.assign(0)
-        self.save()
+# Of the metrics of an epoch, in what is no variable.
+LOGS = "logs/"
 
 
 class _NoVariables(tf.train.experimental.PythonState):
@@ -117,18 +249,59 @@ class _NoVariables(tf.train.experimental.PythonState):
 
     def serialize(self) -> bytes:
         buffer = io.BytesIO()
+        logs, rate = self._progress.logs, self._progress.learning_rate
         np.savez(
             buffer,
             allow_pickle=False,
             epoch=self._progress.epoch,
             stopped=self._progress.model.stop_training,
+            optimizer=type(self._progress.model.optimizer).__name__,
+            learning_rate=np.nan if rate is None else rate,
+            first_batch=self._progress.first_batch or "",
+            **({} if logs is None else {f"{LOGS}{name}": value for name, value in logs.items()}),
             **self._memory.arrays(),
         )
         return buffer.getvalue()
 
     def deserialize(self, string_value: bytes) -> None:
-        with np.load(io.BytesIO(string_value), allow_pickle=False) as file:
-            arrays = dict(file)
+        arrays = _arrays(string_value)
+        arrays.pop("optimizer", None)
+        rate = float(arrays.pop("learning_rate", np.nan))
+        self._progress.learning_rate = None if np.isnan(rate) else rate
+        self._progress.first_batch = str(arrays.pop("first_batch", "")) or None
         self._progress.epoch = int(arrays.pop("epoch"))
         self._progress.model.stop_training = bool(arrays.pop("stopped"))
+        logs = {name: arrays.pop(name) for name in list(arrays) if name.startswith(LOGS)}
+        self._progress.logs = (
+            plain({name[len(LOGS) :]: value for name, value in logs.items()}) or None
+        )
         self._memory.take_up(arrays)
+
+
+def _arrays(file: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(file), allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def _learning_rate(model: keras.Model) -> float | None:
+    """That of the optimizer; None if it follows a schedule, which is no variable."""
+    rate = getattr(model.optimizer, "learning_rate", None)
+    return float(rate.numpy()) if isinstance(rate, keras.Variable) else None
+
+
+def plain(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Metrics as callbacks get them: a float for what is a number, else an array."""
+    values = {name: np.asarray(value) for name, value in metrics.items()}
+    return {name: value if value.ndim else float(value) for name, value in values.items()}
+
+
+def _by_path(variables: Sequence[keras.Variable]) -> dict[str, Any]:
+    """TensorFlow's variables, each once, by the names of Keras'."""
+    found: dict[int, keras.Variable] = {id(of.value): of for of in variables}
+    paths: dict[str, Any] = {}
+    for variable in found.values():
+        path = variable.path
+        while path in paths:  # of two layers of one name
+            path += "'"
+        paths[path] = variable.value
+    return paths

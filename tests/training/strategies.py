@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import keras
@@ -108,20 +109,26 @@ def resumable(strategy, interrupt=None, dropout=0.0, optimizer="adam", **fitted)
 
 
 class Kill(keras.callbacks.Callback):
-    """Kills a process of a local cluster, or this one, after so many steps."""
+    """Signals a process of a local cluster, or this one, after so many steps."""
 
-    def __init__(self, steps, task=None):
+    def __init__(self, steps, task=None, signal_number=signal.SIGKILL):
         super().__init__()
-        self._steps, self._task = steps, task
+        self._steps, self._task, self._signal = steps, task, signal_number
 
     def on_train_batch_end(self, batch, logs=None):
         self._steps -= 1
         if self._steps == 0:
-            os.kill(process_of(self._task) if self._task else os.getpid(), signal.SIGKILL)
+            os.kill(process_of(self._task) if self._task else os.getpid(), self._signal)
+            time.sleep(1)  # until a signal has come
 
 
 def process_of(task):
-    """The process of a task, such as worker:1, of the cluster that this process is in."""
+    """The process of a task, such as worker:1, of the cluster that this process is in.
+
+    Or "launcher", that of the program which has started the cluster.
+    """
+    if task == "launcher":
+        return os.getppid()
     here = json.loads(os.environ["TF_CONFIG"])
     kind, index = task.split(":")
     wanted = {**here, "task": {"type": kind, "index": int(index)}}
@@ -158,6 +165,7 @@ def main():
     parser.add_argument("backup_dir", nargs="?")
     parser.add_argument("--kill", type=int, help="after so many steps")
     parser.add_argument("--task", help="to kill instead of this process, such as worker:1")
+    parser.add_argument("--signal", default="KILL", choices=["KILL", "TERM"])
     parser.add_argument("--files", help="directory of trees to train on")
     parser.add_argument("--accumulate", type=int, help="steps of which one moves weights")
     parser.add_argument("--logs", help="directory for callbacks that write")
@@ -174,7 +182,9 @@ def main():
             )
         )
         return
-    interrupt = options.kill and Kill(options.kill, options.task)
+    interrupt = options.kill and Kill(
+        options.kill, options.task, signal.Signals[f"SIG{options.signal}"]
+    )
     backup = {"backup_dir": options.backup_dir, "save_freq": 2}
     print(json.dumps(resumable(strategy, interrupt, optimizer=adam, **backup)))
 

@@ -77,6 +77,18 @@ def test_two_replicas_go_on(two_replicas, tmp_path, save_freq):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("turn", [1, -1])
+def test_another_strategy_goes_on(two_replicas, tmp_path, turn):
+    """In the midst of an epoch, from one device to two replicas, and the other way."""
+    first, second = [tf.distribute.get_strategy(), two_replicas][::turn]
+    with pytest.raises(KeyboardInterrupt):
+        resumable(first, Interrupt(KeyboardInterrupt(), 5), backup_dir=tmp_path)
+    found = resumable(second, backup_dir=tmp_path)
+    assert_same(found, undisturbed())
+    assert found["steps"] == undisturbed()["steps"] - 5
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options, strategy",
     [
@@ -120,6 +132,50 @@ def test_parameter_server_goes_on_without_a_worker(tmp_path):
     ended = run_on_cluster(SERVED, [*command, "--kill", "4", "--task", "worker:1"])
     assert ended.returncode == 0, ended.errors[-3000:]
     assert_same(ended.results[0], undisturbed())
+
+
+# Workers ask each other after each step, since this training is over in less than a second.
+ASKED = """
+import sys
+from kerasrec.training import termination
+from tests.training import strategies
+termination.SECONDS_BETWEEN_QUESTIONS = 0
+strategies.main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "options, strategy, task",
+    [
+        (["--workers", "2"], "multi_worker", []),
+        (["--workers", "2"], "multi_worker", ["--task", "worker:1"]),
+        (SERVED, "parameter_server", []),
+    ],
+)
+def test_goes_on_after_sigterm(tmp_path, options, strategy, task):
+    """Of all workers, of one of two, and of the coordinator, after five of nine steps."""
+    program = ["-c", ASKED, strategy, str(tmp_path)]
+    ended = run_on_cluster(options, [*program, "--kill", "5", "--signal", "TERM", *task])
+    assert ended.returncode in ((128 + signal.SIGTERM, 1) if task else (128 + signal.SIGTERM,))
+    assert not task or "Worker 1 was asked to end (SIGTERM)" in ended.errors
+    again = run_on_cluster(options, program)
+    assert again.returncode == 0, again.errors[-3000:]
+    for result in again.results:
+        assert_same(result, undisturbed())
+        # `save_freq` is 2, so it was saved because of the signal.
+        assert result["steps"] == undisturbed()["steps"] - 5
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_asked_to_end_saves(tmp_path):
+    """The launcher ends servers after the coordinator, whose variables they hold."""
+    program = ["-m", "tests.training.strategies", "parameter_server", str(tmp_path)]
+    asked = [*program, "--kill", "5", "--signal", "TERM", "--task", "launcher"]
+    assert run_on_cluster(SERVED, asked).returncode == 128 + signal.SIGTERM
+    again = run_on_cluster(SERVED, program)
+    assert_same(again.results[0], undisturbed())
+    assert again.results[0]["steps"] == undisturbed()["steps"] - 5
 
 
 def assert_says_what_to_do(errors, backup_dir):

@@ -1,0 +1,252 @@
+"""The checkpoints of a training, in a directory that is its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+import warnings
+from collections import defaultdict
+from types import TracebackType
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.training.lock import locked
+from kerasrec.training.strategies import is_chief, is_of_workers, of_all_workers
+
+# How many are kept: where the newest is damaged, training goes on from the one before.
+NUM_KEPT = 2
+NAME = "ckpt"
+# Of TensorFlow, which writes data and index to a folder, moves data out of it, writes the index,
+# and removes the folder; then the text file `checkpoint` takes its place, which names the newest.
+NEWEST = "checkpoint"
+FILE = re.compile(rf"{NAME}-(\d+)(_temp|\.index|\.data-\d+-of-\d+)")
+# All that TensorFlow raises where it reads what is damaged.
+UNREADABLE = (tf.errors.OpError, IndexError, ValueError, RuntimeError, MemoryError)
+
+
+class Checkpoints(contextlib.AbstractContextManager):
+    """Writes checkpoints to a directory, keeps the last two, and finds the newest that is whole.
+
+    Which is the newest, its number says, and whether it is whole, TensorFlow's checksums of index
+    and data. The file `checkpoint` is not needed for it. The directory is locked meanwhile, by the
+    chief; what a save that was cut short has left is removed.
+
+    Args:
+        directory: is made if it is not there; None for no checkpoints.
+        strategy: the model's.
+
+    Attributes:
+        directory: None for no checkpoints.
+        newest: the newest checkpoint that can be read; None if there is none.
+    """
+
+    def __init__(self, directory: str | os.PathLike | None, strategy: tf.distribute.Strategy):
+        self.directory = None if directory is None else os.fspath(directory)
+        self.newest: str | None = None
+        self._strategy = strategy
+        self._until_the_end = contextlib.ExitStack()
+        self._last_number = 0
+        self._kept: list[int] = []
+
+    def __enter__(self) -> Checkpoints:
+        """Locks the directory and looks for the newest checkpoint.
+
+        Raises:
+            ValueError: if it has checkpoints, but none can be read.
+            OSError: if it is no directory, or cannot be written.
+            RuntimeError: if another program trains with it, or another worker cannot use it.
+        """
+        if self.directory is None:
+            return self
+        with contextlib.ExitStack() as until_the_end:
+            with _together(self._strategy, self.directory):
+                self._written = self._place_to_write(until_the_end)
+                interrupted = self._choose()
+            # Not before all have chosen.
+            self._remove(interrupted, self.directory)
+            self._until_the_end = until_the_end.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._until_the_end.close()
+
+    def save(self, checkpoint: tf.train.Checkpoint) -> None:
+        """Writes a checkpoint, and removes what is older than the one before.
+
+        Raises:
+            OSError: if it cannot be written; the one before is as it was.
+        """
+        # Above all numbers that are there, also of damaged ones.
+        checkpoint.save_counter.assign(self._last_number)
+        try:
+            self.newest = checkpoint.save(os.path.join(self._written, NAME))
+        except (tf.errors.UnavailableError, tf.errors.AbortedError):
+            raise  # a process of the cluster is lost
+        except (tf.errors.OpError, OSError) as error:
+            with contextlib.suppress(tf.errors.OpError, OSError):
+                self._remove([self._last_number + 1], self._written)
+            last = _name(self._kept[-1]) if self._kept else None
+            left = f"{last}, which was saved before, is as it was" if last else "There is none yet"
+            raise OSError(
+                f"A checkpoint could not be written to '{self.directory}': {_first_line(error)}. "
+                f"{left}. See whether the disk is full, and start the program again."
+            ) from error
+        self._last_number += 1
+        self._kept = [*self._kept, self._last_number][-NUM_KEPT:]
+        self._remove(_files(self._written).keys() - set(self._kept), self._written)
+
+    def _place_to_write(self, until_the_end: contextlib.ExitStack) -> str:
+        """The directory, locked; another one for workers that take part and write nothing."""
+        assert self.directory is not None
+        if not is_chief(self._strategy):
+            return until_the_end.enter_context(tempfile.TemporaryDirectory())
+        try:
+            tf.io.gfile.makedirs(self.directory)
+            if "://" not in self.directory:  # else not of the operating system
+                until_the_end.enter_context(locked(self.directory))
+        except (tf.errors.OpError, OSError) as error:
+            raise OSError(
+                f"`backup_dir` is '{self.directory}', to which checkpoints cannot be written: "
+                f"{_first_line(error)}. Pass a directory that this program may write to."
+            ) from error
+        return self.directory
+
+    def _choose(self) -> list[int]:
+        """Finds the newest checkpoint; returns the numbers of those that were never whole.
+
+        Raises:
+            ValueError: if there are checkpoints, but none can be read.
+        """
+        assert self.directory is not None
+        files = _files(self.directory)
+        self._last_number = max(files, default=0)
+        damages, interrupted = [], []
+        for number in sorted(files, reverse=True):
+            damage = _damage(self.directory, number, files[number])
+            if damage is None:
+                self._kept = [number]
+                self.newest = os.path.join(self.directory, _name(number))
+                break
+            if f"{_name(number)}_temp" in files[number]:
+                interrupted.append(number)
+            else:
+                damages.append(damage)
+        damages += _damage_of_newest(self.directory, files)
+        if damages and self.newest is None:
+            raise ValueError(
+                f"`backup_dir` is '{self.directory}', in which no checkpoint can be read: "
+                f"{'; '.join(damages)}. Training does not begin anew where it had begun before: "
+                "put back a copy of these files, or choose another `backup_dir`, or remove what is "
+                "in this one."
+            )
+        if damages:
+            warnings.warn(
+                f"In '{self.directory}' {'; '.join(damages)}. Training goes on from "
+                f"{_name(self._kept[0])}, the newest checkpoint that can be read.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return [*interrupted, *self._kept]
+
+    def _remove(self, numbers: Any, directory: str) -> None:
+        """Removes checkpoints but for those that are kept, and what saving has left beside them."""
+        if not is_chief(self._strategy) and directory == self.directory:
+            return
+        files = _files(directory)
+        for number in set(numbers) & files.keys():
+            # The folder last: it says that the others are of a save that was cut short.
+            for name in sorted(files[number], key=lambda name: name.endswith("_temp")):
+                path = os.path.join(directory, name)
+                if name.endswith("_temp"):
+                    tf.io.gfile.rmtree(path)
+                elif number not in self._kept:
+                    tf.io.gfile.remove(path)
+        for name in tf.io.gfile.listdir(directory):
+            if name.startswith(f"{NEWEST}.tmp"):
+                tf.io.gfile.remove(os.path.join(directory, name))
+
+
+def _name(number: int) -> str:
+    return f"{NAME}-{number}"
+
+
+def _files(directory: str) -> dict[int, list[str]]:
+    """The files and folders of each checkpoint, by its number."""
+    files = defaultdict(list)
+    with contextlib.suppress(tf.errors.NotFoundError):
+        for name in tf.io.gfile.listdir(directory):
+            match = FILE.fullmatch(name.rstrip("/"))
+            if match:
+                files[int(match[1])].append(name.rstrip("/"))
+    return dict(files)
+
+
+def _damage(directory: str, number: int, files: list[str]) -> str | None:
+    """What is wrong with a checkpoint; None if all of it can be read."""
+    index = f"{_name(number)}.index"
+    if index not in files:
+        return f"the file {index} is missing"
+    try:
+        reader = tf.train.load_checkpoint(os.path.join(directory, _name(number)))
+        keys = list(reader.get_variable_to_shape_map())
+    except UNREADABLE as error:
+        return f"the file {index} is damaged ({_first_line(error)})"
+    for key in keys:
+        try:
+            reader.get_tensor(key)
+        except UNREADABLE as error:
+            missing = re.search(rf"{_name(number)}\.data-\d+-of-\d+", str(error))
+            if missing and missing[0] not in files:
+                return f"the file {missing[0]} is missing"
+            shards = sorted(name for name in files if ".data-" in name)
+            shard = re.search(r"shard (\d+)", str(error))
+            if shard and int(shard[1]) < len(shards):
+                shards = [shards[int(shard[1])]]
+            return f"the file {' or '.join(shards)} is damaged ({_first_line(error)})"
+    return None
+
+
+def _damage_of_newest(directory: str, files: dict[int, list[str]]) -> list[str]:
+    """What is wrong with the file that names the newest checkpoint, given what files there are."""
+    try:
+        with tf.io.gfile.GFile(os.path.join(directory, NEWEST), "rb") as file:
+            found = re.match(rb'model_checkpoint_path: "(?:[^"]*/)?ckpt-(\d+)"\n', file.read())
+    except tf.errors.NotFoundError:
+        is_expected = any(f"{_name(of)}_temp" not in names for of, names in files.items())
+        return [f"the file {NEWEST} is missing"] if is_expected else []
+    if not found:
+        return [f"the file {NEWEST} is damaged"]
+    if int(found[1]) > max(files, default=0):
+        return [f"the files of {_name(int(found[1]))} are missing, which {NEWEST} names"]
+    return []
+
+
+def _first_line(error: BaseException) -> str:
+    """What an error says, without the op that TensorFlow says first."""
+    text = str(getattr(error, "message", error) or error).strip()
+    return re.sub(r"^\{\{.*?\}\} ", "", text).splitlines()[0] if text else type(error).__name__
+
+
+@contextlib.contextmanager
+def _together(strategy: tf.distribute.Strategy, directory: str) -> Any:
+    """Raises in all workers if one has raised, since each would wait for it."""
+    failed = True
+    try:
+        yield
+        failed = False
+    finally:
+        if is_of_workers(strategy):
+            answers = of_all_workers(strategy, tf.constant([[int(failed)]]))
+            if not failed and any(map(any, answers)):
+                number = [bool(answer) for (answer,) in answers].index(True)
+                raise RuntimeError(
+                    f"Worker {number} cannot use the `backup_dir` '{directory}'. Its error says so."
+                )

@@ -1,0 +1,65 @@
+"""A lock on a directory, which ends with the process that holds it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import sys
+import warnings
+from collections.abc import Iterator
+
+LOCK = "training.lock"
+# What says that a file system has no locks.
+NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+
+
+@contextlib.contextmanager
+def locked(directory: str) -> Iterator[None]:
+    """Keeps other programs from the same directory.
+
+    The lock is the operating system's (`flock`), so none is left behind by a process that was
+    killed. The file stays: to remove it would let two programs lock two files of one name. A
+    process that was forked from this one, and outlives it, has the lock as well.
+
+    Args:
+        directory: is there, and can be written.
+
+    Raises:
+        RuntimeError: if another program has it locked.
+    """
+    if sys.platform == "win32":
+        warnings.warn(
+            "Windows has no `flock`: see to it that no other program uses it.", stacklevel=2
+        )
+        yield
+        return
+    import fcntl
+
+    file = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(file, 1000).decode(errors="replace").strip()
+            raise RuntimeError(
+                f"Another program trains with the directory '{directory}' now "
+                f"({holder or 'which one is not known'}), and two would overwrite each other's "
+                "checkpoints. Wait for it, end it, or choose another `backup_dir`."
+            ) from error
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            warnings.warn(
+                f"The file system of '{directory}' has no locks ({error.strerror}): see to it that "
+                "no other program trains with this `backup_dir`.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        else:
+            os.truncate(file, 0)
+            os.write(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        yield
+    finally:
+        os.close(file)  # which ends the lock
