@@ -5,8 +5,13 @@ The way of a function through the compiler is `_pipeline`; kerasrec/README.md fo
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
+import operator
+import sys
+import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +40,9 @@ from kerasrec.transform.tag import tag
 
 MAX_DEPTH = 200_000
 MAX_WIDTH = 1 << 23
+# As TensorFlow has it for tf.function.
+_WATCHED_CALLS = 10
+_MANY_NEW = 5
 _NUMBERS_AND_STRINGS = (int, float, complex, str, bytes, np.generic)
 
 
@@ -101,7 +109,13 @@ class RecursiveFunction:
       for each entry of their row; so the answer is ragged, with the same row splits.
 
     It is compiled once for each signature (dtypes, shapes without the token axis, structure), and
-    differentiable in its arguments and in all tensors and variables it closes over.
+    differentiable in its arguments and in all tensors and variables it closes over. Each signature
+    takes some megabytes until `clear_cache` forgets it.
+
+    Copies are as of Python's own functions: `copy.copy` and `copy.deepcopy` give the function
+    itself, and a method of the copied object where it is one. `pickle` finds it by its name;
+    cloudpickle takes also those that have none in an imported module. What was compiled stays
+    behind.
     """
 
     def __init__(
@@ -140,28 +154,43 @@ class RecursiveFunction:
             for parameter in self.python_signature.parameters.values()
             if parameter.kind is parameter.KEYWORD_ONLY
         ]
+        self._decorated: RecursiveFunction | None = None
         self._compiled: dict[tuple, _Compiled] = {}
+        self._were_new: deque[bool] = deque(maxlen=_WATCHED_CALLS)
+        self._has_warned = False
 
     def __get__(self, instance: Any, owner: type | None = None) -> RecursiveFunction:
-        """The method of an instance, the same at each call; it compiles for itself."""
+        """The method of an instance or a class, the same at each call; it compiles for itself."""
         if instance is None:
             return self
-        # Among the instance's own attributes, so that it lives as long, under a name of its own.
-        kept = vars(self if isinstance(instance, type) else instance)
-        name = f"recursive {self.python_function.__qualname__} {id(self)}"
-        if name not in kept:
-            method = self.python_function.__get__(instance, owner)
-            kept[name] = RecursiveFunction(
-                method,
-                self.returns,
-                self.max_depth,
-                self.max_width,
-                self.max_memory,
-                self.engine,
-                self.parallel_tokens,
-                self.recompute,
-            )
-        return kept[name]
+        methods = _Methods.of(instance).by_function
+        if self not in methods:
+            method = self._with(self.python_function.__get__(instance, owner))
+            method._decorated = self
+            methods[self] = method
+        return methods[self]
+
+    def __copy__(self) -> RecursiveFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RecursiveFunction:
+        if self._decorated is not None:
+            return self._decorated.__get__(copy.deepcopy(self._instance, memo))
+        python_function = copy.deepcopy(self.python_function, memo)
+        if python_function is self.python_function:
+            return self
+        # The object of a method may hold this function, and is copied by now.
+        return memo.setdefault(id(self), self._with(python_function))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """By name where other processes import it, too; otherwise what it was made of."""
+        if self._decorated is not None:
+            return RecursiveFunction.__get__, (self._decorated, self._instance)
+        name = self._importable_name()
+        return super().__reduce_ex__(protocol) if name is None else name
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_compiled": {}}
 
     @tf.autograph.experimental.do_not_convert
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -242,9 +271,18 @@ class RecursiveFunction:
         given = self._arguments(args, kwargs)
         return self._compile(given.signature).recorder.record(given.tokens())
 
+    def clear_cache(self) -> None:
+        """Forgets all signatures; the next call compiles again.
+
+        Their memory is free once Python has collected the garbage (`gc.collect()`) and nobody holds
+        a tape or a `tf.function` that called them.
+        """
+        self._compiled.clear()
+        self._were_new.clear()
+
     @property
     def num_traces(self) -> int:
-        """How many engines have been traced so far; one for each signature."""
+        """How many engines have been traced so far; one for each signature kept."""
         return sum(
             compiled.run.experimental_get_tracing_count() for compiled in self._compiled.values()
         )
@@ -290,12 +328,63 @@ class RecursiveFunction:
         replica = tf.distribute.get_replica_context() if tf.distribute.has_strategy() else None
         number = replica.replica_id_in_sync_group if replica else None
         key = (str(signature.structure), signature.types, str(number))
-        if key in self._compiled and _is_within_reach(self._compiled[key].tagged):
+        is_known = key in self._compiled
+        if is_known and _is_within_reach(self._compiled[key].tagged):
+            self._were_new.append(False)
             return self._compiled[key]
         compiled = self._pipeline(signature)
         if not in_stateless_scope():
             self._compiled[key] = compiled
+            self._were_new.append(not is_known)
+            self._warn_of_many(signature)
         return compiled
+
+    def _warn_of_many(self, signature: Signature) -> None:
+        """Once, as `tf.function` does, where most calls compile: that takes time and memory."""
+        if self._has_warned or sum(self._were_new) < _MANY_NEW:
+            return
+        source = current_source()
+        if source is None:
+            return
+        self._has_warned = True
+        message = (
+            f"{sum(self._were_new)} of the last {len(self._were_new)} calls of {self.name} "
+            f"compiled it anew, the last one for ({signature}). Each dtype, each shape without the "
+            f"token axis and each structure of the arguments is a signature; {self.name} has "
+            f"{len(self._compiled)} by now and keeps some megabytes for each. Cast arguments to "
+            "one dtype and pad them to one shape, or pass rows of any length as tf.RaggedTensor. "
+            f"{self.name}.clear_cache() forgets all signatures."
+        )
+        warnings.warn_explicit(message, UserWarning, source.file, source.line)
+
+    @property
+    def _instance(self) -> Any:
+        """The object whose method this is."""
+        return self.python_function.__self__  # type: ignore[attr-defined]
+
+    def _with(self, python_function: Callable) -> RecursiveFunction:
+        """The same options for another Python function."""
+        return RecursiveFunction(
+            python_function,
+            self.returns,
+            self.max_depth,
+            self.max_width,
+            self.max_memory,
+            self.engine,
+            self.parallel_tokens,
+            self.recompute,
+        )
+
+    def _importable_name(self) -> str | None:
+        """The name under which an imported module has this function; None if none has."""
+        module, name = (vars(self).get(key) for key in ("__module__", "__qualname__"))
+        if name is None or module == "__main__" or module not in sys.modules:
+            return None
+        try:
+            found = operator.attrgetter(name)(sys.modules[module])
+        except AttributeError:
+            return None
+        return name if found is self else None
 
     def _pipeline(self, signature: Signature) -> _Compiled:
         """The way of a function: each stage hands on a value that prints."""
@@ -367,6 +456,34 @@ class RecursiveFunction:
                 "every argument is the token axis.",
             )
         return [tensor if tensor.shape.rank else tf.fill([count], tensor) for tensor in tensors]
+
+
+class _Methods:
+    """The recursive methods of one object, kept in the object's attributes to live as long.
+
+    Args:
+        instance: the object, or a class; None in copies, which the copied object does not use.
+    """
+
+    def __init__(self, instance: Any = None):
+        self.instance = instance
+        self.by_function: dict[RecursiveFunction, RecursiveFunction] = {}
+
+    def __reduce__(self) -> tuple:
+        return _Methods, ()
+
+    @classmethod
+    def of(cls, instance: Any) -> _Methods:
+        """Those of an object: neither of one that it is a copy of, nor of a class above."""
+        name = "_recursive_methods"
+        methods = vars(instance).get(name)
+        if methods is None or methods.instance is not instance:
+            methods = cls(instance)
+            if isinstance(instance, type):
+                setattr(instance, name, methods)
+            else:
+                vars(instance)[name] = methods  # Past __setattr__, by which Keras tracks.
+        return methods
 
 
 def recursive(
