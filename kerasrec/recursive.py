@@ -275,7 +275,8 @@ class RecursiveFunction:
         """Forgets all signatures; the next call compiles again.
 
         Their memory is free once Python has collected the garbage (`gc.collect()`) and nobody holds
-        a tape or a `tf.function` that called them.
+        a tape or a `tf.function` that called them. What XLA compiled for the engine "scalar" is
+        not: TensorFlow keeps that until the process ends.
         """
         self._compiled.clear()
         self._were_new.clear()

@@ -14,6 +14,8 @@ import keras
 import pytest
 import tensorflow as tf
 
+from kerasrec import RecursiveFunction
+
 # Two devices let MirroredStrategy be tested. They can only be had before TensorFlow first runs,
 # so for all tests; a loop of small ops was no slower on them.
 tf.config.set_logical_device_configuration(
@@ -26,18 +28,24 @@ def pytest_report_header() -> str:
     return f"tensorflow {tf.__version__}, keras {keras.__version__}, devices {', '.join(kinds)}"
 
 
+_imported: list[RecursiveFunction] = []
+
+
 def pytest_collection_finish() -> None:
     """What is imported by now stays; Python need not look through it again for what is garbage."""
     gc.collect()
+    _imported.extend(item for item in gc.get_objects() if isinstance(item, RecursiveFunction))
     gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")
-def frozen_after() -> Iterator[None]:
-    """What a file of tests leaves behind stays, too: a fifth of the time went into that."""
+def forgotten_after() -> Iterator[None]:
+    """A worker runs many files: of what a file of tests compiled, nothing stays."""
     yield
+    for function in _imported:
+        function.clear_cache()
+    keras.backend.clear_session()
     gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

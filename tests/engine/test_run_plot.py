@@ -1,4 +1,4 @@
-"""A run's picture can be drawn, however short or long the run was."""
+"""A run's picture shows the run's tokens and depths, however short or long it was."""
 
 import sys
 
@@ -15,13 +15,56 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)
-def test_writes_a_picture(run, tmp_path):
-    image = pytest.importorskip("matplotlib.image", reason="Matplotlib is not there")
-    run().plot(tmp_path / "run.png")
-    pixels = image.imread(tmp_path / "run.png")
-    assert pixels.shape[0] > 500
-    assert pixels.min() < 0.5 < pixels.max()
+def drawn(trace, path, monkeypatch):
+    """The axes of tokens and of depth that are written to a file, and the file's pixels."""
+    figure = pytest.importorskip("matplotlib.figure", reason="Matplotlib is not there")
+    image = pytest.importorskip("matplotlib.image")
+    written, save = [], figure.Figure.savefig
+
+    def keep(self, *arguments, **options):
+        written.append(self)
+        save(self, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(figure.Figure, "savefig", keep)
+        trace.plot(path)
+    return *written[0].axes, image.imread(path)
+
+
+def areas(axes):
+    """By label, the height of each area, and the edges of its steps."""
+    found = {patch.get_label(): patch.get_data() for patch in axes.patches}
+    return {label: (data.values - data.baseline, data.edges) for label, data in found.items()}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_areas_are_tokens_and_the_line_is_the_depth(name, tmp_path, monkeypatch):
+    trace = RUNS[name]()
+    above, below, pixels = drawn(trace, tmp_path / "run.png", monkeypatch)
+    num_steps = max(1, trace.num_steps)
+    tokens = {function: np.zeros(num_steps) for function in trace.calls}
+    depths = np.full(num_steps, np.nan)
+    for step in trace.steps:
+        if step.depth is not None:  # Otherwise it is a bulk, which stands beside the waves.
+            tokens[step.function][step.step] = step.tokens
+            depths[step.step] = step.depth
+    (line,) = below.patches
+    found = areas(above)
+    assert list(found) == [f"{name}: {calls:,} calls" for name, calls in trace.calls.items()]
+    for (heights, edges), expected in zip(found.values(), tokens.values(), strict=True):
+        np.testing.assert_array_equal(edges, line.get_data().edges)
+        assert (edges[0], edges[-1]) == (-0.5, num_steps - 0.5)
+        if name == "more steps than are drawn":  # One step stands for its neighbours.
+            assert len(heights) == 1500 < num_steps
+            expected, depths = (
+                values[np.ceil(edges[:-1]).astype(int)] for values in (expected, depths)
+            )
+        np.testing.assert_array_equal(heights, expected)
+    np.testing.assert_array_equal(line.get_data().values, depths)
+    # What is drawn is in the file, at 150 dots to the inch, on white.
+    assert pixels.shape[:2] == (825, 1350)
+    assert (pixels[..., :3] < 0.2).all(axis=-1).sum() > 500
+    assert (pixels[..., :3] > 0.99).all(axis=-1).mean() > 0.3
 
 
 def test_text_of_the_picture(tmp_path):

@@ -125,6 +125,7 @@ def test_variables_are_found_by_themselves_and_read_once_for_all_tokens():
     names = {node.attributes["name"] for node in shared}
     assert {name.split(":")[0] for name in names} == {"embedding", "kernel", "bias"}
     reads = [node for node in function.nodes if node.op == "ReadVariableOp"]
+    assert len(reads) == 3
     assert all(node.types[0].kind is Kind.SHARED for node in reads)
 
 
