@@ -69,11 +69,14 @@ def test_finite_differences(program):
         moved = list(inputs)
         for place, direction in zip(places, directions[: len(places)], strict=True):
             moved[place] += size * direction
-        for variable, direction in variables:
-            variable.assign_add(size * direction)
-        outputs, tables = result_of(program, moved)
-        for variable, direction in variables:
-            variable.assign_sub(size * direction)
+        before = [variable.numpy() for variable, _ in variables]
+        try:
+            for variable, direction in variables:
+                variable.assign_add(size * direction)
+            outputs, tables = result_of(program, moved)
+        finally:  # Other tests read the same variables.
+            for (variable, _), value in zip(variables, before, strict=True):
+                variable.assign(value)
         results = [item for item in [*outputs, *by_name(tables)] if is_float(item)]
         return sum(np.sum(item * cotangent) for item, cotangent in zip(results, given, strict=True))
 
