@@ -318,6 +318,8 @@ def test_execution_plan_prints_each_stage():
 def test_gradient_in_a_graph_of_tensorflow_1(program):
     """In a Session, by tf.gradients: values, and two gradients of one function."""
     expected = run_plain(program)
+    # Traced before: in a graph of TensorFlow 1, `n == 0` compares objects.
+    program.function.extended_graph(*program.inputs)
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         x = tf.compat.v1.placeholder(tf.float64, [None])
         n = tf.compat.v1.placeholder(tf.int32, [None])
