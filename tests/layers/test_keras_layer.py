@@ -171,8 +171,12 @@ def test_sizes_and_epochs_trace_nothing_new(layer_class):
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(layer(x, children))
         tape.gradient(loss, layer.trainable_variables)
-        layer(tf.constant(x), tf.constant(children, tf.int64))
         assert layer.num_traces == 1
+    # Once more for int64, which is checked before it is cast.
+    for num_trees, num_nodes in ((2, 3), (5, 7)):
+        children = random_children(num_trees, num_nodes, 2)
+        layer(tf.constant(features(children)), tf.constant(children, tf.int64))
+        assert layer.num_traces == 2
 
     model = model_of(layer)
     model.compile("sgd", "mse")
@@ -189,7 +193,7 @@ def test_sizes_and_epochs_trace_nothing_new(layer_class):
     data = tf.data.Dataset.from_generator(batches, output_signature=signature)
     model.fit(data, shuffle=False, verbose=0)
     traces = layer.num_traces
-    assert traces <= 2
+    assert traces <= 3
     model.fit(data, epochs=2, shuffle=False, verbose=0)
     assert layer.num_traces == traces
     model.predict(data, verbose=0)
