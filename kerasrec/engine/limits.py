@@ -32,12 +32,16 @@ class Limits:
     def allow(self, depth: tf.Tensor, width: tf.Tensor, memory: tf.Tensor) -> tf.Tensor:
         """Whether a wave may run.
 
+        A wave without tokens is no call, however deep: what goes on where it returns may have
+        tokens, and a run that stopped there would return nothing without an error.
+
         Args:
             depth: int32 scalar, inside how many calls.
             width: int32 scalar, of how many tokens.
             memory: int64 scalar, how many bytes the run has kept so far.
         """
-        return (depth < self.max_depth) & (width <= self.max_width) & (memory <= self.max_memory)
+        is_within = (depth < self.max_depth) | (width <= 0)
+        return is_within & (width <= self.max_width) & (memory <= self.max_memory)
 
     def check_width(self, width: tf.Tensor) -> tf.Operation:
         """Fails, when it is computed, where more tokens are called from outside than allowed."""

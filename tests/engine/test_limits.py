@@ -59,6 +59,27 @@ def test_of_a_long_tag_the_newest_labels(options):
         lost(0)
 
 
+@pytest.mark.parametrize("options", [WAVES, BOUNDED, SCALAR], ids=str)
+@pytest.mark.parametrize("num_rounds", [1, 2])
+def test_a_depth_that_is_just_enough_is_enough(num_rounds, options):
+    """Calls of no tokens at the bound are none: with `parallel_tokens` a run ended there, empty."""
+
+    def halves(max_depth):
+        @kerasrec.recursive(max_depth=max_depth, **options)
+        def half(x, n):
+            def call():
+                return half(x / 2.0, n - 1) if num_rounds == 1 else half(half(x, n - 1), n - 1)
+
+            return kerasrec.cond(n < 1, lambda: x / 2.0, call)
+
+        return half
+
+    found = halves(4)([16.0, 32.0], [3, 2])
+    np.testing.assert_array_equal(found, [1.0, 4.0] if num_rounds == 1 else [0.0625, 2.0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="deeper than max_depth=3"):
+        halves(3)([16.0, 32.0], [3, 2])
+
+
 def test_width():
     @kerasrec.recursive(max_width=1000, engine="waves")
     def lost(n):
