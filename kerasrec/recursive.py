@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.engine import check_passes
 from kerasrec.engine.choice import ENGINES
 from kerasrec.engine.limits import Limits, memory_of_machine
 from kerasrec.engine.lower import Program, lower
@@ -58,6 +59,7 @@ class _Compiled:
     specs: Sequence[tf.TensorSpec]
     run: Any
     recorder: Recorder
+    has_checked_passes: bool = False
 
     @functools.cached_property
     def run_in_session(self) -> Any:
@@ -213,6 +215,10 @@ class RecursiveFunction:
 
     def _run(self, given: _Arguments) -> tuple[Any, dict[str, tf.Tensor]]:
         compiled = self._compile(given.signature)
+        if check_passes.IS_ON and tf.executing_eagerly() and not compiled.has_checked_passes:
+            compiled.has_checked_passes = True
+            limits, tokens = compiled.program.limits, given.tokens()
+            check_passes.check_passes(compiled.tagged, compiled.extended, tokens, limits)
         is_session = not tf.compat.v1.executing_eagerly_outside_functions()
         run = compiled.run_in_session if is_session else compiled.run
         if not given.is_scalar:

@@ -49,8 +49,13 @@ _ADD_OR_MOVE = {
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
 
 
-def extend(graph: TaggedGraph) -> TaggedGraph:
-    """The same graph with the gradient of all sweeps; the graph itself stays as it is."""
+def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
+    """The same graph with the gradient of all sweeps; the graph itself stays as it is.
+
+    Args:
+        graph: tagged, or extended before.
+        simplifies: whether ops that do nothing are left out (see `simplify.py`).
+    """
     wanted = wanted_values(graph)
     collecting = _collecting(graph, wanted)
     # Derivatives of a gradient go wherever it went.
@@ -71,7 +76,7 @@ def extend(graph: TaggedGraph) -> TaggedGraph:
     }
     extended = TaggedGraph(bodies, graph.entry, sites, list(graph.shared))
     for body in bodies.values():
-        _BodyGradient(extended, body, wanted, collecting, results).run()
+        _BodyGradient(extended, body, wanted, collecting, results, simplifies).run()
     for name in sorted(collecting):
         if not any(bodies[name].sweeps[1].parameters):
             extended.obstacles.append(
@@ -151,6 +156,7 @@ class _BodyGradient:
         wanted: set[Value],
         collecting: set[str],
         results: dict[Value, frozenset[str]] | None,
+        simplifies: bool,
     ):
         self.graph = graph
         self.body = body
@@ -163,7 +169,7 @@ class _BodyGradient:
         self.order = order_of(self.num_sweeps)
         self.writer = GraphWriter([])
         self.writer.reuse(body.nodes)
-        self.primitives = PrimitiveWriter(body, self.writer, graph.shared)
+        self.primitives = PrimitiveWriter(body, self.writer, graph.shared, simplifies)
         self.cotangents: dict[Value, list[Value]] = {}
         # The node at which, on the way back, all that reads what a trip returns has been seen.
         self.trips = {

@@ -29,13 +29,17 @@ class PrimitiveWriter:
         body: whose traced graph TensorFlow builds in.
         writer: takes the nodes that depend on tokens.
         shared: takes the nodes that do not.
+        simplifies: whether ops that do nothing are left out.
     """
 
-    def __init__(self, body: Body, writer: GraphWriter, shared: list[Node]):
+    def __init__(
+        self, body: Body, writer: GraphWriter, shared: list[Node], simplifies: bool = True
+    ):
         self._traced: Traced = body.traced
         self._graph: tf.Graph = body.traced.concrete.graph
         self._writer = writer
         self._shared = shared
+        self._simplifies = simplifies
 
     def apply(
         self,
@@ -172,7 +176,7 @@ class PrimitiveWriter:
             attributes = {"operation": operation, **({"device": device} if device else {})}
             place = None if is_shared else region
             node = Node(operation.type, inputs, types, place, source, attributes)
-            outputs = simpler(node)
+            outputs = simpler(node) if self._simplifies else None
             if outputs is None:
                 outputs = node.outputs
                 (self._shared if is_shared else self._writer.nodes).append(node)

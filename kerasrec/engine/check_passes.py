@@ -1,0 +1,209 @@
+"""Runs a program before and after every pass, and compares: for whoever works on a pass.
+
+With `KERASREC_CHECK_PASSES=1` in the environment, the first call of a recursive function with some
+signature, unless it is made while a graph is being built, checks all passes on its first tokens.
+The interpreter runs the tagged graph, the extended graph, and the extended graph that nothing was
+dropped from; then waves run the plan without passes, and with one pass more each time. Each must
+give what the interpreter gave, values, tables and gradients. It takes seconds for each signature.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.engine.choice import waves_for
+from kerasrec.engine.limits import Limits
+from kerasrec.engine.passes import Pass, default_passes, optimize
+from kerasrec.engine.plan import Plan, plan
+from kerasrec.engine.shared import shared_tensors, with_cotangents
+from kerasrec.errors import GraphError
+from kerasrec.graph.graph import TaggedGraph, Value
+from kerasrec.graph.interpreter import interpret
+from kerasrec.transform.extend import extend
+from kerasrec.transform.recompute import unrepeatable
+
+IS_ON = os.environ.get("KERASREC_CHECK_PASSES", "0") not in ("", "0")
+NUM_TOKENS = 2
+_TOLERANCE = {2: 1e-2, 4: 1e-3, 8: 1e-8}  # by the bytes of a float
+
+
+@dataclass
+class _Found:
+    """What a run gave, NumPy arrays by name: outputs, tables, and gradients."""
+
+    values: dict[Any, np.ndarray] = field(default_factory=dict)
+    gradients: dict[Any, np.ndarray] = field(default_factory=dict)
+
+
+def check_passes(
+    tagged: TaggedGraph,
+    extended: TaggedGraph,
+    arguments: Sequence[tf.Tensor],
+    limits: Limits,
+    passes: Sequence[Pass] | None = None,
+) -> None:
+    """Checks the passes of one program on the first tokens of its arguments.
+
+    A program that would not do the same again, such as one that draws random numbers, is left out.
+
+    Args:
+        tagged: its tagged graph.
+        extended: its extended graph.
+        arguments: flat, `[tokens, ...]` each, not symbolic.
+        limits: of the program.
+        passes: over the plan; by default all that there are on this machine.
+
+    Raises:
+        GraphError: results differ; it says after which pass.
+    """
+    given = [np.asarray(tensor[:NUM_TOKENS]) for tensor in arguments]
+    if not len(given[0]) or unrepeatable(tagged):
+        return
+    found = interpret(tagged, given)
+    before = _Found(_values(found.outputs, found.tables))
+    cotangents = _cotangents(extended, before)
+    true = _interpreted(extended, given, cotangents)
+    _compare("extend", true, before)
+    if cotangents is not None:
+        whole = extend(tagged, simplifies=False)
+        _compare("simplify", true, _interpreted(whole, given, cotangents))
+    if passes is None:
+        passes = default_passes(recomputes=True)
+    for name, found_plan in _plans(extended, passes):
+        _compare(name, _run(found_plan, given, cotangents, limits), true)
+
+
+def _plans(extended: TaggedGraph, passes: Sequence[Pass]) -> Iterator[tuple[str, Plan]]:
+    """Plans with one pass more each time, by the name of the last one."""
+    first = plan(extended)
+    yield "plan", first
+    for count, one in enumerate(passes, start=1):
+        yield getattr(one, "__name__", repr(one)), optimize(first, passes[:count])
+
+
+@dataclass
+class _Cotangents:
+    """What comes into the gradient: of outputs, None where they have none, and of tables."""
+
+    outputs: list[np.ndarray | None]
+    tables: dict[str, np.ndarray]
+
+
+def _cotangents(extended: TaggedGraph, before: _Found) -> _Cotangents | None:
+    """Some for a program that has a gradient, all elements different."""
+    sweep = extended.bodies[extended.entry].sweeps[1]
+    if extended.obstacles or not any(sweep.parameters):
+        return None
+    outputs = [
+        None if node is None else _waves_of(before.values[("output", place)], place)
+        for place, node in enumerate(sweep.parameters)
+    ]
+    tables = {
+        node.attributes["cotangent_of"][1]: node.output().type.dtype
+        for node in extended.shared
+        if "cotangent_of" in node.attributes
+    }
+    return _Cotangents(
+        outputs,
+        {name: _waves_of(before.values[("table", name)], 1) for name in tables},
+    )
+
+
+def _waves_of(value: np.ndarray, place: int) -> np.ndarray:
+    return np.cos(np.arange(value.size) + place).reshape(value.shape).astype(value.dtype)
+
+
+def _values(outputs: Sequence, tables: dict) -> dict[Any, np.ndarray]:
+    found: dict[Any, np.ndarray] = {
+        ("output", place): np.asarray(value) for place, value in enumerate(outputs)
+    }
+    return found | {("table", name): np.asarray(value) for name, value in tables.items()}
+
+
+def _gradients(arguments: Sequence, sums: dict) -> dict[Any, np.ndarray]:
+    found: dict[Any, np.ndarray] = {
+        ("argument", place): np.asarray(value)
+        for place, value in enumerate(arguments)
+        if value is not None
+    }
+    for value, total in sums.items():
+        name = value.node.attributes.get("name", value.node.op)
+        found[("shared", value.node, name, value.index)] = np.asarray(total)
+    return found
+
+
+def _interpreted(
+    graph: TaggedGraph, given: Sequence[np.ndarray], cotangents: _Cotangents | None
+) -> _Found:
+    if cotangents is None:
+        run = interpret(graph, given)
+        return _Found(_values(run.outputs, run.tables))
+    sums: dict[tuple[int, str | Value], np.ndarray] = {
+        (1, name): value for name, value in cotangents.tables.items()
+    }
+    run = interpret(graph, given, cotangents.outputs, sums=sums)
+    return _Found(_values(run.outputs, run.tables), _gradients(run.gradients, run.shared_gradients))
+
+
+def _run(
+    found: Plan, given: Sequence[np.ndarray], cotangents: _Cotangents | None, limits: Limits
+) -> _Found:
+    """The same by waves."""
+    keys: list[Value] = []
+
+    def run() -> tuple:
+        shared = shared_tensors(found.graph)
+        waves = waves_for(found)(found, shared, limits)
+        forward = waves.forward([tf.constant(item) for item in given])
+        if cotangents is None:
+            return forward.outputs, forward.tables, [], []
+        sums: dict[tuple, tf.Tensor] = {
+            (1, name): tf.constant(value) for name, value in cotangents.tables.items()
+        }
+        outputs = [item if item is None else tf.constant(item) for item in cotangents.outputs]
+        back = waves.backward([outputs], with_cotangents(found.graph, shared, sums))
+        keys[:] = back.sums
+        totals = [tf.convert_to_tensor(back.sums[key]) for key in keys]
+        return forward.outputs, forward.tables, back.sweeps[1], totals
+
+    outputs, tables, arguments, totals = tf.function(run, autograph=False)()
+    sums = dict(zip(keys, totals, strict=True))
+    return _Found(_values(outputs, tables), _gradients(arguments, sums))
+
+
+def _compare(name: str, after: _Found, before: _Found) -> None:
+    """Fails where two runs differ in what both have."""
+    pairs = [(after.values, before.values)]
+    if before.gradients:
+        pairs.append((after.gradients, before.gradients))
+    for one, two in pairs:
+        # A sum over no tokens may be missing.
+        for key in [key for key in two if key in one]:
+            if not _is_same(one[key], two[key]):
+                what = " ".join(str(part) for part in key if isinstance(part, str | int))
+                raise GraphError(
+                    f"The pass {name} changed a result, {what}: {one[key]} with it, {two[key]} "
+                    "without."
+                )
+
+
+def _is_same(one: np.ndarray, two: np.ndarray) -> bool:
+    if one.shape != two.shape:
+        return False
+    if one.dtype.kind not in "fc":
+        # Rows of a table without an index stand in any order.
+        return bool(np.all(one == two)) or sorted(one.ravel()) == sorted(two.ravel())
+    tolerance = _TOLERANCE.get(one.dtype.itemsize, 1e-8)
+
+    def close(one: np.ndarray, two: np.ndarray) -> bool:
+        finite = np.abs(two[np.isfinite(two)])
+        scale = tolerance * (1.0 + (finite.max() if finite.size else 0.0))
+        return bool(np.allclose(one, two, rtol=tolerance, atol=scale, equal_nan=True))
+
+    return close(one, two)

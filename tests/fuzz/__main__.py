@@ -1,0 +1,106 @@
+"""Runs random programs: `python -m tests.fuzz --programs 1000 --seed 0`. See README.md here."""
+
+from __future__ import annotations
+
+import os
+
+# Before TensorFlow is imported.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import argparse
+import dataclasses
+import gc
+import random
+import sys
+import time
+import traceback
+from collections import Counter
+
+import numpy as np
+
+from tests.fuzz import check as checks
+from tests.fuzz.draw import draw_program
+from tests.fuzz.shrink import shrink
+from tests.fuzz.syntax import Apply, walk
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--programs", type=int, default=100, help="how many to run")
+    parser.add_argument("--seed", type=int, default=0, help="which programs; the same each time")
+    parser.add_argument("--first", type=int, default=0, help="number of the first one")
+    parser.add_argument("--known", action="store_true", help="report known faults as finds, too")
+    parser.add_argument("--seconds", type=float, default=60.0, help="to shrink a find in")
+    given = parser.parse_args()
+    np.seterr(all="ignore")
+    if given.known:
+        checks.KNOWN.clear()
+    tally, start = Tally(), time.monotonic()
+    for number in range(given.first, given.first + given.programs):
+        outcome = run_one(given.seed, number)
+        tally.add(outcome)
+        if outcome.is_find:
+            report(number, outcome, given.seconds)
+        if number % 10 == 9:
+            gc.collect()
+        if number % 100 == 99:
+            tally.show(number + 1 - given.first, time.monotonic() - start)
+    tally.show(given.programs, time.monotonic() - start)
+    return int(tally.num_finds > 0)
+
+
+def run_one(seed: int, number: int) -> checks.Outcome:
+    program = draw_program(seed, number)
+    options = checks.draw_options(random.Random(f"{seed} {number} options"), program)
+    return checks.check(program, options)
+
+
+def report(number: int, outcome: checks.Outcome, seconds: float) -> None:
+    print(
+        f"\n=== program {number}: {outcome}\n--- as drawn:\n{checks.snippet(outcome)}", flush=True
+    )
+    if outcome.error is not None:
+        traceback.print_exception(outcome.error, limit=-4, file=sys.stdout)
+    small = shrink(
+        outcome.program,
+        lambda program: checks.check(program, outcome.options).kind == outcome.kind,
+        seconds,
+    )
+    again = checks.check(small, dataclasses.replace(outcome.options))
+    print(f"--- shrunk: {again}\n{checks.snippet(again)}", flush=True)
+
+
+class Tally:
+    """What the programs so far were, and what became of them."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter = Counter()
+        self.options: Counter = Counter()
+        self.tokens: Counter = Counter()
+        self.ops: Counter = Counter()
+        self.num_finds = 0
+
+    def add(self, outcome: checks.Outcome) -> None:
+        self.num_finds += outcome.is_find
+        self.kinds[outcome.kind] += 1
+        for name, value in vars(outcome.options).items():
+            if value not in (None, False):
+                self.options[name if name in ("max_depth",) else f"{name}={value}"] += 1
+        program = outcome.program
+        self.tokens["0-d" if program.tokens is None else str(len(program.tokens))] += 1
+        self.options["special values"] += program.is_special
+        self.options[program.dtype] += 1
+        self.ops.update({node.op for _, node in walk(program) if isinstance(node, Apply)})
+
+    def show(self, count: int, seconds: float) -> None:
+        print(
+            f"\n{count:,} programs in {seconds:,.0f} s: {dict(self.kinds)}\n"
+            f"  {dict(self.options)}\n  tokens: {dict(self.tokens)}\n  ops: {len(self.ops)}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+"""Checks one random program: kerasrec against plain recursion, values, tables and all gradients."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tests.fuzz.compare import Difference, differences
+from tests.fuzz.engines import PASSES, Options, Run
+from tests.fuzz.plain import Evaluator, Result, run_plain
+from tests.fuzz.source import source_of
+from tests.fuzz.syntax import Program
+
+CLOSE = 1e-12
+
+
+@dataclass
+class Outcome:
+    """What became of a check.
+
+    Args:
+        program: that was checked.
+        options: under which it ran.
+        kind: "same", or "rounding", where the program itself makes much of little; "known: ..." for
+          a fault that is on the list; "differs" and "error: ..." for one that is not.
+        error: what was raised.
+        differences: where results differ.
+    """
+
+    program: Program
+    options: Options
+    kind: str
+    error: Exception | None = None
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def is_find(self) -> bool:
+        return self.kind.startswith(("differs", "error"))
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}, with {self.options}"]
+        if self.error is not None:
+            lines.append(f"{type(self.error).__name__}: {str(self.error)[:1500]}")
+        return "\n".join([*lines, *map(str, self.differences[:3])])
+
+
+def draw_options(rng: random.Random, program: Program) -> Options:
+    """Some way to run a program."""
+    is_of_numbers = all(
+        item.shape == ()
+        for function in program.functions
+        for item in [
+            *function.signature.results,
+            *(found for _, found in function.signature.parameters),
+        ]
+    )
+    (way,) = rng.choices(["traced", "eager", "function", "interpreter"], [75, 12, 9, 4])
+    if program.tokens is None:
+        way = "eager"
+    elif way == "interpreter" and not 0 < program.num_tokens <= 10:
+        way = "traced"
+    engine = "auto" if is_of_numbers and rng.random() < 0.4 else "waves"
+    options = Options(
+        way=way,
+        engine=engine,
+        parallel_tokens=rng.choice([1, 2, 5]) if rng.random() < 0.15 else None,
+        recompute=rng.random() < 0.25,
+        max_depth=_depth(program) if rng.random() < 0.1 else None,
+    )
+    if way == "traced":
+        is_on_stack, passes = rng.random() < 0.15, rng.choice(["default", "default", *PASSES])
+        options = dataclasses.replace(options, is_on_stack=is_on_stack, passes=passes)
+    return options
+
+
+def check(program: Program, options: Options) -> Outcome:
+    """Runs a program under some options and compares it with plain recursion."""
+    expected = run_plain(program)
+    try:
+        found = Run(program, options)(program.tokens)
+    except Exception as error:
+        return _named(Outcome(program, options, f"error: {type(error).__name__}", error))
+    return judge(program, options, found, expected)
+
+
+def judge(program: Program, options: Options, found: Result, expected: Result) -> Outcome:
+    """Whether a result is that of plain recursion."""
+    where = differences(program, found, expected)
+    if not where:
+        return Outcome(program, options, "same")
+    outcome = Outcome(program, options, "differs", None, where)
+    if all(np.isfinite(item.error) for item in where) and is_sensitive(program, where, expected):
+        return dataclasses.replace(outcome, kind="rounding")
+    return _named(outcome)
+
+
+def is_sensitive(program: Program, where: list[Difference], expected: Result) -> bool:
+    """Whether plain recursion itself gives something as different for inputs as close.
+
+    A program of float32 is compared with the same one of float64, too.
+    """
+    others = [_nudged(program, 1.0 + CLOSE), _nudged(program, 1.0 - CLOSE)]
+    if program.dtype == "float32":
+        others = [_nudged(program, 1.0 + 3e-7), _nudged(program, 1.0 - 3e-7)]
+    errors = {item.what: item.error for item in where}
+    for other in others:
+        found = {item.what: item.error for item in differences(program, run_plain(other), expected)}
+        if all(found.get(what, 0.0) * 100.0 >= error for what, error in errors.items()):
+            return True
+    return False
+
+
+def _nudged(program: Program, factor: float) -> Program:
+    def nudge(value, place):
+        if isinstance(value, tuple):
+            return tuple(nudge(item, place + 1 + index) for index, item in enumerate(value))
+        return value * (1.0 + (factor - 1.0) * np.cos(place)) if isinstance(value, float) else value
+
+    return dataclasses.replace(program, rows=nudge(program.rows, 0))
+
+
+def has_special_values(program: Program) -> bool:
+    """Whether NaN or an infinity is among what plain recursion computes."""
+    evaluator = Evaluator(program, watches=True)
+    evaluator.run_rows()
+    return evaluator.has_special
+
+
+# Faults that are known and not mended yet: name, and whether a find is one of them. A line goes
+# when its fault is mended; `--known` counts these as finds, too.
+KNOWN: dict[str, Callable[[Outcome], bool]] = {
+    # The cotangent of what a token does not read is zero, not nothing, and zero times an infinite
+    # slope is NaN.
+    "NaN for a number in a gradient": lambda outcome: (
+        bool(outcome.differences)
+        and all(
+            item.what.startswith("gradient") and item.is_nan_for_number
+            for item in outcome.differences
+        )
+    ),
+    "special values in the scalar engine": lambda outcome: (
+        bool(outcome.differences)
+        and outcome.options.engine != "waves"
+        and has_special_values(outcome.program)
+    ),
+    "gradient of a 0-d call by waves": lambda outcome: (
+        outcome.program.tokens is None and "split" in str(outcome.error)
+    ),
+    "custom gradient of a shared value": lambda outcome: (
+        "is out of scope and cannot be used here" in str(outcome.error)
+    ),
+}
+
+
+def _named(outcome: Outcome) -> Outcome:
+    for name, is_it in KNOWN.items():
+        if is_it(outcome):
+            return dataclasses.replace(outcome, kind=f"known: {name}")
+    return outcome
+
+
+def _depth(program: Program) -> int:
+    """How many calls are nested in each other, the first one counted."""
+    evaluator = Evaluator(program)
+    evaluator.run_rows()
+    return evaluator.depth
+
+
+def snippet(outcome: Outcome) -> str:
+    """What to paste into a file."""
+    return f"{source_of(outcome.program)}\n\n{_call(outcome.program)}"
+
+
+def _call(program: Program) -> str:
+    names = [name for name, _ in program.entry.parameters]
+    rows = ", ".join(f"({', '.join(map(repr, row))})" for row in program.rows)
+    tokens = program.tokens
+    if tokens is not None and len(tokens) > 20:
+        tokens = f"{len(tokens)} of them"
+    return f"# {program.dtype}, {', '.join(names)} = {rows}; tokens: {tokens}"

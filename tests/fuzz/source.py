@@ -1,0 +1,185 @@
+"""Random programs as Python source."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.fuzz.ops import OPS
+from tests.fuzz.syntax import (
+    NUM_ROWS,
+    WEIGHTS,
+    Apply,
+    Block,
+    Call,
+    Choice,
+    Collect,
+    Constant,
+    Define,
+    Function,
+    Let,
+    MapRows,
+    Name,
+    Part,
+    Program,
+    Shared,
+    Signature,
+    reachable,
+    type_of,
+)
+
+KEYS = ("a", "b", "c")  # in the order of tf.nest
+
+
+def source_of(program: Program) -> str:
+    """The functions as Python source, with `tf`, `kerasrec`'s names and weights given."""
+    return "\n\n".join(
+        "\n".join(_Printer().function(function)) for function in reachable(program).functions
+    )
+
+
+def weights_of(program: Program) -> list[str]:
+    """The weights that a program reads."""
+    source = source_of(program)
+    return [name for name in WEIGHTS if re.search(rf"\b{name}\b", source)]
+
+
+def literal(value: Any) -> str:
+    """A number, or numbers in tuples, as Python writes it in a list."""
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(literal, value))}]"
+    return repr(value)
+
+
+def nested(structure: str, parts: list[str]) -> str:
+    """Source of a nest."""
+    if structure == "one":
+        return parts[0]
+    if structure == "tuple":
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    pairs = zip(KEYS, parts, strict=False)
+    return "{" + ", ".join(f'"{key}": {part}' for key, part in pairs) + "}"
+
+
+class _Printer:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def function(self, function: Function) -> list[str]:
+        signature = function.signature
+        names = [name for name, _ in signature.parameters]
+        head = (
+            f"@recursive(returns={_specs(signature)})" if signature.says_returns else "@recursive"
+        )
+        lines = []
+        if signature.packs:
+            state = f"state_of_{signature.name}"
+            lines.append(f"{', '.join(names[:-1])}{',' if len(names) == 2 else ''} = {state}")
+            names = [state, names[-1]]
+        lines += self.block(function.block)
+        return [head, f"def {signature.name}({', '.join(names)}):", *_indented(lines)]
+
+    def block(self, block: Block) -> list[str]:
+        lines: list[str] = []
+        for statement in block.statements:
+            if isinstance(statement, Define):
+                lines += self.function(statement.function)
+            elif isinstance(statement, Collect):
+                value = self.expression(statement.value, lines)
+                place = ""
+                if statement.index is not None:
+                    place = f", {self.expression(statement.index, lines)}, {NUM_ROWS}"
+                lines.append(f'collect("{statement.table}", {value}{place})')
+            else:
+                self.let(statement, lines)
+        results = self.results(block, lines)
+        return [*lines, f"return {results}"]
+
+    def results(self, block: Block, lines: list[str]) -> str:
+        if len(block.results) == 1 and isinstance(block.results[0], Choice | Call):
+            return self.expression(block.results[0], lines)
+        return nested(block.structure, [self.expression(item, lines) for item in block.results])
+
+    def let(self, let: Let, lines: list[str]) -> None:
+        value = self.expression(let.value, lines)
+        structure = getattr(let.value, "structure", "one")
+        if structure == "dict":
+            whole = f"{let.names[0]}_and_others"
+            lines.append(f"{whole} = {value}")
+            value = ", ".join(f'{whole}["{key}"]' for key, _ in zip(KEYS, let.names, strict=False))
+        comma = "," if structure == "tuple" and len(let.names) == 1 else ""
+        lines.append(f"{', '.join(let.names)}{comma} = {value}")
+
+    def expression(self, expression: Any, lines: list[str]) -> str:
+        """Source of an expression; what must stand before it is added to the lines."""
+        if isinstance(expression, Name | Shared):
+            return expression.text
+        if isinstance(expression, Constant):
+            dtype = {"float": "FLOAT", "int": "tf.int32", "bool": "tf.bool"}[expression.type.kind]
+            return f"tf.constant({literal(expression.value)}, {dtype})"
+        if isinstance(expression, Apply):
+            return self.apply(OPS[expression.op].template, expression.operands, lines)
+        if isinstance(expression, Choice):
+            selector = self.expression(expression.selector, lines)
+            branches = ", ".join(self.branch(item, lines) for item in expression.branches)
+            if len(expression.branches) == 2 and _kind(expression.selector) == "bool":
+                return f"cond({selector}, {branches})"
+            return f"switch({selector}, [{branches}])"
+        if isinstance(expression, Call):
+            *parts, fuel = [self.expression(item, lines) for item in expression.arguments]
+            if expression.signature.packs:
+                parts = [nested("tuple", parts)]
+            return f"{expression.signature.name}({', '.join([*parts, fuel])})"
+        if isinstance(expression, Part):
+            whole = self.expression(expression.whole, lines)
+            structure = expression.whole.structure
+            key = f'"{KEYS[expression.index]}"' if structure == "dict" else expression.index
+            return whole if structure == "one" else f"{whole}[{key}]"
+        if isinstance(expression, MapRows):
+            sources = [self.expression(item, lines) for item in expression.sources]
+            name = self.new("entry")
+            body = [f"{', '.join(expression.names)}, = {name}", *self.block(expression.block)]
+            mapped = self.new("mapped")
+            lines += [f"def {mapped}({name}):", *_indented(body)]
+            return f"map_fn({mapped}, {nested('tuple', sources)})"
+        return f"tf.gather(CHILDREN, {self.expression(expression.node, lines)})"
+
+    def apply(self, template: str, operands: tuple, lines: list[str]) -> str:
+        """An op; what it reads more than once gets a name."""
+        parts = []
+        for place, operand in enumerate(operands):
+            part = self.expression(operand, lines)
+            if template.count(f"{{{place}}}") > 1 and not isinstance(operand, Name | Shared):
+                name = self.new("value")
+                lines.append(f"{name} = {part}")
+                part = name
+            parts.append(part)
+        return template.format(*parts)
+
+    def branch(self, block: Block, lines: list[str]) -> str:
+        body = self.block(block)
+        if len(body) == 1:
+            return f"lambda: {body[0].removeprefix('return ')}"
+        name = self.new("branch")
+        lines += [f"def {name}():", *_indented(body)]
+        return name
+
+    def new(self, word: str) -> str:
+        self.count += 1
+        return f"{word}_{self.count}"
+
+
+def _kind(expression: Any) -> str:
+    return type_of(expression).kind
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]
+
+
+def _specs(signature: Signature) -> str:
+    dtypes = {"float": "FLOAT", "int": "tf.int32", "bool": "tf.bool"}
+    parts = [
+        f"tf.TensorSpec({list(item.shape)}, {dtypes[item.kind]})" for item in signature.results
+    ]
+    return nested(signature.structure, parts)

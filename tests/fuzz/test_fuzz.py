@@ -1,0 +1,124 @@
+"""Some random programs, always the same ones; and whether the fuzzer would find a fault.
+
+`python -m tests.fuzz` runs as many as one likes (README.md).
+"""
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+
+from kerasrec.engine import check_passes
+from tests.fuzz import check as checks
+from tests.fuzz import plain
+from tests.fuzz.__main__ import run_one
+from tests.fuzz.compare import difference, differences
+from tests.fuzz.draw import draw_program
+from tests.fuzz.engines import Options, Run
+from tests.fuzz.ops import OPS
+from tests.fuzz.relations import RELATIONS
+from tests.fuzz.shrink import shrink
+from tests.fuzz.syntax import Apply, walk
+from tests.parameters import few_of
+
+SEED = 1
+FEW = (0, 1, 2)
+NUM_MANY = 30
+NUM_CHECKED = 6
+
+
+@pytest.mark.parametrize("number", few_of(range(NUM_MANY), *FEW))
+def test_random_program(number):
+    outcome = run_one(SEED, number)
+    assert not outcome.is_find, f"{outcome}\n{checks.snippet(outcome)}"
+
+
+@pytest.mark.parametrize("name", few_of(RELATIONS, "split"))
+def test_relation(name):
+    """Of the first program that it can be asked of."""
+    for number in range(20):
+        program = draw_program(SEED, number)
+        if program.tokens and not program.is_special:
+            pair = RELATIONS[name](program, Options(), random.Random(number))
+            if pair is not None:
+                assert not differences(program, *pair)
+                return
+    pytest.fail("no program was found")
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("number", range(NUM_CHECKED))
+def test_passes_change_no_random_program(number, monkeypatch):
+    monkeypatch.setattr(check_passes, "IS_ON", True)
+    program = draw_program(SEED + 1, number)
+    program = dataclasses.replace(program, tokens=(0,), dtype="float64")
+    Run(program, Options(way="eager"))(program.tokens)
+
+
+def test_a_number_stands_for_a_program():
+    assert draw_program(5, 3) == draw_program(5, 3)
+    assert draw_program(5, 3) != draw_program(5, 4)
+
+
+def test_most_ops_are_drawn():
+    found = set()
+    for number in range(40):
+        nodes = [node for _, node in walk(draw_program(2, number)) if isinstance(node, Apply)]
+        found |= {node.op for node in nodes}
+    assert len(found) > 0.5 * len(OPS)
+
+
+def with_sin():
+    """A drawn program that computes a sine, and more than that."""
+    for number in range(100):
+        program = draw_program(SEED, number)
+        ops = [node.op for _, node in walk(program) if isinstance(node, Apply)]
+        if "sin" in ops and len(ops) > 12 and program.tokens:
+            return program
+    raise AssertionError("no program with a sine")
+
+
+def num_parts(program):
+    return len(list(walk(program)))
+
+
+def test_shrinking_leaves_little():
+    program = with_sin()
+
+    def has_sin(other):
+        plain.Evaluator(other).run_rows()  # A name that nothing has raises.
+        return any(isinstance(node, Apply) and node.op == "sin" for _, node in walk(other))
+
+    small = shrink(program, has_sin)
+    assert has_sin(small)
+    assert num_parts(small) < 0.5 * num_parts(program)
+    assert num_parts(small) < 12
+
+
+def test_a_planted_fault_is_found(monkeypatch):
+    """Where plain recursion takes the cosine for the sine, results differ."""
+    program = with_sin()
+    result = Run(program, Options())(program.tokens)
+    assert not checks.judge(program, Options(), result, plain.run_plain(program)).is_find
+    monkeypatch.setitem(OPS, "sin", dataclasses.replace(OPS["sin"], template="tf.cos({0} + 0.5)"))
+    plain.kernel.cache_clear()
+    expected = plain.run_plain(program)
+    plain.kernel.cache_clear()
+    outcome = checks.judge(program, Options(), result, expected)
+    assert outcome.kind == "differs"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "is_same"),
+    [
+        ([np.nan, np.inf], [np.nan, np.inf], True),
+        ([np.inf], [-np.inf], False),
+        ([np.nan], [1.0], False),
+        ([1.0], [np.nan], False),
+        ([1.0], [1.0 + 1e-8], False),
+        ([0.0], [-0.0], True),
+    ],
+)
+def test_what_counts_as_the_same(found, expected, is_same):
+    assert (difference("value", np.array(found), np.array(expected)) is None) == is_same
