@@ -320,7 +320,7 @@ class _Drawer:
         """Rows of children, and perhaps what a call for each of them returns."""
         group = self.new("children")
         rows = Name(group, INT.of(group))
-        node = Apply("node", (self.with_tokens(self.expression(INT, 1, scope), scope),), INT)
+        node = self.node(scope, None)
         statements = [*statements, Let((group,), ChildRows(node, rows.type))]
         scope = scope.with_names([rows])
         if scope.callees and self.calls_left and self.chance(0.7):
@@ -429,24 +429,26 @@ class _Drawer:
         arguments: list[Any] = []
         for place, (_, found) in enumerate(signature.parameters[:-1]):
             if signature.is_of_nodes and place == 0:
-                item = self.argument(INT, scope, group)
-                node = item if _is_row(item) else self.with_tokens(item, scope)
-                # Entries of rows are nodes; of other ints they are made.
-                is_node = _is_row(item)
-                arguments.append(node if is_node else Apply("node", (node,), INT))
+                arguments.append(self.node(scope, group))
             else:
                 arguments.append(self.argument(found, scope, group))
         if group is not None and not any(map(_is_row, arguments)):
             # At least one argument must have rows.
             place = 0
             found = signature.parameters[place][1]
-            arguments[place] = self.of_rows(found.of(group), 2, scope, must=True)
+            arguments[place] = self.of_rows(found.of(group), 2, scope)
         less = self.rng.choices(FUELS, [7, 2, 1])[0]
         operands = [Name(fuel, INT)]
         if len(less.operands) == 2:
             operands.append(self.expression(INT, 1, scope.without_calls()))
         arguments.append(Apply(less.name, tuple(operands), INT))
         return Call(signature, tuple(arguments), group)
+
+    def node(self, scope: _Scope, group: str | None) -> Any:
+        """An argument that is a node: children, where there are rows of them."""
+        if group is not None:
+            return Name(group, INT.of(group))
+        return Apply("node", (self.with_tokens(self.expression(INT, 1, scope), scope),), INT)
 
     def argument(self, found: Type, scope: _Scope, group: str | None) -> Any:
         if group is not None and self.chance(0.5):
@@ -455,7 +457,7 @@ class _Drawer:
                 return self.rng.choice(names)
         return self.expression(found, self.rng.choice([0, 0, 1, 1, 2]), scope)
 
-    def of_rows(self, found: Type, size: int, scope: _Scope, must: bool = False) -> Any:
+    def of_rows(self, found: Type, size: int, scope: _Scope) -> Any:
         """A value for each entry of rows."""
         group = found.rows
         names = [name for name in scope.rows if name.type == found]

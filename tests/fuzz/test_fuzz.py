@@ -69,14 +69,14 @@ def test_most_ops_are_drawn():
     assert len(found) > 0.5 * len(OPS)
 
 
-def with_sin():
-    """A drawn program that computes a sine, and more than that."""
+def with_product():
+    """A drawn program that multiplies, and does more than that."""
     for number in range(100):
         program = draw_program(SEED, number)
         ops = [node.op for _, node in walk(program) if isinstance(node, Apply)]
-        if "sin" in ops and len(ops) > 12 and program.tokens:
+        if "mul" in ops and len(ops) > 12 and program.tokens:
             return program
-    raise AssertionError("no program with a sine")
+    raise AssertionError("no program with a product")
 
 
 def num_parts(program):
@@ -84,24 +84,24 @@ def num_parts(program):
 
 
 def test_shrinking_leaves_little():
-    program = with_sin()
+    program = with_product()
 
-    def has_sin(other):
+    def multiplies(other):
         plain.Evaluator(other).run_rows()  # A name that nothing has raises.
-        return any(isinstance(node, Apply) and node.op == "sin" for _, node in walk(other))
+        return any(isinstance(node, Apply) and node.op == "mul" for _, node in walk(other))
 
-    small = shrink(program, has_sin)
-    assert has_sin(small)
-    assert num_parts(small) < 0.5 * num_parts(program)
-    assert num_parts(small) < 12
+    small = shrink(program, multiplies)
+    assert multiplies(small)
+    assert num_parts(small) < 12 < 0.5 * num_parts(program)
 
 
 def test_a_planted_fault_is_found(monkeypatch):
-    """Where plain recursion takes the cosine for the sine, results differ."""
-    program = with_sin()
+    """Where plain recursion adds a half to products, results differ."""
+    program = with_product()
     result = Run(program, Options())(program.tokens)
     assert not checks.judge(program, Options(), result, plain.run_plain(program)).is_find
-    monkeypatch.setitem(OPS, "sin", dataclasses.replace(OPS["sin"], template="tf.cos({0} + 0.5)"))
+    wrong = dataclasses.replace(OPS["mul"], template="({0} * {1} + 0.5)")
+    monkeypatch.setitem(OPS, "mul", wrong)
     plain.kernel.cache_clear()
     expected = plain.run_plain(program)
     plain.kernel.cache_clear()
