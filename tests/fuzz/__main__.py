@@ -10,20 +10,21 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import argparse
-import dataclasses
 import gc
 import random
 import sys
 import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 
 from tests.fuzz import check as checks
 from tests.fuzz.draw import draw_program
+from tests.fuzz.engines import Options
 from tests.fuzz.shrink import shrink
-from tests.fuzz.syntax import Apply, walk
+from tests.fuzz.syntax import Apply, Program, walk
 
 
 def main() -> int:
@@ -33,16 +34,28 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
     parser.add_argument("--known", action="store_true", help="report known faults as finds, too")
     parser.add_argument("--seconds", type=float, default=60.0, help="to shrink a find in")
+    parser.add_argument(
+        "--relations", action="store_true", help="check relations, and not against plain recursion"
+    )
     given = parser.parse_args()
     np.seterr(all="ignore")
     if given.known:
         checks.KNOWN.clear()
     tally, start = Tally(), time.monotonic()
     for number in range(given.first, given.first + given.programs):
-        outcome = run_one(given.seed, number)
+        program, options = drawn(given.seed, number)
+
+        def check(
+            program: Program, options: Options = options, number: int = number
+        ) -> checks.Outcome:
+            if given.relations:
+                return checks.check_relation(program, options, f"{given.seed} {number} relation")
+            return checks.check(program, options)
+
+        outcome = check(program)
         tally.add(outcome)
         if outcome.is_find:
-            report(number, outcome, given.seconds)
+            report(number, outcome, check, given.seconds)
         if number % 10 == 9:
             gc.collect()
         if number % 100 == 99:
@@ -51,13 +64,12 @@ def main() -> int:
     return int(tally.num_finds > 0)
 
 
-def run_one(seed: int, number: int) -> checks.Outcome:
+def drawn(seed: int, number: int) -> tuple[Program, Options]:
     program = draw_program(seed, number)
-    options = checks.draw_options(random.Random(f"{seed} {number} options"), program)
-    return checks.check(program, options)
+    return program, checks.draw_options(random.Random(f"{seed} {number} options"), program)
 
 
-def report(number: int, outcome: checks.Outcome, seconds: float) -> None:
+def report(number: int, outcome: checks.Outcome, check: Callable, seconds: float) -> None:
     print(
         f"\n=== program {number}: {outcome}\n--- as drawn:\n{checks.snippet(outcome)}", flush=True
     )
@@ -65,10 +77,10 @@ def report(number: int, outcome: checks.Outcome, seconds: float) -> None:
         traceback.print_exception(outcome.error, limit=-4, file=sys.stdout)
     small = shrink(
         outcome.program,
-        lambda program: checks.check(program, outcome.options).kind == outcome.kind,
+        lambda program: check(program).kind == outcome.kind,
         seconds,
     )
-    again = checks.check(small, dataclasses.replace(outcome.options))
+    again = check(small)
     print(f"--- shrunk: {again}\n{checks.snippet(again)}", flush=True)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from tests.fuzz.compare import Difference, differences
 from tests.fuzz.engines import PASSES, Options, Run
 from tests.fuzz.plain import Evaluator, Result, run_plain
+from tests.fuzz.relations import RELATIONS
 from tests.fuzz.source import source_of
 from tests.fuzz.syntax import Program
 
@@ -85,6 +86,25 @@ def check(program: Program, options: Options) -> Outcome:
     except Exception as error:
         return _named(Outcome(program, options, f"error: {type(error).__name__}", error))
     return judge(program, options, found, expected)
+
+
+def check_relation(program: Program, options: Options, seed: str) -> Outcome:
+    """Checks one of the relations of `relations.py`, instead of against plain recursion."""
+    rng = random.Random(seed)
+    if options.way == "interpreter":  # It takes no empty batches.
+        options = dataclasses.replace(options, way="traced")
+    name = rng.choice(list(RELATIONS))
+    try:
+        pair = RELATIONS[name](program, options, rng)
+    except Exception as error:
+        kind = f"error: {name} {type(error).__name__}"
+        return _named(Outcome(program, options, kind, error))
+    if pair is None:
+        return Outcome(program, options, "not applicable")
+    outcome = judge(program, options, *pair)
+    if outcome.kind == "differs":
+        outcome = dataclasses.replace(outcome, kind=f"differs: {name}")
+    return outcome
 
 
 def judge(program: Program, options: Options, found: Result, expected: Result) -> Outcome:

@@ -279,7 +279,12 @@ class _Drawer:
         inside = dataclasses.replace(inside.with_names(names), callees=others)
         self.calls_left = 1
         found = self.block(signature, inside, 3)
-        return dataclasses.replace(found, statements=(*statements, *found.statements))
+        results = found.results
+        if not signature.says_returns and type_of(results[0]).kind == "float":
+            # Otherwise the sum of what children return may be of any type.
+            results = (_plus_weight(results[0]),)
+        statements += found.statements
+        return dataclasses.replace(found, statements=tuple(statements), results=results)
 
     # Blocks.
 
@@ -475,6 +480,12 @@ class _Drawer:
 
     def pick(self, ways: dict[str, float]) -> str:
         return self.rng.choices(list(ways), list(ways.values()))[0]
+
+
+def _plus_weight(expression: Any) -> Any:
+    found = type_of(expression)
+    name, word = {FLOAT: ("w", ""), VECTOR: ("b", "_vector"), MATRIX: ("grid", "_matrix")}[found]
+    return Apply(f"add{word}", (expression, Shared(name, found)), found)
 
 
 def _is_row(expression: Any) -> bool:
