@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from kerasrec.graph.fire import fire, read_shared
+from kerasrec.graph.custom_gradient import custom_gradient
+from kerasrec.graph.fire import copy_of, fire, read_shared
 from kerasrec.graph.graph import Node, TaggedGraph, Value
 
 
@@ -40,7 +41,65 @@ def _compute_shared(nodes: Sequence[Node], known: dict[Value, tf.Tensor]) -> dic
             variable = node.inputs[0].node.attributes["variable"]
             found[node.output()] = variable.read_value()
         elif all(value in found for value in node.inputs):
-            found.update(
-                zip(node.outputs, fire(node, [found[item] for item in node.inputs]), strict=True)
-            )
+            inputs = [found[item] for item in node.inputs]
+            own = _has_own_gradient(node)
+            outputs = _fire_with_own_gradient(node, inputs, found) if own else fire(node, inputs)
+            found.update(zip(node.outputs, outputs, strict=True))
     return found
+
+
+def _has_own_gradient(node: Node) -> bool:
+    """Whether `tf.custom_gradient` says what the gradient of an op is."""
+    operation = node.attributes.get("operation")
+    return operation is not None and "_gradient_op_type" in operation.node_def.attr
+
+
+def _fire_with_own_gradient(
+    node: Node, inputs: Sequence[tf.Tensor], known: dict[Value, tf.Tensor]
+) -> Sequence[tf.Tensor]:
+    """Outputs of an op whose gradient is a Python function that reads tensors of the traced graph.
+
+    TensorFlow cannot take it in another graph. So it is built in the traced one, and copied.
+
+    Args:
+        node: of a SHARED value.
+        inputs: tensors for its inputs.
+        known: tensors of the SHARED values before it, in order.
+    """
+    operation = node.attributes["operation"]
+    before = dict(known)
+
+    @custom_gradient
+    def call(*tensors: tf.Tensor) -> tuple:
+        return fire(node, tensors), lambda *cotangents: _copied_gradient(
+            operation, tensors, cotangents, before
+        )
+
+    return call(*inputs)
+
+
+def _copied_gradient(
+    operation: tf.Operation,
+    inputs: Sequence[tf.Tensor],
+    cotangents: Sequence[tf.Tensor],
+    known: dict[Value, tf.Tensor],
+) -> list[tf.Tensor | None]:
+    copies = {
+        value.node.attributes["operation"].outputs[value.index].ref(): tensor
+        for value, tensor in known.items()
+        if "operation" in value.node.attributes
+    }
+    copies.update((old.ref(), new) for old, new in zip(operation.inputs, inputs, strict=True))
+    graph = operation.graph
+    with graph.as_default():
+        given = [tf.compat.v1.placeholder(item.dtype, item.shape) for item in cotangents]
+        start = len(graph.get_operations())
+        sources = list(operation.inputs)
+        results = tf.gradients(operation.outputs, sources, given, stop_gradients=sources)
+        results = [item if item is None else tf.convert_to_tensor(item) for item in results]
+        added = graph.get_operations()[start:]
+    copies.update((old.ref(), new) for old, new in zip(given, cotangents, strict=True))
+    for item in added:
+        copy = copy_of(item, [copies[tensor.ref()] for tensor in item.inputs])
+        copies.update((old.ref(), new) for old, new in zip(item.outputs, copy.outputs, strict=True))
+    return [item if item is None else copies[item.ref()] for item in results]

@@ -294,6 +294,30 @@ def test_what_cannot_run_again_has_values_and_no_gradient(op, message):
         tape.gradient(program.function(x, n), x)
 
 
+@pytest.mark.parametrize("engine", ["waves", "scalar"])
+def test_a_custom_gradient_of_what_all_tokens_share(engine):
+    """The gradient of `tf.nn.silu` reads what its value reads."""
+    weight = tf.Variable(0.7, dtype=tf.float64)
+
+    @tf.custom_gradient
+    def tripled(value):
+        square = value * value
+        return square, lambda cotangent: 3.0 * square * cotangent
+
+    @kerasrec.recursive(engine=engine)
+    def function(x, n):
+        factor = tf.nn.silu(2.0 * weight) + tripled(weight)
+        return kerasrec.cond(n < 1, lambda: x, lambda: factor * function(x, n - 1))
+
+    x, n = np.array([0.5, -0.3]), np.array([1, 1], np.int32)
+    with tf.GradientTape() as tape:
+        y = function(x, n)
+    sigmoid = 1.0 / (1.0 + np.exp(-1.4))
+    slope = 2.0 * sigmoid * (1.0 + 1.4 * (1.0 - sigmoid)) + 3.0 * 0.49
+    np.testing.assert_allclose(y, x * (1.4 * sigmoid + 0.49), rtol=1e-12)
+    np.testing.assert_allclose(tape.gradient(y, weight), slope * x.sum(), rtol=1e-12)
+
+
 def test_random_numbers_in_a_loop():
     """A loop runs wherever its result is read, so it would draw more than once for a call."""
     program = program_of(
