@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import tensorflow as tf
 
-from kerasrec.graph.fire import on_device_of
+from kerasrec.graph.fire import copy_of, on_device_of
 from kerasrec.graph.graph import Body, Node, Source, Traced, Value
 from kerasrec.graph.region import Region
 from kerasrec.graph.types import Kind, Type
@@ -97,7 +97,19 @@ class PrimitiveWriter:
             if value in wanted:
                 tensors[tensor.ref()] = value
         sources = [ref.deref() for ref in tensors]
+        # What the op reads may have been brought into its region from where its tensor stands.
+        read = zip(operation.inputs, node.inputs, strict=True)
+        known = {tensor.name: value for tensor, value in read}
         with self._graph.as_default(), on_device_of(node):
+            if any(source.op.type in _CALLS for source in sources):
+                operation, sources = _apart(operation, sources)
+                known.update(
+                    (tensor.name, value)
+                    for tensor, value in (
+                        *zip(operation.inputs, node.inputs, strict=True),
+                        *zip(operation.outputs, node.outputs, strict=True),
+                    )
+                )
             outputs = [operation.outputs[index] for index in cotangents]
             grad_ys = [self._placeholder(value) for value in cotangents.values()]
             start = len(self._graph.get_operations())
@@ -106,9 +118,6 @@ class PrimitiveWriter:
                 _dense(result) if not value.is_shared else result
                 for result, value in zip(results, tensors.values(), strict=True)
             ]
-        # What the op reads may have been brought into its region from where its tensor stands.
-        read = zip(operation.inputs, node.inputs, strict=True)
-        known = {tensor.name: value for tensor, value in read}
         self._convert(start, node.region, node.source, known, node.attributes.get("device"))
         found: dict[Value, Value | Sparse] = {}
         for result, value in zip(results, tensors.values(), strict=True):
@@ -188,6 +197,21 @@ class PrimitiveWriter:
         if not cotangent.is_shared and cotangent.node.is_primitive:
             cotangent.node.types[cotangent.index] = _type_of_cotangent(value)
         return cotangent
+
+
+# Ops that `tf.gradients` goes through even where it is told to stop at them.
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+
+
+def _apart(
+    operation: tf.Operation, sources: Sequence[tf.Tensor]
+) -> tuple[tf.Operation, list[tf.Tensor]]:
+    """The same op on placeholders, from which no way leads to another of its sources."""
+    others = {
+        source.ref(): tf.compat.v1.placeholder(source.dtype, source.shape) for source in sources
+    }
+    copy = copy_of(operation, [others.get(item.ref(), item) for item in operation.inputs])
+    return copy, list(others.values())
 
 
 def _type_of_cotangent(value: Value) -> Type:

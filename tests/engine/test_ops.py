@@ -294,6 +294,22 @@ def test_what_cannot_run_again_has_values_and_no_gradient(op, message):
         tape.gradient(program.function(x, n), x)
 
 
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x, called: x - called(x),
+        lambda x, called: called(x) * tf.sin(x),
+        lambda x, called: called(x) * called(called(x)),
+    ],
+    ids=["difference", "product", "calls"],
+)
+def test_an_op_of_a_value_and_of_a_function_of_it(op):
+    """TensorFlow's gradient of the op goes on into the function, which then counted twice."""
+    called = tf.function(lambda x: tf.sin(x) * x, autograph=False)
+    found = program_of(lambda x: op(x, called), 1, ())
+    check(found)
+
+
 @pytest.mark.parametrize("engine", ["waves", "scalar"])
 def test_a_custom_gradient_of_what_all_tokens_share(engine):
     """The gradient of `tf.nn.silu` reads what its value reads."""
