@@ -334,6 +334,19 @@ def test_a_custom_gradient_of_what_all_tokens_share(engine):
     np.testing.assert_allclose(tape.gradient(y, weight), slope * x.sum(), rtol=1e-12)
 
 
+@pytest.mark.xfail(reason="TensorFlow's arithmetic optimizer makes a dead tensor of the sum")
+def test_a_sum_with_a_constant_in_its_middle():
+    @kerasrec.recursive(engine="waves")
+    def function(n):
+        def branch():
+            below = function(n - 1)
+            return (below + 1) + below
+
+        return kerasrec.cond(n <= 0, lambda: n, branch)
+
+    np.testing.assert_array_equal(function([2]), [3])
+
+
 def test_random_numbers_in_a_loop():
     """A loop runs wherever its result is read, so it would draw more than once for a call."""
     program = program_of(
