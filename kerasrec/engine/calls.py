@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from kerasrec.engine.barriers import hidden
 from kerasrec.engine.frame import Frame, rows_alternating
 from kerasrec.engine.results import Tensors
 from kerasrec.errors import GraphError
@@ -79,35 +80,11 @@ def empty(nodes: Sequence[Node]) -> Tensors:
     for node in nodes:
         if not node.types[0].is_static:
             raise GraphError(f"{node.op} of type {node.types[0]} has no static shape.")
-    none = _hidden(0)
+    none = hidden(0)
     zeros = [tf.zeros([none, *(node.types[0].shape or ())], node.types[0].dtype) for node in nodes]
     for node, tensor in zip(nodes, zeros, strict=True):
         tensor.set_shape(node.types[0].tensor_shape())
     return zeros
-
-
-def with_open_tokens(tensors: Sequence[tf.Tensor | None]) -> list[tf.Tensor | None]:
-    """The tensors, `[tokens, ...]`, with their number of tokens hidden from TensorFlow's optimizer.
-
-    It takes a static number of tokens that enters or leaves a loop for that of all iterations, and
-    folds sizes and ranges accordingly (seen with TensorFlow 2.21). A slice whose end is not known
-    stands in the way. A placeholder with a default does not: its shape is taken for that of the
-    default.
-    """
-    all_tokens = _hidden(-1)
-    return [None if tensor is None else _sliced(tensor, all_tokens) for tensor in tensors]
-
-
-def _sliced(tensor: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    rest = tensor.shape[1:]
-    found = tf.slice(tensor, [0] * tensor.shape.rank, [size, *([-1] * rest.rank)])
-    found.set_shape([None, *rest])
-    return found
-
-
-def _hidden(number: int) -> tf.Tensor:
-    """An int32 scalar that TensorFlow's optimizer does not know."""
-    return tf.compat.v1.placeholder_with_default(tf.constant(number), [])
 
 
 def shapes(nodes: Sequence[Node]) -> list[tf.TensorShape]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from kerasrec.engine.barriers import apart
 from kerasrec.engine.calls import (
     empty,
     hand_back,
@@ -229,6 +230,8 @@ class LevelRun(WaveRun):
 
         def iterate(*variables: Any) -> _State:
             state = _State(*variables)
+            carry = {name: apart(tensors) for name, tensors in state.carry.items()}
+            state = state._replace(carry=carry)
             frames = self._fired(loop, state)
             written = zip(slots, state.arrays, strict=True)
             added = zip(summed, state.totals, strict=True)

@@ -19,6 +19,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.engine.barriers import apart
 from kerasrec.engine.calls import (
     empty,
     hand_back,
@@ -184,7 +185,7 @@ class StackRun(WaveRun):
         wave = state["wave"]
         arrays = dict(zip(slots, state["arrays"], strict=True))
         if segment.place == 0:
-            given = state["arguments"][segment.body]
+            given = apart(state["arguments"][segment.body])
             num_tokens = tf.shape(given[0])[0]
         else:
             num_tokens = arrays[TokensSlot(segment.body)].read(wave)[0]
@@ -194,7 +195,7 @@ class StackRun(WaveRun):
         if segment.place == 0:
             frame.set(self.bodies[segment.body].parameters, given)
         else:
-            returned = state["returns"][segment.before[0].callee]
+            returned = apart(state["returns"][segment.before[0].callee])
             hand_back(0, segment.before, frames, returned)
         self._fire(segment, 0, frame)
         state = {**state, "arrays": self._write(segment, 0, arrays, wave, frame)}
@@ -298,9 +299,9 @@ class StackRun(WaveRun):
         frames = {segment.body: frame}
         before, after = segment.before_in(index), segment.after_in(index)
         if before:
-            hand_back(index, before, frames, state["returns"][before[0].callee])
+            hand_back(index, before, frames, apart(state["returns"][before[0].callee]))
         else:
-            frame.set(present(sweep.parameters), state["arguments"][segment.body])
+            frame.set(present(sweep.parameters), apart(state["arguments"][segment.body]))
         self._fire(segment, index, frame)
         state = {**state, "arrays": self._write(segment, index, arrays, wave, frame)}
         if after:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from kerasrec.engine.calls import with_open_tokens
+from kerasrec.engine.barriers import with_open_tokens
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Plan
 from kerasrec.engine.results import Outcome, Tensors

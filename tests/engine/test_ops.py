@@ -334,17 +334,36 @@ def test_a_custom_gradient_of_what_all_tokens_share(engine):
     np.testing.assert_allclose(tape.gradient(y, weight), slope * x.sum(), rtol=1e-12)
 
 
-@pytest.mark.xfail(reason="TensorFlow's arithmetic optimizer makes a dead tensor of the sum")
-def test_a_sum_with_a_constant_in_its_middle():
+bias = tf.Variable([1.0, 2.0])
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize(
+    ("add", "expected", "slope"),
+    [
+        (lambda x: (x + 1.0) + x, [7.0, 11.0], 4.0),
+        (lambda x: (x + bias) + bias, [5.0, 10.0], 1.0),
+        (lambda x: tf.add_n([x, tf.ones_like(x), x]), [7.0, 11.0], 4.0),
+    ],
+    ids=["a constant in the middle", "a variable twice", "add_n"],
+)
+def test_a_sum_that_has_a_term_twice(add, expected, slope, rounds):
+    """TensorFlow's optimizer makes a product of it, which must not be dead in our loops."""
+
     @kerasrec.recursive(engine="waves")
-    def function(n):
+    def function(n, x):
         def branch():
-            below = function(n - 1)
-            return (below + 1) + below
+            below = function(n - 1, x)
+            return add(below if rounds == 1 else function(n - n, below))
 
-        return kerasrec.cond(n <= 0, lambda: n, branch)
+        return kerasrec.cond(n <= 0, lambda: x, branch)
 
-    np.testing.assert_array_equal(function([2]), [3])
+    x = tf.constant([[1.0, 2.0]])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function([2], x)
+    np.testing.assert_allclose(y, [expected])
+    np.testing.assert_allclose(tape.gradient(y, x), [[slope, slope]])
 
 
 def test_random_numbers_in_a_loop():
