@@ -55,7 +55,7 @@ def tree_of(record):
         (b"", "Expecting value"),
         (b"[1]", "found list"),
         (b"\xff", "can't decode"),
-        (b"[" * 100_000, "recursion"),
+        (b"[" * 100_000, "it is nested"),
         (b" " * (2**24 + 1), "more than 16,777,216 bytes"),
         (b'{"num_trees": 5}', r"found \['num_trees'\]"),
         (b'{"num_files": 2, "num_trees": 5, "num_groups": 3, "arity": 2}', "of this version"),
