@@ -239,8 +239,7 @@ def _check_batches(directory: Path, batch: Callable) -> bool:
     try:
         for (tokens, children), labels in batches:
             trees += zip(tokens.numpy(), children.numpy(), labels.numpy(), strict=True)
-    except OF_RECORDS as error:
-        assert len(str(error)) < 20_000
+    except OF_RECORDS:  # TensorFlow may quote a whole record.
         return False
     for tree in trees:
         assert tree[0].dtype == tree[1].dtype == tree[2].dtype == np.int32
