@@ -143,13 +143,6 @@ def _nudged(program: Program, factor: float) -> Program:
     return dataclasses.replace(program, rows=nudge(program.rows, 0))
 
 
-def has_special_values(program: Program) -> bool:
-    """Whether NaN or an infinity is among what plain recursion computes."""
-    evaluator = Evaluator(program, watches=True)
-    evaluator.run_rows()
-    return evaluator.has_special
-
-
 # Faults that are known and not mended yet: name, and whether a find is one of them. A line goes
 # when its fault is mended; `--known` counts these as finds, too.
 KNOWN: dict[str, Callable[[Outcome], bool]] = {
@@ -161,14 +154,6 @@ KNOWN: dict[str, Callable[[Outcome], bool]] = {
             item.what.startswith("gradient") and item.is_nan_for_number
             for item in outcome.differences
         )
-    ),
-    "special values in the scalar engine": lambda outcome: (
-        bool(outcome.differences)
-        and outcome.options.engine != "waves"
-        and has_special_values(outcome.program)
-    ),
-    "gradient of a 0-d call by waves": lambda outcome: (
-        outcome.program.tokens is None and "split" in str(outcome.error)
     ),
     # Not a fault: `returns=` must say it.
     "a type that cannot be inferred": lambda outcome: "cannot be inferred" in str(outcome.error),
