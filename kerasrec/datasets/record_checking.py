@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from kerasrec.datasets.int_range import LARGEST
 from kerasrec.datasets.tree_index import TreeIndex
-
-LARGEST = 2**31 - 1  # of int32
 
 
 class Records(NamedTuple):

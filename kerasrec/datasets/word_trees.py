@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from kerasrec.datasets.int_range import to_int32
+from kerasrec.datasets.int_range import cast_integers
 from kerasrec.datasets.vocabulary import Vocabulary
 
 
@@ -67,7 +67,8 @@ def batch_word_trees(
         if vocabulary.lowercase:
             words = tf.strings.lower(words, encoding="utf-8")
         children, labels = (
-            to_int32(example[key], f"{key} of the examples") for key in ("children", "labels")
+            cast_integers(example[key], tf.int32, f"{key} of the examples")
+            for key in ("children", "labels")
         )
         return (table.lookup(words), children), labels
 

@@ -9,6 +9,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.datasets.int_range import cast_integers
+
 
 def checked_inputs(model: keras.Model, given: Any) -> Any:
     """Returns what a model is given, integers of wider dtypes cast to those of its inputs.
@@ -42,20 +44,4 @@ def _checked(value: Any, of: keras.KerasTensor) -> Any:
     dtype, wanted = tf.as_dtype(value.dtype), tf.as_dtype(of.dtype)
     if not (dtype.is_integer and wanted.is_integer):
         return value
-    if wanted.min <= dtype.min and dtype.max <= wanted.max:
-        return value
-    tensor = tf.convert_to_tensor(value)
-    exact = tf.cast(tensor, tf.float64)
-    is_out = (exact < wanted.min) | (exact > wanted.max)
-    check = tf.debugging.Assert(
-        ~tf.reduce_any(is_out),
-        [
-            f"The input {of.name} is {wanted.name}, {wanted.min} to {wanted.max}. Received:",
-            tf.boolean_mask(tensor, is_out)[:1],
-            "at",
-            tf.where(is_out)[:1],
-        ],
-    )
-    # Eager mode has checked already and returns None.
-    with tf.control_dependencies([] if check is None else [check]):
-        return tf.identity(tf.cast(tensor, wanted))
+    return cast_integers(tf.convert_to_tensor(value), wanted, f"The input {of.name}")

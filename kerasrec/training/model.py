@@ -99,12 +99,8 @@ class _AnyStrategy(KerasStep, _Keras):
         return keras.tree.map_structure(lambda *parts: joined(parts), *batches)
 
 
-@keras.saving.register_keras_serializable("kerasrec")
-class Functional(_AnyStrategy, keras.Model):
-    """What `Model` makes of inputs and outputs.
-
-    A class of its own: Keras changes the bases of one that it makes a functional model of.
-    """
+class _OfKnownInputs(_AnyStrategy):
+    """Of models whose inputs have dtypes."""
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None, **kwargs: Any) -> Any:
         """`keras.Model.call`, but that integers are not cut to the dtypes of the inputs.
@@ -113,6 +109,14 @@ class Functional(_AnyStrategy, keras.Model):
             tf.errors.InvalidArgumentError: if the dtype of an input does not hold a number.
         """
         return super().call(checked_inputs(self, inputs), training=training, mask=mask, **kwargs)
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class Functional(_OfKnownInputs, keras.Model):
+    """What `Model` makes of inputs and outputs.
+
+    A class of its own: Keras changes the bases of one that it makes a functional model of.
+    """
 
 
 class Model(_AnyStrategy, keras.Model):
@@ -143,7 +147,7 @@ class Model(_AnyStrategy, keras.Model):
 
 
 @keras.saving.register_keras_serializable("kerasrec")
-class Sequential(_AnyStrategy, keras.Sequential):
+class Sequential(_OfKnownInputs, keras.Sequential):
     """A `keras.Sequential` with which `fit` and `evaluate` work under every strategy; see `Model`.
 
     Example:

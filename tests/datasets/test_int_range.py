@@ -1,7 +1,5 @@
 """Numbers that int32 does not hold are named, and never cut to others."""
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,6 +11,7 @@ from kerasrec.datasets import (
     tree_file_batches,
     write_tree_files,
 )
+from kerasrec.datasets.int_range import cast_integers
 
 NONE = [-1, -1]
 TREE = {"tokens": [0, 2, 3], "children": [[1, 2], NONE, NONE], "labels": [4, -1, 0]}
@@ -60,25 +59,26 @@ def test_the_largest_of_int32(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("key", "place", "number"),
-    [("tokens", 1, 2**32 + 5), ("children", (0, 1), 2**32 + 2), ("labels", 0, -(2**31) - 1)],
+    ("number", "dtype", "to"),
+    [
+        (2**63, tf.uint64, tf.int64),
+        (-1, tf.int64, tf.uint64),
+        (-1, tf.int32, tf.uint32),
+        (2**31, tf.uint32, tf.int32),
+        (2**32 + 5, tf.int64, tf.int32),
+        (-(2**31) - 1, tf.int64, tf.int32),
+        (128, tf.int32, tf.int8),
+    ],
 )
-def test_files(tmp_path, key, place, number):
-    """Of others, or damaged: what `write_tree_files` would not write."""
-    write_tree_files([tuple(TREE.values())], tmp_path / "trees", num_files=1)
-    (file,) = (tmp_path / "trees").glob("*.tfrecord")
-    lists = {"group_size": [3], **with_number(key, place, number)}
-    features = {
-        name: tf.train.Feature(int64_list=tf.train.Int64List(value=np.ravel(values)))
-        for name, values in lists.items()
-    }
-    example = tf.train.Example(features=tf.train.Features(feature=features))
-    with tf.io.TFRecordWriter(str(file)) as writer:
-        writer.write(example.SerializeToString())
-    assert json.loads((tmp_path / "trees" / "index.json").read_text())["num_trees"] == 1
-    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{key} of trees in files") as error:
-        list(tree_file_batches(tmp_path / "trees", 1))
-    assert str(number) in str(error.value)
+def test_casts(number, dtype, to):
+    values = tf.constant([number, 7], dtype)
+    error = rf"They must be {to.name}(.|\n)*{number}"
+    for run in (cast_integers, tf.function(cast_integers)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=error):
+            run(values, to, "They")
+        np.testing.assert_array_equal(run(values[1:], to, "They"), [7])
+    ends = tf.constant([max(to.min, dtype.min), min(to.max, dtype.max)], dtype)
+    assert cast_integers(ends, to, "They").numpy().tolist() == ends.numpy().tolist()
 
 
 @pytest.mark.parametrize(

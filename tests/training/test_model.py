@@ -67,7 +67,7 @@ def test_integers_are_not_cut_to_the_dtype_of_an_input():
     cut = keras_model.predict([tokens, places], verbose=0)
     assert cut[1, 1] == cut[0, 0]
     data = tf.data.Dataset.from_tensors(((tokens, places), places))
-    error = r"input tokens is int32(.|\n)*4294967301(.|\n)*1,? 1"
+    error = r"input tokens must be int32(.|\n)*4294967301(.|\n)*1,? 1"
     for use in (
         lambda: model([tokens, places]),
         lambda: model({"tokens": tokens, "places": places}),
@@ -84,6 +84,16 @@ def test_integers_are_not_cut_to_the_dtype_of_an_input():
     np.testing.assert_array_equal(found, keras_model.predict([tokens, places], verbose=0))
     assert model([tokens.astype("uint8"), places]).shape == [2, 2]
     assert words_model(Model, "int64")([tokens, places]).shape == [2, 2]
+
+
+def test_a_sequential_cuts_no_integers_either():
+    layers = [keras.Input([2], dtype="int32", name="tokens"), keras.layers.Embedding(9, 1)]
+    model = Sequential(layers)
+    tokens = np.array([[5, 1], [2, 2**32 + 5]])
+    for use in (model, lambda x: model.predict(x, verbose=0)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="tokens must be int32"):
+            use(tokens)
+        np.testing.assert_array_equal(use(tokens[:1]), keras.Sequential(layers)(tokens[:1]))
 
 
 @pytest.mark.slow
