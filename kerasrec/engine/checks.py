@@ -14,21 +14,28 @@ from kerasrec.graph.types import Kind
 def fail(node: Node, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
     """Fails, when it is computed, with what a CHECK shows of the first token that it refuses.
 
+    One that asks something of several tokens at once shows what it reads of all of them.
+
     Args:
         node: the CHECK.
         inputs: tensors for its inputs; all tokens are there, and one of them at least.
         meaning: of the labels of a tag.
     """
     condition, root, tag, *data = inputs
-    token = 0 if condition.shape.rank == 0 else tf.argmin(tf.cast(condition, tf.int32))
     summarize = node.attributes["summarize"] or 3
-    shown = [
-        _text(tensor[token] if value.type.kind is Kind.TOKEN else tensor, summarize)
-        for value, tensor in zip(node.inputs[3:], data, strict=True)
-    ]
-    place = [tf.strings.format(f"At {node.source}, for root token {{}}.", root[token])]
-    if meaning:
-        place += ["Its calls, newest first:", tf.strings.strip(tag[token]), f"where {meaning}."]
+    if node.inputs[0].type.kind is Kind.WAVE:  # of all tokens that are here at once
+        shown = [_text(tensor, summarize) for tensor in data]
+        some = tf.strings.format("{}", tf.unique(root)[0], summarize=summarize)
+        place = [f"At {node.source}, for one or more of the root tokens", some]
+    else:
+        token = 0 if condition.shape.rank == 0 else tf.argmin(tf.cast(condition, tf.int32))
+        shown = [
+            _text(tensor[token] if value.type.kind is Kind.TOKEN else tensor, summarize)
+            for value, tensor in zip(node.inputs[3:], data, strict=True)
+        ]
+        place = [tf.strings.format(f"At {node.source}, for root token {{}}.", root[token])]
+        if meaning:
+            place += ["Its calls, newest first:", tf.strings.strip(tag[token]), f"where {meaning}."]
     message = tf.strings.join([*shown, *place], " ")
     operation = tf.raw_ops.Assert(condition=False, data=[message], name=WITHOUT_FRAMES)
     with tf.control_dependencies([operation]):

@@ -348,9 +348,10 @@ class _Builder:
 
     def _refusal(self, operation: tf.Operation) -> TraceError:
         return TraceError(
-            f"{self.name}: {operation.type} at {self._source_of(operation)} changes something, or "
-            "reads what others change. Tokens have no order in which that could be done. Return "
-            "what is to be changed, or keep it with kerasrec.collect, and change it outside."
+            f"{self.name}: {operation.type} at {self._source_of(operation)} may change something, "
+            "or read what others change. Tokens have no order in which that could be done. Return "
+            "what is to be changed, or keep it with kerasrec.collect, and change it outside; what "
+            "no token has a part in, compute outside."
         )
 
     def _check_repeatable(self, operation: tf.Operation, source: Source | None) -> None:

@@ -25,6 +25,9 @@ _DRAWS = frozenset(
     {"RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal"}
     | {"RandomGamma", "RandomPoissonV2", "RandomShuffle", "Multinomial"}
     | {"ParameterizedTruncatedNormal", "StatefulRandomBinomial", "RngReadAndSkip"}
+    | {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LearnedUnigramCandidateSampler"}
+    | {"LogUniformCandidateSampler", "UniformCandidateSampler"}
+    | {"SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2"}
     | {"CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"}
 )
 _HOLDERS = frozenset({"If", "While", "Case", "StatefulPartitionedCall"})

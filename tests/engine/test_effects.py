@@ -105,6 +105,21 @@ def test_numbers_are_checked_though_nobody_reads_them(program, options):
     assert "for root token 1. Its calls, newest first:  where" in message
 
 
+def test_an_assertion_on_several_tokens_at_once_blames_none():
+    def check(n, x):
+        tf.debugging.Assert(tf.reduce_all(n < 9) & tf.reduce_all(x > 0), ["x must be above 0:", x])
+        return x
+
+    f = summed(check)
+    np.testing.assert_array_equal(f([1, 0], [1.0, 2.0]), [2.0, 2.0])
+    message = failure(lambda: f([1, 1, 0], [1.0, -1.0, 2.0]))
+    assert re.match(
+        r"x must be above 0: \[1 -1\] At test_effects.py:\d+, for one or more of the root tokens "
+        r"\[0 1\]",
+        message,
+    )
+
+
 def test_the_interpreter_finds_the_same_token():
     f = summed(n_is_not(2))
     given = [np.int32([1, 4]), np.float32([1, 2])]
@@ -267,3 +282,12 @@ def test_what_reads_a_table_is_allowed():
         return x + lookup.lookup(n)
 
     np.testing.assert_array_equal(summed(check)([1, 2], [0.0, 0.0]), [20.0, 80.0])
+
+
+def test_what_draws_without_a_token_is_allowed():
+    def check(n, x):
+        candidates, *_ = tf.random.log_uniform_candidate_sampler([[1]], 1, 4, True, range_max=50)
+        *_, box = tf.image.sample_distorted_bounding_box([8, 8, 3], tf.ones([1, 1, 4]))
+        return x + tf.cast(tf.reduce_sum(candidates), x.dtype) + tf.reduce_sum(box)
+
+    assert (summed(check)([1, 0], [1.0, 2.0]) >= [2.0, 2.0]).numpy().all()
