@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from kerasrec.errors import WITHOUT_FRAMES
+from kerasrec.graph.carried import NO_LABEL, NUM_LABELS
 from kerasrec.graph.graph import Node
 from kerasrec.graph.types import Kind
 
@@ -35,11 +36,17 @@ def fail(node: Node, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
         ]
         place = [tf.strings.format(f"At {node.source}, for root token {{}}.", root[token])]
         if meaning:
-            place += ["Its calls, newest first:", tf.strings.strip(tag[token]), f"where {meaning}."]
+            place += ["Its calls, newest first:", _labels(tag[token]), f"where {meaning}."]
     message = tf.strings.join([*shown, *place], " ")
     operation = tf.raw_ops.Assert(condition=False, data=[message], name=WITHOUT_FRAMES)
     with tf.control_dependencies([operation]):
         return tf.constant(True)
+
+
+def _labels(tag: tf.Tensor) -> tf.Tensor:
+    labels = tf.boolean_mask(tag, tag != NO_LABEL)
+    text = tf.strings.reduce_join(tf.strings.as_string(labels[:NUM_LABELS]), separator=" ")
+    return tf.where(tf.size(labels) > NUM_LABELS, tf.strings.join([text, " ..."]), text)
 
 
 def _text(tensor: tf.Tensor, summarize: int) -> tf.Tensor:

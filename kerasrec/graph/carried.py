@@ -12,8 +12,11 @@ from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.types import Type
 
 NUM_LABELS = 16
+NO_LABEL = -1
+# One more label than is shown says whether there are more.
+_NUM_CARRIED = NUM_LABELS + 1
 # The place of the token of the outside that it comes from, and its newest labels, newest first.
-CARRIED = {"root": Type(tf.int32, ()), "tag": Type(tf.string, ())}
+CARRIED = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))}
 
 
 def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -21,7 +24,7 @@ def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tens
     if not carries_tags(graph):
         return arguments
     num_tokens = tf.shape(arguments[0])[0]
-    return [*arguments, tf.range(num_tokens), tf.fill([num_tokens], "")]
+    return [*arguments, tf.range(num_tokens), tf.fill([num_tokens, _NUM_CARRIED], NO_LABEL)]
 
 
 def carries_tags(graph: TaggedGraph) -> bool:
@@ -29,7 +32,7 @@ def carries_tags(graph: TaggedGraph) -> bool:
     return any("is_carried" in node.attributes for node in graph.bodies[graph.entry].parameters)
 
 
-def text_inside(label: int, tag: tf.Tensor) -> tf.Tensor:
-    """What stands for the tag of a call with this label, string `[tokens]`."""
-    longer = tf.strings.join([f"{label} ", tag])
-    return tf.strings.regex_replace(longer, rf"^((?:\d+ ){{{NUM_LABELS}}}).+$", r"\1...")
+def tag_inside(label: int, tag: tf.Tensor) -> tf.Tensor:
+    """The tags inside of a call with this label, int32 `[tokens, labels]`."""
+    newest = tf.fill([tf.shape(tag)[0], 1], label)
+    return tf.concat([newest, tag[:, :-1]], 1)

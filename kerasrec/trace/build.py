@@ -17,7 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.errors import GraphError, SignatureError, TraceError
-from kerasrec.graph.carried import CARRIED, text_inside
+from kerasrec.graph.carried import CARRIED, tag_inside
 from kerasrec.graph.graph import FunctionGraph, Node, Source, Traced, Value
 from kerasrec.graph.region import Branch, Each, Region, branches
 from kerasrec.graph.types import Kind
@@ -423,7 +423,7 @@ class _Builder:
             return []
         root, tag = self.carried
         label = next(self.labels)
-        inside = self._made(record.results[0].op, lambda: text_inside(label, tag))
+        inside = self._made(record.results[0].op, lambda: tag_inside(label, tag))
         return [self.writer.into(self._value(tensor), region) for tensor in (root, inside)]
 
     def _known(self, operation: tf.Operation) -> Value | None:

@@ -105,6 +105,17 @@ def test_numbers_are_checked_though_nobody_reads_them(program, options):
     assert "for root token 1. Its calls, newest first:  where" in message
 
 
+@pytest.mark.parametrize("depth", [15, 16, 17])
+def test_of_a_long_tag_the_newest_labels_are_shown(depth):
+    @kerasrec.recursive
+    def f(n, x):
+        tf.debugging.assert_positive(n, message="n has come to 0")
+        return cond(n < -1, lambda: x, lambda: f(n - 1, x))
+
+    tag = " ".join(["0"] * min(depth, 16)) + (" ..." if depth > 16 else "")
+    assert f"newest first: {tag} where 0 is" in failure(lambda: f([99, depth], [1.0, 1.0]))
+
+
 def test_an_assertion_on_several_tokens_at_once_blames_none():
     def check(n, x):
         tf.debugging.Assert(tf.reduce_all(n < 9) & tf.reduce_all(x > 0), ["x must be above 0:", x])
