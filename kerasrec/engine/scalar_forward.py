@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec.engine.limits import NUM_LABELS
 from kerasrec.engine.results import Tensors
 from kerasrec.engine.scalar_frame import Layout, empty_like, forward_routines
 from kerasrec.engine.scalar_machine import Machine
+from kerasrec.graph.carried import NUM_LABELS
 from kerasrec.graph.graph import TaggedGraph, Value
 
 

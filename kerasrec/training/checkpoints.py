@@ -8,7 +8,6 @@ import re
 import tempfile
 import warnings
 from collections import defaultdict
-from types import TracebackType
 from typing import Any
 
 import tensorflow as tf
@@ -70,12 +69,7 @@ class Checkpoints(contextlib.AbstractContextManager):
             self._until_the_end = until_the_end.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._until_the_end.close()
 
     def save(self, checkpoint: tf.train.Checkpoint) -> None:
