@@ -23,7 +23,8 @@ from kerasrec.engine.passes import Pass, default_passes, optimize
 from kerasrec.engine.plan import Plan, plan
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import GraphError
-from kerasrec.graph.graph import TaggedGraph, Value
+from kerasrec.graph.carried import with_carried
+from kerasrec.graph.graph import Node, TaggedGraph, Value
 from kerasrec.graph.interpreter import interpret
 from kerasrec.transform.extend import extend
 from kerasrec.transform.recompute import unrepeatable
@@ -104,15 +105,20 @@ def _cotangents(extended: TaggedGraph, before: _Found) -> _Cotangents | None:
         None if node is None else _waves_of(before.values[("output", place)], place)
         for place, node in enumerate(sweep.parameters)
     ]
-    tables = {
-        node.attributes["cotangent_of"][1]: node.output().type.dtype
-        for node in extended.shared
-        if "cotangent_of" in node.attributes
-    }
+    tables = [node.attributes["cotangent_of"][1] for node in _asked(extended, is_read=False)]
     return _Cotangents(
         outputs,
         {name: _waves_of(before.values[("table", name)], 1) for name in tables},
     )
+
+
+def _asked(extended: TaggedGraph, is_read: bool) -> list[Node]:
+    """Shared values for the cotangents of tables, or for whether results are read: all are."""
+    return [
+        node
+        for node in extended.shared
+        if "cotangent_of" in node.attributes and node.types[0].dtype.is_bool == is_read
+    ]
 
 
 def _waves_of(value: np.ndarray, place: int) -> np.ndarray:
@@ -160,12 +166,15 @@ def _run(
     def run() -> tuple:
         shared = shared_tensors(found.graph)
         waves = waves_for(found)(found, shared, limits)
-        forward = waves.forward([tf.constant(item) for item in given])
+        arguments = with_carried(found.graph, [tf.constant(item) for item in given])
+        forward = waves.forward(arguments)
         if cotangents is None:
             return forward.outputs, forward.tables, [], []
         sums: dict[tuple, tf.Tensor] = {
             (1, name): tf.constant(value) for name, value in cotangents.tables.items()
         }
+        for node in _asked(found.graph, is_read=True):
+            sums[node.attributes["cotangent_of"]] = tf.constant(True)
         outputs = [item if item is None else tf.constant(item) for item in cotangents.outputs]
         back = waves.backward([outputs], with_cotangents(found.graph, shared, sums))
         keys[:] = back.sums
