@@ -122,12 +122,12 @@ class Program:
 
     def _read(self, marks: dict[str, tf.Tensor]) -> dict[Value, tf.Tensor]:
         """Whether results are read, by the cotangents of the marks."""
-        if not marks:
-            return {}
         is_read = {result: tf.not_equal(mark, 0) for result, mark in marks.items()}
-        is_unknown = ~tf.reduce_any(list(is_read.values()))
+        is_unknown = ~tf.reduce_any([False, *is_read.values()])
         return {
-            value: tf.reduce_any([is_unknown, *(is_read[result] for result in results)])
+            value: tf.reduce_any([is_unknown, *map(is_read.__getitem__, sorted(results))])
+            if results
+            else tf.constant(False)
             for value, results in self._asked.items()
         }
 
