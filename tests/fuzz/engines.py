@@ -176,7 +176,7 @@ class Run:
 
         def run(arguments: list, cotangents: list) -> tuple:
             sources = self._sources(arguments)
-            outcome = lowered.run(arguments)
+            outcome, _ = lowered.run(arguments)
             found, given = self._pairs(outcome.outputs, outcome.tables, cotangents)
             gradients = tf.gradients(found, sources, given) if found else [None] * len(sources)
             return outcome.outputs, dict(outcome.tables), _dense(gradients, sources)
