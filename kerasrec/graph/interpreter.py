@@ -104,6 +104,7 @@ def interpret(
         sums: cotangents of what was summed over all tokens, by the order of the derivative and
           the name of a table, or the shared value whose gradient was summed.
     """
+    num_arguments = len(arguments)
     arguments = [np.asarray(item) for item in with_carried(graph, list(arguments))]
     run = _Run(graph, sums)
     results = [
@@ -114,6 +115,7 @@ def interpret(
         [_rows(column) for column in zip(*sweep, strict=True)]
         for sweep in zip(*results, strict=True)
     ]
+    sweeps[1:2] = [sweep[:num_arguments] for sweep in sweeps[1:2]]  # Tags have no gradient.
     return Interpretation(
         sweeps,
         run.shared_gradients,
