@@ -73,7 +73,7 @@ def of_trees(table=keras.layers.Embedding):
     outputs = keras.layers.Concatenate()(
         [
             TreeRNN(3, True, name="one")(tables(tokens), children),
-            TreeRNN(3, True, embedding=tables, name="other")(tokens, children),
+            TreeRNN(3, True, embedding=tables, inner_inputs=False, name="other")(tokens, children),
         ]
     )
     logits = Sum(
