@@ -49,6 +49,7 @@ def test_nothing_is_there_that_nobody_needs(program):
         used |= {value.node for value in function.outputs}
         used |= {node.attributes["size"].node for node in function.collects}
         kept = {*function.parameters, *function.call_sites, *function.collects}
+        kept |= {node for node in function.nodes if node.is_effect}
         assert set(function.nodes) <= used | kept
 
 
