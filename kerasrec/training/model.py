@@ -141,9 +141,12 @@ class Model(_AnyStrategy, keras.Model):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> keras.Model:
-        if cls is Model and (len(args) == 2 or "outputs" in kwargs):
+        is_functional = len(args) == 2 or "outputs" in kwargs
+        if is_functional and cls is Model:
             return Functional(*args, **kwargs)
-        return super().__new__(cls)
+        if is_functional:  # Keras would change the bases of `Model`, too.
+            cls.__bases__ = tuple(Functional if base is Model else base for base in cls.__bases__)
+        return keras.Model.__new__(cls)
 
 
 @keras.saving.register_keras_serializable("kerasrec")
