@@ -32,13 +32,13 @@ def tree_batches(
 ) -> Any:
     """Batches trees, padded to the largest of their batch.
 
-    Trees come in their order, unless it is asked to shuffle them or to bring those of alike size
-    together. Every tree comes exactly once an epoch. The dataset knows its number of batches.
+    Trees keep their order, unless `shuffle` or `bucket_by_size` is given. Every tree comes exactly
+    once an epoch. The dataset knows its number of batches.
 
-    Two datasets of as many trees each, made with the same arguments, may be zipped: the trees of a
-    pair stay together. With `shuffle` they do if both have the same `seed` and neither is drawn
-    from alone, since each drawing shuffles anew. With `bucket_by_size` they do not, since it looks
-    at the sizes of one dataset.
+    Two datasets with the same number of trees, made with the same arguments, may be zipped: the
+    trees of a pair stay together. With `shuffle` this holds if both have the same `seed` and are
+    only ever read together, since each pass over a dataset shuffles it again. It does not hold with
+    `bucket_by_size`, since each dataset is sorted by its own sizes.
 
     Args:
         encoded_trees: Trees as `encode_tree` and `encode_dependencies` give them; or tuples
@@ -47,38 +47,38 @@ def tree_batches(
         shuffle: Whether trees come in another order each epoch.
         seed: Makes the shuffling the same in each run (together with TensorFlow's global seed,
             where that is set).
-        bucket_by_size: Whether trees of alike size come together, which saves padding. Without
+        bucket_by_size: Whether trees of similar size come together, which saves padding. Without
             `shuffle` the trees then come in order of size.
         drop_remainder: Whether a last batch with fewer trees is left out.
         arity: Slots for children of each tree node, so that several datasets get the same shape;
             by default as many as the tree with most of them has.
-        return_order: Whether to return a `TreeOrder` as well, which brings predictions back into
+        return_order: Whether to return a `TreeOrder` as well, which puts predictions back into
             the order of `encoded_trees`.
 
     Returns:
         A `tf.data.Dataset` of `((tokens, children), labels)`: int32 `[batch, nodes]`, padded with
         0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
-        With `return_order`, a pair of it and of a `TreeOrder`.
+        With `return_order`, a pair: the dataset and a `TreeOrder`.
 
     Raises:
         ValueError: If there are no trees, one is malformed (see `check_tree`) or has more slots for
-            children than `arity`, or no batch would come out; or if `return_order` is asked for
-            with `shuffle` or `drop_remainder`.
+            children than `arity`, or no batch would come out; or if `return_order` is given
+            together with `shuffle` or `drop_remainder`.
 
     Example:
 
     >>> batches, order = tree_batches(trees, 64, bucket_by_size=True, return_order=True)
-    >>> logits = order.restore(model.predict(batches))  # logits[i] is of trees[i]
+    >>> logits = order.restore(model.predict(batches))  # logits[i] belongs to trees[i]
     """
     if return_order and (shuffle or drop_remainder):
         reason = (
             "shuffle=True draws another order in each epoch"
             if shuffle
-            else "drop_remainder=True leaves out trees, of which there would be no predictions"
+            else "drop_remainder=True leaves out trees, which would have no predictions"
         )
         raise ValueError(
-            f"return_order=True, but {reason}. Predict on batches without it: order is kept by "
-            "default, and bucket_by_size=True saves padding."
+            f"return_order=True, but {reason}. Make the batches to predict on without it: they "
+            "keep the order by default, and bucket_by_size=True saves padding."
         )
     if not len(encoded_trees):
         raise ValueError("encoded_trees is empty; expected at least one tree.")
@@ -127,7 +127,7 @@ def _sort_by(sizes: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
 
 
 def _joined(arrays: Sequence[np.ndarray], padding: int) -> np.ndarray:
-    """Arrays that have been checked and, behind them, the padding: int32."""
+    """Joins checked arrays, with the padding as the last entry: int32."""
     return np.concatenate([np.asarray(of, np.int32) for of in (*arrays, [padding])])
 
 

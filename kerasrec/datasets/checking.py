@@ -126,7 +126,7 @@ def _reached(children: np.ndarray) -> np.ndarray:
 
 
 def _raise_unreached(node: int, parents: np.ndarray) -> None:
-    path = {node: 0}  # each tree node's place on the way up
+    path = {node: 0}  # The place of each tree node on the way up.
     above = node
     while parents[above] >= 0:
         above = int(parents[above])

@@ -109,7 +109,7 @@ def problem_of_heads(
     if len(reached) == len(words):
         return None
     word = next(word for word in range(len(words)) if word not in reached)
-    path: dict[int, int] = {}  # each word's place on the way
+    path: dict[int, int] = {}  # The place of each word on the path.
     while word not in path:
         path[word] = len(path)
         word = heads[word]

@@ -27,21 +27,21 @@ def tree_file_batches(
 ) -> tf.data.Dataset:
     """Reads batches of trees from files that `write_tree_files` wrote, padded to their largest.
 
-    For treebanks that are larger than memory, and for clusters: each process opens its files alone.
-    Trees come in the order in which they were written, unless it is asked to shuffle them or to
-    bring those of alike size together. Every tree comes exactly once an epoch, and batches have the
-    same trees however many processes read them. If `write_tree_files` was asked to bucket trees by
-    size, a process's part of a batch has as many tree nodes as those of others, but for a few.
+    For treebanks that are larger than memory, and for clusters: each process opens only its own
+    files. Trees come in the order in which they were written, unless `shuffle` or `bucket_by_size`
+    is given. Every tree comes exactly once an epoch, and batches have the same trees however many
+    processes read them. If the trees were written with `bucket_by_size`, the parts of a batch that
+    processes get have nearly the same number of tree nodes.
 
     Args:
         directory: What `write_tree_files` wrote, which all processes can read.
         batch_size: Trees a batch, of all processes together: a multiple of the number of files.
-        shuffle: Whether trees come in another order each epoch. Trees that stand at the same place
-            of all files stay together.
+        shuffle: Whether trees come in another order each epoch. Trees at the same place of all
+            files stay together.
         seed: Makes the shuffling the same in each run, and in each process: there must be one if
             several read, and their TensorFlow's global seeds must be the same, where they are set.
-        bucket_by_size: Whether trees of alike size come together, which saves padding, most of it
-            if `write_tree_files` was asked for it, too. No order is kept then: predict without it.
+        bucket_by_size: Whether trees of similar size come together. It saves most padding if
+            `write_tree_files` had it, too. Trees do not keep their order then: predict without it.
         drop_remainder: Whether a last batch with fewer trees is left out, and with it a group with
             fewer trees than there are files.
         input_context: Which of all processes reads, as `kerasrec.training.fit` and
@@ -53,12 +53,12 @@ def tree_file_batches(
         `input_context`, of the parts of its replicas: in each step one's after another's.
 
     Raises:
-        FileNotFoundError: If `directory` has no index, or not the files that this process reads.
-        MalformedFileError: If the index is damaged or of another version of kerasrec, or a file has
-            not the size and the number of records that the index says. What records hold is found
-            later, by TensorFlow when it reads them: `tf.errors.DataLossError` if bytes are not
-            those that were written, and `tf.errors.InvalidArgumentError` if they are no tree (where
-            TensorFlow's message would quote bytes that are no text, a `UnicodeDecodeError`).
+        FileNotFoundError: If `directory` has no index, or lacks a file that this process reads.
+        MalformedFileError: If the index is damaged or of another version of kerasrec, or a file
+            does not have the size and the number of records that the index says. The content of
+            records is checked later, when TensorFlow reads them: `tf.errors.DataLossError` if bytes
+            are not those that were written, and `tf.errors.InvalidArgumentError` if they are no
+            tree (`UnicodeDecodeError` if TensorFlow's message quotes bytes that are not text).
         ValueError: If `batch_size` is no multiple of the number of files, or the number of files no
             multiple of the number of replicas; several processes shuffle without a seed; or no
             batch would come out.
@@ -142,7 +142,7 @@ def _check(num_files: int, batch_size: int, num_replicas: int) -> None:
 
 
 def _groups(files: Sequence[str]) -> tf.data.Dataset:
-    """The records at the same place of some files, text `[files]`, and which place it is."""
+    """The place, and the records at that place of some files, text `[files]`."""
     records = tf.data.Dataset.zip(*map(tf.data.TFRecordDataset, files))
     return records.map(lambda *of_files: tf.stack(of_files)).enumerate()
 
@@ -159,16 +159,16 @@ def _sort_by_size(places: tf.Tensor, groups: tf.Tensor) -> tuple[tf.Tensor, tf.T
 def pad_groups(
     files: Sequence[str], index: TreeIndex, num_rows: int | None
 ) -> Callable[[tf.Tensor, tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
-    """Returns what makes padded trees of groups.
+    """Returns a function that makes padded trees of groups.
 
     Args:
-        files: Of which each group has a record.
+        files: Paths; each group has a record of each.
         index: Of their directory.
-        num_rows: So many trees, where that is known.
+        num_rows: The number of trees, where it is known.
 
     Returns:
-        A function of int64 `[groups]`, their places in the files, and text `[groups, files]`, their
-        records, to trees as `tree_file_batches` gives them.
+        A function that takes the places of groups in the files, int64 `[groups]`, and their
+        records, text `[groups, files]`, and returns trees as `tree_file_batches` does.
     """
     features = {"group_size": tf.io.FixedLenFeature([], tf.int64)}
     features |= {
@@ -179,7 +179,7 @@ def pad_groups(
     def pad(places: tf.Tensor, groups: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
         parsed = tf.io.parse_example(tf.reshape(groups, [-1]), features)
         trees = checked_trees(parsed, Records(files, places), index)
-        # The same for all parts of a batch, one without trees among them.
+        # The same for all parts of a batch, also for a part without trees.
         width = tf.reduce_max(parsed["group_size"])
 
         def padded(name: str, value: int, *shape: int) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""The check that integers keep their values where they are cast, done while the graph runs."""
+"""Checks, while the graph runs, that integers keep their values when they are cast."""
 
 import tensorflow as tf
 
@@ -6,24 +6,24 @@ LARGEST = 2**31 - 1  # of int32
 
 
 def cast_integers(values: tf.Tensor, dtype: tf.DType, what: str) -> tf.Tensor:
-    """Casts integers, and none of them to another number.
+    """Casts integers; fails if one would become another number.
 
     Args:
         values: Integers of any dtype and shape.
-        dtype: Of integers.
-        what: Of what they are, for messages.
+        dtype: An integer dtype.
+        what: What the integers are, for messages.
 
     Raises:
         ValueError: If they are no integers.
-        tf.errors.InvalidArgumentError: When they are read, if one is out of the range of `dtype`;
-            the message has it and its place.
+        tf.errors.InvalidArgumentError: When the graph runs, if one is out of the range of `dtype`;
+            the message says which one and where.
     """
     if not values.dtype.is_integer:
         raise ValueError(f"{what} are {values.dtype.name}; expected integers.")
     cast = tf.cast(values, dtype)
     if dtype.min <= values.dtype.min and values.dtype.max <= dtype.max:
         return cast
-    # As many bits give the same number back, with or without a sign.
+    # Between signed and unsigned of one size, a cast and back always restores the number.
     is_out = (tf.cast(cast, values.dtype) != values) | ((cast < 0) != (values < 0))
     check = tf.debugging.Assert(
         ~tf.reduce_any(is_out),

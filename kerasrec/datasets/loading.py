@@ -105,28 +105,27 @@ class Treebank:
     ) -> Any:
         """Batches a split: `tree_batches` of `encoded(split)`, which says more.
 
-        Trees come in the order of the split, unless it is asked to shuffle them or to bring those
-        of alike size together.
+        Trees come in the order of the split, unless `shuffle` or `bucket_by_size` is given.
 
         Args:
             split: `"train"`, `"dev"` or `"test"`.
             batch_size: Trees a batch.
             shuffle: Whether trees come in another order each epoch.
             seed: Makes the shuffling the same in each run.
-            bucket_by_size: Whether trees of alike size come together, which saves padding.
+            bucket_by_size: Whether trees of similar size come together, which saves padding.
             drop_remainder: Whether a last batch with fewer trees is left out.
-            return_order: Whether to return a `TreeOrder` as well, which brings predictions back
+            return_order: Whether to return a `TreeOrder` as well, which puts predictions back
                 into the order of the split.
 
         Returns:
             A `tf.data.Dataset` of `((tokens, children), labels)`, all int32: `[batch, nodes]`,
-            `[batch, nodes, arity]` and `[batch, nodes]`. With `return_order`, a pair of it and of
-            a `TreeOrder`.
+            `[batch, nodes, arity]` and `[batch, nodes]`. With `return_order`, a pair: the dataset
+            and a `TreeOrder`.
 
         Example:
 
         >>> batches, order = treebank.batches("dev", 64, bucket_by_size=True, return_order=True)
-        >>> logits = order.restore(model.predict(batches))  # logits[i] is of treebank.dev[i]
+        >>> logits = order.restore(model.predict(batches))  # logits[i] belongs to treebank.dev[i]
         """
         return tree_batches(
             self.encoded(split),

@@ -1,4 +1,4 @@
-"""The two arrays of a `.npz` file of word vectors, looked at before memory is taken for them."""
+"""The two arrays of a `.npz` file of word vectors, checked before they are unpacked."""
 
 import errno
 import math
@@ -18,13 +18,13 @@ SAVE = "Save it with numpy.savez(path, words=..., vectors=...), words as text, n
 
 
 class _Header(NamedTuple):
-    """Of an array in an archive.
+    """The header of an array in an archive.
 
     Attributes:
-        entry: Where it lies.
-        shape: As promised.
-        dtype: As promised.
-        size: How many bytes come before the array.
+        entry: The entry of the archive.
+        shape: As the header says.
+        dtype: As the header says.
+        size: How many bytes the header takes.
     """
 
     entry: zipfile.ZipInfo
@@ -34,28 +34,28 @@ class _Header(NamedTuple):
 
 
 def read_arrays(path: Path, limit: int) -> tuple[list[str], np.ndarray]:
-    """Reads the arrays `words` and `vectors`; neither is unpacked before both have been looked at.
+    """Reads the arrays `words` and `vectors`; neither is unpacked before both have been checked.
 
     Args:
         path: The file.
-        limit: So many bytes both may take.
+        limit: How many bytes both may take together.
 
     Returns:
         The words, and numbers of any type `[words, dim]`.
 
     Raises:
         OSError: If the file may not be read.
-        MalformedFileError: If it is no `.npz` file with these arrays, they do not fit each other,
-            are of other types, or take more than `limit`.
+        MalformedFileError: If it is no `.npz` file with these arrays, or they do not fit each
+            other, are of other types, or take more than `limit`.
     """
     with path.open("rb") as file:
-        # zipfile and NumPy do not say what they raise about bytes that are no archive or no array.
-        # Among what they were seen to raise are NotImplementedError, struct.error and zlib.error.
+        # zipfile and NumPy do not document what they raise for malformed archives and arrays. They
+        # have been seen to raise NotImplementedError, struct.error and zlib.error, among others.
         try:
             return _read(file, limit)
         except Exception as error:
             if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-                raise  # The disk's fault. EINVAL comes of a place before the file's start.
+                raise  # The disk's fault. A seek to before the start of the file is EINVAL.
             raise MalformedFileError(
                 f"'{path}' cannot be read: {error or type(error).__name__}. {SAVE}"
             ) from error
@@ -84,8 +84,8 @@ def _check_entries(entries: Sequence[zipfile.ZipInfo], limit: int) -> None:
     size = sum(entry.file_size for entry in entries)
     if size > limit:
         raise ValueError(
-            f"its arrays take {size:,} bytes, more than max_unpacked_bytes={limit}; pass more if "
-            "the file comes from someone whom you trust"
+            f"its arrays take {size:,} bytes, more than max_unpacked_bytes={limit}; pass a larger "
+            "limit if you trust the source of the file"
         )
 
 
@@ -97,7 +97,7 @@ def _header(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> _Header:
         elif version == (2, 0):
             shape, _, dtype = np.lib.format.read_array_header_2_0(file)
         else:
-            raise ValueError(f"{entry.filename} has version {version}, which is not that of arrays")
+            raise ValueError(f"{entry.filename} has version {version}; expected (1, 0) or (2, 0)")
         return _Header(entry, shape, dtype, file.tell())
 
 
@@ -112,7 +112,7 @@ def _check_headers(words: _Header, vectors: _Header) -> None:
             f"it has words of type {words.dtype} and vectors of type {vectors.dtype}; expected "
             "text and numbers"
         )
-    # Of what takes no room there may be any number.
+    # An array whose entries take no bytes could claim any number of them.
     if not words.dtype.itemsize or not vectors.shape[1]:
         raise ValueError("all its words are empty, or its vectors have no numbers")
     for header in (words, vectors):

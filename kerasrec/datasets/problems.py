@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Protocol
 
 LISTED = 10
-# A file with more of them is of another format; each takes a hundred bytes or more.
+# A file with more problems is in another format. Each problem takes a hundred bytes or more.
 MOST_PROBLEMS = 100_000
-# Of characters: a line of a malformed file may be all of it.
+# In characters: a line of a malformed file may be as long as the file.
 LONGEST_REASON = 500
-# Of bytes: room for a tree of a million words.
+# In bytes: room for a tree of a million words.
 LONGEST_LINE = 2**24
 
 
 class MalformedFileError(ValueError):
     """A file, or one of several, is malformed. All readers of files raise this class, and no other.
 
-    A file that is not there, or may not be read, is an `OSError`, as usual.
+    A file that does not exist, or may not be read, is an `OSError`, as usual.
 
     Attributes:
-        problems: All of them: text, `file:line: reason` each. The message has the first ten. Empty
-            where the message is the only one.
+        problems: All problems, `file:line: reason` each. The message lists the first ten. Empty if
+            the message describes the only problem.
     """
 
     def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
@@ -71,24 +71,25 @@ def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
 def bounded_lines(
     file: _Lines, path: Path, longest: int = LONGEST_LINE
 ) -> Iterator[tuple[int, bytes]]:
-    """Reads lines that are no longer than lines can be, so that one alone cannot fill the memory.
+    """Reads lines of bounded length, so that a single line cannot fill the memory.
 
     Args:
-        file: Is read from its start.
+        file: Read from its start.
         path: Its name, for messages.
-        longest: So many bytes a line may have.
+        longest: How many bytes a line may have.
 
     Yields:
-        The number of the line, from 1, and the line with its end and without a byte order mark.
+        The number of the line, from 1, and the line, with its line break and without a byte order
+        mark.
 
     Raises:
-        MalformedFileError: If a line is longer. Nothing is read behind it.
+        MalformedFileError: If a line is longer. Nothing after it is read.
     """
     for number, line in enumerate(iter(functools.partial(file.readline, longest + 1), b""), 1):
         if len(line) > longest:
             problem = f"{path}:{number}: the line is longer than {longest:,} bytes"
             raise MalformedFileError(
-                f"{problem}; expected a text file with lines that end. Nothing of it is read.",
+                f"{problem}; expected a text file with line breaks. Nothing of it is read.",
                 [problem],
             )
         yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
@@ -97,13 +98,13 @@ def bounded_lines(
 def add_problem(
     problems: list[str], path: str | os.PathLike[str], place: int | str, reason: object
 ) -> None:
-    """Adds `file:place: reason` to the problems of a file, and gives up where that is all there is.
+    """Adds `file:place: reason` to the problems of a file, and gives up if there are too many.
 
     Args:
-        problems: Those so far.
+        problems: The problems so far.
         path: The file.
-        place: The number of the line, from 1, or what else says where it is.
-        reason: Text, or an error whose text it is.
+        place: The number of the line, from 1, or text that says where the problem is.
+        reason: Text, or an error with this text.
 
     Raises:
         MalformedFileError: If the file has `MOST_PROBLEMS` already.

@@ -1,4 +1,4 @@
-"""The check that records hold trees, done by `tf.data` while it reads them."""
+"""Checks that records hold trees, while `tf.data` reads them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -13,8 +13,8 @@ class Records(NamedTuple):
     """Some records of some files.
 
     Attributes:
-        files: Their paths: as many at a time are beside each other, one of each file.
-        groups: int64 `[groups]`; which record of its file each of them is.
+        files: The paths. The records of a group come one after another, one of each file.
+        groups: int64 `[groups]`; the place of each group's records in their files.
     """
 
     files: Sequence[str]
@@ -24,7 +24,7 @@ class Records(NamedTuple):
 def checked_trees(
     features: Mapping[str, tf.Tensor | tf.RaggedTensor], records: Records, index: TreeIndex
 ) -> dict[str, tf.RaggedTensor]:
-    """Checks trees as `check_tree` does, and that they are those that the index promises.
+    """Checks trees as `check_tree` does, and against what the index says.
 
     Args:
         features: Of each record, all int64: `group_size` `[groups * files]`; `tokens`, `children`
@@ -37,8 +37,8 @@ def checked_trees(
         `[trees, (nodes), arity]`; records of no tree are left out.
 
     Raises:
-        tf.errors.InvalidArgumentError: When the graph runs, if there is something else. The message
-            names file, record and tree node.
+        tf.errors.InvalidArgumentError: When the graph runs, if a check fails. The message names the
+            file, the record and the tree node.
     """
     with tf.control_dependencies([_check_sizes(features, records, index)]):
         tokens, labels, children = (
@@ -47,7 +47,7 @@ def checked_trees(
     splits = features["tokens"].row_splits
     children = tf.reshape(children, [-1, index.arity])
     with tf.control_dependencies([_check_nodes(tokens, labels, children, splits, records)]):
-        # A record of no tree has no values either.
+        # A record of no tree has no values.
         splits = tf.concat([[0], tf.boolean_mask(splits[1:], splits[1:] > splits[:-1])], 0)
         return {
             name: tf.RaggedTensor.from_row_splits(tf.cast(values, tf.int32), splits, validate=False)
@@ -64,7 +64,7 @@ def _check_sizes(
         for name in ("tokens", "children", "labels")
     )
     group_sizes = tf.reshape(features["group_size"], [-1, num_here])
-    # All groups have a tree of each file, but for the last: it has what is left.
+    # All groups have a tree of each file, except the last, which has the trees that are left.
     num_last = index.num_trees - (index.num_groups - 1) * num_files
     num_trees = tf.math.count_nonzero(sizes, axis=1, keepdims=True)
     is_last = records.groups[:, None] == index.num_groups - 1
@@ -101,14 +101,14 @@ def _check_nodes(
 
     is_child = (children >= 0) & (children < (end_of - root_of)[:, None])
     has_no_child = tf.reduce_all(children == -1, axis=1)
-    # No segment has the number -1, and what is no child counts nowhere.
+    # No segment has the number -1, so a slot without a child counts nowhere.
     links = tf.where(is_child, children + root_of[:, None], -1)
     num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, num_nodes)
     has_parent = num_parents > 0
     is_blank = (tokens == 0) & has_no_child
 
     def lost() -> tf.Tensor:
-        """Follows parents twice as far each time; at a cycle, nobody ever comes to the root."""
+        """Follows parents twice as far each time; from a cycle, no path leads to the root."""
         above = tf.broadcast_to(everyone[:, None], tf.shape(links))
         parents = tf.math.unsorted_segment_max(above, links, num_nodes)
         largest = tf.reduce_max(splits[1:] - splits[:-1])
@@ -124,7 +124,7 @@ def _check_nodes(
         is_behind = everyone > tf.gather(last_reached, record_of)
         return ~is_reached & ~(is_blank & (labels == -1) & is_behind)
 
-    # Where children come after their parents, as they mostly do, parents lead to the root.
+    # If all children come after their parents, as is usual, all paths of parents lead to the root.
     is_in_order = tf.reduce_all(is_root | has_parent) & tf.reduce_all(
         (links > everyone[:, None]) | ~is_child
     )
@@ -150,13 +150,14 @@ def _assert_none(
     record_of: tf.Tensor,
     node_of: tf.Tensor | None,
 ) -> tf.Tensor:
-    """Asserts that nothing is wrong, and makes no message where nothing is.
+    """Asserts that nothing is wrong; the message is made only if something is.
 
     Args:
-        wrong: What may be, and bool `[places]`, where it is.
-        records: Where they come from.
-        record_of: int64 `[places]`; which of the records each place is in.
-        node_of: int64 `[places]`; which tree node of its tree it is, where it is one.
+        wrong: For each possible fault, by its description: bool `[places]`, where it is.
+        records: Where the places come from.
+        record_of: int64 `[places]`; the record that each place is in.
+        node_of: int64 `[places]`; the number of each place's tree node in its tree; None if places
+            are records.
     """
     places = tf.stack(list(wrong.values()))
 

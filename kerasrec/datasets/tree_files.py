@@ -1,10 +1,10 @@
 """Encoded trees in files, written once, of which each worker of a cluster reads its own.
 
-Trees form groups of as many as there are files, and each file has one tree of every group, at the
-same place. Groups are of trees that come one after another, so that their order is kept; or, where
-that is asked for, of trees of alike size: then whoever reads some of the files, in an order drawn
-with the same seed, has at each step trees as large as those that the others have, without asking
-them.
+A group has as many trees as there are files. Each file has one tree of every group, at the same
+place. By default a group is trees that follow one another, so that their order is kept. With
+`bucket_by_size` a group is trees of similar size: processes that read different files in an order
+drawn with the same seed then have trees of about the same size at each step, without asking each
+other.
 """
 
 import itertools
@@ -44,10 +44,10 @@ def write_tree_files(
         num_files: So many processes, or fewer that divide it, can share the trees. Batches have a
             multiple of so many trees.
         arity: Slots for children of each tree node. By default as many as the first tree has.
-        seed: Of the order in which trees are written with `bucket_by_size`.
-        bucket_by_size: Whether trees of alike size stand at the same place of all files, so that
-            processes that share a batch have about as many tree nodes each. Trees are then written
-            in random order; by default they keep theirs.
+        seed: For the random order in which trees are written with `bucket_by_size`.
+        bucket_by_size: Whether trees of similar size are put at the same place of all files, so
+            that processes that share a batch have about the same number of tree nodes each. Trees
+            are then written in random order; by default they keep their order.
 
     Raises:
         FileExistsError: If the directory exists.
@@ -124,7 +124,7 @@ def _chunks(trees: Iterator[EncodedTree], group_size: int) -> Iterator[list[Enco
 def _groups(
     trees: Sequence[EncodedTree], size: int, random: np.random.Generator | None
 ) -> list[Sequence[EncodedTree]]:
-    """Groups of trees, in their order or of alike size in random order; a smaller one is last."""
+    """Groups of trees in their order, or of similar size in random order; a smaller one is last."""
     if random is None:
         return [trees[start : start + size] for start in range(0, len(trees), size)]
     shuffled = [trees[place] for place in random.permutation(len(trees))]

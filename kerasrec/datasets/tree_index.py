@@ -1,7 +1,7 @@
-"""The index of a directory of tree files: what was written, and whether that is what lies there.
+"""The index of a directory of tree files: what was written, and the check that it is still there.
 
-Sizes are checked here, before TensorFlow reads a file: its reader of records ends the process where
-a record claims more bytes than there is memory.
+Sizes are checked here, before TensorFlow reads a file: its record reader ends the process if a
+record claims more bytes than there is memory.
 """
 
 import hashlib
@@ -17,18 +17,18 @@ from kerasrec.datasets.problems import MalformedFileError
 INDEX = "index.json"
 LARGEST_INDEX = 2**24  # bytes: room for a million files
 LENGTH = struct.Struct("<Q")  # before a record: its length, and four bytes of checksum
-AROUND_A_RECORD = 16  # bytes: those twelve, and four of checksum behind it
+AROUND_A_RECORD = 16  # bytes: twelve before it, and four of checksum after it
 
 
 class TreeIndex(NamedTuple):
     """What `write_tree_files` wrote.
 
     Attributes:
-        num_trees: Of all files.
-        num_groups: Trees of alike size form one, with a tree of each file; so many records has each
-            file. The last group may lack trees.
+        num_trees: In all files together.
+        num_groups: A group is the trees at the same place of all files, so this is also the number
+            of records in each file. The last group may lack trees.
         arity: Slots for children of each tree node.
-        largest_tree: So many tree nodes has the largest one.
+        largest_tree: The number of tree nodes of the largest tree.
         file_sizes: Of each file, in bytes.
     """
 
@@ -40,7 +40,7 @@ class TreeIndex(NamedTuple):
 
 
 def file_of(directory: Path, number: int, num_files: int) -> Path:
-    """Returns the path of one of so many files."""
+    """Returns the path of a file, by its number of all files, from 0."""
     return directory / f"trees-{number:05}-of-{num_files:05}.tfrecord"
 
 
@@ -68,21 +68,21 @@ def read_index(directory: str | PathLike[str]) -> TreeIndex:
     try:
         if len(content) > LARGEST_INDEX:
             raise ValueError(f"it has more than {LARGEST_INDEX:,} bytes")
-        # Where a program has raised Python's limit of recursion, deep nesting ends the process.
+        # If a program has raised Python's recursion limit, deep nesting ends the process.
         if content.count(b"{") > 1 or content.count(b"[") > 1:
             raise ValueError("it is nested")
         return _checked(json.loads(content))
     except ValueError as error:
         raise MalformedFileError(
-            f"'{path}' is no index that write_tree_files of this version wrote: {error}. Copy the "
-            "directory again, or write the trees again."
+            f"'{path}' is not an index that write_tree_files of this version wrote: {error}. Copy "
+            "the directory again, or write the trees again."
         ) from error
 
 
 def check_file(path: Path, size: int, num_records: int) -> None:
     """Checks that a file has the size and the number of records that the index says.
 
-    What records hold is checked when they are read.
+    The content of records is checked when they are read.
 
     Args:
         path: The file.
@@ -90,8 +90,8 @@ def check_file(path: Path, size: int, num_records: int) -> None:
         num_records: How many.
 
     Raises:
-        FileNotFoundError: If it is not there.
-        MalformedFileError: If it is another.
+        FileNotFoundError: If there is no such file.
+        MalformedFileError: If the size or the number of records differs.
     """
     with path.open("rb") as file:
         found = file.seek(0, 2)
@@ -117,20 +117,19 @@ def _checked(content: Any) -> TreeIndex:
         raise ValueError(f"expected {expected}, found {found}")
     checksum = content.pop("checksum")
     if checksum != _checksum(content):
-        raise ValueError("its checksum is another")
+        raise ValueError("its checksum does not match")
     index = TreeIndex(**content)
     sizes = index.file_sizes
     if not isinstance(sizes, list) or not sizes:
-        raise ValueError("file_sizes is no list of sizes")
-    # A checksum is easily made: what follows holds for a stranger's file, too.
+        raise ValueError("file_sizes is no list of sizes; expected one for each file")
+    # Anybody can compute a checksum, so a file from an untrusted source needs these checks, too.
     for name, value in [*index._asdict().items(), *(("a size", size) for size in sizes)]:
         smallest = 0 if name == "arity" else 1
         if name != "file_sizes" and not (type(value) is int and smallest <= value < 2**53):
             raise ValueError(f"{name} is {str(value)[:40]}; expected an integer from {smallest} up")
     if index.num_groups != -(-index.num_trees // len(sizes)):
         raise ValueError(
-            f"{index.num_trees} trees in {len(sizes)} files form other than {index.num_groups} "
-            "groups"
+            f"{index.num_trees} trees in {len(sizes)} files do not form {index.num_groups} groups"
         )
     # Each tree node takes a byte or more for its token, its label, and each slot.
     if index.largest_tree * (2 + index.arity) > max(sizes):

@@ -1,4 +1,4 @@
-"""The order in which trees come in batches, and the way back."""
+"""The order in which trees come in batches, and how to restore the original order."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class TreeOrder:
-    """Which tree each row of predictions is of, where batches have trees in another order.
+    """Says which tree each row of predictions belongs to, where batches reorder the trees.
 
     `tree_batches` and `Treebank.batches` make it with `return_order=True`.
 
@@ -16,12 +16,12 @@ class TreeOrder:
         trees: int64 `[rows]`, each tree once.
 
     Attributes:
-        trees: As passed: row `i` of what comes from the batches is of tree `trees[i]`.
+        trees: As passed: row `i` of the predictions belongs to tree `trees[i]`.
 
     Example:
 
     >>> batches, order = treebank.batches("dev", 64, bucket_by_size=True, return_order=True)
-    >>> logits = order.restore(model.predict(batches))  # logits[i] is of treebank.dev[i]
+    >>> logits = order.restore(model.predict(batches))  # logits[i] belongs to treebank.dev[i]
     """
 
     def __init__(self, trees: np.ndarray) -> None:
@@ -29,16 +29,16 @@ class TreeOrder:
         self._rows = np.argsort(trees)
 
     def restore(self, predictions: Any) -> Any:
-        """Brings rows into the order of the trees.
+        """Puts rows into the order of the trees.
 
         Args:
-            predictions: What `predict` gives of the batches: an array or tensor `[trees, ...]`; a
-                `tf.RaggedTensor`, as Keras makes it where batches differ in their numbers of tree
-                nodes; or a nest of these, of a model with several outputs.
+            predictions: What `predict` returns for the batches: an array or tensor `[trees, ...]`;
+                a `tf.RaggedTensor`, which Keras makes if batches differ in their numbers of tree
+                nodes; or a nest of these, if the model has several outputs.
 
         Returns:
-            The same with row `i` of tree `i`. It has as many tree nodes as the tree's batch: after
-            those of the tree comes padding.
+            The same, where row `i` belongs to tree `i`. A row has as many tree nodes as the tree's
+            batch had: padding follows the nodes of the tree.
 
         Raises:
             ValueError: If there is not one row for each tree.
@@ -51,6 +51,6 @@ class TreeOrder:
         if not len(rows.shape) or rows.shape[0] != len(self.trees):
             raise ValueError(
                 f"Predictions are of shape {tuple(rows.shape)}; expected one row for each of the "
-                f"{len(self.trees)} trees: all that predict gives of the batches."
+                f"{len(self.trees)} trees. Pass all that predict returns for the batches."
             )
         return tf.gather(rows, self._rows) if is_ragged else rows[self._rows]

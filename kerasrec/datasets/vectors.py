@@ -22,9 +22,9 @@ from kerasrec.datasets.problems import (
     text_of,
 )
 
-# Of bytes: room for a vector of 50,000 numbers.
+# In bytes: room for a vector of 50,000 numbers.
 LONGEST_LINE = 2**20
-# A number is a finite decimal number in ASCII. Python reads more as one: 1_0, nan, infinity.
+# A number is a finite decimal number in ASCII. Python's float also takes 1_0, nan and infinity.
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 CHARACTERS_OF_NUMBERS = b"0123456789+-.eE"
 COUNT = re.compile(rb"[0-9]{1,18}")
@@ -65,8 +65,8 @@ def read_vectors(
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
         max_unpacked_bytes: How large the arrays of a `.npz` file, or the text packed as `.gz`, may
-            be, so that a small file of a stranger cannot fill the memory. By default 32 times the
-            file's size, or 16 MiB if that is more.
+            be, so that a small file from an untrusted source cannot fill the memory. By default 32
+            times the file's size, or 16 MiB if that is more.
 
     Returns:
         `WordVectors`, in the order of the file; where a word is there twice, the first counts.
@@ -76,10 +76,10 @@ def read_vectors(
         MalformedFileError: If `strict`, and a line is no UTF-8, has no word, another number of
             numbers than `dim`, or one that is none; if there are more or fewer lines than the
             first says, or packed data ends early. It is a `ValueError` whose `problems` name every
-            such line (row, of a `.npz` file), with file and reason. Also without `strict`, if an
-            array is missing or does not fit, nothing can be read at all, or more is packed than
-            `max_unpacked_bytes`.
-        ValueError: If the extension is another, or no word is left of those asked for.
+            such line (or row of a `.npz` file), with file and reason. Also without `strict`, if an
+            array is missing or does not fit, nothing can be read at all, or the file unpacks to
+            more than `max_unpacked_bytes`.
+        ValueError: If the file has another extension, or none of the words asked for.
     """
     path = Path(path)
     kind = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
@@ -109,7 +109,7 @@ def read_vectors(
 
 
 def _limit(path: Path) -> int:
-    """How many bytes a file may unpack to. Text unpacks to thrice its size, numbers hardly pack."""
+    """How many bytes a file may unpack to. Usual factors: 3 for text, little above 1 for arrays."""
     return max(2**24, 32 * path.stat().st_size)
 
 
@@ -138,12 +138,12 @@ def _check_text(word: str) -> None:
     try:
         word.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"the word {word!r} is no text, since it holds half a character") from None
+        raise ValueError(f"the word {word!r} is no text: it holds half a character") from None
 
 
 def _read_text(path: Path, wanted: set[str] | None, limit: int) -> _Read:
     words: dict[str, None] = {}
-    numbers = bytearray()  # of float32: an array a word would take far more
+    numbers = bytearray()  # float32; an array for each word would take far more memory
     problems: list[str] = []
     number = 0
     promised, dim = _sizes(path, limit)
@@ -165,7 +165,7 @@ def _read_text(path: Path, wanted: set[str] | None, limit: int) -> _Read:
             problems,
             path,
             1,
-            f"{promised} words announced, but {number - 1} lines follow; is it cut off?",
+            f"{promised} words announced, but {number - 1} lines follow; is the file cut off?",
         )
     vectors = np.frombuffer(numbers, np.float32).reshape(len(words), dim if words else 0)
     return list(words), vectors, problems
@@ -181,8 +181,8 @@ def _lines(path: Path, limit: int) -> Iterator[tuple[int, list[bytes]]]:
             size += len(line)
             if is_packed and size > limit:
                 raise MalformedFileError(
-                    f"'{path}' unpacks to more than max_unpacked_bytes={limit}; pass more if the "
-                    "file comes from someone whom you trust."
+                    f"'{path}' unpacks to more than max_unpacked_bytes={limit}; pass a larger "
+                    "limit if you trust the source of the file."
                 )
             yield number, line.rstrip(b" \r\n").split(b" ")
 
@@ -215,7 +215,7 @@ def _word(parts: list[bytes], dim: int) -> str:
 def _vector(word: str, parts: list[bytes]) -> np.ndarray:
     expected = f"expected {len(parts)} numbers after the word '{word}'"
     try:
-        # These characters alone leave no spelling that Python takes and `NUMBER` does not.
+        # With only these characters, Python takes no spelling that `NUMBER` does not.
         if b"".join(parts).translate(None, CHARACTERS_OF_NUMBERS):
             raise ValueError
         with np.errstate(over="ignore"):
@@ -234,7 +234,7 @@ def _vector(word: str, parts: list[bytes]) -> np.ndarray:
 
 
 def _looks_like_a_number(text: bytes) -> bool:
-    """Also where it is spelt as it must not be, so that it is not taken for part of a word."""
+    """Also for spellings that are refused, so that they are not taken for part of a word."""
     try:
         float(text)
     except ValueError:

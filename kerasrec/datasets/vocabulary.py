@@ -111,7 +111,7 @@ class Vocabulary:
 
         Raises:
             FileNotFoundError: If there is no file at `path`.
-            MalformedFileError: If the file is none that `save` wrote: it starts otherwise, is no
+            MalformedFileError: If `save` did not write the file: it has other first lines, is not
                 UTF-8, or holds a word that a vocabulary cannot hold.
         """
         content = Path(path).read_bytes()
@@ -121,7 +121,7 @@ class Vocabulary:
             if lines[0] not in settings or lines[1:3] != [PADDING, UNKNOWN]:
                 raise ValueError(
                     f"expected the lines 'lowercase=True' (or False), '{PADDING}' and '{UNKNOWN}' "
-                    f"at its start, and found {reprlib.repr(lines[:3])}"
+                    f"at its start, found {reprlib.repr(lines[:3])}"
                 )
             return cls(lines[3:], settings[lines[0]])
         except ValueError as error:
