@@ -169,8 +169,8 @@ def fingerprint_of(batch: Any) -> tf.Tensor:
 
 
 def part_of(batch: Any, part: int, number: int) -> Any:
-    """Every so manyth row of a batch, so that parts are alike if rows beside each other are.
+    """Every `number`-th row of a batch, so that parts are similar if neighbouring rows are.
 
-    As they are in batches of trees that come in order of size.
+    They are in batches of trees that come in order of size.
     """
     return tf.nest.map_structure(lambda of: of[part::number], batch)

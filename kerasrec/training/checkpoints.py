@@ -1,4 +1,4 @@
-"""The checkpoints of a training, in a directory that is its own."""
+"""The checkpoints of one training run, in a directory of its own."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ import tensorflow as tf
 from kerasrec.training.lock import locked
 from kerasrec.training.strategies import is_chief, is_of_workers, of_all_workers
 
-# How many are kept: where the newest is damaged, training goes on from the one before.
+# How many are kept: if the newest is damaged, training resumes from the one before.
 NUM_KEPT = 2
 NAME = "ckpt"
-# Of TensorFlow, which writes data and index to a folder, moves data out of it, writes the index,
-# and removes the folder; then the text file `checkpoint` takes its place, which names the newest.
+# TensorFlow writes data and index to a folder, moves the data out of it, writes the index, removes
+# the folder, and last replaces this text file, which names the newest checkpoint.
 NEWEST = "checkpoint"
 FILE = re.compile(rf"{NAME}-(\d+)(_temp|\.index|\.data-\d+-of-\d+)")
-# All that TensorFlow raises where it reads what is damaged.
+# All that TensorFlow raises when it reads damaged files.
 UNREADABLE = (tf.errors.OpError, IndexError, ValueError, RuntimeError, MemoryError)
 
 
 class Checkpoints(contextlib.AbstractContextManager):
     """Writes checkpoints to a directory, keeps the last two, and finds the newest that is whole.
 
-    Which is the newest, its number says, and whether it is whole, TensorFlow's checksums of index
-    and data. The file `checkpoint` is not needed for it. The directory is locked meanwhile, by the
-    chief; what a save that was cut short has left is removed.
+    The number of a checkpoint says which is the newest; TensorFlow's checksums of index and data
+    say whether it is whole. The file `checkpoint` is not needed for this. The chief keeps the
+    directory locked inside the context, and removes the remains of a save that was cut short.
 
     Args:
-        directory: is made if it is not there; None for no checkpoints.
+        directory: made if it does not exist; None for no checkpoints.
         strategy: the model's.
 
     Attributes:
@@ -64,7 +64,7 @@ class Checkpoints(contextlib.AbstractContextManager):
             with _together(self._strategy, self.directory):
                 self._written = self._place_to_write(until_the_end)
                 interrupted = self._choose()
-            # Not before all have chosen.
+            # Not before all workers have chosen.
             self._remove(interrupted, self.directory)
             self._until_the_end = until_the_end.pop_all()
         return self
@@ -73,12 +73,12 @@ class Checkpoints(contextlib.AbstractContextManager):
         self._until_the_end.close()
 
     def save(self, checkpoint: tf.train.Checkpoint) -> None:
-        """Writes a checkpoint, and removes what is older than the one before.
+        """Writes a checkpoint, and removes all except this one and the one before.
 
         Raises:
-            OSError: if it cannot be written; the one before is as it was.
+            OSError: if it cannot be written; the one before stays unchanged.
         """
-        # Above all numbers that are there, also of damaged ones.
+        # Numbers go on from the largest there is, also if that checkpoint is damaged.
         checkpoint.save_counter.assign(self._last_number)
         try:
             self.newest = checkpoint.save(os.path.join(self._written, NAME))
@@ -88,28 +88,28 @@ class Checkpoints(contextlib.AbstractContextManager):
             with contextlib.suppress(tf.errors.OpError, OSError):
                 self._remove([self._last_number + 1], self._written)
             last = _name(self._kept[-1]) if self._kept else None
-            left = f"{last}, which was saved before, is as it was" if last else "There is none yet"
+            left = f"{last}, which was saved before, is unchanged" if last else "There is none yet"
             raise OSError(
                 f"A checkpoint could not be written to '{self.directory}': {_first_line(error)}. "
-                f"{left}. See whether the disk is full, and start the program again."
+                f"{left}. Check whether the disk is full, and start the program again."
             ) from error
         self._last_number += 1
         self._kept = [*self._kept, self._last_number][-NUM_KEPT:]
         self._remove(_files(self._written).keys() - set(self._kept), self._written)
 
     def _place_to_write(self, until_the_end: contextlib.ExitStack) -> str:
-        """The directory, locked; another one for workers that take part and write nothing."""
+        """The directory, locked; a temporary one for workers whose files are not kept."""
         assert self.directory is not None
         if not is_chief(self._strategy):
             return until_the_end.enter_context(tempfile.TemporaryDirectory())
         try:
             tf.io.gfile.makedirs(self.directory)
-            if "://" not in self.directory:  # else not of the operating system
+            if "://" not in self.directory:  # Only a path of the operating system has locks.
                 until_the_end.enter_context(locked(self.directory))
         except (tf.errors.OpError, OSError) as error:
             raise OSError(
                 f"`backup_dir` is '{self.directory}', to which checkpoints cannot be written: "
-                f"{_first_line(error)}. Pass a directory that this program may write to."
+                f"{_first_line(error)}. Pass a directory that this program can write to."
             ) from error
         return self.directory
 
@@ -137,9 +137,9 @@ class Checkpoints(contextlib.AbstractContextManager):
         if damages and self.newest is None:
             raise ValueError(
                 f"`backup_dir` is '{self.directory}', in which no checkpoint can be read: "
-                f"{'; '.join(damages)}. Training does not begin anew where it had begun before: "
-                "put back a copy of these files, or choose another `backup_dir`, or remove what is "
-                "in this one."
+                f"{'; '.join(damages)}. Training does not start over where it had begun before: "
+                "put back a copy of these files, or choose another `backup_dir`, or empty this one "
+                "to start over."
             )
         if damages:
             warnings.warn(
@@ -151,12 +151,12 @@ class Checkpoints(contextlib.AbstractContextManager):
         return [*interrupted, *self._kept]
 
     def _remove(self, numbers: Any, directory: str) -> None:
-        """Removes checkpoints but for those that are kept, and what saving has left beside them."""
+        """Removes checkpoints that are not kept, and temporary files that saving has left."""
         if not is_chief(self._strategy) and directory == self.directory:
             return
         files = _files(directory)
         for number in set(numbers) & files.keys():
-            # The folder last: it says that the others are of a save that was cut short.
+            # The folder last: it marks the other files as those of a save that was cut short.
             for name in sorted(files[number], key=lambda name: name.endswith("_temp")):
                 path = os.path.join(directory, name)
                 if name.endswith("_temp"):
@@ -224,14 +224,14 @@ def _damage_of_newest(directory: str, files: dict[int, list[str]]) -> list[str]:
 
 
 def _first_line(error: BaseException) -> str:
-    """What an error says, without the op that TensorFlow says first."""
+    """The first line of an error, without the op that TensorFlow puts before it."""
     text = str(getattr(error, "message", error) or error).strip()
     return re.sub(r"^\{\{.*?\}\} ", "", text).splitlines()[0] if text else type(error).__name__
 
 
 @contextlib.contextmanager
 def _together(strategy: tf.distribute.Strategy, directory: str) -> Any:
-    """Raises in all workers if one has raised, since each would wait for it."""
+    """Raises in all workers if one has raised, since the others would wait for it."""
     failed = True
     try:
         yield
@@ -242,5 +242,5 @@ def _together(strategy: tf.distribute.Strategy, directory: str) -> Any:
             if not failed and any(map(any, answers)):
                 number = [bool(answer) for (answer,) in answers].index(True)
                 raise RuntimeError(
-                    f"Worker {number} cannot use the `backup_dir` '{directory}'. Its error says so."
+                    f"Worker {number} cannot use `backup_dir` '{directory}'; its error says why."
                 )

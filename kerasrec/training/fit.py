@@ -39,9 +39,9 @@ def fit(
     `ParameterServerStrategy` (call it in the coordinator). Batches are those of the whole cluster:
     each replica gets its part of one, and the loss and its gradient are those of the whole batch.
     So the same seeds and data give the same weights under each strategy, to rounding. Losses that
-    cannot be put together from those of parts are refused. Gradients of a word that is looked up
-    several times are added up before the optimizer squares or clips them, as if the table's
-    gradient were dense, which Keras' own `fit` does not.
+    cannot be put together from those of parts are refused. If a word is looked up several times,
+    its gradients are added up before the optimizer squares or clips them, as if the gradient of the
+    table were dense. Keras' own `fit` does not do that.
 
     Optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` (but under
     `ParameterServerStrategy`) and `jit_compile` (on one replica) are those of `model.compile`;
@@ -62,9 +62,9 @@ def fit(
         initial_epoch: the number of the first epoch.
         backup_dir: of checkpoints. Where it has one, training goes on from there, to the same
             weights as if it had not been interrupted, if the data come in the same order again
-            (`shuffle` with a seed). The last two are kept, and where the newest is damaged, the one
-            before is taken. SIGTERM writes one, and then ends the process. On a cluster all workers
-            must be able to read it; the chief writes it, and keeps other programs from it.
+            (`shuffle` with a seed). The last two are kept; if the newest is damaged, training goes
+            on from the one before. At SIGTERM one is written, and then the process ends. On a
+            cluster all workers must be able to read it; the chief writes and locks the directory.
         save_freq: "epoch" for a checkpoint after each epoch; or also after so many steps of one.
 
     Returns:
@@ -76,9 +76,9 @@ def fit(
             checkpoint is of another model or of other data, or replicas cannot follow the loss or
             the optimizer as one device does; if no checkpoint of `backup_dir` can be read.
         OSError: if a checkpoint cannot be written.
-        RuntimeError: if another program uses `backup_dir`; if a process of a cluster is lost, or
-            asked to end, that it cannot do without: one of `MultiWorkerMirroredStrategy`, or a
-            parameter server. It does without a worker of a `ParameterServerStrategy`.
+        RuntimeError: if another program uses `backup_dir`; if a worker of a
+            `MultiWorkerMirroredStrategy` is lost or asked to end, or a parameter server is. Workers
+            of a `ParameterServerStrategy` may be lost.
     """
     if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
         raise ValueError(f'`save_freq` is {save_freq!r}; expected "epoch" or a number of steps.')
@@ -226,7 +226,7 @@ def _executions(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
 
 @contextlib.contextmanager
 def _saved_when_interrupted(runner: Runner, progress: Progress) -> Iterator[None]:
-    """Saves at Ctrl-C, where no other process must take part."""
+    """Saves at Ctrl-C, if this process can save without the others."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
-"""The check of integers that Keras would cut.
+"""Checks that integers fit into the dtypes of a model's inputs.
 
-A functional model casts what it is given to the dtypes of its inputs before any layer sees it, so
-that with `keras.Input(dtype="int32")` the token 2**32 + 5 of an int64 array would be 5.
+A functional model casts its inputs before any layer sees them. With `keras.Input(dtype="int32")`
+the token 2**32 + 5 of an int64 array would become 5.
 """
 
 from typing import Any
@@ -13,15 +13,15 @@ from kerasrec.datasets.int_range import cast_integers
 
 
 def checked_inputs(model: keras.Model, given: Any) -> Any:
-    """Returns what a model is given, integers of wider dtypes cast to those of its inputs.
+    """Returns the inputs of a model, with integers cast to the dtypes that it expects.
 
     Args:
-        model: of any kind; without `inputs`, as subclassed ones are, nothing is cut or checked.
+        model: of any kind; if it has no `inputs`, as subclassed ones, nothing is cast or checked.
         given: a nest of tensors and arrays, as the model takes it.
 
     Raises:
-        tf.errors.InvalidArgumentError: when the step runs, if the dtype of an input does not hold a
-            number; the message has it, its place and the name of the input.
+        tf.errors.InvalidArgumentError: when the step runs, if a number does not fit into the dtype
+            of its input; the message has the number, its place and the name of the input.
     """
     inputs = keras.tree.flatten(getattr(model, "inputs", None) or [])
     if isinstance(given, dict):
@@ -38,7 +38,7 @@ def checked_inputs(model: keras.Model, given: Any) -> Any:
 
 
 def _checked(value: Any, of: keras.KerasTensor) -> Any:
-    """What one of a model's inputs is given, in its dtype if both are integers."""
+    """The value for an input of a model, cast to its dtype if both are integers."""
     if isinstance(value, keras.KerasTensor) or not hasattr(value, "dtype"):
         return value
     dtype, wanted = tf.as_dtype(value.dtype), tf.as_dtype(of.dtype)

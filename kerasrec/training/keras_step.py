@@ -1,4 +1,4 @@
-"""The step that Keras' own `fit` takes with a model."""
+"""The training step that Keras' own `fit` runs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kerasrec.training import replica
 
 
 class KerasStep:
-    """A model's `train_step`, before that of Keras in the order of classes."""
+    """A mixin whose `train_step` comes before that of Keras in the order of base classes."""
 
     def train_step(self: keras.Model, data: Any) -> dict[str, Any]:
-        """`keras.Model.train_step`, by gradients of tables that have each row once."""
+        """As `keras.Model.train_step`, but with each row once in the gradients of tables."""
         replica.train_step(self, data, lambda gradients: replica.move(self, gradients, None))
         return self.get_metrics_result()

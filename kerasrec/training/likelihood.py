@@ -28,8 +28,8 @@ class TreeNegativeLogLikelihood(keras.losses.Loss):
             of an artificial root, and at padding. Any other number lets the token term count.
         y_pred: terms, float `[batch, nodes, 2]`, of the token and of the growth of each tree node,
             as `kerasrec.layers.TreeDecoder` gives them; 0 at padding.
-        sample_weight: optional weights of trees, `[batch, 1]`. `[batch]` is refused: so come those
-            that Keras makes of `class_weight`.
+        sample_weight: optional weights of trees, `[batch, 1]`. `[batch]` is refused, since
+            Keras passes its `class_weight` in that shape.
 
     Returns:
         The loss, a scalar, or `[batch]` with `reduction=None`.
@@ -76,8 +76,8 @@ class TreePerplexity(keras.metrics.Mean):
 
     Call arguments (of `update_state`):
         y_true, y_pred: as for `TreeNegativeLogLikelihood`.
-        sample_weight: optional weights of trees, `[batch, 1]`. `[batch]` is refused: so come those
-            that Keras makes of `class_weight`.
+        sample_weight: optional weights of trees, `[batch, 1]`. `[batch]` is refused, since
+            Keras passes its `class_weight` in that shape.
 
     Raises:
         ValueError: when the shapes do not fit.

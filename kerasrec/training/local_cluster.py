@@ -22,8 +22,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-# How long a process that is to end may take, where another has failed; and where all are asked to,
-# and may save what they have, as long as under Slurm and Kubernetes.
+# How long a process may take to end: after another has failed; and after SIGTERM, when it may still
+# save a checkpoint, as long as Slurm and Kubernetes allow.
 TERMINATION_SECONDS = 5
 SAVING_SECONDS = 30
 
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         seconds = SAVING_SECONDS
         raise
     finally:
-        stop(programs, seconds)  # first, since they save what servers hold
+        stop(programs, seconds)  # Before the servers, since they save what servers hold.
         stop([process for job in processes.values() for process in job])
 
 
@@ -120,7 +120,7 @@ def wait(processes: Sequence[subprocess.Popen], workers: Sequence[subprocess.Pop
 
 
 def stop(processes: Sequence[subprocess.Popen], seconds: float = TERMINATION_SECONDS) -> None:
-    """Ends all that still run, which may take so many seconds for it."""
+    """Ends all processes that still run, and waits up to this many seconds."""
     for process in processes:
         process.terminate()
     deadline = time.monotonic() + seconds

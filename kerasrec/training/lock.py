@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 
 LOCK = "training.lock"
-# What says that a file system has no locks.
+# Errors that say that a file system has no locks.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 
 
@@ -19,19 +19,20 @@ NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 def locked(directory: str) -> Iterator[None]:
     """Keeps other programs from the same directory.
 
-    The lock is the operating system's (`flock`), so none is left behind by a process that was
-    killed. The file stays: to remove it would let two programs lock two files of one name. A
-    process that was forked from this one, and outlives it, has the lock as well.
+    The lock is the operating system's (`flock`), so a process that was killed leaves none. The file
+    stays: if it were removed, two programs could lock two files of one name. A process that was
+    forked from this one, and outlives it, keeps the lock.
 
     Args:
-        directory: is there, and can be written.
+        directory: exists and can be written.
 
     Raises:
-        RuntimeError: if another program has it locked.
+        RuntimeError: if another program has locked it.
     """
     if sys.platform == "win32":
         warnings.warn(
-            "Windows has no `flock`: see to it that no other program uses it.", stacklevel=2
+            f"Windows has no `flock`: make sure that no other program uses '{directory}'.",
+            stacklevel=2,
         )
         yield
         return
@@ -45,14 +46,14 @@ def locked(directory: str) -> Iterator[None]:
             holder = os.read(file, 1000).decode(errors="replace").strip()
             raise RuntimeError(
                 f"Another program trains with the directory '{directory}' now "
-                f"({holder or 'which one is not known'}), and two would overwrite each other's "
+                f"({holder or 'process unknown'}), and the two would overwrite each other's "
                 "checkpoints. Wait for it, end it, or choose another `backup_dir`."
             ) from error
         except OSError as error:
             if error.errno not in NO_LOCKS:
                 raise
             warnings.warn(
-                f"The file system of '{directory}' has no locks ({error.strerror}): see to it that "
+                f"The file system of '{directory}' has no locks ({error.strerror}): make sure that "
                 "no other program trains with this `backup_dir`.",
                 RuntimeWarning,
                 stacklevel=2,
@@ -62,4 +63,4 @@ def locked(directory: str) -> Iterator[None]:
             os.write(file, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield
     finally:
-        os.close(file)  # which ends the lock
+        os.close(file)  # This releases the lock.

@@ -22,7 +22,7 @@ class TreeCrossentropy(keras.losses.Loss):
 
     where a class weighs 1 unless `class_weight` says otherwise. The loss of a batch is the mean
     over its trees, which, without weights, is the objective of Tai et al. 2015, section 4.1
-    (without its L2 term: Keras adds regularizers by itself). A long sentence so weighs more than a
+    (without its L2 term: Keras adds regularizers by itself). So a long sentence weighs more than a
     short one; `normalize="nodes"` divides by the number of labelled nodes instead.
 
     What counts is said by the labels alone. A Keras mask on the predictions changes nothing,
@@ -38,15 +38,15 @@ class TreeCrossentropy(keras.losses.Loss):
         dtype: as in every Keras loss; the computation is float32 and the result is cast to it.
         class_weight: optional weights of classes, such as `{0: 2.0, 4: 0.5}`; other classes weigh
             1. They multiply the terms and leave the divisor as it is, in training and in
-            evaluation. The argument of this name of Keras' `fit` is refused: it would weigh a tree
-            by the number of the node that has its largest label.
+            evaluation. The argument `class_weight` of Keras' `fit` is refused: it would weigh a
+            tree by the number of the node that has its largest label.
 
     Call arguments:
         y_true: labels, int `[batch, nodes]`; -1 where a tree node has none, as in padding.
         y_pred: logits, float `[batch, nodes, classes]`.
         sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`,
-            float. They multiply the terms and leave the divisor as it is. `[batch]` is refused: so
-            come those that Keras makes of `class_weight`.
+            float. They multiply the terms and leave the divisor as it is. `[batch]` is refused,
+            since Keras passes its `class_weight` in that shape.
 
     Returns:
         The loss, a scalar, or `[batch]` with `reduction=None`. Under a `tf.distribute` strategy
@@ -121,7 +121,8 @@ class TreeCrossentropy(keras.losses.Loss):
         if num_classes is not None and last >= num_classes:
             raise ValueError(
                 f"class_weight of TreeCrossentropy has class {last}, but there are logits for "
-                f"{num_classes} classes, 0 to {num_classes - 1}."
+                f"{num_classes} classes, 0 to {num_classes - 1}. Remove that class, or give the "
+                "Dense layer of the logits more units."
             )
         # The last entry is that of all other classes.
         table = tf.constant([self.class_weight.get(number, 1.0) for number in range(last + 2)])
@@ -147,7 +148,7 @@ class TreeCrossentropy(keras.losses.Loss):
         return tf.math.count_nonzero(labelled, dtype=tf.float32)
 
     def get_config(self) -> dict[str, Any]:
-        # JSON has text for keys.
+        # Keys of JSON are text.
         weights = {str(of): by for of, by in self.class_weight.items()}
         return {**super().get_config(), "normalize": self.normalize, "class_weight": weights}
 
@@ -158,7 +159,7 @@ class TreeCrossentropy(keras.losses.Loss):
 
 
 def _weights_of_classes(class_weight: Mapping[int, float]) -> dict[int, float]:
-    """Checks weights of classes, and makes plain numbers of them."""
+    """Checks weights of classes, and converts them to plain numbers."""
     expected = "expected a dict from classes 0, 1, ... to finite numbers, 0 or more"
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight of TreeCrossentropy is {class_weight!r}; {expected}.")

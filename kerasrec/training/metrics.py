@@ -21,7 +21,7 @@ class TreeAccuracy(keras.metrics.Mean):
         y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
         y_pred: logits, float `[batch, nodes, classes]`.
         sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
-            `[batch]` is refused: so come those that Keras makes of `class_weight`.
+            `[batch]` is refused, since Keras passes its `class_weight` in that shape.
 
     Raises:
         ValueError: when the shapes do not fit.

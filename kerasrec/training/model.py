@@ -48,8 +48,8 @@ class _AnyStrategy(KerasStep, _Keras):
         There data are what that takes, or arrays, the same in every worker.
 
         Raises:
-            ValueError: if `kerasrec.training.fit` has no such argument, or there is `class_weight`
-                for labels of tree nodes, which Keras would take for something else.
+            ValueError: if `kerasrec.training.fit` has no such argument, or `class_weight` is given
+                for labels of tree nodes, which Keras would misread.
         """
         given = _given(keras.Model.fit, args, kwargs)
         if "class_weight" in given:
@@ -100,13 +100,13 @@ class _AnyStrategy(KerasStep, _Keras):
 
 
 class _OfKnownInputs(_AnyStrategy):
-    """Of models whose inputs have dtypes."""
+    """For models whose inputs have known dtypes."""
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None, **kwargs: Any) -> Any:
-        """`keras.Model.call`, but that integers are not cut to the dtypes of the inputs.
+        """As `keras.Model.call`, but integers that do not fit the inputs' dtypes are an error.
 
         Raises:
-            tf.errors.InvalidArgumentError: if the dtype of an input does not hold a number.
+            tf.errors.InvalidArgumentError: if a number does not fit into the dtype of its input.
         """
         return super().call(checked_inputs(self, inputs), training=training, mask=mask, **kwargs)
 
@@ -125,12 +125,12 @@ class Model(_AnyStrategy, keras.Model):
     Under `MultiWorkerMirroredStrategy` and `ParameterServerStrategy` the methods of Keras 3 do not
     work, and with several replicas of `MirroredStrategy` they do not weigh the parts of a batch by
     what these hold: there they are `kerasrec.training.fit` and `evaluate`, and else Keras' own. For
-    functional models, and to make subclasses of. A functional one raises an error where a number
-    is too large for the dtype of its input, to which Keras would cut it.
+    functional models, and to make subclasses of. A functional one raises an error if a number does
+    not fit into the dtype of its input; Keras would keep only its lower bits.
 
-    A row of a table that a batch looks up several times moves by the sum of its gradients. In
-    models of Keras an optimizer squares and clips these each by itself, unless a tree layer has the
-    table as its `embedding` and there is one replica; plain gradient descent is the same.
+    If a batch looks up a row of a table several times, the optimizer gets the sum of its gradients.
+    In Keras' own models it squares and clips each of them by itself, unless the table is the
+    `embedding` of a tree layer and there is one replica. Plain gradient descent is not affected.
 
     Example:
 
@@ -144,7 +144,7 @@ class Model(_AnyStrategy, keras.Model):
         is_functional = len(args) == 2 or "outputs" in kwargs
         if is_functional and cls is Model:
             return Functional(*args, **kwargs)
-        if is_functional:  # Keras would change the bases of `Model`, too.
+        if is_functional:  # Otherwise Keras would change the bases of `Model`, too.
             cls.__bases__ = tuple(Functional if base is Model else base for base in cls.__bases__)
         return keras.Model.__new__(cls)
 
@@ -179,10 +179,10 @@ def _is_same(value: Any, default: Any) -> bool:
 
 
 def _check_labels(model: keras.Model, given: dict[str, Any]) -> None:
-    """Raises a ValueError if Keras would look weights of classes up by numbers of nodes.
+    """Raises a ValueError if Keras would look up `class_weight` by the numbers of nodes.
 
-    For labels `[batch, nodes]` it takes the place of the largest for the class, as if they were
-    `[batch, classes]`.
+    It reads labels `[batch, nodes]` as if they were `[batch, classes]`: the place of the largest
+    label is taken for the class.
     """
     labels = given.get("y")
     if isinstance(given.get("x"), tf.data.Dataset):

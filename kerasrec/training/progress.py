@@ -37,7 +37,7 @@ class Progress:
         callbacks: whose `Memory` belongs to it.
         runner: with the variable that counts the steps of an epoch, and its sums of gradients.
         epoch: the number of the first epoch.
-        checkpoints: where it is kept.
+        checkpoints: where the progress is saved.
 
     Attributes:
         logs: the metrics of the epoch, when all its steps are taken; None before.
@@ -57,7 +57,7 @@ class Progress:
         self._step = runner.step
         self._checkpoints = checkpoints
         self._saved: tuple | None = None
-        # As training began: what the checkpoint is compared with.
+        # Of the start of training; a checkpoint is compared with these.
         self.learning_rate = _learning_rate(model)
         self.first_batch: str | None = None
         self._drew_first = False
@@ -66,7 +66,7 @@ class Progress:
         self._weights = _by_path([*model.variables, *model.optimizer.variables])
         self._variables = self._weights | _by_path(model.metrics_variables)
         self._sums = runner.accumulation.sums if runner.accumulation else []
-        # A mask of a model may have infinities from the start.
+        # Variables may have infinities from the start, for instance a mask.
         self._never_finite = set(self._not_finite())
         self._has_warned = False
         self._checkpoint = tf.train.Checkpoint(
@@ -108,7 +108,7 @@ class Progress:
         self._check_workers_agree()
 
     def watched(self, data: Iterable) -> Iterator:
-        """Batches as they are drawn, of which the first tells whether they are the same again."""
+        """Yields the batches; the first shows whether the data are the same as before."""
         for drawn in data:
             if not self._drew_first and self._checkpoints.directory is not None:
                 self._drew_first = True
@@ -116,10 +116,10 @@ class Progress:
             yield drawn
 
     def save(self) -> None:
-        """Writes a checkpoint, but where a weight is not finite, or nothing is new.
+        """Writes a checkpoint, unless a weight is not finite or nothing has changed.
 
         Raises:
-            OSError: if it cannot be written; the one before is as it was.
+            OSError: if it cannot be written; the one before stays unchanged.
         """
         if self._checkpoints.directory is None or self._place() == self._saved:
             return
@@ -141,7 +141,7 @@ class Progress:
         return self.epoch, self.step, self.logs is None
 
     def _difference(self, checkpoint: str) -> str | None:
-        """What a checkpoint has otherwise than the model and its optimizer."""
+        """How a checkpoint differs from the model and its optimizer; None if it does not."""
         saved = {}
         reader = tf.train.load_checkpoint(checkpoint)
         for key, shape in reader.get_variable_to_shape_map().items():
@@ -162,12 +162,12 @@ class Progress:
         return None
 
     def _compare_learning_rates(self, compiled: float | None) -> None:
-        """Warns of a learning rate that was changed, since it is that of the checkpoint."""
+        """Warns if the compiled learning rate is not that of the checkpoint, which is used."""
         restored = _learning_rate(self.model)
         if compiled not in (self.learning_rate, restored):
             warnings.warn(
                 f"The model is compiled with a learning rate of {compiled:g}, but training goes on "
-                f"with that of the checkpoint, {restored:g}. To change it on the way, use "
+                f"with that of the checkpoint, {restored:g}. To change it during training, use "
                 "keras.callbacks.LearningRateScheduler.",
                 RuntimeWarning,
                 stacklevel=2,
@@ -179,7 +179,7 @@ class Progress:
         if not is_chief(strategy):
             return
         parts = len(drawn) if splits_batches(strategy) and not is_served(strategy) else 1
-        # Of other replicas the parts are others: then nothing can be told.
+        # With another number of replicas the parts differ, and cannot be compared.
         layout = f"{parts} of {1 if parts == 1 else strategy.num_replicas_in_sync}"
         if is_of_workers(strategy):
             layout += " of workers"
@@ -187,20 +187,20 @@ class Progress:
         began, self.first_batch = self.first_batch, self.first_batch or own
         if began and began.startswith(f"{layout}:") and began != own:
             warnings.warn(
-                "The first batch of `data` is another one than that which the training of the "
-                "checkpoint began with: other examples, another size of batches or another order. "
-                "Training goes on, but not to the weights that it would have reached without the "
-                "interruption, and examples of an epoch may come twice or never. Give `shuffle` a "
-                "seed, and leave the data as they were.",
+                "The first batch of `data` is not the one that the training of the checkpoint "
+                "began with: the examples, the batch size or the order have changed. Training goes "
+                "on, but it will not reach the weights of an uninterrupted run, and within an "
+                "epoch examples may come twice or never. Give `shuffle` a seed, and do not change "
+                "the data.",
                 RuntimeWarning,
                 stacklevel=2,
             )
 
     def _not_finite(self) -> list[str]:
-        """The names of the variables that have an entry which is no finite number."""
+        """The names of the variables that have an entry that is not finite."""
         sums = {f"a sum of gradients, {of.name}": of for of in self._sums}
         values = {path: of for path, of in (self._weights | sums).items() if of.dtype.is_floating}
-        # Read at once, so that a device is not waited for again and again.
+        # All are read together, so that we wait for the device only once.
         finite = [
             tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(of))) for of in values.values()
         ]
@@ -216,8 +216,8 @@ class Progress:
             f"After {self.epoch} epochs and {self.step} steps not all of {spoilt[0]} is finite"
             f"{f' (nor of {len(spoilt) - 1} other variables)' if len(spoilt) > 1 else ''}, so no "
             f"checkpoint is written: {kept}. Training goes on, and checkpoints are written again "
-            "when all is finite. keras.callbacks.TerminateOnNaN() ends a training whose loss is "
-            "NaN; a smaller learning rate or clipped gradients may keep it from that.",
+            "once all values are finite. keras.callbacks.TerminateOnNaN() ends training when the "
+            "loss is NaN; a smaller learning rate or clipped gradients may prevent it.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -230,13 +230,13 @@ class Progress:
         places = of_all_workers(strategy, own)
         if any(place != places[0] for place in places):
             raise ValueError(
-                f"Workers go on from different places, [epoch, step] {places}: each has found what "
-                f"is in a {self._checkpoints.directory} of its own. `backup_dir` must be on a disk "
+                f"Workers resume from different places, [epoch, step] {places}: each has a "
+                f"{self._checkpoints.directory} of its own. `backup_dir` must be on a disk "
                 "that all share."
             )
 
 
-# Of the metrics of an epoch, in what is no variable.
+# Prefix of the metrics of an epoch, among what is saved besides variables.
 LOGS = "logs/"
 
 
@@ -284,13 +284,13 @@ def _arrays(file: bytes) -> dict[str, np.ndarray]:
 
 
 def _learning_rate(model: keras.Model) -> float | None:
-    """That of the optimizer; None if it follows a schedule, which is no variable."""
+    """The optimizer's; None if it follows a schedule, which is no variable."""
     rate = getattr(model.optimizer, "learning_rate", None)
     return float(rate.numpy()) if isinstance(rate, keras.Variable) else None
 
 
 def plain(metrics: dict[str, Any]) -> dict[str, Any]:
-    """Metrics as callbacks get them: a float for what is a number, else an array."""
+    """Metrics as callbacks get them: scalars as floats, all others as arrays."""
     values = {name: np.asarray(value) for name, value in metrics.items()}
     return {name: value if value.ndim else float(value) for name, value in values.items()}
 
@@ -301,7 +301,7 @@ def _by_path(variables: Sequence[keras.Variable]) -> dict[str, Any]:
     paths: dict[str, Any] = {}
     for variable in found.values():
         path = variable.path
-        while path in paths:  # of two layers of one name
+        while path in paths:  # Two layers may have one name.
             path += "'"
         paths[path] = variable.value
     return paths

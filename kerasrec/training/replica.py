@@ -104,8 +104,8 @@ def move(model: keras.Model, gradients: list, accumulation: Accumulation | None)
     if accumulation:
         gradients = accumulation.mean(gradients)
     if _num_replicas() > 1:
-        # Keras adds up the replicas' gradients after the optimizer has clipped them; of sparse ones
-        # it puts the rows beside each other.
+        # Keras adds up the replicas' gradients after the optimizer has clipped them, and only
+        # concatenates the rows of sparse ones.
         looks = _looks_at_gradients(model.optimizer)
         gradients = _met(
             gradients, lambda of: isinstance(of, tf.IndexedSlices) or (looks and of is not None)
@@ -128,7 +128,7 @@ def test_step(model: keras.Model, data: Any) -> None:
 
 
 def predicted(model: keras.Model, x: Any, training: bool) -> Any:
-    """What the model makes of its inputs, of which no integer is cut."""
+    """The outputs of the model, after a check that integers fit into the dtypes of its inputs."""
     x = checked_inputs(model, x)
     knows_training = "training" in inspect.signature(model.call).parameters
     return model(x, training=training) if knows_training else model(x)
@@ -137,7 +137,7 @@ def predicted(model: keras.Model, x: Any, training: bool) -> Any:
 def loss_of(
     model: keras.Model, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
 ) -> tf.Tensor:
-    """The model's loss, whose `compute_loss` may have no `training`."""
+    """The model's loss; its `compute_loss` may lack the argument `training`."""
     knows_training = "training" in inspect.signature(model.compute_loss).parameters
     options = {"training": training} if knows_training else {}
     return model.compute_loss(x, y, y_pred, sample_weight, **options)
@@ -212,13 +212,14 @@ def _looks_at_gradients(optimizer: Any) -> bool:
 
 
 def _met(gradients: list, meets: Callable[[Any], bool]) -> list:
-    """Gradients of which some are of the whole batch on the first replica, and none on the others.
+    """Gradients, some of them summed: the first replica has the whole sum, the others have zeros.
 
-    What is not finite stays on all, since each worker looks at its own whether to take the step.
+    Entries that are not finite stay on all replicas, since each worker decides by its own gradients
+    whether to take the step.
 
     Args:
-        gradients: this replica's addends of those of the whole batch.
-        meets: says of which this is to be; Keras adds up the others.
+        gradients: this replica's share of each gradient.
+        meets: whether a gradient is to be summed here; Keras adds up the others.
     """
     meeting = [of for of in gradients if meets(of)]
     if not meeting:
@@ -239,7 +240,7 @@ def _met(gradients: list, meets: Callable[[Any], bool]) -> list:
 
 
 def _where(condition: tf.Tensor, gradients: list) -> list:
-    """Gradients if a condition holds, else zeros; None stays."""
+    """Gradients if a condition holds, otherwise zeros; None stays None."""
 
     def chosen(gradient: Any) -> Any:
         if isinstance(gradient, tf.IndexedSlices):

@@ -1,8 +1,9 @@
 """Gradients of tables, as the rows that were looked up.
 
-TensorFlow has a row there as often as it was looked up. Keras' optimizers square each of these by
-itself, and clip and measure them so, where the gradient is their sum. With each row once they step
-as with the dense gradient: also rows that nobody looked up decay, as the optimizer has it.
+TensorFlow repeats a row for each time that it was looked up. The gradient is the sum of these, but
+Keras' optimizers square, clip and measure each one by itself. With each row once they take the same
+step as with the dense gradient: rows that were not looked up decay as well, if the optimizer does
+that.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import tensorflow as tf
 
 
 def with_rows_once(gradients: Iterable[Any]) -> list:
-    """The same gradients, with the rows of each sparse one that are of the same place added up.
+    """The same gradients; in sparse ones, rows with the same index are added up.
 
     Args:
-        gradients: tensors, `tf.IndexedSlices`, or None, each of which stays what it is.
+        gradients: tensors, `tf.IndexedSlices` or None; each keeps its kind.
     """
     return [_with_rows_once(of) if isinstance(of, tf.IndexedSlices) else of for of in gradients]
 

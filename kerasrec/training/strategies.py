@@ -49,7 +49,7 @@ def of_all_workers(strategy: tf.distribute.Strategy, row: tf.Tensor) -> list:
 
 
 def asking_all_workers(strategy: tf.distribute.Strategy, size: int) -> Callable[[list], list]:
-    """`of_all_workers` for what is asked often: compiled once, for rows of so many integers."""
+    """As `of_all_workers`, for frequent use: compiled once, for rows of `size` integers."""
     number = strategy.num_replicas_in_sync
 
     @tf.function(input_signature=[tf.TensorSpec([size], tf.int32)], autograph=False)

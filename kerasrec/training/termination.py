@@ -1,4 +1,4 @@
-"""SIGTERM while training: noted when it comes, obeyed between steps."""
+"""SIGTERM during training: noted when it comes, obeyed between steps."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ GOES_ON, ENDS, HAS_A_HANDLER = range(3)
 
 
 class _End(BaseException):
-    """Leaves the training, before the signal ends the process."""
+    """Leaves the training loop, before the signal ends the process."""
 
 
 class Termination(contextlib.AbstractContextManager):
-    """Takes SIGTERM, until what is to be saved is saved; then the signal does what it did before.
+    """Holds SIGTERM back until a checkpoint is saved; then the signal has its usual effect.
 
-    That is: it ends the process, or calls the handler that the program has set. Signals that are
-    ignored stay so. Python calls handlers in the main thread alone: in another one nothing is
-    changed.
+    That is: it ends the process, or calls the handler that the program has set. If the program
+    ignores the signal, that stays so. Python calls handlers only in the main thread: in another
+    thread nothing is changed.
 
-    Workers that step together save together, so they ask each other, once in a second or after
-    each step that takes longer. When one of them ends, the others cannot go on.
+    Workers that step together save together, so they ask each other, once a second or after each
+    step that takes longer. When one of them ends, the others cannot go on.
 
     Args:
         strategy: the model's.
-        is_awaited: whether there is something to save; else nothing is changed.
+        is_awaited: whether there is something to save; otherwise nothing is changed.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, is_awaited: bool):
@@ -71,11 +71,11 @@ class Termination(contextlib.AbstractContextManager):
         signal.signal(signal.SIGTERM, self._before)
         if self._asked:
             if error is not None and not isinstance(error, _End) and not callable(self._before):
-                traceback.print_exception(kind, error, trace)  # or nobody would see it
+                traceback.print_exception(kind, error, trace)  # Otherwise it would be lost.
             self._do_as_before()
 
     def obey_after(self, save: Callable[[], None]) -> None:
-        """Between two steps, by all workers: saves and ends if one was asked to.
+        """Saves and ends if a worker was asked to end; all workers call this between two steps.
 
         Raises:
             RuntimeError: if another worker ends.
@@ -85,7 +85,8 @@ class Termination(contextlib.AbstractContextManager):
             return
         save()
         if self._of_workers:
-            # Nobody ends before all have saved. The first that does may fail the others' asking.
+            # No worker ends before all have saved. When the first ends, the question of the others
+            # may fail.
             with contextlib.suppress(tf.errors.OpError):
                 self._ask([0, 0])
         if self._asked and not callable(self._before):
@@ -96,7 +97,7 @@ class Termination(contextlib.AbstractContextManager):
             worker = answers.index(ENDS) // self._replicas_here
             raise RuntimeError(
                 f"Worker {worker} was asked to end (SIGTERM), and training cannot go on without "
-                "it. All is saved: start all workers again."
+                "it. A checkpoint is saved: start all workers again."
             )
 
     @property
@@ -107,19 +108,19 @@ class Termination(contextlib.AbstractContextManager):
         self._asked, self._frame = True, frame
 
     def _do_as_before(self) -> None:
-        """What the signal would have done when it came."""
+        """Does what the signal would have done when it came."""
         self._asked = False
         if callable(self._before):
             self._before(signal.SIGTERM, self._frame)
             return
-        for stream in (sys.stdout, sys.stderr):  # Python would not do it any more
+        for stream in (sys.stdout, sys.stderr):  # The signal ends Python before it would.
             with contextlib.suppress(Exception):
                 stream.flush()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
 
     def _answers(self) -> list[int]:
-        """What each worker wants; of all workers at the same steps."""
+        """What each worker answers; all workers ask at the same steps."""
         own = (HAS_A_HANDLER if callable(self._before) else ENDS) if self._asked else GOES_ON
         if not self._of_workers:
             return [own]
@@ -129,7 +130,7 @@ class Termination(contextlib.AbstractContextManager):
         now = time.monotonic()
         microseconds = min(int(1e6 * (now - self._since) / self._steps), 2**30)
         answers = self._ask([own, microseconds])
-        # The same on all, since all know how long the slowest takes.
+        # The same number on all workers, since all know how long the slowest takes.
         seconds = max(1, *(of for _, of in answers)) / 1e6
         steps = int(SECONDS_BETWEEN_QUESTIONS / seconds)
         self._number_asked = min(max(1, steps), MOST_STEPS_BETWEEN_QUESTIONS)

@@ -42,11 +42,11 @@ def tree_labels(
             "be the same."
         )
     num_classes = tf.shape(logits)[-1]
-    # Holds every label of any dtype, or a number as far out of range: none is cut before the check.
+    # float64 holds all labels that can be classes, and keeps others out of range for the check.
     exact = tf.cast(labels, tf.float64)
     is_class = (exact >= NO_LABEL) & (exact < tf.cast(num_classes, tf.float64))
     wrong = ~is_class | tf.not_equal(exact, tf.floor(exact))
-    # By sums, since XLA wants shapes that are known.
+    # By sums, since XLA needs static shapes.
     nodes = tf.shape(labels)[1]
     places = tf.reshape(tf.range(tf.size(labels)), tf.shape(labels))
     place = tf.reduce_max(tf.where(wrong, places, 0))
@@ -81,8 +81,8 @@ def node_weights(sample_weight: tf.Tensor | None, labelled: tf.Tensor, asked_by:
         float32 `[batch, nodes]`, 0 where there is no label.
 
     Raises:
-        ValueError: when the weights are of another shape, as those are that Keras makes of
-            `class_weight`.
+        ValueError: when the weights have another shape, such as `[batch]`, in which Keras passes
+            its `class_weight`.
     """
     weights = tf.cast(labelled, tf.float32)
     if sample_weight is None:
@@ -95,21 +95,21 @@ def checked_weights(sample_weight: tf.Tensor, asked_by: str, alternative: str = 
     """Returns sample weights as float32 `[batch, 1]` or `[batch, nodes]`.
 
     Args:
-        sample_weight: of the rank that they must have, 2.
+        sample_weight: must have rank 2.
         asked_by: name of the loss or metric, for messages.
-        alternative: what they may be but weights of trees, for messages.
+        alternative: what else they may be than weights of trees, for messages.
 
     Raises:
-        ValueError: when they are of another rank. Keras looks `class_weight` up by the place of the
-            largest label along the last axis, which for labels `[batch, nodes]` is a node, and
-            passes the weights as `[batch]`, as a user's could come.
+        ValueError: when they have another rank. Keras looks up `class_weight` by the place of the
+            largest label along the last axis, which for labels `[batch, nodes]` is a node. It
+            passes the result as `[batch]`, which cannot be told from a user's weights.
     """
     weights = tf.cast(tf.convert_to_tensor(sample_weight), tf.float32)
     if weights.shape.rank != 2:
         raise ValueError(
             f"{asked_by} expects sample weights of trees, [batch, 1], {alternative}".rstrip(", ")
             + f". Received: shape {weights.shape}. If they are weights of trees, add an axis: "
-            "sample_weight[:, None]. If they come of fit(class_weight=...), pass "
+            "sample_weight[:, None]. If they come from fit(class_weight=...), pass "
             "TreeCrossentropy(class_weight=...) instead: Keras would weigh each tree by the number "
             "of the node that has its largest label."
         )

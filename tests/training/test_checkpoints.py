@@ -395,8 +395,8 @@ def test_what_is_changed_is_said(tmp_path, change):
     }
     model = make(optimizer=keras.optimizers.Adam(0.5 if change == "learning rate" else 0.001))
     expected = {
-        "seed": "The first batch of `data` is another one",
-        "size of batches": "The first batch of `data` is another one",
+        "seed": "The first batch of `data` is not the one",
+        "size of batches": "The first batch of `data` is not the one",
         "learning rate": "compiled with a learning rate of 0.5, but .* of the checkpoint, 0.001",
     }
     with pytest.warns(RuntimeWarning) if change in expected else warnings.catch_warnings() as said:
