@@ -6,8 +6,8 @@ import re
 
 import tensorflow as tf
 
-# TensorFlow begins the message of an op that fails with all the lines of Python that led to it, if
-# it can read the op's name there. It reads none with this sign, which ops may have.
+# If an op fails, TensorFlow's message begins with all Python lines that led to it, provided that it
+# can parse the op's name. Names with ">" are valid, but it cannot parse them.
 WITHOUT_FRAMES = "check>run"
 _ASSERTED = re.compile(r"assertion failed: \[(.*?)\]\s*(?:\[\[|\[Op:|$)", re.DOTALL)
 
@@ -41,17 +41,17 @@ class GraphError(KerasrecError, AssertionError):
 
 
 class SentenceFirst:
-    """A context in which an assertion that fails says first what is wrong.
+    """A context in which the message of a failed assertion begins with what is wrong.
 
-    TensorFlow and Keras put before it which op failed and where that was made. Other errors stay as
-    they are.
+    TensorFlow and Keras begin it with the op that failed and where it was made. Other errors stay
+    as they are.
     """
 
     def __enter__(self) -> None:
         """Nothing to do."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        """Raises the error anew, its sentence before all else."""
+        """Raises the same error with the sentence first."""
         if not isinstance(error, tf.errors.InvalidArgumentError):
             return
         asserted = _ASSERTED.search(error.message)
@@ -59,7 +59,7 @@ class SentenceFirst:
             return
         sentence = asserted[1].replace("] [", " ")
         found = type(error)(error.node_def, error.op, f"{sentence}\n\n{error.message}")
-        # What Keras has noted on it, among it that it need not name the arguments again.
+        # Attributes that Keras has set, such as the one that says that arguments are named already.
         notes = {key: value for key, value in vars(error).items() if key not in vars(found)}
         vars(found).update(notes)
         raise found.with_traceback(error.__traceback__) from None

@@ -114,10 +114,9 @@ class RecursiveFunction:
     differentiable in its arguments and in all tensors and variables it closes over. Each signature
     takes some megabytes until `clear_cache` forgets it.
 
-    Copies are as of Python's own functions: `copy.copy` and `copy.deepcopy` give the function
-    itself, and a method of the copied object where it is one. `pickle` finds it by its name;
-    cloudpickle takes also those that have none in an imported module. What was compiled stays
-    behind.
+    It is copied as Python's own functions are: `copy.copy` and `copy.deepcopy` return the function
+    itself, or for a method, that of the copied object. `pickle` stores its name; cloudpickle also
+    takes functions that have no name in an imported module. Compiled signatures are not copied.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class RecursiveFunction:
         self._has_warned = False
 
     def __get__(self, instance: Any, owner: type | None = None) -> RecursiveFunction:
-        """The method of an instance or a class, the same at each call; it compiles for itself."""
+        """The method of an instance or a class, the same each time; it has its own signatures."""
         if instance is None:
             return self
         methods = _Methods.of(instance).by_function
@@ -181,11 +180,11 @@ class RecursiveFunction:
         python_function = copy.deepcopy(self.python_function, memo)
         if python_function is self.python_function:
             return self
-        # The object of a method may hold this function, and is copied by now.
+        # The object of a method may hold this function; it has been copied by now.
         return memo.setdefault(id(self), self._with(python_function))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """By name where other processes import it, too; otherwise what it was made of."""
+        """By name, if other processes can import it; otherwise by its parts."""
         if self._decorated is not None:
             return RecursiveFunction.__get__, (self._decorated, self._instance)
         name = self._importable_name()
@@ -280,9 +279,9 @@ class RecursiveFunction:
     def clear_cache(self) -> None:
         """Forgets all signatures; the next call compiles again.
 
-        Their memory is free once Python has collected the garbage (`gc.collect()`) and nobody holds
-        a tape or a `tf.function` that called them. What XLA compiled for the engine "scalar" is
-        not: TensorFlow keeps that until the process ends.
+        Their memory is free once Python has collected the garbage (`gc.collect()`) and no tape or
+        `tf.function` that called them is left. TensorFlow keeps what XLA compiled for the engine
+        "scalar" until the process ends.
         """
         self._compiled.clear()
         self._were_new.clear()
@@ -347,7 +346,7 @@ class RecursiveFunction:
         return compiled
 
     def _warn_of_many(self, signature: Signature) -> None:
-        """Once, as `tf.function` does, where most calls compile: that takes time and memory."""
+        """Warns once, as `tf.function` does, if many calls compile: that takes time and memory."""
         if self._has_warned or sum(self._were_new) < _MANY_NEW:
             return
         source = current_source()
@@ -356,8 +355,8 @@ class RecursiveFunction:
         self._has_warned = True
         message = (
             f"{sum(self._were_new)} of the last {len(self._were_new)} calls of {self.name} "
-            f"compiled it anew, the last one for ({signature}). Each dtype, each shape without the "
-            f"token axis and each structure of the arguments is a signature; {self.name} has "
+            f"compiled it again, the last one for ({signature}). Each dtype, each shape without "
+            f"the token axis and each structure of the arguments is a signature; {self.name} has "
             f"{len(self._compiled)} by now and keeps some megabytes for each. Cast arguments to "
             "one dtype and pad them to one shape, or pass rows of any length as tf.RaggedTensor. "
             f"{self.name}.clear_cache() forgets all signatures."
@@ -466,10 +465,10 @@ class RecursiveFunction:
 
 
 class _Methods:
-    """The recursive methods of one object, kept in the object's attributes to live as long.
+    """The recursive methods of one object, kept in its attributes so that they live as long.
 
     Args:
-        instance: the object, or a class; None in copies, which the copied object does not use.
+        instance: the object, or a class; None in copies, which a copied object does not use.
     """
 
     def __init__(self, instance: Any = None):
@@ -481,7 +480,7 @@ class _Methods:
 
     @classmethod
     def of(cls, instance: Any) -> _Methods:
-        """Those of an object: neither of one that it is a copy of, nor of a class above."""
+        """Those of an object; never those of its original, or of a base class."""
         name = "_recursive_methods"
         methods = vars(instance).get(name)
         if methods is None or methods.instance is not instance:
@@ -489,7 +488,7 @@ class _Methods:
             if isinstance(instance, type):
                 setattr(instance, name, methods)
             else:
-                vars(instance)[name] = methods  # Past __setattr__, by which Keras tracks.
+                vars(instance)[name] = methods  # Not by __setattr__, which Keras tracks.
         return methods
 
 

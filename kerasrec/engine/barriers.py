@@ -1,7 +1,7 @@
-"""What TensorFlow's optimizer must not look through.
+"""Ops that TensorFlow's graph optimizer does not look through.
 
-It looks at a graph with loops as if what it knows of one iteration held for all, and loses track of
-which side of a loop an op is on (both seen with TensorFlow 2.21). These ops stop it.
+In a graph with loops the optimizer takes what it knows of one iteration for true of all, and it may
+move an op to the wrong side of a loop (both seen with TensorFlow 2.21). These ops prevent that.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import tensorflow as tf
 def with_open_tokens(tensors: Sequence[tf.Tensor | None]) -> list[tf.Tensor | None]:
     """Tensors `[tokens, ...]` that enter or leave a loop, with their number of tokens hidden.
 
-    The optimizer takes a static number of tokens at either door for that of all iterations, and
-    folds sizes and ranges accordingly. A slice whose end it does not know hides the number. A
-    placeholder with a default does not: its shape is taken for that of the default.
+    The optimizer takes a static number of tokens at the entrance or the exit for that of all
+    iterations, and folds sizes and ranges accordingly. A slice whose end it does not know hides the
+    number. A placeholder with a default does not: it is taken to have the shape of the default.
     """
     all_tokens = hidden(-1)
     return [None if tensor is None else _sliced(tensor, all_tokens) for tensor in tensors]
@@ -28,10 +28,10 @@ def hidden(number: int) -> tf.Tensor:
 
 
 def apart(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Tensors that a loop or a choice hands to its body, apart from the op that hands them.
+    """Tensors that a loop or a conditional passes to its body, separated from the op that does.
 
-    The optimizer rewrites `(x + 1) + x` to `2 * x + 1` and lets the new constant wait for x. Where
-    x comes straight from the loop's switch, the constant waits for the end of the loop by mistake.
+    The optimizer rewrites `(x + 1) + x` to `2 * x + 1` and makes the new constant wait for x. If x
+    comes straight from the loop's switch, the constant waits for the end of the loop by mistake.
     Then the op is dead, and the loop returns an empty tensor without an error.
     """
     return [tf.compat.v1.placeholder_with_default(tensor, tensor.shape) for tensor in tensors]

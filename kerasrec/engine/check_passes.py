@@ -1,10 +1,10 @@
-"""Runs a program before and after every pass, and compares: for whoever works on a pass.
+"""Runs a program before and after every pass and compares the results: for work on passes.
 
 With `KERASREC_CHECK_PASSES=1` in the environment, the first call of a recursive function with some
 signature, unless it is made while a graph is being built, checks all passes on its first tokens.
-The interpreter runs the tagged graph, the extended graph, and the extended graph that nothing was
-dropped from; then waves run the plan without passes, and with one pass more each time. Each must
-give what the interpreter gave, values, tables and gradients. It takes seconds for each signature.
+The interpreter runs the tagged graph, the extended graph, and the extended graph without
+simplification; then waves run the plan without passes, and with one pass more each time. All must
+give the interpreter's values, tables and gradients. This takes seconds for each signature.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ def check_passes(
 ) -> None:
     """Checks the passes of one program on the first tokens of its arguments.
 
-    A program that would not do the same again, such as one that draws random numbers, is left out.
+    A program that cannot be repeated, such as one that draws random numbers, is not checked.
 
     Args:
         tagged: its tagged graph.
         extended: its extended graph.
         arguments: flat, `[tokens, ...]` each, not symbolic.
         limits: of the program.
-        passes: over the plan; by default all that there are on this machine.
+        passes: over the plan; by default all that this machine uses.
 
     Raises:
-        GraphError: results differ; it says after which pass.
+        GraphError: if results differ; it names the pass.
     """
     given = [np.asarray(tensor[:NUM_TOKENS]) for tensor in arguments]
     if not len(given[0]) or unrepeatable(tagged):
@@ -81,7 +81,7 @@ def check_passes(
 
 
 def _plans(extended: TaggedGraph, passes: Sequence[Pass]) -> Iterator[tuple[str, Plan]]:
-    """Plans with one pass more each time, by the name of the last one."""
+    """Plans with one pass more each time, and the name of the last pass."""
     first = plan(extended)
     yield "plan", first
     for count, one in enumerate(passes, start=1):
@@ -90,14 +90,14 @@ def _plans(extended: TaggedGraph, passes: Sequence[Pass]) -> Iterator[tuple[str,
 
 @dataclass
 class _Cotangents:
-    """What comes into the gradient: of outputs, None where they have none, and of tables."""
+    """The inputs of the gradient: cotangents of outputs, None if they have none, and of tables."""
 
     outputs: list[np.ndarray | None]
     tables: dict[str, np.ndarray]
 
 
 def _cotangents(extended: TaggedGraph, before: _Found) -> _Cotangents | None:
-    """Some for a program that has a gradient, all elements different."""
+    """Cotangents with varied entries; None if the program has no gradient."""
     sweep = extended.bodies[extended.entry].sweeps[1]
     if extended.obstacles or not any(sweep.parameters):
         return None
@@ -113,7 +113,7 @@ def _cotangents(extended: TaggedGraph, before: _Found) -> _Cotangents | None:
 
 
 def _asked(extended: TaggedGraph, is_read: bool) -> list[Node]:
-    """Shared values for the cotangents of tables, or for whether results are read: all are."""
+    """Shared values for the cotangents of tables, or those that say whether results are read."""
     return [
         node
         for node in extended.shared
@@ -160,7 +160,7 @@ def _interpreted(
 def _run(
     found: Plan, given: Sequence[np.ndarray], cotangents: _Cotangents | None, limits: Limits
 ) -> _Found:
-    """The same by waves."""
+    """What a plan gives when it is run by waves."""
     keys: list[Value] = []
 
     def run() -> tuple:

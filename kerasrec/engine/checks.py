@@ -1,4 +1,4 @@
-"""The error of a CHECK that does not hold."""
+"""The error of a CHECK that fails."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kerasrec.graph.types import Kind
 
 
 def fail(node: Node, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
-    """Fails, when it is computed, with what a CHECK shows of the first token that it refuses.
+    """Fails, when it is computed, with what a CHECK shows of the first token that fails it.
 
-    One that asks something of several tokens at once shows what it reads of all of them.
+    A CHECK with one condition for several tokens shows what it reads of all of them.
 
     Args:
         node: the CHECK.
-        inputs: tensors for its inputs; all tokens are there, and one of them at least.
-        meaning: of the labels of a tag.
+        inputs: tensors for its inputs, for all tokens of the wave, of which there is at least one.
+        meaning: says what the labels of a tag stand for.
     """
     condition, root, tag, *data = inputs
     summarize = node.attributes["summarize"] or 3

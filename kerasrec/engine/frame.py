@@ -193,7 +193,7 @@ class Frame:
         self._values.update(zip(node.outputs, tensors, strict=True))
 
     def _run_effect(self, node: Node) -> None:
-        """Checks or shows something, where there are tokens; what comes later waits for it."""
+        """Checks or shows something if there are tokens; later nodes wait for it."""
         inputs = [self.get(value) for value in node.inputs]
         if node.op == "CHECK":
             run = partial(fail, node, inputs, self._plan.graph.meaning_of_labels)

@@ -32,8 +32,8 @@ class Limits:
     def allow(self, depth: tf.Tensor, width: tf.Tensor, memory: tf.Tensor) -> tf.Tensor:
         """Whether a wave may run.
 
-        A wave without tokens is no call, however deep: what goes on where it returns may have
-        tokens, and a run that stopped there would return nothing without an error.
+        A wave without tokens is allowed at any depth: the nodes after its return may have tokens,
+        and a run that stopped there would return nothing without an error.
 
         Args:
             depth: int32 scalar, inside how many calls.

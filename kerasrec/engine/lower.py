@@ -27,7 +27,7 @@ from kerasrec.transform.extend import extend
 
 @dataclass(frozen=True)
 class _Mark:
-    """Names the mark of a result among the sums of a run."""
+    """The key of a result's mark among the sums of a run."""
 
     result: str
 
@@ -69,9 +69,9 @@ class Program:
     def run(self, arguments: Sequence[tf.Tensor]) -> tuple[Outcome, dict[str, tf.Tensor]]:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
 
-        TensorFlow hands zeros to a gradient for a result that nobody reads. So results have a mark
-        each where it makes a difference, for `engine/marks.py`, which gives a mark a cotangent if
-        its result has one. If no mark has one, all results are taken to be read.
+        For a result that is not read, TensorFlow passes zeros to a gradient. So each result for
+        which this matters has a mark: `engine/marks.py` gives the mark a cotangent if the result
+        has one. If no mark has a cotangent, all results count as read.
 
         Call it while a graph is being built. Gradients come from the extended graph: to the
         arguments, and to every shared value, from where TensorFlow takes them to the variables and
@@ -107,7 +107,7 @@ class Program:
 
     @functools.cached_property
     def _marked(self) -> list[str]:
-        """Results of which a gradient asks whether they are read."""
+        """Results for which a gradient needs to know whether they are read."""
         asked = {result for results in self._asked.values() for result in results}
         graph = self.graph
         outputs = map(output_result, range(len(graph.bodies[graph.entry].outputs)))
@@ -116,12 +116,12 @@ class Program:
 
     @functools.cached_property
     def _asked(self) -> dict[Value, frozenset[str]]:
-        """SHARED values that say whether any of some results is read."""
+        """SHARED values that say whether any result of a set is read, and that set."""
         keys = {node.output(): node.attributes.get("cotangent_of") for node in self.graph.shared}
         return {value: key[1] for value, key in keys.items() if key and value.type.dtype.is_bool}
 
     def _read(self, marks: dict[str, tf.Tensor]) -> dict[Value, tf.Tensor]:
-        """Whether results are read, by the cotangents of the marks."""
+        """Whether results are read, from the cotangents of the marks."""
         is_read = {result: tf.not_equal(mark, 0) for result, mark in marks.items()}
         is_unknown = ~tf.reduce_any([False, *is_read.values()])
         return {

@@ -1,8 +1,7 @@
-"""Lets a gradient know which results of a run are read.
+"""Tells a gradient which results of a run are read.
 
-TensorFlow hands zeros to the gradient of a function for each of its results that nobody reads. A
-result passes through here together with a mark; so the mark has a cotangent, 1, if and only if the
-result has one.
+TensorFlow passes zeros to the gradient of a function for each of its results that is not read. Here
+each result gets a mark, whose cotangent is 1 if the result has a cotangent, and missing if not.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from kerasrec.graph.custom_gradient import custom_gradient
 
 
 def marked(result: tf.Tensor, mark: tf.Tensor | None) -> tf.Tensor:
-    """The same result; where it has a cotangent, its mark has one, if there is a mark."""
+    """The same result; if it has a cotangent, its mark gets one, too. None for no mark."""
     if mark is None:
         return result
     return (_eagerly if tf.executing_eagerly() else _in_graph)(result, mark)

@@ -1,13 +1,12 @@
-"""Fires ops so that XLA gives the answers of TensorFlow's own kernels, on every number there is.
+"""Fires ops so that XLA gives the results of TensorFlow's own kernels, for all numbers.
 
-XLA differs in two ways. Some of its ops do: with the flags that TensorFlow sets on a CPU, its
-`max(0, NaN)` is 0. These have a formula here. And it rewrites ops that follow each other by the
-laws of real numbers: `log(exp(1000))` is 1000 then, and not infinity. So no op sees that its
-operand comes from another op.
+XLA differs in two ways. First, some of its ops differ: with the flags that TensorFlow sets on a
+CPU, its `max(0, NaN)` is 0. These ops have a formula here. Second, it rewrites sequences of ops by
+the laws of real numbers: then `log(exp(1000))` is 1000 instead of infinity. So each op's result is
+hidden from the next op.
 
-What stays open is the sign of a zero that is one of two equal values in a maximum or a minimum, and
-numbers too small for full precision (subnormal), which count as zero in some of TensorFlow's own
-kernels and not in others.
+Two differences remain: the sign of a zero in a maximum or minimum of equal values, and subnormal
+numbers, which count as zero in some of TensorFlow's own kernels and not in others.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def fire_exactly(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _opaque(tensor: tf.Tensor) -> tf.Tensor:
-    """The same tensor, as a choice by its own value: XLA's algebra looks at no ops behind that."""
+    """The same tensor, as a choice by its own value, which XLA's algebra does not look through."""
     return tf.where(_is_nan(tensor), tf.constant(float("nan"), tensor.dtype), tensor)
 
 
@@ -69,7 +68,7 @@ def _extreme(node: Node, values: tf.Tensor, axes: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _sum(node: Node, values: tf.Tensor, axes: tf.Tensor) -> list[tf.Tensor]:
-    """TensorFlow begins with 0, so that no sum is -0."""
+    """TensorFlow starts a sum with 0, so that no sum is -0."""
     (found,) = fire(node, [values, axes])
     return [_zeros_for(tf.equal(found, 0), found) if found.dtype.is_floating else found]
 
@@ -92,7 +91,7 @@ def _elu(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _selu(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
-    """Zero for what exp rounds to 1; its gradient makes a difference between zero and less."""
+    """Zero where exp rounds to 1; the gradient distinguishes zero from numbers below it."""
     return [tf.where(x < 0, (_opaque(tf.exp(x)) - 1) * _SELU_SCALE_ALPHA, x * _SELU_SCALE)]
 
 
@@ -123,7 +122,7 @@ def _gradient_of_rsqrt(node: Node, y: tf.Tensor, cotangent: tf.Tensor) -> list[t
 
 
 def _power(node: Node, base: tf.Tensor, exponent: tf.Tensor) -> list[tf.Tensor]:
-    """XLA reads the last six bits of an integer exponent."""
+    """XLA reads only the last six bits of an integer exponent."""
     static = tf.get_static_value(exponent)
     if base.dtype.is_floating or (static is not None and static.max() < 64):
         return fire(node, [base, exponent])
@@ -136,7 +135,7 @@ def _power(node: Node, base: tf.Tensor, exponent: tf.Tensor) -> list[tf.Tensor]:
 
     shape = tf.broadcast_static_shape(base.shape, exponent.shape)
     given = [tf.broadcast_to(item, shape) for item in (tf.ones_like(base), base, exponent)]
-    # An exponent below zero, which is a fault or in a branch that is not chosen, ends it too.
+    # A negative exponent, which is an error or in a branch that is not chosen, ends the loop, too.
     power, *_ = tf.while_loop(
         lambda power, base, exponent: tf.reduce_any(exponent > 0), square, given
     )
@@ -144,7 +143,7 @@ def _power(node: Node, base: tf.Tensor, exponent: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _cast(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
-    """What a number out of range is cast to, the machine says, and XLA does not ask it."""
+    """The machine decides what numbers out of range are cast to; XLA does not follow it."""
     dtype = node.types[0].dtype
     (found,) = fire(node, [x])
     if not (x.dtype.is_floating and dtype.is_integer):

@@ -1,9 +1,9 @@
 """What the scalar engine can run, and which of its ops may fail.
 
 XLA compiles far more ops than stand here. These are the ones whose answer on one token is known to
-be that of TensorFlow's own kernels, on infinities and NaN too (`scalar_exact.py` sees to that), and
-that end on whatever numbers a branch holds that was not chosen: the scalar engine computes both
-branches and takes one.
+be that of TensorFlow's own kernels, also for infinities and NaN (`scalar_exact.py` does that), and
+that terminate on any numbers: the scalar engine computes both branches and takes one, so ops also
+run on the numbers of a branch that was not chosen.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _GRADIENTS = """
     SigmoidGrad Size SoftplusGrad SoftsignGrad SqrtGrad TanhGrad Tile Xdivy Xlogy
 """
 OPS = frozenset((_ARITHMETIC + _FUNCTIONS + _CHOICES + _SHAPES + _GRADIENTS).split())
-# Halves are not among them: XLA leaves out roundings between ops.
+# Half precision is not among them: XLA leaves out roundings between ops.
 _INTEGERS = frozenset(
     {tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64}
 )
 DTYPES = _INTEGERS | {tf.bool, tf.float32, tf.float64}
-# TensorFlow's own kernels cast what is out of range of others by its place among the tokens.
+# For other dtypes, TensorFlow casts numbers out of range differently by their place in a tensor.
 _CAST_OF_FLOATS = DTYPES - _INTEGERS | {tf.int32, tf.int64}
 _DIVISIONS = frozenset({"Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"})
 
@@ -123,11 +123,11 @@ def _is_sound(node: Node) -> bool:
         return False
     if node.op == "Cast" and node.inputs[0].type.dtype.is_floating:
         return node.types[0].dtype in _CAST_OF_FLOATS
-    if node.op == "Erf":  # That of float64 gives NaN for infinity.
+    if node.op == "Erf":  # Its float64 kernel gives NaN for infinity.
         return node.types[0].dtype == tf.float32
-    if node.op == "Round":  # tf.round has none for integers.
+    if node.op == "Round":  # tf.round uses no kernel for integers.
         return node.types[0].dtype.is_floating
-    if node.op == "GatherV2":  # The bounds of a table that all tokens share can be looked after.
+    if node.op == "GatherV2":  # Bounds can be checked for a table that all tokens share.
         axis = tf.get_static_value(node.attributes["operation"].inputs[2])
         return node.inputs[0].is_shared and axis == 0
     return True

@@ -49,7 +49,7 @@ def _compute_shared(nodes: Sequence[Node], known: dict[Value, tf.Tensor]) -> dic
 
 
 def _has_own_gradient(node: Node) -> bool:
-    """Whether `tf.custom_gradient` says what the gradient of an op is."""
+    """Whether `tf.custom_gradient` defines the gradient of an op."""
     operation = node.attributes.get("operation")
     return operation is not None and "_gradient_op_type" in operation.node_def.attr
 
@@ -59,7 +59,8 @@ def _fire_with_own_gradient(
 ) -> Sequence[tf.Tensor]:
     """Outputs of an op whose gradient is a Python function that reads tensors of the traced graph.
 
-    TensorFlow cannot take it in another graph. So it is built in the traced one, and copied.
+    TensorFlow cannot call it in another graph. So the gradient is built in the traced graph and
+    copied.
 
     Args:
         node: of a SHARED value.

@@ -1,7 +1,7 @@
-"""Tags as values, which tokens carry in a program that asserts something.
+"""Tags as values, which tokens carry in a program with assertions.
 
-An engine knows a token by its place in a wave. Where an assertion fails, its message is to say
-which token it was; so functions of such a program take two more arguments, and calls pass them on.
+An engine knows a token only by its place in a wave, but the message of a failed assertion must name
+the token. So functions of such a program take two more arguments, and calls pass them on.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from kerasrec.graph.types import Type
 
 NUM_LABELS = 16
 NO_LABEL = -1
-# One more label than is shown says whether there are more.
+# One label more than the message shows, to know whether there are more.
 _NUM_CARRIED = NUM_LABELS + 1
-# The place of the token of the outside that it comes from, and its newest labels, newest first.
+# The place of the root token that a token comes from, and its newest labels, newest first.
 CARRIED = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))}
 
 
 def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
-    """The flat arguments of root tokens, `[tokens, ...]`, with the tags that they carry, if so."""
+    """The flat arguments of root tokens, `[tokens, ...]`, with their tags if tokens carry them."""
     if not carries_tags(graph):
         return arguments
     num_tokens = tf.shape(arguments[0])[0]
@@ -28,11 +28,11 @@ def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tens
 
 
 def carries_tags(graph: TaggedGraph) -> bool:
-    """Whether the program asserts something."""
+    """Whether tokens carry their tags, since the program has assertions."""
     return any("is_carried" in node.attributes for node in graph.bodies[graph.entry].parameters)
 
 
 def tag_inside(label: int, tag: tf.Tensor) -> tf.Tensor:
-    """The tags inside of a call with this label, int32 `[tokens, labels]`."""
+    """The tags inside a call with this label, int32 `[tokens, labels]`."""
     newest = tf.fill([tf.shape(tag)[0], 1], label)
     return tf.concat([newest, tag[:, :-1]], 1)

@@ -402,7 +402,7 @@ class TaggedGraph(Drawable):
 
     @property
     def meaning_of_labels(self) -> str:
-        """What the labels of a tag stand for, in words for the user."""
+        """Text for the user that says what the labels of a tag stand for."""
         return "; ".join(
             f"{site.label} is the call of {site.callee} in {site.caller} ({site.calls[0].source})"
             for site in self.call_sites.values()

@@ -169,7 +169,7 @@ class _Run:
     def _share(self, node: Node) -> None:
         key = node.attributes.get("cotangent_of")
         if key is not None:
-            # Results of which it is not said whether they are read, are.
+            # Without information, a result counts as read.
             given = self.sums.get(key, True if node.types[0].dtype.is_bool else None)
             tensors = [] if given is None else [tf.constant(given)]
         elif node.op == "SHARED":

@@ -26,9 +26,9 @@ class RecursiveCell(keras.layers.Layer):
         arity: how many children a tree node has at most, where a missing child has zero states;
             None for any number of them, in rows.
         inner_inputs: whether inner nodes read inputs too; otherwise `call` gets None for them.
-            False leaves out what they have. None, the default, takes only trees whose inner nodes
-            have nothing to read, as far as that is known: a word other than 0 there is an error,
-            and so are the states of another tree layer.
+            False ignores the inputs of inner nodes. None, the default, accepts only trees whose
+            inner nodes have no inputs, as far as that is known: a word other than 0 at an inner
+            node is an error, and so are the states of another tree layer.
         dropout: fraction of the input features to drop, per tree node.
         recurrent_dropout: fraction of each first state to drop on the way to the tree node that
             reads it.
@@ -61,7 +61,7 @@ class RecursiveCell(keras.layers.Layer):
             )
         if inner_inputs not in (None, True, False):
             raise ValueError(
-                "`inner_inputs` must be True (inner nodes read inputs), False (what they have is "
+                "`inner_inputs` must be True (inner nodes read inputs), False (their inputs are "
                 f"left out) or None (they must have none), received {inner_inputs!r}."
             )
         for name, rate in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):

@@ -31,7 +31,7 @@ class NodeInputs:
 
 
 def num_words_of(embedding: keras.layers.Layer) -> int | None:
-    """How many words an embedding has vectors for, or None where it does not say."""
+    """How many words an embedding has vectors for; None if it does not say."""
     if isinstance(embedding, keras.Sequential) and embedding.layers:
         return num_words_of(embedding.layers[0])
     return embedding.input_dim if isinstance(embedding, keras.layers.Embedding) else None

@@ -39,7 +39,7 @@ class Recursion:
         visitor: makes the recursive function from the cell and a batch; see `visitor`.
         goes_down: whether that function takes states beside the node.
         recompute: as for `kerasrec.recursive`.
-        embedding: from words to inputs, where `x` are words.
+        embedding: maps words to inputs, if `x` are words.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Recursion:
         inputs = look_up(x, is_read, self._embedding, self._cell.compute_dtype)
         if input_drop is None:
             return inputs
-        # Each node drops features of its own, whichever nodes have the same word.
+        # Each node drops its own features, also if several nodes have the same word.
         rows = tf.gather(inputs.rows, inputs.places)
         return NodeInputs(rows * tf.reshape(input_drop, [-1, input_drop.shape[-1]]))
 

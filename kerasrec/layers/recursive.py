@@ -33,11 +33,11 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
       `keras.Input([None, None], dtype="int32")`.
     * `training`: whether dropout is on.
 
-    Leaves read their inputs; whether inner nodes do is the cell's `inner_inputs`. With None, the
-    default of most, they do not: their words must be 0, and to stack such a layer on another tree
-    layer is an error, since what that makes of inner nodes would be lost. Give `inner_inputs=True`
-    to read them, or False to leave them out. Of vectors that no tree layer has made, those of inner
-    nodes are left out.
+    Leaves read their inputs; the cell's `inner_inputs` says whether inner nodes do. With None, the
+    default of most cells, they do not: their words must be 0, and such a layer cannot be stacked on
+    another tree layer, since the states of inner nodes would be lost. Give `inner_inputs=True` to
+    read the inputs of inner nodes, or False to leave them out. If `x` are vectors that do not come
+    from a tree layer, None leaves those of inner nodes out, too.
 
     Returns the first state, `[batch, units]` of the roots or, with `return_sequences`,
     `[batch, nodes, units]` of all nodes (zero for padding). With `return_state` a list: this, then
@@ -54,8 +54,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
           keeping what they computed: less memory, more time, the same gradients.
         embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
           `keras.layers.Embedding`, which looks up each different word of a batch once. Words that
-          are read must be below its `input_dim`; another layer checks them itself, but for a
-          `keras.Sequential` that begins with an Embedding. Results are
+          are read must be below its `input_dim`, also if it is the first layer of a
+          `keras.Sequential`; any other layer checks words itself. Results are
           those of `layer(embedding(x), children)` if it maps each word by itself: give dropout to
           the cell. Leaves of one word are computed once, too, unless the cell reads inputs at inner
           nodes or draws random numbers at leaves, as in training with `dropout`. No other layer may
@@ -63,10 +63,10 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         **kwargs: of `keras.layers.Layer`.
 
     Raises:
-        ValueError: when called with a `mask`, with ragged tensors, or with the outputs of another
-          tree layer where it is not said whether inner nodes read them.
-        tf.errors.InvalidArgumentError: when called with `children` that are not trees, or words
-          that nobody has a vector for or reads; it names the tree and the node.
+        ValueError: when called with a `mask`, with ragged or sparse tensors, or with the outputs of
+          another tree layer while `inner_inputs` is None.
+        tf.errors.InvalidArgumentError: when called with `children` that are not trees, with words
+          that have no vector, or with words that are not read; it names the tree and the node.
     """
 
     goes_down: ClassVar[bool] = False
@@ -179,8 +179,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             self._check_integers("x", x.dtype)
         elif self.cell.inner_inputs is None and are_states(x):
             raise ValueError(
-                f"`x` of {self.name} are the states of another tree layer, of which {self.name} "
-                "would read those of leaves only. Give it inner_inputs=True to read those of inner "
+                f"`x` of {self.name} are the states of another tree layer, but {self.name} would "
+                "read only those of leaves. Give it inner_inputs=True to read those of inner "
                 "nodes, too, or inner_inputs=False to leave them out."
             )
 
@@ -336,7 +336,7 @@ def both_inputs(name: str, x: Any, children: Any) -> tuple[Any, Any]:
     """`x` and `children` of a call, given apart or as one list.
 
     Raises:
-        ValueError: if `children` are missing, or one of both is ragged or sparse.
+        ValueError: if `children` are missing, or either of the two is ragged or sparse.
     """
     if children is None and isinstance(x, list | tuple) and len(x) == 2:
         x, children = x
@@ -364,8 +364,8 @@ def refuse_mask(name: str, mask: Any) -> None:
     """Raises ValueError for a mask, which tree layers do not read."""
     if mask is not None:
         raise ValueError(
-            f"{name} takes no `mask`: `children` say which nodes there are. A node that is to be "
-            "left out must be nobody's child and have none."
+            f"{name} takes no `mask`: `children` say which nodes there are. To leave a node out, "
+            "let it be the child of no node and have no children."
         )
 
 

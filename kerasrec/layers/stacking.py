@@ -1,4 +1,4 @@
-"""Whether inputs of a tree layer are the states of another, so that each tree node has some."""
+"""Whether the inputs of a tree layer are states of another, which all tree nodes have."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class StatesOfNodes:
 
     @property
     def returns_all_states(self) -> bool:
-        """Whether they are returned."""
+        """Whether the states of all tree nodes are returned."""
         return True
 
 
 def mark_states(is_node: tf.Tensor) -> tf.Tensor:
-    """A mask of tree nodes; layers that pass masks on tell by it whose states they read."""
+    """A mask that is marked as one of tree nodes; layers in between pass it on with the states."""
     is_node._is_of_tree_nodes = True
     return is_node
 
@@ -26,12 +26,12 @@ def mark_states(is_node: tf.Tensor) -> tf.Tensor:
 def are_states(x: Any) -> bool:
     """Whether `x`, symbolic or not, is known to be computed from states of all tree nodes.
 
-    Of a symbolic tensor all layers before it are known; of any other, what its Keras mask tells.
+    A symbolic tensor knows all layers before it. For any other tensor, its Keras mask says so.
     """
     if not isinstance(x, keras.KerasTensor):
         mask = getattr(x, "_keras_mask", None)
         return getattr(mask, "_is_of_tree_nodes", False)
-    if not hasattr(x, "_keras_history"):  # nor any layer before it
+    if not hasattr(x, "_keras_history"):  # Then no layer before it is known.
         return False
     before = keras.Function(keras.utils.get_source_inputs(x), x, name="before").operations
     return any(_returns_all_states(operation) for operation in before)

@@ -161,7 +161,7 @@ class TopDownDecoder(keras.layers.Layer):
             )
 
     def _check_tokens(self, tokens: Any, is_node: Any) -> list[tf.Operation]:
-        """Checks, for when the graph runs, that a token of the vocabulary stands at each node."""
+        """Checks, for when the graph runs, that each node has a token of the vocabulary."""
         wordless = is_node & ~((tokens > 0) & (tokens < self.num_tokens))
         return check(
             ~tf.reduce_any(wordless),
@@ -175,7 +175,7 @@ class TopDownDecoder(keras.layers.Layer):
         """Checks, for when the graph runs, that children are where `follows` allows them."""
         check(
             ~tf.reduce_any(misplaced),
-            f"{self.name} is given a child in a slot in which `follows` allows none. "
+            f"{self.name} got a child in a slot in which `follows` allows none. "
             "[tree, node, slot]: {}",
             tf.where(misplaced)[:1],
         )
@@ -245,7 +245,7 @@ class TopDownDecoder(keras.layers.Layer):
             )
 
     def _checked_roots(self, roots: Any) -> Any:
-        """int32 `[batch]`, from what `generate` is given."""
+        """The roots that `generate` gets, int32 `[batch]`."""
         if roots.shape.rank == 0:
             sentence = "`roots`, the number of trees, must be at least 0, received {}"
             with tf.control_dependencies(check(roots >= 0, sentence, roots)):

@@ -15,16 +15,16 @@ class WordRules:
     """Which words tree nodes may have.
 
     Args:
-        num_words: those that are read are from 0 to below it; None if nobody knows.
-        inner_inputs: whether inner nodes read words: True; False, and whatever they have is left
-            out; or None, and they must have 0, which stands for no word.
+        num_words: words that are read must be 0 or more and below this; None if it is unknown.
+        inner_inputs: True if inner nodes read words; False if their words are left out; None if
+            they must have 0, which stands for no word.
     """
 
     num_words: int | None
     inner_inputs: bool | None
 
     def allow(self, words: tf.Tensor, has_children: tf.Tensor) -> tf.Tensor:
-        """Which of the words, int `[nodes]`, a leaf or an inner node may have, bool `[nodes]`."""
+        """Whether each node may have its word; words int `[nodes]`, result bool `[nodes]`."""
         dtype = words.dtype
         anything = (dtype.min, dtype.max)
         read = anything
@@ -41,15 +41,15 @@ class WordRules:
 
 
 def check(is_right: tf.Tensor, sentence: str, *values: Any) -> list[tf.Operation]:
-    """Raises InvalidArgumentError in a graph that runs, or at once in eager code.
+    """Raises InvalidArgumentError when the graph runs, or at once in eager code.
 
     Args:
         is_right: bool scalar.
-        sentence: what is wrong, with `{}` for each of the values.
+        sentence: says what is wrong, with `{}` for each of the values.
         values: tensors.
 
     Returns:
-        What the ops that need it must wait for, as control dependencies.
+        Operations that whatever needs the check must have as control dependencies.
     """
     if tf.executing_eagerly() and is_right:
         return []
@@ -149,8 +149,8 @@ def check_words(
         words: int `[batch * nodes]`.
         wrong: bool `[batch * nodes]`, which of them break the rules.
         has_children: bool `[batch * nodes]`.
-        nodes: int32 scalar, of a tree.
-        rules: what they are.
+        nodes: int32 scalar, the number of nodes in a tree.
+        rules: which words are allowed.
     """
     unread = wrong & has_children if rules.inner_inputs is None else tf.zeros_like(wrong)
     without_vector = wrong & ~unread

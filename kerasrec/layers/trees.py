@@ -61,8 +61,8 @@ def node_tables(
 
     Args:
         children: int32 or int64 `[batch, nodes, arity]`.
-        words: int `[batch, nodes]`, if they are to be checked, too.
-        rules: for the words; those of padding may be anything.
+        words: int `[batch, nodes]`, if they are to be checked, too; padding may have any words.
+        rules: which words are allowed.
 
     Raises:
         tf.errors.InvalidArgumentError: a child index is out of range, a node has two parents,
@@ -73,7 +73,7 @@ def node_tables(
     size = batch * nodes
     roots = tf.range(batch) * nodes
     is_child = (children >= 0) & (children < tf.cast(nodes, children.dtype))
-    # What int32 does not hold is no child, so that the cast changes none.
+    # An index that does not fit into int32 is out of range, so the cast changes no child.
     numbers = tf.cast(children, tf.int32) + roots[:, tf.newaxis, tf.newaxis]
     numbers = tf.where(is_child, numbers, size)
     numbers = tf.reshape(numbers, [size, arity])
@@ -108,7 +108,7 @@ def node_tables(
         with tf.control_dependencies(checks):
             return tf.constant(True)
 
-    # All wait for the checks, so that no op that reads them fails before, with less to say.
+    # All tables wait for the checks, so that no op that reads them fails first and says less.
     with tf.control_dependencies([tf.cond(is_right, lambda: tf.constant(True), check)]):
         numbers = tf.concat([numbers, tf.fill([1, arity], size)], 0)
         kinds = tf.concat([tf.where(has_children, INNER, LEAF), [MISSING]], 0)

@@ -68,7 +68,7 @@ def build(
         parameter_names: for the flat arguments, in order.
         source: where the user's function starts.
         closures: of all functions of the program.
-        first_label: of the function's call sites, in a program whose tokens carry their tags.
+        first_label: the first label of the function's call sites, if tokens carry their tags.
     """
     builder = _Builder(name, tracer, parameter_names, source, closures)
     if first_label is not None:
@@ -141,7 +141,7 @@ class _Builder:
         self.captured = {inner.op.name: outer for outer, inner in tracer.graph.captures}
 
     def carry_tags(self, first_label: int) -> None:
-        """Lets the function take the tag of its token, and pass tags to what it calls."""
+        """Makes the function take the tag of its token, and pass tags to its calls."""
         self.labels = itertools.count(first_label)
         with self.tracer.graph.as_default():
             self.carried = self.tracer.placeholders(list(CARRIED.values()))
@@ -278,7 +278,7 @@ class _Builder:
             self.values[output.name] = value
 
     def _attributes(self, operation: tf.Operation) -> dict[str, Any]:
-        """What the engine needs to make an op anew."""
+        """What the engine needs to make an op again."""
         attributes: dict[str, Any] = {"operation": operation}
         if operation.device != self.tracer.device:
             attributes["device"] = operation.device
@@ -290,7 +290,7 @@ class _Builder:
         return source_of(operation.traceback or ()) or self.source
 
     def _made(self, operation: tf.Operation, make: Callable[[], tf.Tensor]) -> tf.Tensor:
-        """A tensor that is computed where an op stands, beside it or in its place."""
+        """A tensor that is computed at the place of an op, in addition to it or instead."""
         graph = self.tracer.graph
         start = len(graph.get_operations())
         with graph.as_default():
@@ -301,7 +301,7 @@ class _Builder:
         return made
 
     def _check(self, operation: tf.Operation, assertion: Assertion) -> None:
-        """A CHECK of the tokens that come to where an op stands."""
+        """A CHECK of the tokens that reach an op."""
         condition = self._made(operation, lambda: self._each_holds(assertion.condition))
         data = [
             self._made(operation, partial(tf.convert_to_tensor, item)) for item in assertion.data
@@ -315,7 +315,7 @@ class _Builder:
             self.values[output.name] = self._value(assertion.condition)
 
     def _each_holds(self, condition: tf.Tensor) -> tf.Tensor:
-        """A condition on tokens, `[tokens]` where it is one for each of them, or else 0-d."""
+        """A condition on tokens: `[tokens]` if each token has its own, otherwise 0-d."""
         before = condition.op.inputs[0] if condition.op.type == "All" else condition
         if self.tracer.kind(before) is Kind.TOKEN and before.shape.rank is not None:
             return tf.reduce_all(before, list(range(1, before.shape.rank)))
@@ -327,7 +327,7 @@ class _Builder:
         message = operation.get_attr("message").decode()
         self._check(operation, Assertion(finite, [f"{message}: NaN or infinity in", tensor], None))
         if self._value(tensor).is_shared:
-            # The op itself would run before it is known whether any token comes here.
+            # The op itself would run before it is known whether any token reaches it.
             self.values[operation.outputs[0].name] = self._value(tensor)
         else:
             self._primitive(operation)
@@ -340,7 +340,7 @@ class _Builder:
         self.writer.add(Node("EFFECT", inputs, [], region, self._source_of(operation), attributes))
 
     def _show_unread(self, needed: list[Node]) -> None:
-        """Keeps ops that show something though nobody reads what they give."""
+        """Keeps ops that show something even if their outputs are not read."""
         for node in [item for item in self.nodes if item.is_primitive and item not in needed]:
             operation = node.attributes["operation"]
             if not checks_numerics(operation) and has_effect(operation):
@@ -350,8 +350,8 @@ class _Builder:
         return TraceError(
             f"{self.name}: {operation.type} at {self._source_of(operation)} may change something, "
             "or read what others change. Tokens have no order in which that could be done. Return "
-            "what is to be changed, or keep it with kerasrec.collect, and change it outside; what "
-            "no token has a part in, compute outside."
+            "the new value, or keep it with kerasrec.collect, and make the change outside; if the "
+            "op reads no token, move it outside."
         )
 
     def _check_repeatable(self, operation: tf.Operation, source: Source | None) -> None:
@@ -378,14 +378,14 @@ class _Builder:
             return as_function(operation, [self.variables.get(id(handle)) for handle in handles])
 
     def _assign(self, operation: tf.Operation) -> None:
-        """The next state of a Keras seed, in which no token has a part, is assigned once."""
+        """The next state of a Keras seed, which depends on no token, is assigned once."""
         source = self._source_of(operation)
         inputs = [self._value(tensor) for tensor in operation.inputs]
         variable = self.variables.get(id(self.captured.get(operation.inputs[0].op.name)))
         if not is_state_of_a_seed(variable) or not all(value.is_shared for value in inputs):
             raise TraceError(
                 f"{self.name} assigns to a variable, at {source}. Tokens have no order in which "
-                "they could do so; return the value or use kerasrec.collect, and assign outside."
+                "they could do so. Return the value or use kerasrec.collect, and assign outside."
             )
         node = Node(operation.type, inputs, [], None, source, {"operation": operation})
         self.effects.append(self.writer.add(node))

@@ -1,9 +1,9 @@
 """Which ops of a recursive function may do more than compute outputs from inputs.
 
-An op that does no more may be left out where nobody reads its outputs, and run for tokens in any
-order. One that checks or shows something runs for the tokens that reach it. One that changes
-something has no place in a graph whose tokens have no order. So the lists below say what is
-allowed; whatever else has a state, a resource or no outputs is refused.
+An op that only computes may be left out if its outputs are not read, and may run for tokens in any
+order. An op that checks or shows something runs for the tokens that reach it. An op that changes
+something cannot be in a graph whose tokens have no order. The lists below say what is allowed; any
+other op with a state, a resource or no outputs is refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NUMERICS = frozenset({"CheckNumerics", "CheckNumericsV2"})
 _SHOWS = frozenset({"PrintV2", "Print", "PyFunc", "EagerPyFunc"})
 _EFFECTS = _NUMERICS | _SHOWS | {"Assert"}
 _ALLOWED = _READS | _DRAWS | _HOLDERS | _EFFECTS
-# What may stand beside the Assert in the branch that tf.debugging's functions make of one.
+# Ops that may be with the Assert in the branches that tf.debugging's functions make.
 _BESIDE_ASSERT = frozenset({"Assert", "Const", "Identity", "NoOp"})
 
 
@@ -44,8 +44,8 @@ class Assertion:
     """What an op asserts.
 
     Args:
-        condition: bool; all of it must hold.
-        data: tensors and constants to show where it does not.
+        condition: bool; all entries must be true.
+        data: tensors and constants to show if they are not.
         summarize: how many entries of each to show; None for TensorFlow's own choice.
     """
 
@@ -55,7 +55,7 @@ class Assertion:
 
 
 def is_refused(operation: tf.Operation) -> bool:
-    """Whether an op, or one that it holds, may not stand in a body."""
+    """Whether an op, or one that it holds, must not be in a body."""
     if not _holds_functions(operation):
         return not _is_allowed(operation)
     return not all(_allows(definition) for definition in definitions([operation]))
@@ -84,8 +84,8 @@ def checks_numerics(operation: tf.Operation) -> bool:
 def assertion_of(operation: tf.Operation) -> Assertion | None:
     """What an op asserts, if it does no more than that.
 
-    The functions of tf.debugging make an Assert of strings and integers alone, and otherwise a
-    conditional with the Assert in the branch for False.
+    The functions of tf.debugging make an Assert if all data are strings and integers, and otherwise
+    a conditional with the Assert in the branch for False.
     """
     if operation.type == "Assert":
         condition, *data = operation.inputs

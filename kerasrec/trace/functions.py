@@ -113,7 +113,7 @@ def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
 
 
 def definitions(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.OpDef]:
-    """What TensorFlow says of the types of ops, and of those in the functions that they hold.
+    """TensorFlow's definitions of the types of ops, and of those in the functions that they hold.
 
     Args:
         operations: of one graph.

@@ -1,7 +1,8 @@
-"""Which results of a program a value has a part in.
+"""Which results of a program depend on a value.
 
-The cotangent of a value comes from these results. If nobody reads any of them, it is no zero: there
-is none. The difference matters where a derivative is infinite, for zero times infinity is NaN.
+The cotangent of a value comes from these results. If none of them is read, the value has no
+cotangent, which is not the same as a cotangent of zero: where a derivative is infinite, zero times
+infinity is NaN.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from kerasrec.graph.graph import TaggedGraph, Value
 
 
 def output_result(place: int) -> str:
-    """What a flat output of the program is called."""
+    """The name of a flat output of the program."""
     return f"output {place}"
 
 
 def table_result(name: str) -> str:
-    """What a table is called."""
+    """The name of a table."""
     return f"table {name}"
 
 
 def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
-    """For each value of a tagged graph, names of results.
+    """For each value of a tagged graph, the names of the results that depend on it.
 
-    Call sites of a function are taken together.
+    The call sites of a function are not told apart.
     """
     ends: dict[str, list[Value]] = defaultdict(list)
     for place, node in enumerate(graph.bodies[graph.entry].outputs):

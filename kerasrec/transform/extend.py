@@ -58,7 +58,7 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
     """
     wanted = wanted_values(graph)
     collecting = _collecting(graph, wanted)
-    # Derivatives of a gradient go wherever it went.
+    # Derivatives of a gradient follow it everywhere.
     results = connected_results(graph) if graph.num_sweeps == 1 else None
     bodies = {
         name: replace(
@@ -68,7 +68,7 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
         for name, body in graph.bodies.items()
     }
     if results is not None:
-        for name in bodies.keys() - collecting:  # There, a gradient enters in any case.
+        for name in bodies.keys() - collecting:  # Into those, a gradient comes in any case.
             _without_unread(bodies[name], results)
     sites = {
         label: replace(site, trips=site.trips + (Trip(),) * graph.num_sweeps)
@@ -125,7 +125,7 @@ def _gradient_of(sweep: Sweep, wanted: set[Value]) -> Sweep:
 
 
 def _without_unread(body: Body, results: dict[Value, frozenset[str]]) -> None:
-    """Outputs of which no result of the program has a part bring no cotangents."""
+    """Outputs that no result of the program depends on bring no cotangents."""
     forward, gradient = body.sweeps
     for place, output in enumerate(forward.outputs):
         if output is not None and not results.get(output.output()):
@@ -252,10 +252,10 @@ class _BodyGradient:
             self._add(value, self._where_read([node], cotangent))
 
     def _where_read(self, nodes: Sequence[Node], cotangent: Value | Sparse) -> Value | Sparse:
-        """What ops give to a cotangent, zero unless a result is read that they have a part in.
+        """A cotangent that ops add, or zero if none of the results that depend on them is read.
 
-        Which results are read is known when a gradient is asked for; where there is one only, or
-        all come from what the ops compute, it is read.
+        Which results are read is known only when a gradient is asked for. If all results depend on
+        the ops, one of them is read, and nothing has to be asked.
         """
         if self.results is None or all(node.op in _ADD_OR_MOVE for node in nodes):
             return cotangent
@@ -400,7 +400,7 @@ class _BodyGradient:
     def _shared_cotangent(self, of: str | Value | frozenset[str], found: Type) -> Value:
         """The cotangent of a sum over all tokens: of a table, by its name, or of a gradient.
 
-        Of a set of results, whether any of them has one.
+        Or, for a set of results, whether any of them has a cotangent.
         """
         key = (self.order, of)
         for node in self.graph.shared:

@@ -97,7 +97,7 @@ class PrimitiveWriter:
             if value in wanted:
                 tensors[tensor.ref()] = value
         sources = [ref.deref() for ref in tensors]
-        # What the op reads may have been brought into its region from where its tensor stands.
+        # What the op reads may have been brought into its region from another one.
         read = zip(operation.inputs, node.inputs, strict=True)
         known = {tensor.name: value for tensor, value in read}
         with self._graph.as_default(), on_device_of(node):
@@ -206,7 +206,7 @@ _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 def _apart(
     operation: tf.Operation, sources: Sequence[tf.Tensor]
 ) -> tuple[tf.Operation, list[tf.Tensor]]:
-    """The same op on placeholders, from which no way leads to another of its sources."""
+    """The same op on placeholders, so that no source depends on another."""
     others = {
         source.ref(): tf.compat.v1.placeholder(source.dtype, source.shape) for source in sources
     }
