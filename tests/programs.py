@@ -1237,8 +1237,3 @@ def each_of_few(condition: Callable[[Program], bool] = lambda _: True) -> Any:
     marks = dict.fromkeys(_FEW, ()) | dict.fromkeys(_SOME, pytest.mark.many)
     values = [pytest.param(item, marks=marks.get(item.name, pytest.mark.slow)) for item in programs]
     return pytest.mark.parametrize("program", values, ids=[item.name for item in programs])
-
-
-def each_in_one_worker(test: Callable) -> Callable:
-    """Parametrizes a test with programs; tests that only trace them share what was traced."""
-    return pytest.mark.xdist_group("traced programs")(each(few=True)(test))

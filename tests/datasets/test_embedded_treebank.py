@@ -7,7 +7,7 @@ import pytest
 from kerasrec.datasets import read_treebank
 from tests.datasets.helpers import TREEBANK
 
-pytestmark = [pytest.mark.many, pytest.mark.xdist_group("embedded treebank")]
+pytestmark = pytest.mark.many
 
 SPLITS = {"train": 4000, "dev": 500, "test": 1000}
 

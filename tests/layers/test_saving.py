@@ -13,7 +13,7 @@ from kerasrec.layers import Recursive, TreeLSTM
 from tests.layers.helpers import treebank_batch
 from tests.layers.own_cell import GatedCell
 
-pytestmark = [pytest.mark.many, pytest.mark.xdist_group("saved models")]
+pytestmark = pytest.mark.many
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = {

@@ -58,7 +58,6 @@ def run(request, tmp_path_factory):
 
 
 @pytest.mark.many
-@pytest.mark.xdist_group("language_model")
 class TestRun:
     def test_it_learns(self, run):
         _, _, results = run

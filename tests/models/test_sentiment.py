@@ -76,7 +76,6 @@ def accuracies(model, treebank, split):
 
 
 @pytest.mark.many
-@pytest.mark.xdist_group("sentiment")
 class TestRun:
     def test_training_loss_falls_and_figures_are_those_of_the_saved_models(self, run):
         output, data, results = run
