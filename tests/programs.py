@@ -6,7 +6,7 @@ with Python's own `if`. The two share nothing but the variables and tensors they
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -1212,28 +1212,29 @@ def plain_padded(node):
 
 add(padded, plain_padded, i32(0, 1, 5), sources=(ROW_VALUES, WEIGHTS), has_gradient=True)
 
-# The default run of the tests takes these wherever running all would take long.
-_FEW = {"ackermann", "power", "sum_of_halved", "tree_rnn", "collect", "no_call_but_all_else"}
-_SOME = {"call_in_argument", "child_sum"}
+# For tests that take long with every program: what the default run and `make test` take.
+FEW = ("ackermann", "power", "tree_rnn", "collect")
+SOME = ("sum_of_halved", "no_call_but_all_else", "call_in_argument", "child_sum")
+MORE = (*SOME, "fib", "three_mutual", "nested_cond", "decides_as_it_runs", "several_outputs")
+MORE += ("gated_tree", "collects_below_a_choice", "nested_in_branch", "captures")
+MORE += ("two_ragged_calls", "ragged_in_argument", "only_empty_rows")
 
 
-def each(condition: Callable[[Program], bool] = lambda _: True, few: bool = False) -> Any:
+def each(
+    condition: Callable[[Program], bool] = lambda _: True,
+    few: Collection[str] | None = None,
+    many: Collection[str] | None = None,
+) -> Any:
     """Parametrizes a test with the programs of the list.
 
     Args:
         condition: which of them.
-        few: whether most are marked as `many`.
+        few: names of those that the default run takes; by default all.
+        many: names of those that `make test` takes, too; by default all. The rest is `slow`.
     """
     programs = [program for program in PROGRAMS if condition(program)]
-    taken = [item for item in programs if not few or item.name in _FEW]
+    taken = [item for item in programs if few is None or item.name in few]
+    others = [item for item in programs if many is None or item.name in many]
     return pytest.mark.parametrize(
-        "program", few_of(programs, *taken), ids=[item.name for item in programs]
+        "program", few_of(programs, *taken, many=others), ids=[item.name for item in programs]
     )
-
-
-def each_of_few(condition: Callable[[Program], bool] = lambda _: True) -> Any:
-    """Parametrizes a test that takes long with programs, few as `many` and most as `slow`."""
-    programs = [program for program in PROGRAMS if condition(program)]
-    marks = dict.fromkeys(_FEW, ()) | dict.fromkeys(_SOME, pytest.mark.many)
-    values = [pytest.param(item, marks=marks.get(item.name, pytest.mark.slow)) for item in programs]
-    return pytest.mark.parametrize("program", values, ids=[item.name for item in programs])

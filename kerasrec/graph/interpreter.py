@@ -161,10 +161,14 @@ class _Run:
         self.dead: Counter = Counter()
         self.most_fired_under_tag = 0
         self.shared_gradients: dict[Value, np.ndarray] = {}
-        self.tables: dict[str, np.ndarray] = {}
         self.shared: dict[Value, Any] = {}
         for node in graph.shared:
             self._share(node)
+        self.tables: dict[str, np.ndarray] = {
+            node.attributes["name"]: self._table(node, node.inputs[0].type.shape)
+            for node in graph.collects
+            if node.inputs[0].type.is_static
+        }
 
     def _share(self, node: Node) -> None:
         key = node.attributes.get("cotangent_of")
@@ -383,15 +387,18 @@ class _Run:
         else:
             total += inputs[0].numpy().reshape(total.shape)
 
+    def _table(self, node: Node, shape: Sequence[int]) -> np.ndarray:
+        """The table of a COLLECT node before any token reaches it."""
+        size = int(self.shared[node.attributes["size"]]) if "size" in node.attributes else 0
+        return np.zeros((size, *shape), node.inputs[0].type.dtype.as_numpy_dtype)
+
     def _collect(self, node: Node, inputs: list) -> None:
         name, data = node.attributes["name"], inputs[0].numpy()
+        table = self.tables.setdefault(name, self._table(node, data.shape[1:]))
         if len(inputs) == 1:
-            rows = [self.tables[name], data] if name in self.tables else [data]
-            self.tables[name] = np.concatenate(rows)
-            return
-        size = int(self.shared[node.attributes["size"]])
-        empty = np.zeros((size, *data.shape[1:]), data.dtype)
-        np.add.at(self.tables.setdefault(name, empty), inputs[1].numpy(), data)
+            self.tables[name] = np.concatenate([table, data])
+        else:
+            np.add.at(table, inputs[1].numpy(), data)
 
 
 def _branch(predicate: tf.Tensor, num_branches: int) -> int:

@@ -210,7 +210,8 @@ def result_of(program: Program, inputs: Sequence | None = None) -> tuple[list, d
 
 def plain_result_of(program: Program, inputs: Sequence) -> tuple[list, dict]:
     """Flat outputs and tables of plain Python, of tensors, but arrays of integers."""
-    dtypes = [item.dtype for item in result_of(program)[0]]
+    graph = program.function.extended_graph(*program.inputs)
+    dtypes = [node.output().type.dtype for node in graph.bodies[graph.entry].outputs]
     tokens = [
         tf.nest.pack_sequence_as(program.inputs, [_token(item[row]) for item in inputs])
         for row in range(program.num_tokens)
@@ -276,7 +277,7 @@ def _through_shared(graph: TaggedGraph, found: Interpretation, sources: tuple) -
     with tf.GradientTape() as tape:
         tape.watch(sources)
         tensors = tf.function(
-            lambda: [shared_tensors(graph)[value] for value in values], autograph=False
+            lambda: [*map(shared_tensors(graph).__getitem__, values)], autograph=False
         )()
     given = [tf.constant(found.shared_gradients[value]) for value in values]
     return [item.numpy() for item in dense(tape.gradient(tensors, sources, given), sources)]

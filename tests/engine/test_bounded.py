@@ -5,10 +5,10 @@ import pytest
 
 import kerasrec
 from tests.engine.helpers import assert_same, run_lowered, run_plain
-from tests.programs import each_of_few
+from tests.programs import each
 
 
-@each_of_few()
+@each(few=["collect"], many=["ackermann", "call_in_argument", "child_sum"])
 def test_every_program(program):
     assert_same(run_lowered(program, engine="waves", parallel_tokens=2), run_plain(program))
 

@@ -22,8 +22,11 @@ def check(function, arguments, passes=None):
     check_passes.check_passes(tagged, extended, tensors, LIMITS, passes)
 
 
-@pytest.mark.many
-@each(lambda program: program.name in ("gated_tree", "collect", "child_sum", "call_in_argument"))
+@each(
+    lambda program: program.name in ("gated_tree", "collect", "child_sum", "call_in_argument"),
+    few=[],
+    many=["collect"],
+)
 def test_passes_change_nothing(program: Program):
     check(program.function, program.inputs, ALL)
 

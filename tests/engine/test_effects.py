@@ -105,7 +105,7 @@ def test_numbers_are_checked_though_nobody_reads_them(program, options):
     assert "for root token 1. Its calls, newest first:  where" in message
 
 
-@pytest.mark.parametrize("depth", [15, 16, 17])
+@pytest.mark.parametrize("depth", few_of([15, 16, 17], many=[16, 17]))
 def test_of_a_long_tag_the_newest_labels_are_shown(depth):
     @kerasrec.recursive
     def f(n, x):

@@ -1,14 +1,26 @@
 """A recursion without end stops with an error that tells where it was."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import kerasrec
+from tests.parameters import few_of
 
 WAVES = {"engine": "waves"}
 BOUNDED = {"engine": "waves", "parallel_tokens": 2}
 SCALAR = {"engine": "scalar"}
+each_way = pytest.mark.parametrize(
+    ("num_rounds", "options"),
+    few_of(
+        itertools.product([1, 2], [WAVES, BOUNDED, SCALAR]),
+        (2, WAVES),
+        many=[(1, WAVES), (1, BOUNDED), (2, SCALAR)],
+    ),
+    ids=str,
+)
 DEEP = r"recursion is deeper than max_depth=9\."
 
 
@@ -33,13 +45,10 @@ def run_away(num_rounds, **options):
     return lost
 
 
-@pytest.mark.parametrize("options", [WAVES, BOUNDED, SCALAR], ids=str)
-@pytest.mark.parametrize(
-    ("num_rounds", "path"),
+@each_way
+def test_depth_function_and_call_path(num_rounds, options):
     # 0 is the (inner) call of lost for an even n; then other is called, which calls lost.
-    [(1, "[0 2 1 0 2 1 0 2 1]"), (2, "[0 3 2 0 3 2 0 3 2]")],
-)
-def test_depth_function_and_call_path(num_rounds, path, options):
+    path = "[0 2 1 0 2 1 0 2 1]" if num_rounds == 1 else "[0 3 2 0 3 2 0 3 2]"
     with pytest.raises(tf.errors.InvalidArgumentError, match=DEEP) as error:
         run_away(num_rounds, **options)([-1, -2, -3, 1, -4])
     message = str(error.value)
@@ -49,7 +58,7 @@ def test_depth_function_and_call_path(num_rounds, path, options):
     assert "is the call of lost in other (test_limits.py:" in message
 
 
-@pytest.mark.parametrize("options", [WAVES, BOUNDED, SCALAR], ids=str)
+@pytest.mark.parametrize("options", few_of([WAVES, BOUNDED, SCALAR], SCALAR, many=[]), ids=str)
 def test_of_a_long_tag_the_newest_labels(options):
     @kerasrec.recursive(max_depth=100, **options)
     def lost(n):
@@ -59,8 +68,7 @@ def test_of_a_long_tag_the_newest_labels(options):
         lost(0)
 
 
-@pytest.mark.parametrize("options", [WAVES, BOUNDED, SCALAR], ids=str)
-@pytest.mark.parametrize("num_rounds", [1, 2])
+@each_way
 def test_a_depth_that_is_just_enough_is_enough(num_rounds, options):
     """Calls of no tokens at the bound are none: with `parallel_tokens` a run ended there, empty."""
 
@@ -104,7 +112,7 @@ def test_width_of_what_calls_nobody():
     assert "[Calls from outside:] [3]" in str(error.value)
 
 
-@pytest.mark.parametrize("options", [WAVES, BOUNDED, SCALAR], ids=str)
+@pytest.mark.parametrize("options", few_of([WAVES, BOUNDED, SCALAR], many=[BOUNDED]), ids=str)
 def test_inside_a_tf_function(options):
     lost = run_away(2, **options)
     with pytest.raises(tf.errors.InvalidArgumentError, match=DEEP):

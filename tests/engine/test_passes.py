@@ -1,5 +1,7 @@
 """Passes change how a program runs, and not what it gives."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,7 +13,7 @@ from kerasrec.engine.plan import Part, plan
 from kerasrec.engine.products import columns_apart, transposed_once
 from tests.engine.helpers import assert_same, lowered, run_lowered, run_plain
 from tests.parameters import few_of
-from tests.programs import PROGRAMS, each_of_few, some
+from tests.programs import PROGRAMS, each, some
 
 ALL = (
     columns_apart,
@@ -28,14 +30,20 @@ def gated_plan(*passes):
     return lowered(GATED, engine="waves", passes=passes).plan
 
 
-@each_of_few()
+@each(few=["tree_rnn"], many=["call_in_argument", "child_sum"])
 @pytest.mark.parametrize("passes", [(), ALL], ids=["none", "all"])
 def test_results_are_the_same_with_and_without(program, passes):
     assert_same(run_lowered(program, engine="waves", passes=passes), run_plain(program))
 
 
-@pytest.mark.parametrize("is_linear", [None, False], ids=["levels", "stack"])
-@pytest.mark.parametrize("passes", few_of([[], *([item] for item in ALL), [*ALL]], [*ALL]))
+@pytest.mark.parametrize(
+    ("passes", "is_linear"),
+    few_of(
+        itertools.product([(), *((item,) for item in ALL), ALL], [None, False]),
+        (ALL, None),
+        many=[(ALL, False), *(((item,), None) for item in ALL)],
+    ),
+)
 def test_gates_are_the_same_by_each_pass(passes, is_linear):
     found = run_lowered(GATED, engine="waves", passes=passes, is_linear=is_linear)
     assert_same(found, run_plain(GATED))

@@ -2,14 +2,14 @@
 
 from kerasrec.engine.plan import is_placeless, plan
 from tests import programs
-from tests.programs import each
+from tests.programs import FEW, MORE, each
 
 
 def plan_of(program):
     return plan(program.function.extended_graph(*program.inputs))
 
 
-@each(few=True)
+@each(few=FEW, many=MORE)
 def test_rounds(program):
     found = plan_of(program)
     assert found.is_linear == (program.num_rounds == 1)
@@ -17,7 +17,7 @@ def test_rounds(program):
         assert found.rounds == 1
 
 
-@each(few=True)
+@each(few=FEW, many=MORE)
 def test_every_node_has_one_part_or_none_if_it_is_placeless(program):
     found = plan_of(program)
     placed = [node for nodes in found.nodes.values() for node in nodes]

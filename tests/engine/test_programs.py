@@ -1,8 +1,11 @@
 """Every program gives, in every way it can be run, what plain Python gives."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
+import kerasrec
+from kerasrec.engine.scalar_ops import obstacles
 from tests.engine.helpers import (
     assert_same,
     by_name,
@@ -17,39 +20,53 @@ from tests.engine.helpers import (
     run_one,
     run_plain,
 )
-from tests.programs import each, each_of_few
+from tests.programs import FEW, MORE, SOME, each
 
 
-@each_of_few(lambda program: program.num_rounds == 1)
-def test_by_waves_on_the_stack_without_need(program):
-    assert_same(run_on_stack(program), run_plain(program))
+@each(few=FEW)
+def test_by_waves(program):
+    assert_same(run_lowered(program, engine="waves"), run_plain(program))
 
 
-@each(few=True)
-def test_called_eagerly_and_by_waves(program):
+@each(few=["ackermann", "power"], many=MORE)
+def test_by_the_scalar_engine(program):
+    if obstacles(program.function.extended_graph(*program.inputs)):
+        with pytest.raises(kerasrec.TraceError, match="engine='scalar' cannot run"):
+            run_lowered(program, engine="scalar")
+    else:
+        assert_same(run_lowered(program, engine="scalar"), run_plain(program))
+
+
+@each(few=["collect"], many=SOME)
+def test_called_eagerly(program):
     assert_same(run_engine(program), run_plain(program))
-    if not program.function.execution_plan(*program.inputs).startswith("engine: waves"):
-        assert_same(run_lowered(program, engine="waves"), run_plain(program))
 
 
-@each_of_few()
-def test_one_token_by_waves(program):
-    assert_same(run_one(program, engine="waves"), run_plain(first_token(program)))
-
-
-@each(few=True)
+@each(few=["tree_rnn"], many=["power", *SOME])
 def test_called_inside_a_tf_function(program):
     found = run_in_function(program, program.num_tokens)
     assert_same(found, run_plain(program), num_gradients=len(found.gradients))
 
 
-@each(lambda program: program.name in ("fib", "call_in_argument", "tree_rnn", "child_sum"))
+@each(
+    lambda program: program.num_rounds == 1, few=["tree_rnn"], many=["sum_of_halved", "child_sum"]
+)
+def test_by_waves_on_the_stack_without_need(program):
+    assert_same(run_on_stack(program), run_plain(program))
+
+
+@each(few=["tree_rnn"], many=["call_in_argument", "collect", "child_sum"])
+def test_one_token_by_waves(program):
+    assert_same(run_one(program, engine="waves"), run_plain(first_token(program)))
+
+
+@each(few=[], many=["call_in_argument", "child_sum"])
 def test_called_inside_a_tf_function_for_any_number_of_tokens(program):
     found = run_in_function(program, num_tokens=None)
     assert_same(found, run_plain(program), num_gradients=len(found.gradients))
 
 
-@each(lambda program: program.is_smooth, few=True)
+@each(lambda program: program.is_smooth, few=["tree_rnn"], many=["call_in_argument", "collect"])
 def test_finite_differences(program):
     """Along one direction of all arguments and variables at once."""
     inputs = [tf.constant(item) for item in program.flat_inputs]

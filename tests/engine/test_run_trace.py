@@ -16,7 +16,7 @@ from kerasrec.graph.scopes import names_in, scopes_of
 from tests import programs
 from tests.engine.helpers import lowered
 from tests.golden.compare import assert_golden
-from tests.programs import PROGRAMS, each_of_few
+from tests.programs import PROGRAMS, each
 
 
 def fib():
@@ -58,12 +58,16 @@ def without_step(program, is_linear):
     return {names[node] for node in nodes if plan.changes.is_placeless(node)}
 
 
-@each_of_few(lambda program: not program.is_deep)
+@each(lambda program: not program.is_deep, few=["tree_rnn"], many=["ackermann", "child_sum"])
 def test_counts_of_the_interpreter(program):
     assert_counts(program.function.run_trace(*program.inputs), program)
 
 
-@each_of_few(lambda program: program.num_rounds == 1 and not program.is_deep)
+@each(
+    lambda program: program.num_rounds == 1 and not program.is_deep,
+    few=[],
+    many=["child_sum"],
+)
 def test_counts_of_the_interpreter_on_the_stack(program):
     assert_counts(trace_on_stack(program), program, is_linear=False)
 
@@ -100,9 +104,9 @@ def plain_calls(program, *functions):
     [
         ("is_even", [programs.plain_is_even, programs.plain_is_odd]),
         ("mutual_in_arguments", [programs.plain_stern, programs.plain_hofstadter]),
-        pytest.param("fib", [programs.plain_fib], marks=pytest.mark.many),
+        pytest.param("fib", [programs.plain_fib], marks=pytest.mark.slow),
         pytest.param("ackermann", [programs.plain_ackermann], marks=pytest.mark.many),
-        pytest.param("takeuchi", [programs.plain_takeuchi], marks=pytest.mark.many),
+        pytest.param("takeuchi", [programs.plain_takeuchi], marks=pytest.mark.slow),
     ],
 )
 def test_calls_at_each_depth_are_those_of_plain_python(name, functions, run):

@@ -7,32 +7,11 @@ import tensorflow as tf
 import kerasrec
 from kerasrec.engine.choice import choose
 from kerasrec.engine.plan import plan
-from kerasrec.engine.scalar_ops import obstacles
 from tests import programs
-from tests.engine.helpers import assert_same, run_lowered, run_plain
-from tests.programs import PROGRAMS, each
-
-
-def is_scalar(program):
-    return not obstacles(program.function.extended_graph(*program.inputs))
 
 
 def chosen(function, *args):
     return choose(plan(function.extended_graph(*args)), "auto").name
-
-
-@each(few=True)
-def test_every_program_of_plain_numbers(program):
-    if not is_scalar(program):
-        with pytest.raises(kerasrec.TraceError, match="engine='scalar' cannot run"):
-            run_lowered(program, engine="scalar")
-        return
-    assert_same(run_lowered(program, engine="scalar"), run_plain(program))
-
-
-@pytest.mark.many
-def test_most_programs_of_the_list_are_of_plain_numbers():
-    assert sum(map(is_scalar, PROGRAMS)) >= 15
 
 
 def test_the_default_takes_it_for_plain_numbers():

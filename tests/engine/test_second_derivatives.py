@@ -21,7 +21,7 @@ from tests.engine.helpers import (
     weights,
 )
 from tests.parameters import few_of
-from tests.programs import each_of_few
+from tests.programs import each
 
 
 def by_engine(program, **options):
@@ -39,26 +39,27 @@ def is_differentiable(program):
     return program.has_gradient and not program.is_deep
 
 
-@each_of_few(is_differentiable)
+@each(is_differentiable, few=["tree_rnn"], many=["power", "call_in_argument", "child_sum"])
 def test_equal_to_nested_tapes_of_plain_recursion(program):
     found = second_gradients(program, lambda inputs: result_of(program, inputs))
     assert_same_second(program, found)
 
 
-@pytest.mark.many
-@each_of_few(is_differentiable)
+@each(is_differentiable, few=[], many=["child_sum"])
 def test_on_the_stack(program):
     assert_same_second(program, by_engine(program, engine="waves", is_linear=False))
 
 
-@pytest.mark.many
-@each_of_few(is_differentiable)
+@each(is_differentiable, few=[], many=["tree_rnn"])
 def test_with_what_the_forward_run_computed_recomputed(program):
     assert_same_second(program, by_engine(program, engine="waves", recompute=True))
 
 
-@pytest.mark.many
-@each_of_few(lambda program: is_differentiable(program) and not program.sources)
+@each(
+    lambda program: is_differentiable(program) and not program.sources,
+    few=[],
+    many=["power", "sum_of_halved", "call_in_argument"],
+)
 def test_the_interpreter_runs_the_graph_that_was_extended_twice(program):
     plain = run_plain(program)
     given = cotangents_of(plain)
@@ -82,7 +83,7 @@ def test_the_interpreter_runs_the_graph_that_was_extended_twice(program):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("engine", ["waves", "scalar"])
+@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], many=["waves"]))
 def test_third_derivative_of_power(engine):
     @kerasrec.recursive(engine=engine)
     def power(x, n):
@@ -103,7 +104,7 @@ def test_third_derivative_of_power(engine):
     np.testing.assert_allclose(third.gradient(curvature, x), [60 * 1.5**2, 24 * 0.5])
 
 
-@pytest.fixture(params=few_of(["waves", "scalar"], "waves"))
+@pytest.fixture(params=few_of(["waves", "scalar"], many=["waves"]))
 def cubes(request):
     @kerasrec.recursive(engine=request.param)
     def power(x, n):
@@ -112,7 +113,6 @@ def cubes(request):
     return lambda x: power(x, [3, 3])
 
 
-@pytest.mark.many
 def test_hessians_jacobians_and_forward_mode(cubes):
     """Other ways in which TensorFlow asks for derivatives."""
     x = tf.constant([1.5, 0.5], tf.float64)
@@ -133,7 +133,6 @@ def test_hessians_jacobians_and_forward_mode(cubes):
     np.testing.assert_allclose(forward.jvp(y), slopes)
 
 
-@pytest.mark.many
 def test_from_several_threads(cubes):
     """Whoever asks first extends the graph again, once for all."""
     x = tf.constant([1.5, 0.5], tf.float64)

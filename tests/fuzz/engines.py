@@ -224,12 +224,15 @@ class Run:
             gradients = [None] * len(arguments)
         else:
             sweep = graph.bodies[graph.entry].sweeps[1]
+            # Where no argument has a gradient but zero, the sweep is not called from outside.
+            is_called = bool(graph.root.trips[1].calls)
             given = [
                 item if node is not None else None
                 for item, node in zip(given, sweep.parameters, strict=True)
+                if is_called
             ]
             found = interpret(graph, arguments, given, sums=sums)
-            gradients = found.gradients
+            gradients = found.gradients or [None] * len(arguments)
         of_arguments = [
             np.zeros_like(arguments[place]) if gradients[place] is None else gradients[place]
             for place in float_places(self.program)
@@ -238,7 +241,7 @@ class Run:
         with tf.GradientTape() as tape:
             tape.watch(self.read)
             tensors = tf.function(
-                lambda: [shared_tensors(graph)[value] for value in values], autograph=False
+                lambda: [*map(shared_tensors(graph).__getitem__, values)], autograph=False
             )()
         through = tape.gradient(
             tensors, self.read, [tf.constant(found.shared_gradients[value]) for value in values]

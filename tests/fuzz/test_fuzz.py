@@ -23,9 +23,9 @@ from tests.fuzz.syntax import Apply, walk
 from tests.parameters import few_of
 
 SEED = 1
-FEW = (0, 1, 2)
-NUM_MANY = 20
-NUM_CHECKED = 2
+FEW = (0, 1)
+NUM_MANY = 12
+NUM_CHECKED = 1
 
 
 @pytest.mark.parametrize("number", few_of(range(NUM_MANY), *FEW))

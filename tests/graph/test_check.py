@@ -10,7 +10,7 @@ from kerasrec.graph.check import check_function_graphs, check_tagged_graph
 from kerasrec.graph.graph import Node, Value
 from kerasrec.graph.types import Kind, Type
 from kerasrec.transform.extend import extend
-from tests.programs import each
+from tests.programs import FEW, MORE, each
 
 
 def find(nodes, op, place=0):
@@ -38,7 +38,7 @@ def tagged(exp):
     return exp.tagged_graph(2.0, 3)
 
 
-@each(few=True)
+@each(few=FEW, many=MORE)
 def test_good_graphs_pass(program):
     check_function_graphs(program.function.function_graphs(*program.inputs))
     check_tagged_graph(program.function.tagged_graph(*program.inputs))

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+import kerasrec
 from kerasrec.graph.interpreter import interpret
 from tests import programs
 from tests.engine.helpers import assert_same, cotangents_of, run_interpreter, run_plain
-from tests.programs import PROGRAMS, each
+from tests.programs import FEW, MORE, PROGRAMS, each
 
 BY_NAME = {item.name: item for item in PROGRAMS}
 
@@ -17,7 +18,7 @@ def forward_counts(graph, interpretation):
     return [interpretation.fired[node] for body in bodies for node in body.sweeps[0].nodes]
 
 
-@each(lambda program: not program.is_deep, few=True)
+@each(lambda program: not program.has_gradient, few=FEW)
 def test_values_of_the_tagged_graph(program):
     found = interpret(program.function.tagged_graph(*program.inputs), program.flat_inputs)
     expected = run_plain(program)
@@ -26,7 +27,7 @@ def test_values_of_the_tagged_graph(program):
     assert sorted(found.tables) == list(expected.tables)
 
 
-@each(lambda program: program.has_gradient and not program.is_deep, few=True)
+@each(lambda program: program.has_gradient and not program.is_deep, few=FEW, many=MORE)
 def test_gradient_of_the_extended_graph(program):
     """Nothing is computed twice: forward nodes fire as often with the gradient as without.
 
@@ -104,6 +105,27 @@ def test_dead_tokens_cross_a_conditional_inside_a_dead_branch():
     ]
     assert [found.dead[node] for node in inner] == [1]
     assert all(found.dead[site.calls[0]] == 1 for site in graph.call_sites.values() if site.caller)
+
+
+def test_tables_that_no_token_reaches_are_there():
+    @kerasrec.recursive
+    def function(number):
+        def branch():
+            kerasrec.collect("in no order", number)
+            kerasrec.collect("by index", [1.0, 2.0], index=number, size=3)
+            return number
+
+        return kerasrec.cond(number < 0, branch, lambda: -number)
+
+    expected = function.with_tables([2])[1]
+    assert {name: table.shape for name, table in expected.items()} == {
+        "in no order": (0,),
+        "by index": (3, 2),
+    }
+    tables = interpret(function.tagged_graph(2), [np.array([2], np.int32)]).tables
+    assert tables.keys() == expected.keys()
+    for name, table in tables.items():
+        np.testing.assert_array_equal(table, expected[name], strict=True)
 
 
 def test_an_argument_without_gradient_gets_none():

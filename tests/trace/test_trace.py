@@ -11,7 +11,7 @@ import kerasrec
 from kerasrec import cond, recursive
 from kerasrec.graph.types import Kind
 from tests import golden_programs, programs
-from tests.programs import PROGRAMS, each
+from tests.programs import FEW, MORE, PROGRAMS, each
 
 
 def line_of(function: kerasrec.RecursiveFunction, text: str) -> int:
@@ -19,7 +19,7 @@ def line_of(function: kerasrec.RecursiveFunction, text: str) -> int:
     return start + next(place for place, line in enumerate(lines) if text in line)
 
 
-@each(few=True)
+@each(few=FEW, many=MORE)
 def test_every_node_has_the_users_line(program):
     for function in program.function.function_graphs(*program.inputs):
         for node in function.nodes:
@@ -35,14 +35,14 @@ def test_the_line_is_that_of_the_op_and_not_of_the_function():
     assert found["CALLSITE"] == found["AddV2"] == found["MERGE"] == expected
 
 
-@each(few=True)
+@each(few=FEW, many=MORE)
 def test_a_value_passes_one_switch_for_a_conditional(program):
     for function in program.function.function_graphs(*program.inputs):
         switches = [tuple(node.inputs) for node in function.nodes if node.op == "SWITCH"]
         assert len(switches) == len(set(switches))
 
 
-@each(few=True)
+@each(few=FEW, many=MORE)
 def test_nothing_is_there_that_nobody_needs(program):
     for function in program.function.function_graphs(*program.inputs):
         used = {value.node for node in function.nodes for value in node.inputs}

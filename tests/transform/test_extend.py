@@ -5,7 +5,7 @@ import pytest
 from kerasrec.graph.graph import Sweep, present
 from kerasrec.transform.extend import extend
 from tests import golden_programs
-from tests.programs import each
+from tests.programs import FEW, MORE, each
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_an_integer_program_has_no_gradient():
     assert graph.bodies["fact"].sweeps[1] == Sweep([None], [None], [], [])
 
 
-@each(few=True)
+@each(few=FEW, many=MORE)
 def test_forward_part_is_the_tagged_graph(program):
     """`extend` adds sweeps and trips, and changes nothing that was there."""
     tagged = program.function.tagged_graph(*program.inputs)

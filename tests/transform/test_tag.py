@@ -1,7 +1,7 @@
 """The tagged graph is that of the papers' figures."""
 
 from tests import golden_programs
-from tests.programs import each
+from tests.programs import FEW, MORE, each
 
 
 def nodes(graph, op):
@@ -68,7 +68,7 @@ def test_every_argument_and_output_has_its_call_and_return():
         assert {node.attributes["label"] for node in (*site.calls, *site.returns)} == {site.label}
 
 
-@each(few=True)
+@each(few=FEW, many=MORE)
 def test_one_body_for_each_function(program):
     functions = program.function.function_graphs(*program.inputs)
     graph = program.function.tagged_graph(*program.inputs)
@@ -80,7 +80,7 @@ def test_one_body_for_each_function(program):
     assert not any(node.op in ("CALLSITE", "PARAMETER") for node in graph.nodes)
 
 
-@each(few=True)
+@each(few=FEW, many=MORE)
 def test_graph_is_as_large_as_its_functions(program):
     """Static: its size depends on the program, and not on how deep it runs."""
     functions = program.function.function_graphs(*program.inputs)
