@@ -9,6 +9,7 @@ import tensorflow as tf
 # If an op fails, TensorFlow's message begins with all Python lines that led to it, provided that it
 # can parse the op's name. Names with ">" are valid, but it cannot parse them.
 WITHOUT_FRAMES = "check>run"
+_LINE = re.compile(r"/at_([\w.]+)_line_(\d+)/")
 _ASSERTED = re.compile(r"assertion failed: \[(.*?)\]\s*(?:\[\[|\[Op:|$)", re.DOTALL)
 
 
@@ -40,6 +41,15 @@ class GraphError(KerasrecError, AssertionError):
         )
 
 
+def scope_of_line(source: str) -> str:
+    """A name for the scope of ops that stand for a line `file:line` of the user's program.
+
+    If an assertion fails inside a loop, TensorFlow's message has the names of the ops around it.
+    """
+    file, line = source.rsplit(":", 1)
+    return f"at_{re.sub('[^A-Za-z0-9_.]', '_', file)}_line_{line}"
+
+
 class SentenceFirst:
     """A context in which the message of a failed assertion begins with what is wrong.
 
@@ -58,6 +68,9 @@ class SentenceFirst:
         if asserted is None or error.message.startswith(asserted[1]):
             return
         sentence = asserted[1].replace("] [", " ")
+        line = _LINE.search(error.message)
+        if line:
+            sentence += f" Inside the op at {line[1]}:{line[2]}."
         found = type(error)(error.node_def, error.op, f"{sentence}\n\n{error.message}")
         # Attributes that Keras has set, such as the one that says that arguments are named already.
         notes = {key: value for key, value in vars(error).items() if key not in vars(found)}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import tensorflow as tf
 
+from kerasrec.errors import scope_of_line
 from kerasrec.graph.graph import Node
+from kerasrec.graph.types import Kind, Type
 
 
 def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> list[tf.Tensor]:
@@ -22,25 +25,69 @@ def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> 
         has_gradient: False hides such a function from tapes and gradients.
     """
     function = node.attributes.get("function")
-    with on_device_of(node):
+    with on_device_of(node), _scope_of_line(node):
         if function is None:
             outputs = copy_of(node.attributes["operation"], inputs).outputs
         elif has_gradient:
             outputs = tf.nest.flatten(function(*inputs))
         else:
-            dtypes = [item.dtype for item in node.types]
-            outputs = tf.raw_ops.StatefulPartitionedCall(args=inputs, Tout=dtypes, f=function)
-            outputs = [tf.stop_gradient(tensor) for tensor in outputs]
+            run = partial(_run_without_gradient, node, inputs)
+            outputs = _run_if_any(node, inputs, run) if node.attributes.get("has_effect") else run()
     # More may be known of a node than TensorFlow infers for the op.
     for tensor, item in zip(outputs, node.types, strict=True):
         tensor.set_shape(item.tensor_shape())
     return list(outputs)
 
 
+def _run_without_gradient(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    dtypes = [item.dtype for item in node.types]
+    function = node.attributes["function"]
+    outputs = tf.raw_ops.StatefulPartitionedCall(args=inputs, Tout=dtypes, f=function)
+    return [tf.stop_gradient(tensor) for tensor in outputs]
+
+
+def _run_if_any(
+    node: Node, inputs: Sequence[tf.Tensor], run: Callable[[], list[tf.Tensor]]
+) -> list[tf.Tensor]:
+    """Runs an op that holds an assertion, but not for zero tokens: none of them reaches it.
+
+    It does run for them where its outputs for zero tokens are not known: for a `tf.TensorArray`, or
+    an open shape that is not one value a token.
+    """
+    pairs = zip(node.inputs, inputs, strict=True)
+    tokens = [tensor for value, tensor in pairs if value.type.kind is Kind.TOKEN]
+    # A loop returns the handles that it is given.
+    handles = {
+        place: inputs[place]
+        for place, item in enumerate(node.types)
+        if item.dtype == tf.resource and node.op == "While"
+    }
+    types = [item for place, item in enumerate(node.types) if place not in handles]
+    if not tokens or not all(map(_is_known_of_none, types)):
+        return run()
+
+    def outputs_of_tokens() -> tuple[tf.Tensor, ...]:
+        return tuple(item for place, item in enumerate(run()) if place not in handles)
+
+    def outputs_of_none() -> tuple[tf.Tensor, ...]:
+        return tuple(
+            tf.zeros([dim or 0 for dim in item.tensor_shape()], item.dtype) for item in types
+        )
+
+    found = iter(tf.cond(tf.shape(tokens[0])[0] > 0, outputs_of_tokens, outputs_of_none))
+    return [handles[place] if place in handles else next(found) for place in range(len(node.types))]
+
+
+def _is_known_of_none(item: Type) -> bool:
+    """Whether the output of an op for zero tokens is known."""
+    is_plain = item.dtype not in (tf.resource, tf.variant)
+    return is_plain and (item.shape is not None if item.kind is Kind.TOKEN else item.is_static)
+
+
 def show(node: Node, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     """Runs an EFFECT, in whatever graph is being built; returns True when it has run."""
     function = node.attributes.get("function")
-    with on_device_of(node):
+    with on_device_of(node), _scope_of_line(node):
         if function is None:
             operation = copy_of(node.attributes["operation"], inputs)
         else:
@@ -53,6 +100,13 @@ def on_device_of(node: Node) -> contextlib.AbstractContextManager:
     """Where the user wants a node to run; where all else runs if it was not said."""
     device = node.attributes.get("device")
     return tf.device(device) if device else contextlib.nullcontext()
+
+
+def _scope_of_line(node: Node) -> contextlib.AbstractContextManager:
+    """Names an op that holds functions after its line: an assertion inside has no better name."""
+    if "function" not in node.attributes or node.source is None:
+        return contextlib.nullcontext()
+    return tf.name_scope(scope_of_line(str(node.source)))
 
 
 def copy_of(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operation:

@@ -88,7 +88,9 @@ class Node:
         source: the user's line.
         attributes: what else its op needs: `operation` for a TensorFlow op, and `device` where the
           user says where it is to run; `label` for CALL and RETURN, `name` for PARAMETER, SHARED,
-          ARGUMENT and EFFECT, `callee` for CALLSITE, CALL and RETURN, `summarize` for CHECK.
+          ARGUMENT and EFFECT, `callee` for CALLSITE, CALL and RETURN, `summarize` for CHECK;
+          `function` for an op that holds functions, and `has_effect` if they assert or show
+          something.
         control: nodes that must have fired before, under the same tag (control edges).
     """
 

@@ -26,6 +26,7 @@ from kerasrec.trace.closures import FreeTensor
 from kerasrec.trace.effects import (
     Assertion,
     assertion_of,
+    calls_an_effect,
     checks_numerics,
     has_effect,
     is_refused,
@@ -37,6 +38,7 @@ from kerasrec.trace.functions import (
     held_functions,
     unrepeatable_op,
 )
+from kerasrec.trace.inline import inlined
 from kerasrec.trace.rows import Rows
 from kerasrec.trace.source import source_of
 from kerasrec.trace.tracer import (
@@ -113,6 +115,7 @@ class _Builder:
         self.carried: list[tf.Tensor] = []
         self.labels: Iterator[int] = iter(())
         self.made_by: dict[str, Callable[[], None]] = {}
+        self.sources: dict[str, Source | None] = {}
         for tensor, label in zip(tracer.parameters, parameter_names, strict=True):
             node = Node("PARAMETER", [], [tracer.type(tensor)], None, source, {"name": label})
             self.parameters.append(self.writer.add(node))
@@ -169,11 +172,13 @@ class _Builder:
         roots += [node for node in self.nodes if node.op == "CALLSITE"]
         self._show_unread(_needed(self.nodes, values, roots))
         roots += [node for node in self.nodes if node.is_effect]
+        needed = _needed(self.nodes, values, roots)
+        self._refuse_effects_before_tokens(needed)
         return FunctionGraph(
             self.name,
             self.parameters,
             values,
-            _needed(self.nodes, values, roots),
+            needed,
             self.collects,
             Traced(self.tracer.concrete, self.values),
             self.source,
@@ -216,6 +221,8 @@ class _Builder:
             self._check(operation, assertion)
         elif is_refused(operation):
             raise self._refusal(operation)
+        elif calls_an_effect(operation) and self._inline(operation):
+            return
         elif not operation.outputs and has_effect(operation):
             self._effect(operation)
         elif operation.outputs and operation.outputs[0].name not in self.values:
@@ -230,6 +237,23 @@ class _Builder:
                 self._check_numerics(operation)
             else:
                 self._primitive(operation)
+
+    def _inline(self, call: tf.Operation) -> bool:
+        """Puts what a `tf.function` does in place of its call; False if that cannot be done."""
+        found = inlined(call)
+        if found is None:
+            return False
+        kinds = [self.tracer.kind(tensor) for tensor in found.outputs]
+        if kinds != [self.tracer.kind(tensor) for tensor in call.outputs]:
+            return False  # The ops that read the outputs were taken for other kinds.
+        source = self._source_of(call)
+        for copy, original in found.operations:
+            self._index[copy.name] = self._index[call.name]
+            self.sources[copy.name] = source_of(original.traceback or ()) or source
+            self._operation(copy)
+        for output, tensor in zip(call.outputs, found.outputs, strict=True):
+            self.values[output.name] = self._value(tensor)
+        return True
 
     def _is_inlined(self, operation: tf.Operation) -> bool:
         """Whether TensorFlow made a constant of a small tensor from outside; it has a gradient."""
@@ -284,9 +308,12 @@ class _Builder:
             attributes["device"] = operation.device
         if held_functions(operation.node_def):
             attributes["function"] = self._function(operation)
+            attributes["has_effect"] = has_effect(operation)
         return attributes
 
     def _source_of(self, operation: tf.Operation) -> Source | None:
+        if operation.name in self.sources:
+            return self.sources[operation.name]
         return source_of(operation.traceback or ()) or self.source
 
     def _made(self, operation: tf.Operation, make: Callable[[], tf.Tensor]) -> tf.Tensor:
@@ -345,6 +372,17 @@ class _Builder:
             operation = node.attributes["operation"]
             if not checks_numerics(operation) and has_effect(operation):
                 self._effect(operation)
+
+    def _refuse_effects_before_tokens(self, needed: list[Node]) -> None:
+        """What all tokens share is computed before it is known which of them reach it."""
+        for node in [item for item in needed if item.is_primitive]:
+            is_shared = any(value.is_shared for value in node.outputs)
+            if is_shared and has_effect(node.attributes["operation"]):
+                raise TraceError(
+                    f"{self.name}: {node.op} at {node.source} asserts or shows something and reads "
+                    "no token. It would run once, even if no token reaches it. Move it outside of "
+                    "the recursive function, or let it read a token."
+                )
 
     def _refusal(self, operation: tf.Operation) -> TraceError:
         return TraceError(

@@ -30,7 +30,8 @@ _DRAWS = frozenset(
     | {"SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2"}
     | {"CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"}
 )
-_HOLDERS = frozenset({"If", "While", "Case", "StatefulPartitionedCall"})
+_CALLS = frozenset({"StatefulPartitionedCall"})
+_HOLDERS = _CALLS | {"If", "While", "Case"}
 _NUMERICS = frozenset({"CheckNumerics", "CheckNumericsV2"})
 _SHOWS = frozenset({"PrintV2", "Print", "PyFunc", "EagerPyFunc"})
 _EFFECTS = _NUMERICS | _SHOWS | {"Assert"}
@@ -63,15 +64,20 @@ def is_refused(operation: tf.Operation) -> bool:
 
 def has_effect(operation: tf.Operation) -> bool:
     """Whether an op, or one that it holds, checks or shows something."""
-    if not _holds_functions(operation):
-        return operation.type in _EFFECTS
-    return any(definition.name in _EFFECTS for definition in definitions([operation]))
+    return _is_or_holds(operation, _EFFECTS)
+
+
+def calls_an_effect(operation: tf.Operation) -> bool:
+    """Whether an op calls a `tf.function` that checks or shows something."""
+    return operation.type in _CALLS and has_effect(operation)
 
 
 def asserts_something(operations: Sequence[tf.Operation]) -> bool:
-    """Whether any of the ops is an assertion that says which token it failed for."""
+    """Whether any of the ops is an assertion that says which token it failed for, or calls one."""
     return any(
-        operation.type in _NUMERICS or assertion_of(operation) is not None
+        operation.type in _NUMERICS
+        or assertion_of(operation) is not None
+        or (operation.type in _CALLS and _is_or_holds(operation, _NUMERICS | {"Assert"}))
         for operation in operations
     )
 
@@ -115,6 +121,12 @@ def _constant(node: tf.compat.v1.NodeDef) -> np.ndarray:
 def is_state_of_a_seed(variable: tf.Variable | None) -> bool:
     """Whether a variable is the state of a `keras.random.SeedGenerator`."""
     return variable is not None and "seed_generator_state" in variable.name
+
+
+def _is_or_holds(operation: tf.Operation, types: frozenset[str]) -> bool:
+    if not _holds_functions(operation):
+        return operation.type in types
+    return any(definition.name in types for definition in definitions([operation]))
 
 
 _allowed_types: dict[str, bool] = {}

@@ -41,6 +41,18 @@ def function_bodies(operation: tf.Operation) -> dict[str, Any]:
     return {function.signature.name: function for function in library}
 
 
+def copy_with_held(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operation:
+    """The same op in the default graph, on other inputs, with the functions that it holds."""
+    copy = copy_of(operation, inputs)
+    # There is no public way; TensorFlow's own copies (lift_to_graph.py) take them like this.
+    copy._gradient_function = operation._gradient_function
+    for name in held_functions(operation.node_def):
+        copy.graph._add_function_recursive(operation.graph._get_function(name))
+    for tensor, original in zip(copy.outputs, operation.outputs, strict=True):
+        tensor.set_shape(original.shape)
+    return copy
+
+
 def as_function(
     operation: tf.Operation, variables: Sequence[tf.Variable | None]
 ) -> tf.types.experimental.ConcreteFunction:
@@ -52,13 +64,7 @@ def as_function(
     """
 
     def run(*inputs: tf.Tensor) -> list[tf.Tensor]:
-        copy = copy_of(operation, inputs)
-        # There is no public way; TensorFlow's own copies (lift_to_graph.py) take them like this.
-        copy._gradient_function = operation._gradient_function
-        for name in held_functions(operation.node_def):
-            copy.graph._add_function_recursive(operation.graph._get_function(name))
-        for tensor, original in zip(copy.outputs, operation.outputs, strict=True):
-            tensor.set_shape(original.shape)
+        copy = copy_with_held(operation, inputs)
         if operation.type in _LOOPS:
             return _with_known_handles(copy.outputs, inputs, variables)
         return list(copy.outputs)

@@ -243,6 +243,10 @@ class _BodyGradient:
         inputs = [value for value in node.inputs if value in self.wanted]
         if not cotangents or not inputs:
             return
+        if node.op == "EagerPyFunc":
+            reason = "TensorFlow takes it only in the graph where the Python function is called"
+            self._obstacle(f"tf.py_function at {node.source}", reason)
+            return
         try:
             found = self.primitives.gradients(node, cotangents, inputs)
         except LookupError:

@@ -150,7 +150,8 @@ class PrimitiveWriter:
             self._writer.into(value, last.region) for value in (*group.inputs, *cotangents.values())
         ]
         types = [_type_of_cotangent(target) for target in targets]
-        attributes = {"function": function, "name": f"d_{last.op}"}
+        has_effect = any(node.attributes.get("has_effect") for node in group.nodes)
+        attributes = {"function": function, "has_effect": has_effect, "name": f"d_{last.op}"}
         node = Node("PartitionedCall", inputs, types, last.region, last.source, attributes)
         self._writer.add(node)
         return dict(zip(targets, node.outputs, strict=True))

@@ -228,19 +228,166 @@ def test_a_python_function_runs_though_nobody_reads_it():
     assert seen == [[2, 1], [1]]
 
 
-def test_a_loop_with_an_assertion_runs_though_nobody_reads_it():
-    @tf.function
-    def helper(n):
-        tf.debugging.assert_less(n, 5, message="n is too large")
-        return n
+@tf.function
+def n_is_below_five(n, x):
+    tf.debugging.assert_less(n, 5, message="n is too large")
+    return 2.0 * x
 
+
+def line_in(function, offset):
+    """Where the line stands that is `offset` lines below the first of a function."""
+    return f"test_effects.py:{function.__code__.co_firstlineno + offset}"
+
+
+@tf.function
+def function_of_a_function(n, x):
+    return n_is_below_five(n, x) + 1.0
+
+
+def test_an_assertion_in_a_function_names_its_line_and_the_token():
+    f = summed(function_of_a_function)
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        y = f([1, 0], x)
+    np.testing.assert_allclose(y, [6.0, 2.0])  # f(1, x) calls f(0, 2 x + 1) and f(-1, 2 x + 1).
+    np.testing.assert_allclose(tape.gradient(y, x), [4.0, 1.0])
+    message = failure(lambda: f([1, 6], [1.0, 1.0]))
+    assert message.startswith("n is too large")
+    line = line_in(n_is_below_five.python_function, 2)
+    assert f"At {line}, for root token 1. Its calls, newest first:  where" in message
+
+
+def test_an_assertion_in_a_function_that_nobody_reads():
     def check(n, x):
-        helper(n)
+        n_is_below_five(n, x)
         return x
 
     f = summed(check)
     np.testing.assert_array_equal(f([1], [1.0]), [2.0])
-    assert "n is too large" in failure(lambda: f([6], [1.0]))
+    assert "for root token 1." in failure(lambda: f([1, 6], [1.0, 1.0]))
+
+
+def test_a_function_that_mixes_tokens_still_asserts():
+    @tf.function
+    def without_mean(n, x):
+        tf.debugging.assert_less(n, 5, message="n is too large")
+        return x - tf.reduce_mean(x)
+
+    f = summed(without_mean)
+    np.testing.assert_array_equal(f([1, 0], [1.0, 2.0]), [0.0, 2.0])
+    assert failure(lambda: f([6], [1.0])).startswith("n is too large")
+
+
+def test_a_function_with_a_gradient_of_its_own_still_asserts():
+    @tf.function
+    def activation(n, x):
+        tf.debugging.assert_less(n, 5, message="n is too large")
+        return tf.nn.silu(x)  # It has a tf.custom_gradient.
+
+    f = with_no_call(activation)
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        y = f([1, 0], x)
+    sigmoid = 1 / (1 + np.exp(-1.0))
+    np.testing.assert_allclose(y, [sigmoid, 2.0], rtol=1e-6)
+    slope = sigmoid * (1 + 1.0 * (1 - sigmoid))
+    np.testing.assert_allclose(tape.gradient(y, x), [slope, 1.0], rtol=1e-6)
+    assert failure(lambda: f([6, 0], x)).startswith("n is too large")
+
+
+def guarded(n, x):
+    with tf.control_dependencies([tf.debugging.assert_greater(x, 0.0, "x is not positive")]):
+        return tf.identity(x)
+
+
+def test_a_control_dependency_is_checked_where_the_branch_is_taken():
+    f = summed(guarded)
+    np.testing.assert_array_equal(f([0, 1], [-1.0, 1.0]), [-1.0, 2.0])
+    message = failure(lambda: f([0, 1], [-1.0, -2.0]))
+    assert message.startswith("x is not positive")
+    assert f"At {line_in(guarded, 1)}, for root token 1." in message
+
+
+def test_a_control_dependency_of_plain_numbers():
+    f = with_no_call(guarded)
+    assert f(0, -1.0) == -1.0
+    assert "x is not positive" in failure(lambda: f(1, -1.0))
+    with pytest.raises(TraceError, match="engine='scalar' cannot run this program"):
+        with_no_call(guarded, engine="scalar")(0, -1.0)
+
+
+below_zero = tf.Variable(-1.0)
+
+
+def in_a_loop(n, x):
+    def body(i, y):
+        tf.debugging.assert_positive(below_zero, message="never positive")
+        return i + 1, y
+
+    return tf.while_loop(lambda i, _: i < 2, body, [0, x])[1]
+
+
+def in_a_conditional(n, x):
+    def yes():
+        tf.debugging.assert_positive(tf.reduce_max(n) * 0, message="never positive")
+        return x * 1.0
+
+    return tf.cond(below_zero < 0.0, yes, lambda: x)
+
+
+def in_a_choice(n, x):
+    def first():
+        tf.debugging.assert_positive(below_zero, message="never positive")
+        return x * 1.0
+
+    return tf.switch_case(tf.size(n) * 0, [first, lambda: x])
+
+
+@pytest.mark.parametrize(
+    ("check", "line"), [(in_a_loop, 5), (in_a_conditional, 5), (in_a_choice, 5)]
+)
+def test_an_assertion_in_a_loop_names_the_line_of_the_loop(check, line):
+    f = summed(check)
+    x = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:  # The branch that checks is not taken.
+        y = f([0, -3], x)
+    np.testing.assert_array_equal(y, [1.0, 2.0])
+    np.testing.assert_array_equal(tape.gradient(y, x), [1.0, 1.0])
+    message = failure(lambda: f([0, 1], x))
+    assert message.startswith("never positive")
+    assert f"Inside the op at {line_in(check, line)}." in message
+
+
+def test_an_assertion_of_a_function_without_tokens_runs_where_it_is_reached():
+    @tf.function
+    def checked_weight():
+        tf.debugging.assert_positive(below_zero, message="never positive")
+        return below_zero * 2.0
+
+    f = summed(lambda n, x: x * checked_weight())
+    np.testing.assert_array_equal(f([0, -3], [1.0, 2.0]), [1.0, 2.0])
+    assert "for root token 1." in failure(lambda: f([0, 1], [1.0, 2.0]))
+
+
+def loop_without_tokens(n, x):
+    def body(i):
+        tf.debugging.assert_positive(below_zero)
+        return [i + 1.0]
+
+    return x * tf.while_loop(lambda i: i < 2.0, body, [0.0])[0]
+
+
+def python_function_without_tokens(n, x):
+    return x * tf.ensure_shape(tf.py_function(lambda: 2.0, [], tf.float32), [])
+
+
+@pytest.mark.parametrize(
+    ("check", "line"), [(loop_without_tokens, 5), (python_function_without_tokens, 1)]
+)
+def test_what_would_check_or_show_before_any_token_is_refused(check, line):
+    with pytest.raises(TraceError, match="reads no token") as caught:
+        summed(check)([0], [1.0])
+    assert f"at {line_in(check, line)} " in str(caught.value)
 
 
 def test_plain_numbers_with_an_assertion_go_by_waves():

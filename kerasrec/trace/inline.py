@@ -1,0 +1,57 @@
+"""Copies the ops of a `tf.function` into the graph that calls it.
+
+There an assertion of the function is an op like any other: it is checked for the tokens that reach
+the call, and its error names its own line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from kerasrec.trace.functions import copy_with_held, held_functions
+
+
+@dataclass(frozen=True)
+class Inlined:
+    """What a call has become.
+
+    Args:
+        operations: the new ops, in order, each with the op of the function that it copies.
+        outputs: tensors that stand for the outputs of the call.
+    """
+
+    operations: list[tuple[tf.Operation, tf.Operation]]
+    outputs: list[tf.Tensor]
+
+
+def inlined(call: tf.Operation) -> Inlined | None:
+    """Copies what a call of a `tf.function` does into the graph of the call.
+
+    Returns:
+        The copies; None if the function has a gradient of the user's own (`tf.custom_gradient`),
+        which reads tensors of the function's graph.
+    """
+    body = call.graph._get_function(call.get_attr("f").name).graph
+    found = {inner.ref(): outer for inner, outer in zip(body.inputs, call.inputs, strict=True)}
+    originals = [
+        item
+        for item in body.get_operations()
+        if not (item.type == "Placeholder" and item.outputs[0].ref() in found)
+    ]
+    if any(_has_own_gradient(item) for item in originals):
+        return None
+    copies = []
+    with call.graph.as_default():
+        for item in originals:
+            with tf.device(item.device):
+                copy = copy_with_held(item, [found[tensor.ref()] for tensor in item.inputs])
+            pairs = zip(item.outputs, copy.outputs, strict=True)
+            found.update((old.ref(), new) for old, new in pairs)
+            copies.append((copy, item))
+    return Inlined(copies, [found[tensor.ref()] for tensor in body.outputs])
+
+
+def _has_own_gradient(operation: tf.Operation) -> bool:
+    return "_gradient_op_type" in operation.node_def.attr and not held_functions(operation.node_def)
