@@ -280,15 +280,19 @@ class RecursiveFunction:
         """Forgets all signatures; the next call compiles again.
 
         Their memory is free once Python has collected the garbage (`gc.collect()`) and no tape or
-        `tf.function` that called them is left. TensorFlow keeps what XLA compiled for the engine
-        "scalar" until the process ends.
+        `tf.function` that called them is left. With the engine "scalar" some of it has been seen to
+        stay until the process ends, about 4 MB a signature with TensorFlow 2.21 on a CPU; probably
+        what XLA compiled.
         """
         self._compiled.clear()
         self._were_new.clear()
 
     @property
     def num_traces(self) -> int:
-        """How many engines have been traced so far; one for each signature kept."""
+        """How many engines TensorFlow has traced for the signatures that are kept.
+
+        Usually one for each signature that was called; after `clear_cache` it is 0 again.
+        """
         return sum(
             compiled.run.experimental_get_tracing_count() for compiled in self._compiled.values()
         )

@@ -17,9 +17,11 @@ LONGEST_LINE = 2**24
 
 
 class MalformedFileError(ValueError):
-    """A file, or one of several, is malformed. All readers of files raise this class, and no other.
+    """A file, or one of several, is malformed. All readers of files raise this class for that.
 
-    A file that does not exist, or may not be read, is an `OSError`, as usual.
+    A file that does not exist, or may not be read, is an `OSError`, as usual. Records of tree files
+    are read by TensorFlow while a model trains; a malformed record is an error of TensorFlow's, see
+    `datasets/README.md`.
 
     Attributes:
         problems: All problems, `file:line: reason` each. The message lists the first ten. Empty if

@@ -4,6 +4,11 @@ An op that only computes may be left out if its outputs are not read, and may ru
 order. An op that checks or shows something runs for the tokens that reach it. An op that changes
 something cannot be in a graph whose tokens have no order. The lists below say what is allowed; any
 other op with a state, a resource or no outputs is refused.
+
+Two kinds of allowed ops may change something. A random draw changes the state of its generator;
+which token gets which numbers is not defined. A Python function may do anything, which nobody can
+know; it is treated as an op that shows something. `build.py` allows one more op: the assignment of
+the next state of a Keras seed.
 """
 
 from __future__ import annotations

@@ -63,8 +63,9 @@ def fit(
         backup_dir: of checkpoints. Where it has one, training goes on from there, to the same
             weights as if it had not been interrupted, if the data come in the same order again
             (`shuffle` with a seed). The last two are kept; if the newest is damaged, training goes
-            on from the one before. At SIGTERM one is written, and then the process ends. On a
-            cluster all workers must be able to read it; the chief writes and locks the directory.
+            on from the one before. None is written while a weight is NaN or infinite. At SIGTERM
+            one is written; then the signal ends the process, or calls the program's own handler. On
+            a cluster all workers must be able to read it; the chief writes and locks the directory.
         save_freq: "epoch" for a checkpoint after each epoch; or also after so many steps of one.
 
     Returns:

@@ -32,6 +32,7 @@ def locked(directory: str) -> Iterator[None]:
     if sys.platform == "win32":
         warnings.warn(
             f"Windows has no `flock`: make sure that no other program uses '{directory}'.",
+            RuntimeWarning,
             stacklevel=2,
         )
         yield

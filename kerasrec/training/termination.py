@@ -28,11 +28,11 @@ class _End(BaseException):
 
 
 class Termination(contextlib.AbstractContextManager):
-    """Holds SIGTERM back until a checkpoint is saved; then the signal has its usual effect.
+    """Holds SIGTERM back until the end of a step, and saves; then the signal has its usual effect.
 
-    That is: it ends the process, or calls the handler that the program has set. If the program
-    ignores the signal, that stays so. Python calls handlers only in the main thread: in another
-    thread nothing is changed.
+    That is: it ends the process, or calls the handler that the program has set; if that returns,
+    training goes on. If the program ignores the signal, that stays so. Python calls handlers only
+    in the main thread: in another thread nothing is changed.
 
     Workers that step together save together, so they ask each other, once a second or after each
     step that takes longer. When one of them ends, the others cannot go on.
@@ -75,7 +75,12 @@ class Termination(contextlib.AbstractContextManager):
             self._do_as_before()
 
     def obey_after(self, save: Callable[[], None]) -> None:
-        """Saves and ends if a worker was asked to end; all workers call this between two steps.
+        """Saves if a worker was asked to end, and lets the signal have its effect there.
+
+        All workers call this between two steps.
+
+        Args:
+            save: writes a checkpoint if the weights are finite.
 
         Raises:
             RuntimeError: if another worker ends.
@@ -97,7 +102,7 @@ class Termination(contextlib.AbstractContextManager):
             worker = answers.index(ENDS) // self._replicas_here
             raise RuntimeError(
                 f"Worker {worker} was asked to end (SIGTERM), and training cannot go on without "
-                "it. A checkpoint is saved: start all workers again."
+                "it. Start all workers again: they resume from the last checkpoint."
             )
 
     @property

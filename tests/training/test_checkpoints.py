@@ -19,7 +19,7 @@ import tensorflow as tf
 from kerasrec.training import fit
 from kerasrec.training.batches import Batches
 from kerasrec.training.checkpoints import Checkpoints
-from kerasrec.training.lock import LOCK
+from kerasrec.training.lock import LOCK, locked
 from kerasrec.training.progress import Progress
 from kerasrec.training.runner import runner_of
 from tests.training.clusters import REPOSITORY, SECONDS
@@ -337,6 +337,12 @@ def test_a_lock_ends_with_its_process(trained, copied):
         finally:
             process.kill()
     assert trained.goes_on_from(copied) == (2, "")
+
+
+def test_windows_has_no_locks(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.warns(RuntimeWarning, match="Windows has no `flock`"), locked(str(tmp_path)):
+        assert not list(tmp_path.iterdir())
 
 
 def test_a_file_system_without_locks(trained, copied, monkeypatch):
