@@ -165,9 +165,9 @@ class _Run:
         for node in graph.shared:
             self._share(node)
         self.tables: dict[str, np.ndarray] = {
-            node.attributes["name"]: self._table(node, node.inputs[0].type.shape)
+            node.attributes["name"]: self._table(node, [dim or 0 for dim in shape])
             for node in graph.collects
-            if node.inputs[0].type.is_static
+            if (shape := node.inputs[0].type.shape) is not None and None not in shape
         }
 
     def _share(self, node: Node) -> None:

@@ -5,15 +5,16 @@ import pytest
 
 import kerasrec
 from tests.engine.helpers import assert_same, run_lowered, run_plain
+from tests.parameters import few_of
 from tests.programs import each
 
 
-@each(few=["collect"], many=["ackermann", "call_in_argument", "child_sum"])
+@each(few=[], many=["ackermann", "collect", "call_in_argument", "child_sum"])
 def test_every_program(program):
     assert_same(run_lowered(program, engine="waves", parallel_tokens=2), run_plain(program))
 
 
-@pytest.mark.parametrize("parallel_tokens", [1, 3, 4, 5, 1000])
+@pytest.mark.parametrize("parallel_tokens", few_of([1, 3, 4, 5, 1000], 3))
 def test_any_bound(parallel_tokens):
     @kerasrec.recursive(parallel_tokens=parallel_tokens, engine="waves")
     def fib(n):

@@ -66,6 +66,7 @@ def test_a_wrong_simplification_is_named(monkeypatch):
         check(power(), ARGUMENTS, [])
 
 
+@pytest.mark.many
 def test_the_flag_checks_the_first_call_of_each_signature(monkeypatch):
     seen = []
     monkeypatch.setattr(check_passes, "check_passes", lambda *given: seen.append(given))

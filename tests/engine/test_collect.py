@@ -85,6 +85,7 @@ def power(x, n):
     return kerasrec.cond(n == 0, lambda: 1.0, lambda: x * power(x, n - 1))
 
 
+@pytest.mark.many
 def test_rows_without_an_index_have_no_gradient():
     x = tf.constant(3.0)
     with tf.GradientTape(persistent=True) as tape:
@@ -95,6 +96,7 @@ def test_rows_without_an_index_have_no_gradient():
     assert float(tape.gradient(y, x)) == 6.0
 
 
+@pytest.mark.many
 def test_a_gradient_goes_past_it():
     x = arguments()[1]
     with tf.GradientTape() as tape:

@@ -115,6 +115,7 @@ def test_ops_run_where_they_should():
     assert not parts["CPU:1"]["Sub"]
 
 
+@pytest.mark.many
 def test_a_table_on_one_device_and_cells_on_another():
     def run(model, variables):
         with tf.GradientTape() as tape:

@@ -44,6 +44,7 @@ def test_index_of_switch(dtype):
     check(f, [5, -6, 14, 16], np.array([0, 1, 2, 100], dtype), np.int32([5, 6, 7, 8]))
 
 
+@pytest.mark.many
 def test_an_index_that_int32_cannot_hold():
     @recursive
     def f(index, x):
@@ -74,6 +75,7 @@ def test_complex_numbers():
     assert power([1.0j, 2.0], 2).dtype == tf.complex128
 
 
+@pytest.mark.many
 def test_strings():
     @recursive
     def in_base(n, base):

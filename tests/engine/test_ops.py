@@ -170,6 +170,7 @@ def check(program: Program) -> None:
     assert_same(run_interpreter(program)[0], expected)
 
 
+@pytest.mark.many
 def test_all_ops():
     check(program_of(all_of(OPS.values()), 1, (W, B, T)))
 
@@ -322,7 +323,7 @@ def test_an_op_of_a_value_and_of_a_function_of_it(op):
     check(found)
 
 
-@pytest.mark.parametrize("engine", ["waves", "scalar"])
+@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], "waves"))
 def test_a_custom_gradient_of_what_all_tokens_share(engine):
     """The gradient of `tf.nn.silu` reads what its value reads."""
     weight = tf.Variable(0.7, dtype=tf.float64)
@@ -349,7 +350,7 @@ def test_a_custom_gradient_of_what_all_tokens_share(engine):
 bias = tf.Variable([1.0, 2.0])
 
 
-@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("rounds", few_of([1, 2], 2))
 @pytest.mark.parametrize(
     ("add", "expected", "slope"),
     [

@@ -118,6 +118,7 @@ def test_a_draw_for_all_tokens_together():
         f(tf.ones([5]), 2)
 
 
+@pytest.mark.many
 def test_a_second_derivative_does_not_draw_anew():
     x = tf.fill([4], 2.0)
     with tf.GradientTape() as second:
@@ -130,6 +131,7 @@ def test_a_second_derivative_does_not_draw_anew():
         second.gradient(slope, x)
 
 
+@pytest.mark.many
 def test_a_bounded_run_does_not_draw_anew_for_its_gradient():
     @recursive(engine="waves", parallel_tokens=1)
     def bounded(x, n):

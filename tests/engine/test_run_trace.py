@@ -103,7 +103,11 @@ def plain_calls(program, *functions):
     ("name", "functions"),
     [
         ("is_even", [programs.plain_is_even, programs.plain_is_odd]),
-        ("mutual_in_arguments", [programs.plain_stern, programs.plain_hofstadter]),
+        pytest.param(
+            "mutual_in_arguments",
+            [programs.plain_stern, programs.plain_hofstadter],
+            marks=pytest.mark.many,
+        ),
         pytest.param("fib", [programs.plain_fib], marks=pytest.mark.slow),
         pytest.param("ackermann", [programs.plain_ackermann], marks=pytest.mark.many),
         pytest.param("takeuchi", [programs.plain_takeuchi], marks=pytest.mark.slow),
@@ -147,6 +151,7 @@ def test_functions_of_one_depth_share_a_step():
     assert [step.function for step in trace.steps if step.step == 1] == ["left_user", "right_user"]
 
 
+@pytest.mark.many
 def test_a_chain_of_ten_thousand_calls():
     trace = programs.chain.run_trace([0.5, 3.0], [10_000, 17])
     assert (trace.num_calls, len(trace.waves), trace.max_depth) == (10_019, 10_001, 10_000)

@@ -46,6 +46,7 @@ def test_any_number_of_tokens(num_tokens):
     np.testing.assert_array_equal(programs.ackermann(m, n), np.array(expected, np.int32))
 
 
+@pytest.mark.many
 def test_a_stack_that_grows_in_the_middle_of_a_block():
     @kerasrec.recursive(engine="scalar")
     def count(n):
@@ -69,6 +70,7 @@ def test_a_gradient_whose_log_grows_in_the_middle_of_a_block():
     np.testing.assert_allclose(tape.gradient(y, x), 0.9999**depths, rtol=1e-9)
 
 
+@pytest.mark.many
 def test_a_log_that_does_not_fit():
     @kerasrec.recursive(engine="scalar", max_memory=1_000_000)
     def shrink(x, n):
@@ -122,6 +124,7 @@ def test_a_chain_as_deep_as_the_limit_and_one_deeper(engine):
         count(100)
 
 
+@pytest.mark.many
 def test_the_error_tells_the_call_path():
     @kerasrec.recursive
     def lost(n):
@@ -177,6 +180,7 @@ class TestFaults:
         with tf.device("CPU:0"), pytest.raises(tf.errors.InvalidArgumentError):
             follow(1)
 
+    @pytest.mark.many
     def test_the_message_has_the_line(self):
         @kerasrec.recursive(engine="scalar")
         def divide(a, b):

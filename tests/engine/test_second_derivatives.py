@@ -218,6 +218,7 @@ def second_gradient_of_rows(of_slope):
     return run()
 
 
+@pytest.mark.many
 def test_of_a_sparse_gradient():
     found = second_gradient_of_rows(lambda slope: tf.convert_to_tensor(slope) ** 2)
     factors = np.array([[1 + 3], [1 + 4], [2]])
@@ -229,6 +230,7 @@ def test_nan_is_no_reason_to_complain():
     assert np.isnan(found).all()
 
 
+@pytest.mark.many
 def test_rows_of_a_sparse_gradient_apart_are_an_error():
     with pytest.raises(tf.errors.InvalidArgumentError, match="needs its rows summed"):
         second_gradient_of_rows(lambda slope: slope.values**2)

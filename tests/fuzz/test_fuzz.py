@@ -95,6 +95,7 @@ def test_shrinking_leaves_little():
     assert num_parts(small) < 12 < 0.5 * num_parts(program)
 
 
+@pytest.mark.many
 def test_a_planted_fault_is_found(monkeypatch):
     """Where plain recursion adds a half to products, results differ."""
     program = with_product()

@@ -115,6 +115,7 @@ def test_reductions_of_tensorflow(reduce, expected):
         np.testing.assert_allclose(f([0, 1, 2]), expected)
 
 
+@pytest.mark.many
 def test_rows_that_were_put_together_anew_are_mapped_before_they_are_reduced():
     @recursive
     def f(node):
@@ -135,6 +136,7 @@ def test_rows_of_int32_splits():
     np.testing.assert_array_equal(f([0, 1, 2]), [4, 2, 1])
 
 
+@pytest.mark.many
 def test_return_type_of_vectors_and_of_mutual_recursion_is_inferred():
     vectors = tf.constant(np.eye(4, 3), tf.float64)
 
@@ -161,6 +163,7 @@ def test_entries_are_tokens_from_outside():
     np.testing.assert_array_equal(found.row_splits, roots.row_splits)
 
 
+@pytest.mark.many
 def test_other_arguments_are_repeated_from_outside():
     roots = tf.ragged.constant([[0, 3], [], [9]], dtype=tf.int32)
     x = np.array([0.3, 0.5, -0.2])

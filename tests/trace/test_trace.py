@@ -158,6 +158,7 @@ def test_a_second_call_with_other_sizes_traces_nothing(name):
     assert function.num_traces == traces
 
 
+@pytest.mark.many
 def test_other_dtypes_and_shapes_trace_anew():
     @recursive
     def f(x):
