@@ -1,5 +1,7 @@
 """All peers that are installed compute one model, as plain recursion does."""
 
+import itertools
+
 import pytest
 
 from benchmarks.agreement import disagreement
@@ -9,6 +11,7 @@ from benchmarks.process import Failed
 from benchmarks.timed_peer import TimedPeer
 from benchmarks.trees import NUM_WORDS, chain, make_batches, random_trees
 from benchmarks.turns import REFERENCE, start_peer
+from tests.parameters import few_of
 
 UNITS = 4
 # TensorFlow is imported here already, and nothing that cannot stand beside it may be.
@@ -16,6 +19,12 @@ IN_TENSORFLOW = ["unrolled", "iterative", "kerasrec", "kerasrec vectors", "keras
 ELSEWHERE = sorted({*PEERS} - {*IN_TENSORFLOW, REFERENCE, *LIMITS})
 
 each_model = pytest.mark.parametrize("model", MODELS)
+
+
+def each_peer(names):
+    """All peers with all models, of which `make test` takes one model for each peer in turn."""
+    turns = list(zip(names, itertools.cycle(MODELS), strict=False))
+    return few_of(itertools.product(names, MODELS), many=turns)
 
 
 def values_of(model):
@@ -36,17 +45,13 @@ def expected(batch):
     }
 
 
-@pytest.mark.many
-@each_model
-@pytest.mark.parametrize("name", IN_TENSORFLOW)
+@pytest.mark.parametrize(("name", "model"), each_peer(IN_TENSORFLOW))
 def test_peers_in_tensorflow(name, model, batch, expected):
     computed = TimedPeer(name, model, values_of(model)).computed(batch)
     assert disagreement(computed, expected[model]) is None
 
 
-@pytest.mark.many
-@each_model
-@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize(("name", "model"), each_peer(ELSEWHERE))
 def test_peers_elsewhere(name, model, batch, expected):
     try:
         peer = start_peer(name, model, values_of(model))

@@ -66,7 +66,11 @@ def wholes(steps):
 
 @pytest.mark.parametrize(
     "shuffle, bucket_by_size, drop_remainder",
-    few_of(itertools.product([False, True], repeat=3), (True, True, False)),
+    few_of(
+        itertools.product([False, True], repeat=3),
+        (True, True, False),
+        many=[(True, False, True), (False, True, True)],
+    ),
 )
 def test_batches_are_the_same_however_many_read(directory, shuffle, bucket_by_size, drop_remainder):
     options = {"bucket_by_size": bucket_by_size, "drop_remainder": drop_remainder, "num_epochs": 2}

@@ -115,7 +115,7 @@ TOLERANCE = {
 
 # For what costs next to nothing.
 each_layer_always = pytest.mark.parametrize("layer_class", LAYERS)
-each_layer = pytest.mark.parametrize("layer_class", few_of(LAYERS, TreeLSTM))
+each_layer = pytest.mark.parametrize("layer_class", few_of(LAYERS, TreeLSTM, many=[RNTN]))
 # For what Recursive does whatever the cell.
 any_layer = pytest.mark.parametrize(
     "layer_class",

@@ -8,7 +8,8 @@ import tensorflow as tf
 import kerasrec
 from kerasrec.layers import Recursive, RecursiveCell
 from tests.layers import reference
-from tests.layers.helpers import each_inner_inputs, features, random_children
+from tests.layers.helpers import features, random_children
+from tests.parameters import few_of
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -85,7 +86,7 @@ def built(cell_class, children, **options):
     return layer
 
 
-@each_inner_inputs
+@pytest.mark.parametrize("inner_inputs", few_of([False, True], True))
 def test_a_cell_with_leaves_of_its_own(inner_inputs):
     children = random_children(8, 12, 5, seed=3)
     x = features(children)

@@ -15,6 +15,7 @@ from tests.layers.helpers import (
     is_node,
     random_children,
 )
+from tests.parameters import few_of
 
 RATES = {"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 5}
 
@@ -51,6 +52,7 @@ def factors(children, **rates):
     return inputs, states
 
 
+@pytest.mark.many
 @any_layer
 def test_values_and_gradients_equal_eager_recursion_with_the_same_factors(layer_class):
     children = random_children(6, 9, 2, seed=3)
@@ -87,9 +89,10 @@ def test_values_and_gradients_equal_eager_recursion_with_the_same_factors(layer_
         np.testing.assert_allclose(tf.convert_to_tensor(one), two, atol=2e-5)
 
 
-@pytest.mark.many
 @any_layer
-@pytest.mark.parametrize("name", ["dropout", "recurrent_dropout"])
+@pytest.mark.parametrize(
+    "name", few_of(["dropout", "recurrent_dropout"], many=["recurrent_dropout"])
+)
 def test_only_in_training_and_by_seed(layer_class, name):
     children = random_children(6, 9, 2, seed=3)
     x = features(children)

@@ -1,5 +1,7 @@
 """Layers that look up the words of tree nodes themselves, each word of a batch once."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -17,11 +19,10 @@ from kerasrec.layers import (
 )
 from kerasrec.training import OptimizerPerLayer
 from tests.layers.helpers import (
+    LAYERS,
     READY,
     UNITS,
     any_layer,
-    each_inner_inputs,
-    each_layer,
     expected,
     is_node,
     random_children,
@@ -107,8 +108,14 @@ class Chosen(Counted):
         return [kerasrec.cond(positive, lambda: 2 * inputs, lambda: tf.zeros_like(inputs))]
 
 
-@each_layer
-@each_inner_inputs
+@pytest.mark.parametrize(
+    ("layer_class", "inner_inputs"),
+    few_of(
+        itertools.product(LAYERS, [False, True]),
+        (TreeLSTM, False),
+        many=[(TreeLSTM, True), (TreeRNN, False)],
+    ),
+)
 def test_values_equal_the_papers_equations(layer_class, inner_inputs):
     inside, outside, table = pair(
         lambda **options: layer_class(
@@ -123,24 +130,24 @@ def test_values_equal_the_papers_equations(layer_class, inner_inputs):
         np.testing.assert_allclose(state, of_roots, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.many
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda **options: ChildSumTreeLSTM(UNITS, return_sequences=True, **options),
-        lambda **options: ChildSumTreeLSTM(
-            UNITS, return_sequences=True, inner_inputs=False, **options
-        ),
-        lambda **options: TopDownTreeLSTM(UNITS, **options),
-        lambda **options: TopDownTreeLSTM(UNITS, shares_weights=True, reads="node", **options),
-        lambda **options: TreeRNN(
-            UNITS, return_sequences=True, inner_inputs=False, recompute=True, **options
-        ),
-    ],
-    ids=["ChildSum", "ChildSum leaves", "TopDown", "TopDown shared", "recompute"],
-)
-def test_values_and_gradients_equal_those_of_an_embedding_before_the_layer(make):
-    inside, outside, table = pair(make, dtype="float64")
+WITH_WORDS = {
+    "ChildSum": lambda **options: ChildSumTreeLSTM(UNITS, return_sequences=True, **options),
+    "ChildSum leaves": lambda **options: ChildSumTreeLSTM(
+        UNITS, return_sequences=True, inner_inputs=False, **options
+    ),
+    "TopDown": lambda **options: TopDownTreeLSTM(UNITS, **options),
+    "TopDown shared": lambda **options: TopDownTreeLSTM(
+        UNITS, shares_weights=True, reads="node", **options
+    ),
+    "recompute": lambda **options: TreeRNN(
+        UNITS, return_sequences=True, inner_inputs=False, recompute=True, **options
+    ),
+}
+
+
+@pytest.mark.parametrize("name", few_of(WITH_WORDS, many=["ChildSum leaves", "TopDown shared"]))
+def test_values_and_gradients_equal_those_of_an_embedding_before_the_layer(name):
+    inside, outside, table = pair(WITH_WORDS[name], dtype="float64")
     found = []
     for layer, inputs in ((inside, lambda: WORDS), (outside, lambda: tf.gather(table, WORDS))):
         weights = [*layer.cell.trainable_variables, table]
@@ -154,7 +161,7 @@ def test_values_and_gradients_equal_those_of_an_embedding_before_the_layer(make)
         np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @any_layer
 def test_gradients_equal_finite_differences(layer_class):
     layer, _, _ = pair(
@@ -195,7 +202,7 @@ def test_second_derivatives_equal_those_of_an_embedding_before_the_layer():
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("inner_inputs", [False, True])
+@pytest.mark.parametrize("inner_inputs", few_of([False, True], False))
 def test_a_leaf_is_computed_once_for_each_word_of_leaves(inner_inputs):
     num_words = len(np.unique(WORDS[IS_LEAF]))
     assert num_words < len(np.unique(WORDS)) < IS_LEAF.sum()
@@ -204,8 +211,9 @@ def test_a_leaf_is_computed_once_for_each_word_of_leaves(inner_inputs):
     np.testing.assert_array_equal(counts, IS_LEAF.sum() if inner_inputs else num_words)
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("cell_class", [Unchanged, Chosen, Constant])
+@pytest.mark.parametrize(
+    "cell_class", few_of([Unchanged, Chosen, Constant], many=[Chosen, Constant])
+)
 def test_leaves_that_compute_little(cell_class):
     inside, outside, table = pair(
         lambda **options: Recursive(cell_class(inner_inputs=False), **options)
@@ -217,6 +225,7 @@ def test_leaves_that_compute_little(cell_class):
 LEAVES = np.full((50, 1, 2), -1), np.full((50, 1), 2)
 
 
+@pytest.mark.many
 def test_words_that_no_leaf_has_are_not_computed():
     """Their gradients are 0, and 0 times NaN is NaN."""
     words = np.where(IS_LEAF, 1 + WORDS % (NUM_WORDS - 1), 0)
@@ -231,7 +240,7 @@ def test_words_that_no_leaf_has_are_not_computed():
     assert np.abs(gradient[1:]).max() > 0
 
 
-@pytest.mark.parametrize("inner_inputs", [False, True])
+@pytest.mark.parametrize("inner_inputs", few_of([False, True], True))
 def test_no_trees(inner_inputs):
     """As a replica gets it where the last batch is small."""
     layer = TreeLSTM(UNITS, inner_inputs=inner_inputs, embedding=embedding())
@@ -261,7 +270,7 @@ def test_leaves_must_not_depend_on_each_other():
             layer(x, CHILDREN)
 
 
-@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("seed", few_of([None, 3], None))
 def test_noise_of_leaves_is_drawn_for_each(seed):
     children, words = LEAVES
     layer = Recursive(Noisy(seed), embedding=embedding())
@@ -271,7 +280,7 @@ def test_noise_of_leaves_is_drawn_for_each(seed):
 RATES = [{"dropout": 0.5}, {"dropout": 0.5, "recurrent_dropout": 0.5}]
 
 
-@pytest.mark.parametrize("rates", few_of(RATES, RATES[1]))
+@pytest.mark.parametrize("rates", few_of(RATES, many=[RATES[1]]))
 def test_dropout_is_drawn_for_each_node(rates):
     children, words = LEAVES
     layer = TreeRNN(UNITS, activation="linear", embedding=embedding(), **rates)
@@ -279,6 +288,7 @@ def test_dropout_is_drawn_for_each_node(rates):
     assert len(np.unique(layer(words, children, training=False).numpy()[:, 0])) == 1
 
 
+@pytest.mark.many
 def test_dropout_of_states_is_drawn_for_each_node():
     children = np.tile([[[1, 2], [-1, -1], [-1, -1]]], [50, 1, 1])
     layer = TreeRNN(UNITS, activation="linear", embedding=embedding(), recurrent_dropout=0.5)
@@ -286,8 +296,7 @@ def test_dropout_of_states_is_drawn_for_each_node():
     assert len(np.unique(outputs.numpy()[:, 0])) > 3
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("name", few_of(READY, "TreeLSTM", "Bidirectional"))
+@pytest.mark.parametrize("name", few_of(READY, many=["Bidirectional"]))
 def test_saved_models_give_the_same(name, tmp_path):
     arity = READY[name].arity
     children = random_children(6, 9, arity, seed=3)
@@ -344,6 +353,7 @@ class Spelled(keras.layers.Layer):
         return self.dense(self.letters(words))
 
 
+@pytest.mark.many
 def test_embeddings_that_do_not_say_their_shape():
     layer = TreeLSTM(UNITS, inner_inputs=False, embedding=Spelled())
     assert layer(WORDS, CHILDREN).shape == (6, UNITS)
@@ -376,6 +386,7 @@ def fitted(optimizer):
     return layer, np.any(words.embeddings.numpy() != before, axis=1), np.unique(tokens[tokens > 0])
 
 
+@pytest.mark.many
 def test_fit_traces_once_and_learns_the_vectors():
     layer, has_moved, words = fitted("sgd")
     assert layer.num_traces == 1
@@ -397,8 +408,15 @@ def layer_of_words():
     return layer
 
 
-@pytest.mark.parametrize("word", [-1, NUM_WORDS, 2**31, 2**32 + 5, -(2**32) + 1])
-@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(
+    ("word", "training"),
+    few_of(
+        itertools.product([-1, NUM_WORDS, 2**31, 2**32 + 5, -(2**32) + 1], [False, True]),
+        (NUM_WORDS, False),
+        (2**32 + 5, False),
+        many=[(-1, False), (2**31, False), (1 - 2**32, False), (NUM_WORDS, True)],
+    ),
+)
 def test_a_word_that_there_is_not(layer_of_words, word, training):
     """The sentence is ours: TensorFlow's gather gives zeros on a GPU, and int32 holds no 2**32."""
     words, last = np.where(IS_LEAF, WORDS, 0), np.argwhere(IS_LEAF)[-1]
@@ -411,7 +429,9 @@ def test_a_word_that_there_is_not(layer_of_words, word, training):
     )
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64"])
+@pytest.mark.parametrize(
+    "dtype", few_of(["uint8", "int16", "uint32", "int64"], many=["uint8", "int64"])
+)
 def test_words_and_children_of_any_integers(layer_of_words, dtype):
     words = np.where(IS_LEAF, WORDS, 0)
     wanted = layer_of_words(words.astype("int32"), CHILDREN)
@@ -427,6 +447,7 @@ def test_words_of_padding_may_be_any(layer_of_words):
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.many
 def test_a_word_that_the_first_of_several_layers_has_not():
     words = keras.Sequential([embedding(), keras.layers.Dense(5)])
     layer = TreeLSTM(UNITS, inner_inputs=True, embedding=words)
@@ -466,6 +487,7 @@ def test_words_that_are_no_integers_are_found_before_there_is_data(make):
         layer(keras.Input([None]), keras.Input([None, 2], dtype="int32"))
 
 
+@pytest.mark.many
 def test_the_graph_gathers_the_states_of_leaves():
     layer = TreeLSTM(UNITS, embedding=embedding())
     layer.build((None, None), CHILDREN.shape)

@@ -1,6 +1,7 @@
 """One set of checks for every ready layer; what is a layer's own stands in a file of its own."""
 
 import functools
+import itertools
 
 import keras
 import numpy as np
@@ -20,7 +21,7 @@ from tests.layers.helpers import (
 )
 from tests.parameters import few_of
 
-each_layer = pytest.mark.parametrize("name", few_of(READY, "TopDownTreeLSTM"))
+each_layer = pytest.mark.parametrize("name", few_of(READY, "TreeGRU", many=["ChildSumTreeLSTM"]))
 each_layer_always = pytest.mark.parametrize("name", READY)
 
 
@@ -66,8 +67,10 @@ def num_traces(layer):
     return {part.num_traces for part in parts}
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("name", sorted({*READY} - {"Bidirectional"}))
+@pytest.mark.parametrize(
+    "name",
+    few_of(sorted({*READY} - {"Bidirectional"}), many=["TopDownTreeLSTM"]),
+)
 def test_recomputing_gives_the_same_gradients(name):
     children = trees(name)
     x = tf.constant(features(children))
@@ -129,7 +132,7 @@ def test_padding_is_masked_and_neither_read_nor_given_gradients(name):
 
 
 # The others have this test, of single weights, in files of their own.
-@pytest.mark.parametrize("name", few_of(READY, "Bidirectional"))
+@pytest.mark.parametrize("name", few_of(READY, many=["Bidirectional"]))
 def test_gradients_equal_finite_differences(name):
     """Of x and all weights at once, along a random direction."""
     children = trees(name)
@@ -168,17 +171,15 @@ def outputs_and_gradients(name, dtype):
     return [np.array(tf.cast(item, "float32")) for item in (output, *gradients)]
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("name", READY)
 @pytest.mark.parametrize(
-    "policy",
-    [
-        "mixed_float16",
-        *(
-            pytest.param(other, marks=pytest.mark.slow)
-            for other in ("float16", "mixed_bfloat16", "bfloat16")
-        ),
-    ],
+    ("name", "policy"),
+    few_of(
+        itertools.product(READY, ["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"]),
+        many=[
+            ("TreeRNN", "mixed_float16"),
+            ("ChildSumTreeLSTM", "mixed_bfloat16"),
+        ],
+    ),
 )
 def test_half_precision_is_close_to_float32(name, policy):
     found, wanted = outputs_and_gradients(name, policy), outputs_and_gradients(name, "float32")
@@ -186,7 +187,7 @@ def test_half_precision_is_close_to_float32(name, policy):
         assert np.abs(full - half).max() < TOLERANCE[policy] * max(1, np.abs(full).max())
 
 
-@each_layer
+@pytest.mark.parametrize("name", few_of(READY, many=["ChildSumTreeLSTM"]))
 def test_saved_and_exported_models_give_the_same(name, tmp_path):
     model, _ = model_of(name)
     model.save(tmp_path / "model.keras")

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import RNTN, TreeLSTM
+from kerasrec.layers import RNTN, TreeGRU, TreeLSTM, TreeRNN
 from tests.layers import reference
 from tests.layers.helpers import (
     LAYERS,
     TOLERANCE,
     any_layer,
     built,
-    each_inner_inputs,
     each_layer,
     features,
     is_node,
@@ -81,8 +80,12 @@ def eager_gradients(layer_class, inner_inputs):
     ("layer_class", "inner_inputs", "dtype"),
     few_of(
         itertools.product(LAYERS, [False, True], ["float32", "float64"]),
-        *((TreeLSTM, inner_inputs, "float64") for inner_inputs in (False, True)),
-        (RNTN, True, "float64"),
+        (TreeLSTM, False, "float64"),
+        many=[
+            (TreeRNN, True, "float32"),
+            (RNTN, True, "float64"),
+            (TreeGRU, False, "float64"),
+        ],
     ),
 )
 def test_gradients_equal_those_of_eager_recursion(layer_class, inner_inputs, dtype):
@@ -105,8 +108,10 @@ def test_gradients_equal_those_of_eager_recursion(layer_class, inner_inputs, dty
             assert error < TOLERANCE[dtype], getattr(source, "path", "x")
 
 
-@each_layer
-@each_inner_inputs
+@pytest.mark.parametrize(
+    ("layer_class", "inner_inputs"),
+    few_of(itertools.product(LAYERS, [False, True]), many=[(TreeLSTM, True), (TreeGRU, False)]),
+)
 def test_gradients_equal_finite_differences(layer_class, inner_inputs):
     """Of random entries of x and of each weight, in float64."""
     children = random_children(5, 9, 3, seed=5)

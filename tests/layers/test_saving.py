@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from kerasrec.layers import Recursive, TreeLSTM
 from tests.layers.helpers import treebank_batch
@@ -29,7 +30,6 @@ OPTIONS = {
 # What differs for Recursive; test_every_layer.py saves and exports each ready layer.
 MADE = {
     "all options": lambda: TreeLSTM(6, **OPTIONS),
-    "leaves only": lambda: TreeLSTM(6),
     "GatedCell": lambda: Recursive(GatedCell(6)),
     "float16": lambda: TreeLSTM(6, return_sequences=True, dtype="mixed_float16"),
 }
@@ -130,23 +130,25 @@ def test_saved_models_are_the_same_in_a_fresh_process(directory, models):
         assert_equal(directory / f"{name}.npz", predictions(model, directory, "inputs"), name)
 
 
-def test_exported_models_need_neither_keras_nor_kerasrec(directory, models):
+@pytest.fixture(scope="module")
+def exported(directory, models):
+    """Where they are exported to."""
     for name, model in models.items():
         model.export(directory / name, verbose=False)
-    in_a_fresh_process(SERVE, directory, json.dumps(list(models)))
+    return directory
+
+
+def test_exported_models_need_neither_keras_nor_kerasrec(directory, models, exported):
+    in_a_fresh_process(SERVE, exported, json.dumps(list(models)))
     for name, model in models.items():
         for size in ("inputs", "others"):
             wanted = predictions(model, directory, size)
             assert_equal(directory / f"{name}.{size}.npz", wanted, name)
 
 
-def test_exported_models_call_no_python(directory, models):
-    import tensorflow as tf
-
-    for name in models:
-        if not (directory / name).exists():
-            models[name].export(directory / name, verbose=False)
-        signature = tf.saved_model.load(str(directory / name)).signatures["serving_default"]
+def test_exported_models_call_no_python(exported):
+    for name in MADE:
+        signature = tf.saved_model.load(str(exported / name)).signatures["serving_default"]
         graph = signature.graph.as_graph_def()
         nodes = [*graph.node]
         for function in graph.library.function:
@@ -159,9 +161,9 @@ def test_exported_models_call_no_python(directory, models):
 @pytest.mark.slow
 def test_weights_file(directory, models):
     path = directory / "trees.weights.h5"
-    models["leaves only"].save_weights(path)
-    clone = keras.models.clone_model(models["leaves only"])
+    models["all options"].save_weights(path)
+    clone = keras.models.clone_model(models["all options"])
     clone.load_weights(path)
-    wanted = predictions(models["leaves only"], directory, "others")
+    wanted = predictions(models["all options"], directory, "others")
     for one, two in zip(predictions(clone, directory, "others"), wanted, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-6)
