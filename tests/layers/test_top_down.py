@@ -83,7 +83,7 @@ def states(num_trees=5):
 
 
 @pytest.mark.parametrize("reads", ["parent", "node"])
-@pytest.mark.parametrize("arity", few_of([4, 2], 2))
+@pytest.mark.parametrize("arity", few_of([4, 2], 2, many=[]))
 def test_values(reads, arity):
     layer, x, children = some(arity, reads=reads)
     begin = states()
@@ -108,6 +108,7 @@ def test_states_of_the_roots_by_position():
     np.testing.assert_allclose(model.predict_on_batch([x, children, *begin]), wanted, rtol=1e-6)
 
 
+@pytest.mark.many
 def test_values_from_zeros_and_what_is_returned():
     layer, x, children = some(return_state=True)
     sequence, hidden, memory = layer(x, children)
@@ -211,8 +212,7 @@ def test_dropout_of_inputs_only_in_training():
     assert not np.allclose(layer(x, children, training=True), calm)
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("reads", ["parent", "node"])
+@pytest.mark.parametrize("reads", few_of(["parent", "node"], many=["node"]))
 def test_one_lstm_for_all_slots(reads):
     """Trees of any arity, in one trace; the same as with equal weights in each slot."""
     one = TopDownTreeLSTM(UNITS, reads=reads, shares_weights=True, dtype="float64")
@@ -278,7 +278,7 @@ def test_bad_use():
 # Bidirectional.
 
 
-@pytest.mark.parametrize("upward", few_of([TreeLSTM, TreeRNN], TreeLSTM))
+@pytest.mark.parametrize("upward", few_of([TreeLSTM, TreeRNN], TreeLSTM, many=[]))
 def test_bidirectional_is_one_way_after_the_other(upward):
     children = random_children(4, 7, 2, seed=5)
     x = features(children)
@@ -316,8 +316,7 @@ def test_bidirectional_trees_of_any_arity():
     assert layer.downward_layer.num_traces == 1
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("merge_mode", ["sum", "ave", "mul", None])
+@pytest.mark.parametrize("merge_mode", few_of(["sum", "ave", "mul", None], many=["mul", None]))
 def test_merge_modes(merge_mode):
     children = random_children(2, 5, 2)
     layer = Bidirectional(TreeLSTM(UNITS), merge_mode=None)

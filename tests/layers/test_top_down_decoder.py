@@ -42,6 +42,7 @@ def decoder():
     return layer
 
 
+@pytest.mark.many
 def test_growing_and_scoring_share_their_decisions(decoder):
     grown = decoder.generate(40, seed=1)
     scored = tf.reduce_sum(decoder(grown.tokens, grown.children), [1, 2])

@@ -135,6 +135,7 @@ def test_terms_of_given_trees():
     np.testing.assert_array_equal(layer([TOKENS, CHILDREN]), found)
 
 
+@pytest.mark.many
 def test_a_tree_grows_from_the_likeliest_decisions():
     layer = decoder(arity=2, follows=None, bias=0.3, max_depth=5)
     grown = layer.generate(2, temperature=0.0)
@@ -292,8 +293,7 @@ def test_states_of_the_roots():
     np.testing.assert_allclose(grown.log_likelihood[0], np.sum(list(terms.values())), rtol=1e-4)
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("has_layer", [False, True])
+@pytest.mark.parametrize("has_layer", few_of([False, True], many=[True]))
 def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     layers = [keras.layers.Dense(6, "relu"), keras.layers.Dense(4)]
     growth = keras.Sequential(layers) if has_layer else None
@@ -315,9 +315,9 @@ def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     )
 
 
-@pytest.mark.many
 @pytest.mark.parametrize(
-    "policy", few_of(["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"], "mixed_float16")
+    "policy",
+    few_of(["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"], many=["mixed_float16"]),
 )
 def test_half_precision(policy):
     """Scores are close to those in float32, and trees grow."""

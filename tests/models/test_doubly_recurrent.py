@@ -199,7 +199,7 @@ def test_table_has_mean_and_spread_of_seeds():
     assert "±" not in doubly_recurrent.table([perfect])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_end_to_end(tmp_path):
     options = "--trees 400 --units 24 --embedding 8 --epochs 12 --learning-rate 0.01 --seeds 2"
     (run,) = doubly_recurrent.main(f"{options} --output {tmp_path}".split())

@@ -44,9 +44,7 @@ def write_conllu(directory):
     return directory
 
 
-@pytest.fixture(
-    scope="module", params=["top_down", pytest.param("sequence", marks=pytest.mark.slow)]
-)
+@pytest.fixture(scope="module", params=["top_down", "sequence"])
 def run(request, tmp_path_factory):
     """Runs a recipe once. Returns its name, its output directory and its results."""
     directory = tmp_path_factory.mktemp(request.param)
@@ -57,7 +55,7 @@ def run(request, tmp_path_factory):
     return request.param, output, recipe[request.param].main(argv)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 class TestRun:
     def test_it_learns(self, run):
         _, _, results = run

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kerasrec.datasets import write_tree_files
 from kerasrec.training import local_cluster
+from tests.parameters import few_of
 from tests.training.clusters import run_on_cluster
 from tests.training.every_optimizer import (
     accumulating,
@@ -18,15 +19,13 @@ from tests.training.every_optimizer import (
 )
 from tests.training.strategies import assert_same, random_trees, reader, trained
 
+CLUSTERS = [
+    (["--workers", "2"], "multi_worker", 2),
+    (["--workers", "2", "--ps", "1"], "parameter_server", 1),
+]
 
-@pytest.mark.many
-@pytest.mark.parametrize(
-    "options, strategy, num_results",
-    [
-        (["--workers", "2"], "multi_worker", 2),
-        (["--workers", "2", "--ps", "1"], "parameter_server", 1),
-    ],
-)
+
+@pytest.mark.parametrize("options, strategy, num_results", few_of(CLUSTERS, many=CLUSTERS[:1]))
 def test_trains_as_one_process_does(options, strategy, num_results):
     ended = run_on_cluster(options, ["-m", "tests.training.every_optimizer", strategy])
     assert ended.returncode == 0, ended.errors[-3000:]

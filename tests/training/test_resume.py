@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kerasrec.training import TreeCrossentropy, fit, local_cluster
 from kerasrec.training.memory import Memory
+from tests.parameters import few_of
 from tests.training.clusters import SECONDS, run_on_cluster
 from tests.training.strategies import assert_same, batches, make_model, resumable
 
@@ -40,8 +41,7 @@ def undisturbed(dropout=0.0):
     return resumable(tf.distribute.get_strategy(), dropout=dropout)
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("steps", [2, 3, 8])
+@pytest.mark.parametrize("steps", few_of([2, 3, 8], many=[3]))
 def test_goes_on_after_ctrl_c(tmp_path, steps):
     """Three epochs of three steps each: in the first one, at its end, and in later ones."""
     interrupt, strategy = Interrupt(KeyboardInterrupt(), steps), tf.distribute.get_strategy()
@@ -138,6 +138,7 @@ def test_parameter_server_goes_on_without_a_worker(tmp_path):
 ASKED = """
 import sys
 from kerasrec.training import termination
+from tests.parameters import few_of
 from tests.training import strategies
 termination.SECONDS_BETWEEN_QUESTIONS = 0
 strategies.main()
