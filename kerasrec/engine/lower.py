@@ -107,12 +107,21 @@ class Program:
 
     @functools.cached_property
     def _marked(self) -> list[str]:
-        """Results for which a gradient needs to know whether they are read."""
-        asked = {result for results in self._asked.values() for result in results}
-        graph = self.graph
-        outputs = map(output_result, range(len(graph.bodies[graph.entry].outputs)))
-        tables = sorted({table_result(node.attributes["name"]) for node in graph.collects})
-        return [result for result in (*outputs, *tables) if result in asked]
+        """All results with a gradient, if it needs to know of any whether it is read."""
+        if not self._asked:
+            return []
+        outputs = self.graph.bodies[self.graph.entry].outputs
+        found = [
+            output_result(place)
+            for place, node in enumerate(outputs)
+            if node.types[0].is_differentiable
+        ]
+        tables = {
+            table_result(node.attributes["name"])
+            for node in self.graph.collects
+            if "size" in node.attributes and node.inputs[0].type.is_differentiable
+        }
+        return [*found, *sorted(tables)]
 
     @functools.cached_property
     def _asked(self) -> dict[Value, frozenset[str]]:

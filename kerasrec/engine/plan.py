@@ -255,7 +255,7 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None, changes: Changes = N
 def _regions(body: Body) -> list[tuple[Region, ...]]:
     """The regions of a body, those of one selector together."""
     found: dict[tuple[Region, ...], None] = {}
-    for node in body.sweeps[0].nodes:
+    for node in body.nodes:
         inside = [node.region, *(value.region for value in node.outputs)]
         if "predicate" in node.attributes:
             inside += branches(node.region, node.attributes["predicate"], len(node.inputs))

@@ -1,7 +1,9 @@
-"""Tags as values, which tokens carry in a program with assertions.
+"""What tokens carry beside the arguments of the user; calls pass it on.
 
 An engine knows a token only by its place in a wave, but the message of a failed assertion must name
-the token. So functions of such a program take two more arguments, and calls pass them on.
+the token. So functions of a program with assertions take two more arguments, the tag as values. And
+where calls of a function read different results of it, it takes bools that say which of them are
+read (see `transform/reads.py`).
 """
 
 from __future__ import annotations
@@ -20,16 +22,18 @@ CARRIED = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))}
 
 
 def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
-    """The flat arguments of root tokens, `[tokens, ...]`, with their tags if tokens carry them."""
-    if not carries_tags(graph):
-        return arguments
-    num_tokens = tf.shape(arguments[0])[0]
-    return [*arguments, tf.range(num_tokens), tf.fill([num_tokens, _NUM_CARRIED], NO_LABEL)]
+    """The flat arguments of root tokens, `[tokens, ...]`, with what these carry."""
+    parameters = graph.bodies[graph.entry].parameters
+    names = [node.attributes["name"] for node in parameters if "is_carried" in node.attributes]
+    return [*arguments, *(_of_roots(name, tf.shape(arguments[0])[0]) for name in names)]
 
 
-def carries_tags(graph: TaggedGraph) -> bool:
-    """Whether tokens carry their tags, since the program has assertions."""
-    return any("is_carried" in node.attributes for node in graph.bodies[graph.entry].parameters)
+def _of_roots(name: str, num_tokens: tf.Tensor) -> tf.Tensor:
+    if name == "root":
+        return tf.range(num_tokens)
+    if name == "tag":
+        return tf.fill([num_tokens, _NUM_CARRIED], NO_LABEL)
+    return tf.fill([num_tokens], True)  # The outside may read all results.
 
 
 def tag_inside(label: int, tag: tf.Tensor) -> tf.Tensor:

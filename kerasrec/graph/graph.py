@@ -366,6 +366,8 @@ class TaggedGraph(Drawable):
         call_sites: by label; the call from outside has the last label.
         shared: nodes with one value for all tokens, computed once, in order.
         obstacles: why it has no gradient after all, in words for the user; empty if it has.
+        where_read: by op, the branch in which its gradient stands, where calls that drop what
+          depends on the op have no cotangent for it; of ops that run again together, by the last.
     """
 
     bodies: dict[str, Body]
@@ -373,6 +375,7 @@ class TaggedGraph(Drawable):
     call_sites: dict[int, CallSite]
     shared: list[Node]
     obstacles: list[str] = field(default_factory=list)
+    where_read: dict[Node, Branch] = field(default_factory=dict)
 
     @property
     def num_sweeps(self) -> int:

@@ -56,6 +56,10 @@ class GraphWriter:
                 self._brought[key] = self._repeat(value, region)
         return self._brought[key]
 
+    def know(self, value: Value, inside: Value) -> None:
+        """Says what a value is for the tokens of a region inside its own."""
+        self._brought[(value, inside.region)] = inside
+
     def enter(
         self,
         values: Value,

@@ -27,7 +27,7 @@ def table_result(name: str) -> str:
 def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
     """For each value of a tagged graph, the names of the results that depend on it.
 
-    The call sites of a function are not told apart.
+    The call sites of a function are not told apart; see `reads.py` for that.
     """
     ends: dict[str, list[Value]] = defaultdict(list)
     for place, node in enumerate(graph.bodies[graph.entry].outputs):
@@ -39,12 +39,13 @@ def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
     for result, waiting in ends.items():
         while waiting:
             value = waiting.pop()
-            if result not in found[value] and _passes_cotangents(value):
+            if result not in found[value] and passes_cotangents(value):
                 found[value].add(result)
                 waiting += value.node.inputs
     return {value: frozenset(results) for value, results in found.items()}
 
 
-def _passes_cotangents(value: Value) -> bool:
+def passes_cotangents(value: Value) -> bool:
+    """Whether the op of a value gets a cotangent where the value has one."""
     is_list = value.type.dtype in (tf.resource, tf.variant)
     return (value.type.is_differentiable or is_list) and value.node.op != "StopGradient"

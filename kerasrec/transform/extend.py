@@ -31,21 +31,16 @@ from kerasrec.graph.graph import (
     order_of,
     present,
 )
-from kerasrec.graph.region import Branch
+from kerasrec.graph.region import Branch, Region
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.connected import connected_results
 from kerasrec.transform.primitives import PrimitiveWriter, Sparse
+from kerasrec.transform.reads import Reads, only_adds_or_moves, with_reads
 from kerasrec.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
 from kerasrec.transform.trips import call_from_outside, set_trip, trip_like
 from kerasrec.transform.wanted import wanted_values
 
-# Their derivatives are no larger than 1, so a cotangent of zero gives zeros.
-_ADD_OR_MOVE = {
-    *("Add", "AddN", "AddV2", "BiasAdd", "Neg", "Sub", "Sum"),
-    *("Cast", "ConcatV2", "ExpandDims", "GatherV2", "Identity", "Pack", "Reshape", "Slice"),
-    *("Split", "Squeeze", "StridedSlice", "Transpose", "Unpack"),
-}
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
 
 
@@ -60,6 +55,9 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
     collecting = _collecting(graph, wanted)
     # Derivatives of a gradient follow it everywhere.
     results = connected_results(graph) if graph.num_sweeps == 1 else None
+    reads = Reads(graph) if graph.num_sweeps == 1 else None
+    if reads is not None:
+        graph = with_reads(graph, reads, wanted)
     bodies = {
         name: replace(
             body,
@@ -74,9 +72,11 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
         label: replace(site, trips=site.trips + (Trip(),) * graph.num_sweeps)
         for label, site in graph.call_sites.items()
     }
-    extended = TaggedGraph(bodies, graph.entry, sites, list(graph.shared))
+    extended = TaggedGraph(
+        bodies, graph.entry, sites, list(graph.shared), where_read=graph.where_read
+    )
     for body in bodies.values():
-        _BodyGradient(extended, body, wanted, collecting, results, simplifies).run()
+        _BodyGradient(extended, body, wanted, collecting, results, reads, simplifies).run()
     for name in sorted(collecting):
         if not any(bodies[name].sweeps[1].parameters):
             extended.obstacles.append(
@@ -156,6 +156,7 @@ class _BodyGradient:
         wanted: set[Value],
         collecting: set[str],
         results: dict[Value, frozenset[str]] | None,
+        reads: Reads | None,
         simplifies: bool,
     ):
         self.graph = graph
@@ -163,6 +164,7 @@ class _BodyGradient:
         self.wanted = wanted
         self.collecting = collecting
         self.results = results
+        self.reads = reads
         found = results or {}
         self.every_result = frozenset().union(*(found.get(value, ()) for value in wanted))
         self.num_sweeps = graph.num_sweeps // 2
@@ -248,12 +250,13 @@ class _BodyGradient:
             self._obstacle(f"tf.py_function at {node.source}", reason)
             return
         try:
-            found = self.primitives.gradients(node, cotangents, inputs)
+            region = self.graph.where_read.get(node, node.region)
+            found = self.primitives.gradients(node, cotangents, inputs, region)
         except LookupError:
             self._obstacle(f"{node.op} at {node.source}", "TensorFlow has none for it")
             return
         for value, cotangent in found.items():
-            self._add(value, self._where_read([node], cotangent))
+            self._add_from(region, value, self._where_read([node], cotangent))
 
     def _where_read(self, nodes: Sequence[Node], cotangent: Value | Sparse) -> Value | Sparse:
         """A cotangent that ops add, or zero if none of the results that depend on them is read.
@@ -261,7 +264,7 @@ class _BodyGradient:
         Which results are read is known only when a gradient is asked for. If all results depend on
         the ops, one of them is read, and nothing has to be asked.
         """
-        if self.results is None or all(node.op in _ADD_OR_MOVE for node in nodes):
+        if self.results is None or only_adds_or_moves(nodes):
             return cotangent
         read = [self.results.get(value, frozenset()) for node in nodes for value in node.outputs]
         results = frozenset().union(*read)
@@ -269,8 +272,9 @@ class _BodyGradient:
             return cotangent
         first = cotangent[0] if isinstance(cotangent, tuple) else cotangent
         is_read = self._shared_cotangent(results, Type(tf.bool, ()))
-        region, kind = nodes[-1].region, first.type.kind
-        chosen = self.primitives.apply(_or_zero, [is_read, first], region, nodes[-1].source, kind)
+        region = self.graph.where_read.get(nodes[-1], nodes[-1].region)
+        source, kind = nodes[-1].source, first.type.kind
+        chosen = self.primitives.apply(_or_zero, [is_read, first], region, source, kind)
         return (chosen, cotangent[1]) if isinstance(cotangent, tuple) else chosen
 
     def _obstacle(self, where: str, reason: str) -> None:
@@ -291,6 +295,7 @@ class _BodyGradient:
             self._obstacle(group.title, obstacle)
             return
         wanted = {value: self._variable(value) if is_weight(value) else value for value in sources}
+        region = self.graph.where_read.get(group.nodes[-1], group.nodes[-1].region)
         # What is one value a token is kept for whoever reads it; sums over tokens wait for the end.
         for is_token in (True, False):
             part = {
@@ -299,8 +304,9 @@ class _BodyGradient:
                 if (value.type.kind is Kind.TOKEN) == is_token
             }
             if part:
-                for value, cotangent in self.primitives.recomputed(group, cotangents, part).items():
-                    self._add(value, self._where_read(group.nodes, cotangent))
+                found = self.primitives.recomputed(group, cotangents, part, region)
+                for value, cotangent in found.items():
+                    self._add_from(region, value, self._where_read(group.nodes, cotangent))
 
     def _variable(self, handle: Value) -> Value:
         """The value of a variable, which takes the cotangents of its handle."""
@@ -449,9 +455,25 @@ class _BodyGradient:
         has_entrance = any(self._gradient_in(callee).parameters)
         return has_entrance and (any(totals) or site.callee in self.collecting)
 
+    def _add_from(self, region: Region | None, value: Value, cotangent: Value | Sparse) -> None:
+        """Notes a contribution from a region, for whose tokens alone `value` has a cotangent."""
+        if isinstance(cotangent, tuple):
+            values, indices = (self.writer.into(item, region) for item in cotangent)
+            self._add(value, (values, indices))
+            return
+        cotangent = self.writer.into(cotangent, region)
+        if isinstance(region, Branch) and region.parent == value.region and not value.is_shared:
+            _, other = region.siblings
+            inputs = [cotangent, self._zeros(self.writer.into(value, other))]
+            predicate, source = {"predicate": region.selector}, cotangent.node.source
+            merge = Node("MERGE", inputs, [value.type], value.region, source, predicate)
+            self.writer.know(self.writer.add(merge).output(), cotangent)
+            cotangent = merge.output()
+        self._add(value, cotangent)
+
     def _add(self, value: Value, cotangent: Value | Sparse) -> None:
         """Notes one contribution to the cotangent of `value`."""
-        if value not in self.wanted:
+        if value not in self.wanted or self._is_dropped(value):
             return
         inputs = list(cotangent) if isinstance(cotangent, tuple) else [cotangent]
         if not value.is_shared:
@@ -462,6 +484,10 @@ class _BodyGradient:
         )
         self.gradient.nodes.append(node)
         self.gradient.sinks.append(node)
+
+    def _is_dropped(self, value: Value) -> bool:
+        """Whether no call reads what depends on a value."""
+        return self.reads is not None and not value.is_shared and not self.reads.of(value)
 
     def _total(self, value: Value) -> Value | None:
         """The sum of what was noted for a value; None where there is nothing."""

@@ -79,6 +79,7 @@ class PrimitiveWriter:
         node: Node,
         cotangents: dict[int, Value],
         wanted: Sequence[Value],
+        region: Region | None,
     ) -> dict[Value, Value | Sparse]:
         """Cotangents of the wanted inputs of an op, from the cotangents of its outputs.
 
@@ -86,6 +87,7 @@ class PrimitiveWriter:
             node: a TensorFlow op.
             cotangents: by output index.
             wanted: inputs of the node.
+            region: in which to compute them, that of the node or one inside it.
 
         Returns:
             For each wanted input that the op is differentiable in: its cotangent, or (values,
@@ -118,7 +120,7 @@ class PrimitiveWriter:
                 _dense(result) if not value.is_shared else result
                 for result, value in zip(results, tensors.values(), strict=True)
             ]
-        self._convert(start, node.region, node.source, known, node.attributes.get("device"))
+        self._convert(start, region, node.source, known, node.attributes.get("device"))
         found: dict[Value, Value | Sparse] = {}
         for result, value in zip(results, tensors.values(), strict=True):
             if isinstance(result, tf.IndexedSlices):
@@ -129,7 +131,11 @@ class PrimitiveWriter:
         return found
 
     def recomputed(
-        self, group: Group, cotangents: dict[Value, Value], wanted: dict[Value, Value]
+        self,
+        group: Group,
+        cotangents: dict[Value, Value],
+        wanted: dict[Value, Value],
+        region: Region | None,
     ) -> dict[Value, Value]:
         """Cotangents of inputs of a group, by one op that runs the group again.
 
@@ -137,6 +143,7 @@ class PrimitiveWriter:
             group: ops of this body.
             cotangents: of outputs of the group.
             wanted: by input of the group, the value that takes its cotangent.
+            region: in which to run it, that of the group or one inside it.
 
         Returns:
             The cotangent of each wanted value that the group is differentiable in.
@@ -147,12 +154,12 @@ class PrimitiveWriter:
             return {}
         targets = [wanted[value] for value in reached]
         inputs = [
-            self._writer.into(value, last.region) for value in (*group.inputs, *cotangents.values())
+            self._writer.into(value, region) for value in (*group.inputs, *cotangents.values())
         ]
         types = [_type_of_cotangent(target) for target in targets]
         has_effect = any(node.attributes.get("has_effect") for node in group.nodes)
         attributes = {"function": function, "has_effect": has_effect, "name": f"d_{last.op}"}
-        node = Node("PartitionedCall", inputs, types, last.region, last.source, attributes)
+        node = Node("PartitionedCall", inputs, types, region, last.source, attributes)
         self._writer.add(node)
         return dict(zip(targets, node.outputs, strict=True))
 

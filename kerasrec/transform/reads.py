@@ -1,0 +1,307 @@
+"""Which results of a call are read, where one call drops what another call reads.
+
+A value has a cotangent for a token if the call that the token came by reads a result that depends
+on the value. If all calls of a function read the same results, this holds for all tokens or for
+none. Otherwise tokens carry it: for such a result the function takes one argument more, a bool that
+says whether the result is read, and calls hand it on. An op that only such results depend on has
+its gradient in a branch, for the tokens with a cotangent. So no infinite derivative is multiplied
+by a zero that stands for a missing cotangent, not even in the sums over tokens for weights.
+
+The outside counts as reading all results; `connected.py` is about those that it does not read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import tensorflow as tf
+
+from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Trip, Value
+from kerasrec.graph.region import Branch, Region
+from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.writer import GraphWriter
+from kerasrec.transform.connected import passes_cotangents
+from kerasrec.transform.primitives import PrimitiveWriter
+from kerasrec.transform.recompute import Group, in_groups
+
+Output = tuple[str, int]
+"""An output of a body, by the body's name and its place."""
+Readers = frozenset[Output | None]
+"""Outputs of a body that depend on a value; None stands for a table, which no call drops."""
+
+# Their derivatives are no larger than 1, so a cotangent of zero gives zeros.
+_ADD_OR_MOVE = {
+    *("Add", "AddN", "AddV2", "BiasAdd", "Neg", "Sub", "Sum"),
+    *("Cast", "ConcatV2", "ExpandDims", "GatherV2", "Identity", "Pack", "Reshape", "Slice"),
+    *("Split", "Squeeze", "StridedSlice", "Transpose", "Unpack"),
+}
+_BOOL = Type(tf.bool, ())
+
+
+def only_adds_or_moves(nodes: Iterable[Node]) -> bool:
+    """Whether a cotangent of zero gives zeros for certain."""
+    return all(node.op in _ADD_OR_MOVE for node in nodes)
+
+
+class Reads:
+    """Which outputs of its body read a value.
+
+    Args:
+        graph: tagged, not extended.
+    """
+
+    def __init__(self, graph: TaggedGraph):
+        self._readers = _readers(graph)
+        returns = [
+            ((site.callee, place), self._readers.get(back.output(), frozenset()))
+            for site in _sites(graph)
+            for place, back in enumerate(site.returns)
+        ]
+        entry = graph.bodies[graph.entry]
+        self._read: set[Output | None] = {None, *_outputs_of(entry)}
+        self._dropped: set[Output | None] = set()
+        for found, holds in ((self._read, _any_in), (self._dropped, _all_in)):
+            size = -1
+            while size != len(found):
+                size = len(found)
+                found |= {output for output, readers in returns if holds(readers, found)}
+
+    def of(self, *values: Value) -> Readers:
+        """The readers of some values of a body; none if no token has a cotangent of these."""
+        found = frozenset().union(*(self._readers.get(value, ()) for value in values))
+        return frozenset(found & self._read)
+
+    def is_for_some(self, readers: Readers) -> bool:
+        """Whether what has these readers may have a cotangent for some tokens, and not for all."""
+        return bool(readers) and readers <= self._dropped
+
+
+def _any_in(readers: Readers, found: set) -> bool:
+    return not found.isdisjoint(readers)
+
+
+def _all_in(readers: Readers, found: set) -> bool:
+    return found >= readers
+
+
+def _outputs_of(body: Body) -> list[Output]:
+    return [(body.name, place) for place in range(len(body.outputs))]
+
+
+def _sites(graph: TaggedGraph) -> Iterator[CallSite]:
+    """The call sites inside the program."""
+    return (site for site in graph.call_sites.values() if site.caller is not None)
+
+
+def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
+    """The readers of each value, whether or not any call reads these.
+
+    A call connects an argument with those results that the function computes from it.
+    """
+    sites = {
+        back: (site, place) for site in _sites(graph) for place, back in enumerate(site.returns)
+    }
+    owners = {
+        node: (body.name, place)
+        for body in graph.bodies.values()
+        for place, node in enumerate(body.parameters)
+    }
+    found: dict[Value, set[Output | None]] = defaultdict(set)
+    waiting: list[tuple[Value, Output | None]] = [
+        (node.output(), output)
+        for body in graph.bodies.values()
+        for node, output in zip(body.outputs, _outputs_of(body), strict=True)
+    ]
+    for node in graph.collects:
+        if "size" in node.attributes:  # Rows in no order have no gradient.
+            waiting.append((node.inputs[0], None))
+    while waiting:
+        value, reader = waiting.pop()
+        if value.is_shared or reader in found[value] or not passes_cotangents(value):
+            continue
+        found[value].add(reader)
+        node = value.node
+        if node in sites:
+            site, place = sites[node]
+            for call, parameter in zip(
+                site.calls, graph.bodies[site.callee].parameters, strict=True
+            ):
+                if (site.callee, place) in found[parameter.output()]:
+                    waiting.append((call.inputs[0], reader))
+        elif node in owners:
+            callee, argument = owners[node]
+            for site in graph.sites_to(callee):
+                results = {None} if reader is None else found[site.returns[reader[1]].output()]
+                waiting += [(site.calls[argument].inputs[0], item) for item in results]
+        else:
+            waiting += [(item, reader) for item in node.inputs]
+    return {value: frozenset(readers) for value, readers in found.items()}
+
+
+def with_reads(graph: TaggedGraph, reads: Reads, wanted: set[Value]) -> TaggedGraph:
+    """The same graph, in which tokens carry which results are read where ops need to know it.
+
+    Args:
+        graph: tagged, not extended.
+        reads: of the graph.
+        wanted: values that need a cotangent.
+    """
+    asked = {name: _asked(body, reads, wanted) for name, body in graph.bodies.items()}
+    carried = _carried(graph, reads, asked)
+    if not carried:
+        return graph
+    return _Carrying(graph, reads, carried).run(asked)
+
+
+def _asked(body: Body, reads: Reads, wanted: set[Value]) -> dict[Node, Readers]:
+    """The ops whose gradient must know which results are read; of a group, its last op."""
+    found = {}
+    for part in in_groups(body.sweeps[0]):
+        nodes = part.nodes if isinstance(part, Group) else (part,)
+        if not all(node.is_primitive for node in nodes) or only_adds_or_moves(nodes):
+            continue
+        results = [value for node in nodes for value in node.outputs if value in wanted]
+        readers = reads.of(*results)
+        ends = [*results, *(value for value in part.inputs if value in wanted)]
+        is_of_tokens = all(value.is_shared or value.type.kind is Kind.TOKEN for value in ends)
+        if reads.is_for_some(readers) and is_of_tokens:
+            found[nodes[-1]] = readers
+    return found
+
+
+def _carried(
+    graph: TaggedGraph, reads: Reads, asked: dict[str, dict[Node, Readers]]
+) -> dict[Output, Node]:
+    """The entrances of what tokens carry: for each output, whether it is read."""
+    waiting = [
+        reader for nodes in asked.values() for readers in nodes.values() for reader in readers
+    ]
+    found: dict[Output, Node] = {}
+    while waiting:
+        output = waiting.pop()
+        if output is None or output in found:
+            continue
+        name, place = output
+        attributes = {"name": f"reads_output_{place}", "is_carried": True}
+        found[output] = Node("MERGE", [], [_BOOL], None, graph.bodies[name].source, attributes)
+        for site in graph.sites_to(name):
+            readers = reads.of(site.returns[place].output())
+            waiting += readers if reads.is_for_some(readers) else ()
+    return dict(sorted(found.items()))
+
+
+class _Carrying:
+    """Adds what tokens carry to the sweep 0 of all bodies.
+
+    Args:
+        graph: tagged, not extended; it stays as it is.
+        reads: of the graph.
+        carried: the entrances to add.
+    """
+
+    def __init__(self, graph: TaggedGraph, reads: Reads, carried: dict[Output, Node]):
+        self.graph = graph
+        self.reads = reads
+        self.carried = carried
+        self.shared = list(graph.shared)
+        self.sites = dict(graph.call_sites)
+
+    def run(self, asked: dict[str, dict[Node, Readers]]) -> TaggedGraph:
+        """The graph with the entrances, and the branches of the ops that asked."""
+        where_read: dict[Node, Branch] = {}
+        bodies = {
+            name: self._body(body, asked[name], where_read)
+            for name, body in self.graph.bodies.items()
+        }
+        self._call_from_outside()
+        return TaggedGraph(bodies, self.graph.entry, self.sites, self.shared, where_read=where_read)
+
+    def _entrances(self, name: str) -> dict[Output, Node]:
+        return {output: node for output, node in self.carried.items() if output[0] == name}
+
+    def _body(self, body: Body, asked: dict[Node, Readers], where_read: dict[Node, Branch]) -> Body:
+        sweep = body.sweeps[0]
+        entrances = list(self._entrances(body.name).values())
+        writer = GraphWriter([*body.parameters, *entrances])
+        choices = _Choices(body, writer, self.shared, self.carried)
+        calls = {site.calls[0]: site for site in _sites(self.graph) if site.caller == body.name}
+        for node in sweep.nodes:
+            if node in calls:
+                self._call(calls[node], choices, writer)
+            if node not in body.parameters:
+                writer.add(node)
+        for node, readers in asked.items():
+            where_read[node] = Branch(node.region, choices.of(readers, node.region), 0, 2)
+        sweeps = [replace(sweep, parameters=[*sweep.parameters, *entrances], nodes=writer.nodes)]
+        return replace(body, sweeps=sweeps)
+
+    def _call(self, site: CallSite, choices: _Choices, writer: GraphWriter) -> None:
+        region = site.calls[0].region
+        values = []
+        for _, place in self._entrances(site.callee):
+            readers = self.reads.of(site.returns[place].output())
+            if self.reads.is_for_some(readers):
+                values.append(choices.of(readers, region))
+            else:
+                values.append(choices.constant(bool(readers), region))
+        self._pass(site, values)
+        writer.nodes += self.sites[site.label].calls[len(site.calls) :]
+
+    def _call_from_outside(self) -> None:
+        arguments = [
+            Node("ARGUMENT", [], node.types, attributes=node.attributes).output()
+            for node in self._entrances(self.graph.entry).values()
+        ]
+        self._pass(self.graph.root, arguments)
+
+    def _pass(self, site: CallSite, values: Iterable[Value]) -> None:
+        """CALLs that hand on values for the entrances of the callee."""
+        first = site.calls[0]
+        calls = list(site.trips[0].calls)
+        for value, entrance in zip(values, self._entrances(site.callee).values(), strict=True):
+            call = Node("CALL", [value], [_BOOL], first.region, first.source, first.attributes)
+            entrance.inputs.append(call.output())
+            calls.append(call)
+        trip = Trip(tuple(calls), site.trips[0].returns)
+        self.sites[site.label] = replace(site, trips=(trip,))
+
+
+class _Choices:
+    """Whether results are read, as values of a body.
+
+    Args:
+        body: that they are for.
+        writer: takes the nodes that depend on tokens.
+        shared: takes those that do not.
+        carried: the entrances of all bodies.
+    """
+
+    def __init__(
+        self, body: Body, writer: GraphWriter, shared: list[Node], carried: dict[Output, Node]
+    ):
+        self._writer = writer
+        self._source = body.source
+        self._pivot = body.parameters[0].output()
+        self._primitives = PrimitiveWriter(body, writer, shared)
+        self._carried = carried
+        self._known: dict[Readers | bool, Value] = {}
+
+    def of(self, readers: Readers, region: Region | None) -> Value:
+        """Whether one of the readers is read, for the tokens of a region."""
+        if readers not in self._known:
+            values = [self._carried[output].output() for output in sorted(filter(None, readers))]
+            found = values[0]
+            for value in values[1:]:
+                found = self._primitives.apply(tf.logical_or, [found, value], None, self._source)
+            self._known[readers] = found
+        return self._writer.into(self._known[readers], region)
+
+    def constant(self, is_read: bool, region: Region | None) -> Value:
+        """The same answer for all tokens of a region."""
+        if is_read not in self._known:
+            self._known[is_read] = self._primitives.apply(
+                lambda: tf.constant(is_read), [], None, self._source, Kind.SHARED
+            )
+        return self._writer.as_tokens(self._known[is_read], region, self._pivot)
