@@ -69,9 +69,9 @@ class Program:
     def run(self, arguments: Sequence[tf.Tensor]) -> tuple[Outcome, dict[str, tf.Tensor]]:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
 
-        For a result that is not read, TensorFlow passes zeros to a gradient. So each result for
-        which this matters has a mark: `engine/marks.py` gives the mark a cotangent if the result
-        has one. If no mark has a cotangent, all results count as read.
+        For a result that is not read, TensorFlow passes zeros to a gradient. Where this matters,
+        each result has a mark: `engine/marks.py` gives the mark a cotangent if the result has one.
+        If results have cotangents other than zero and no mark has one, all results count as read.
 
         Call it while a graph is being built. Gradients come from the extended graph: to the
         arguments, and to every shared value, from where TensorFlow takes them to the variables and
@@ -93,7 +93,8 @@ class Program:
             if self.graph.obstacles:
                 raise TraceError(self.graph.obstacles[0])
             marks = {result: cotangents.sums.pop(_Mark(result)) for result in self._marked}
-            inputs = Inputs(inputs.sweeps, {**inputs.shared, **self._read(marks)})
+            is_read = self._read(marks, cotangents) if self._asked else {}
+            inputs = Inputs(inputs.sweeps, {**inputs.shared, **is_read})
             return self._derivative(1, backward, inputs, cotangents)
 
         given = with_carried(self.graph, list(arguments))
@@ -129,10 +130,13 @@ class Program:
         keys = {node.output(): node.attributes.get("cotangent_of") for node in self.graph.shared}
         return {value: key[1] for value, key in keys.items() if key and value.type.dtype.is_bool}
 
-    def _read(self, marks: dict[str, tf.Tensor]) -> dict[Value, tf.Tensor]:
-        """Whether results are read, from the cotangents of the marks."""
+    def _read(self, marks: dict[str, tf.Tensor], cotangents: Outcome) -> dict[Value, tf.Tensor]:
+        """Whether results are read, from the cotangents of the marks.
+
+        A tape around the tape of a gradient may ask with zeros for all cotangents, of marks, too.
+        """
         is_read = {result: tf.not_equal(mark, 0) for result, mark in marks.items()}
-        is_unknown = ~tf.reduce_any([False, *is_read.values()])
+        is_unknown = ~tf.reduce_any([*is_read.values()]) & _any_but_zero(cotangents)
         return {
             value: tf.reduce_any([is_unknown, *map(is_read.__getitem__, sorted(results))])
             if results
@@ -202,6 +206,26 @@ def lower(
 ) -> Program:
     """A program of stock TensorFlow ops for an extended graph; arguments as for `Program`."""
     return Program(extended, limits, engine, parallel_tokens, recompute)
+
+
+def _any_but_zero(cotangents: Outcome) -> tf.Tensor:
+    """Bool scalar: whether any cotangent has an entry other than zero."""
+    given = [item for sweep in cotangents.sweeps.values() for item in sweep]
+    tensors = [
+        tf.convert_to_tensor(item.values if isinstance(item, tf.IndexedSlices) else item)
+        for item in (*given, *cotangents.sums.values())
+        if item is not None
+    ]
+    return tf.reduce_any(
+        [
+            False,
+            *(
+                tf.reduce_any(tf.not_equal(item, 0))
+                for item in tensors
+                if item.dtype.is_floating or item.dtype.is_complex
+            ),
+        ]
+    )
 
 
 def _zeros(nodes: Sequence[Node | None], num_tokens: tf.Tensor) -> list[tf.Tensor | None]:

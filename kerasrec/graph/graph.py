@@ -368,6 +368,7 @@ class TaggedGraph(Drawable):
         obstacles: why it has no gradient after all, in words for the user; empty if it has.
         where_read: by op, the branch in which its gradient stands, where calls that drop what
           depends on the op have no cotangent for it; of ops that run again together, by the last.
+        read_by: by op, the results without which its gradient is zero, where others may be read.
     """
 
     bodies: dict[str, Body]
@@ -376,6 +377,7 @@ class TaggedGraph(Drawable):
     shared: list[Node]
     obstacles: list[str] = field(default_factory=list)
     where_read: dict[Node, Branch] = field(default_factory=dict)
+    read_by: dict[Node, frozenset[str]] = field(default_factory=dict)
 
     @property
     def num_sweeps(self) -> int:

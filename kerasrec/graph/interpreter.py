@@ -107,6 +107,11 @@ def interpret(
     num_arguments = len(arguments)
     arguments = [np.asarray(item) for item in with_carried(graph, list(arguments))]
     run = _Run(graph, sums)
+    # What tokens carry has no gradient.
+    cotangents = tuple(
+        [*arrays, *[None] * (len(trip.calls) - len(arrays))]
+        for arrays, trip in zip(cotangents, graph.root.trips[1:], strict=False)
+    )
     results = [
         run.token([[_row(array, place) for array in arrays] for arrays in (arguments, *cotangents)])
         for place in range(len(arguments[0]))
@@ -115,7 +120,8 @@ def interpret(
         [_rows(column) for column in zip(*sweep, strict=True)]
         for sweep in zip(*results, strict=True)
     ]
-    sweeps[1:2] = [sweep[:num_arguments] for sweep in sweeps[1:2]]  # Tags have no gradient.
+    sweeps[1:2] = [sweep[:num_arguments] for sweep in sweeps[1:2]]
+    sweeps[3:4] = [sweep[:num_arguments] for sweep in sweeps[3:4]]
     return Interpretation(
         sweeps,
         run.shared_gradients,

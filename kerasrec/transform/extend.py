@@ -53,7 +53,7 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
     """
     wanted = wanted_values(graph)
     collecting = _collecting(graph, wanted)
-    # Derivatives of a gradient follow it everywhere.
+    # Derivatives of a gradient have a part in what it has a part in.
     results = connected_results(graph) if graph.num_sweeps == 1 else None
     reads = Reads(graph) if graph.num_sweeps == 1 else None
     if reads is not None:
@@ -73,7 +73,12 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
         for label, site in graph.call_sites.items()
     }
     extended = TaggedGraph(
-        bodies, graph.entry, sites, list(graph.shared), where_read=graph.where_read
+        bodies,
+        graph.entry,
+        sites,
+        list(graph.shared),
+        where_read=graph.where_read,
+        read_by=dict(graph.read_by),
     )
     for body in bodies.values():
         _BodyGradient(extended, body, wanted, collecting, results, reads, simplifies).run()
@@ -251,24 +256,40 @@ class _BodyGradient:
             return
         try:
             region = self.graph.where_read.get(node, node.region)
+            start = len(self.writer.nodes)
             found = self.primitives.gradients(node, cotangents, inputs, region)
         except LookupError:
             self._obstacle(f"{node.op} at {node.source}", "TensorFlow has none for it")
             return
+        self._note_results([node], start)
         for value, cotangent in found.items():
             self._add_from(region, value, self._where_read([node], cotangent))
+
+    def _note_results(self, nodes: Sequence[Node], start: int) -> None:
+        """Notes which results some ops, and those of their gradient, are for.
+
+        If all results depend on the ops, one of them is read, and nothing has to be asked.
+
+        Args:
+            nodes: the ops.
+            start: the place of the first op of their gradient.
+        """
+        if self.results is not None and not only_adds_or_moves(nodes):
+            values = [value for node in nodes for value in node.outputs]
+            results = frozenset().union(*(self.results.get(value, ()) for value in values))
+            if not results >= self.every_result:
+                self.graph.read_by[nodes[-1]] = results
+        if nodes[-1] in self.graph.read_by:
+            added = self.writer.nodes[start:]
+            self.graph.read_by.update(dict.fromkeys(added, self.graph.read_by[nodes[-1]]))
 
     def _where_read(self, nodes: Sequence[Node], cotangent: Value | Sparse) -> Value | Sparse:
         """A cotangent that ops add, or zero if none of the results that depend on them is read.
 
-        Which results are read is known only when a gradient is asked for. If all results depend on
-        the ops, one of them is read, and nothing has to be asked.
+        Which results are read is known only when a gradient is asked for.
         """
-        if self.results is None or only_adds_or_moves(nodes):
-            return cotangent
-        read = [self.results.get(value, frozenset()) for node in nodes for value in node.outputs]
-        results = frozenset().union(*read)
-        if results >= self.every_result:
+        results = self.graph.read_by.get(nodes[-1])
+        if results is None:
             return cotangent
         first = cotangent[0] if isinstance(cotangent, tuple) else cotangent
         is_read = self._shared_cotangent(results, Type(tf.bool, ()))
@@ -304,7 +325,9 @@ class _BodyGradient:
                 if (value.type.kind is Kind.TOKEN) == is_token
             }
             if part:
+                start = len(self.writer.nodes)
                 found = self.primitives.recomputed(group, cotangents, part, region)
+                self._note_results(group.nodes, start)
                 for value, cotangent in found.items():
                     self._add_from(region, value, self._where_read(group.nodes, cotangent))
 
@@ -410,9 +433,10 @@ class _BodyGradient:
     def _shared_cotangent(self, of: str | Value | frozenset[str], found: Type) -> Value:
         """The cotangent of a sum over all tokens: of a table, by its name, or of a gradient.
 
-        Or, for a set of results, whether any of them has a cotangent.
+        Or, for a set of results, whether any of them has a cotangent in the first derivative; the
+        derivatives of it follow that.
         """
-        key = (self.order, of)
+        key = (1 if isinstance(of, frozenset) else self.order, of)
         for node in self.graph.shared:
             if node.attributes.get("cotangent_of") == key:
                 return node.output()
