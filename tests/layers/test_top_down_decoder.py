@@ -9,6 +9,7 @@ from keras.layers import Dense
 
 from kerasrec.layers import TopDownCell, TopDownDecoder, TopDownTreeLSTMCell, TreeDecoder
 from tests.layers.helpers import with_random_weights
+from tests.parameters import few_of
 
 NUM_TOKENS, DIM, UNITS = 5, 3, 4
 
@@ -85,8 +86,9 @@ class SlotCell(TopDownCell):
         return [states[0] + slot + 1.0]
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("cell_class", [partial(TopDownTreeLSTMCell, UNITS), SlotCell])
+@pytest.mark.parametrize(
+    "cell_class", few_of([partial(TopDownTreeLSTMCell, UNITS), SlotCell], many=[SlotCell])
+)
 def test_cells_that_share_their_weights_grow_as_they_score(cell_class):
     cell = cell_class(arity=2, shares_weights=True)
     layer = TreeDecoder(cell, NUM_TOKENS, DIM, follows="first_child", max_depth=5)

@@ -63,7 +63,7 @@ def test_user_loop_equals_fit(layer_class):
         np.testing.assert_allclose(one, two, atol=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @any_layer
 def test_fit_on_two_devices_equals_fit_on_one(two_replicas, layer_class):
     """In the last batch one device has a tree, and the other none."""

@@ -123,6 +123,7 @@ CHILDREN[0, 3, 1] = 4  # a first dependent to the right
 CHILDREN[1, 0, 1] = 1
 
 
+@pytest.mark.many
 def test_terms_of_given_trees():
     layer = decoder()
     found = layer(TOKENS, CHILDREN).numpy()
@@ -145,8 +146,7 @@ def test_a_tree_grows_from_the_likeliest_decisions():
         assert nested(tokens, children) == wanted
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("arity", [1, 2])
+@pytest.mark.parametrize("arity", few_of([1, 2], many=[2]))
 def test_small_trees_grow_as_often_as_they_are_likely(arity):
     """Shares of 20,000 grown trees against the exact probability of each with few nodes."""
     layer = decoder(arity=arity, follows=None, bias=-0.5, max_depth=20 // arity)
@@ -175,6 +175,7 @@ def test_small_trees_grow_as_often_as_they_are_likely(arity):
     assert checked > 0.3
 
 
+@pytest.mark.many
 def test_likelihood_of_grown_trees_is_that_of_scoring_them():
     layer = decoder(max_depth=4, bias=0.0)
     grown = layer.generate(50, seed=1)
@@ -486,6 +487,7 @@ def scorer():
     return tf.function(decoder(), specs, autograph=False)
 
 
+@pytest.mark.many
 def test_tokens_of_padding_are_not_read():
     layer = decoder()
     np.testing.assert_array_equal(
