@@ -146,8 +146,8 @@ def _nudged(program: Program, factor: float) -> Program:
 # Faults that are known and not mended yet: name, and whether a find is one of them. A line goes
 # when its fault is mended; `--known` counts these as finds, too.
 KNOWN: dict[str, Callable[[Outcome], bool]] = {
-    # The cotangent of what a token does not read is zero, not nothing, and zero times an infinite
-    # slope is NaN.
+    # The cotangent of what a token's branch does not read is zero, not nothing, and zero times an
+    # infinite slope is NaN.
     "NaN for a number in a gradient": lambda outcome: (
         bool(outcome.differences)
         and all(
