@@ -136,7 +136,7 @@ class Program:
         A tape around the tape of a gradient may ask with zeros for all cotangents, of marks, too.
         """
         is_read = {result: tf.not_equal(mark, 0) for result, mark in marks.items()}
-        is_unknown = ~tf.reduce_any([*is_read.values()]) & _any_but_zero(cotangents)
+        is_unknown = ~tf.reduce_any([False, *is_read.values()]) & _any_but_zero(cotangents)
         return {
             value: tf.reduce_any([is_unknown, *map(is_read.__getitem__, sorted(results))])
             if results
