@@ -1,20 +1,19 @@
 """What tree layers compute, against the papers' equations in numpy."""
 
 import dataclasses
+import itertools
 
 import keras
 import numpy as np
 import pytest
 
-from kerasrec.layers import TreeLSTM
+from kerasrec.layers import RNTN, TreeGRU, TreeLSTM, TreeRNN
 from tests.layers import reference
 from tests.layers.helpers import (
     LAYERS,
     any_layer,
     built,
-    each_inner_inputs,
     each_layer,
-    each_layer_always,
     expected,
     features,
     is_node,
@@ -30,9 +29,19 @@ def assert_close(actual, wanted, tolerance=2e-6):
     np.testing.assert_allclose(NUMPY(actual), wanted, atol=tolerance, rtol=tolerance)
 
 
-@each_layer_always
-@each_inner_inputs
-@pytest.mark.parametrize("arity", few_of([1, 2, 3], 3))
+@pytest.mark.parametrize(
+    ("layer_class", "inner_inputs", "arity"),
+    few_of(
+        itertools.product(LAYERS, [False, True], [1, 2, 3]),
+        (TreeLSTM, False, 3),
+        (TreeGRU, True, 2),
+        many=[
+            *itertools.product(LAYERS, [False, True], [3]),
+            (TreeRNN, True, 1),
+            (RNTN, False, 2),
+        ],
+    ),
+)
 def test_trees_with_missing_children(layer_class, inner_inputs, arity):
     children = random_children(12, 9, arity, seed=arity)
     x = features(children)
@@ -40,7 +49,7 @@ def test_trees_with_missing_children(layer_class, inner_inputs, arity):
     assert_close(layer(x, children), expected(layer, x, children).sequence)
 
 
-@each_layer
+@any_layer
 def test_what_is_returned(layer_class):
     children = random_children(5, 7, 2)
     x = features(children)
