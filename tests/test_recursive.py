@@ -389,7 +389,7 @@ def _graphs(run):
 
 
 @both_engines
-@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], "waves"))
+@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], "waves", many=[]))
 def test_graphs_go_with_their_function(program, engine):
     def run():
         function = kerasrec.recursive(engine=engine)(program.function.python_function)

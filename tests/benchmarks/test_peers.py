@@ -45,7 +45,13 @@ def expected(batch):
     }
 
 
-@pytest.mark.parametrize(("name", "model"), each_peer(IN_TENSORFLOW))
+@pytest.mark.parametrize(
+    ("name", "model"),
+    few_of(
+        itertools.product(IN_TENSORFLOW, MODELS),
+        many=list(zip(["iterative", "kerasrec", "unrolled"], MODELS, strict=True)),
+    ),
+)
 def test_peers_in_tensorflow(name, model, batch, expected):
     computed = TimedPeer(name, model, values_of(model)).computed(batch)
     assert disagreement(computed, expected[model]) is None

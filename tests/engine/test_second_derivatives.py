@@ -39,7 +39,7 @@ def is_differentiable(program):
     return program.has_gradient and not program.is_deep
 
 
-@each(is_differentiable, few=["tree_rnn"], many=["power", "call_in_argument", "child_sum"])
+@each(is_differentiable, few=["tree_rnn"], many=["call_in_argument", "child_sum"])
 def test_equal_to_nested_tapes_of_plain_recursion(program):
     found = second_gradients(program, lambda inputs: result_of(program, inputs))
     assert_same_second(program, found)
@@ -82,8 +82,8 @@ def test_the_interpreter_runs_the_graph_that_was_extended_twice(program):
     assert found.fired_under_tag == 1
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], many=["waves"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["waves", "scalar"])
 def test_third_derivative_of_power(engine):
     @kerasrec.recursive(engine=engine)
     def power(x, n):

@@ -24,8 +24,8 @@ from tests.parameters import few_of
 
 SEED = 1
 FEW = (0, 1)
-NUM_MANY = 12
-NUM_CHECKED = 1
+NUM_MANY = 8
+NUM_CHECKED = 2
 
 
 @pytest.mark.parametrize("number", few_of(range(NUM_MANY), *FEW))
@@ -47,7 +47,7 @@ def test_relation(name):
     pytest.fail("no program was found")
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(NUM_CHECKED))
 def test_passes_change_no_random_program(number, monkeypatch):
     monkeypatch.setattr(check_passes, "IS_ON", True)
