@@ -23,7 +23,6 @@ from kerasrec.layers import (
     TreeRNN,
 )
 from tests.layers import reference
-from tests.parameters import few_of
 
 UNITS = 3
 DEV = Path(__file__).resolve().parents[2] / "data" / "treebank" / "dev.txt"
@@ -115,7 +114,6 @@ TOLERANCE = {
 
 # For what costs next to nothing.
 each_layer_always = pytest.mark.parametrize("layer_class", LAYERS)
-each_layer = pytest.mark.parametrize("layer_class", few_of(LAYERS, TreeLSTM, many=[RNTN]))
 # For what Recursive does whatever the cell.
 any_layer = pytest.mark.parametrize(
     "layer_class",

@@ -15,6 +15,7 @@ from kerasrec.layers import (
     TreeRNNCell,
 )
 from tests.layers.helpers import built, each_layer_always, features, random_children
+from tests.parameters import few_of
 
 # Wrong second trees of two, of four nodes each, and what the message says.
 TREES = {
@@ -62,7 +63,7 @@ def layer():
     return built(TreeRNN, np.zeros((1, 1, 2)))
 
 
-@pytest.mark.parametrize("name", list(TREES))
+@pytest.mark.parametrize("name", few_of(TREES, "child out of range", "two parents", "cycle"))
 def test_children_that_are_no_tree(layer, name):
     tree, message = TREES[name]
     children = np.array([[[1, 2], [-1, -1], [-1, -1], [-1, -1]], tree], np.int32)
@@ -98,8 +99,14 @@ def data(children):
     [
         lambda model, children: model.layers[-1](features(children), children),
         lambda model, children: model((features(children), children)),
-        lambda model, children: training.fit(model, data(children), verbose=0),
-        lambda model, children: training.evaluate(model, data(children)),
+        pytest.param(
+            lambda model, children: training.fit(model, data(children), verbose=0),
+            marks=pytest.mark.many,
+        ),
+        pytest.param(
+            lambda model, children: training.evaluate(model, data(children)),
+            marks=pytest.mark.many,
+        ),
     ],
     ids=["layer", "model", "training.fit", "training.evaluate"],
 )
@@ -109,12 +116,14 @@ def test_the_sentence_comes_first(model, use):
     assert str(error.value).startswith(SENTENCE)
 
 
+@pytest.mark.many
 def test_the_sentence_comes_first_of_layers_in_a_layer():
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         Bidirectional(TreeRNN(3))(features(TWO_PARENTS), TWO_PARENTS)
     assert str(error.value).startswith(SENTENCE)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "use",
     [
@@ -132,16 +141,18 @@ def test_no_lines_of_python_come_before_the_sentence(model, use):
     assert before.removeprefix("Graph execution error:").strip() == "assertion failed: ["
 
 
-@pytest.mark.parametrize(
-    ("index", "in_graph"),
-    [
-        *((index, False) for index in (2**32 + 1, 2**32, -(2**32), 2**31, -(2**63))),
-        (2**32 + 1, True),
-    ],
-)
-def test_an_index_that_int32_does_not_hold(layer, index, in_graph):
+@pytest.fixture(scope="module")
+def graph(layer):
+    """The same layer in a graph of any sizes."""
+    specs = [tf.TensorSpec([None, None, 4]), tf.TensorSpec([None, None, 2], tf.int64)]
+    return tf.function(layer, specs)
+
+
+@pytest.mark.parametrize("index", [2**32 + 1, 2**32, -(2**32), 2**31, -(2**63)])
+@pytest.mark.parametrize("in_graph", few_of([False, True], False), ids=["eager", "graph"])
+def test_an_index_that_int32_does_not_hold(layer, graph, index, in_graph):
     children = np.array([[[1, index], [-1, -1], [-1, -1]]])
-    use = tf.function(layer) if in_graph else layer
+    use = graph if in_graph else layer
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         use(tf.constant(features(children), tf.float32), tf.constant(children))
     error.match(rf"index out of range.*\[\[0 0 1\]\] index: \[{index}\] nodes in a tree: 3")

@@ -20,6 +20,13 @@ def built(num_features=4, **options):
     return layer
 
 
+@pytest.fixture(scope="module")
+def layers():
+    """Layers in float64 that return all there is, by `inner_inputs`, traced once for all tests."""
+    options = {"return_sequences": True, "return_state": True, "dtype": "float64"}
+    return {choice: built(inner_inputs=choice, **options) for choice in (False, True)}
+
+
 def equations(functions, layer, weights):
     return reference.child_sum_tree_lstm(functions, layer.cell.units, weights)
 
@@ -44,86 +51,74 @@ def expected(layer, x, children, by_state=None):
     return sequence, [np.stack(states) for states in zip(*roots, strict=True)]
 
 
-@each_inner_inputs
-@pytest.mark.parametrize("arity", few_of([1, 3, 6], 6, many=[]))
-def test_values(inner_inputs, arity):
-    """Of trees whose nodes have none to `arity` children, in any slots of their rows."""
-    children = random_children(12, 15, arity, seed=arity)
-    x = features(children)
-    layer = built(inner_inputs=inner_inputs, return_sequences=True, return_state=True)
-    sequence, roots = expected(layer, x, children)
-    for found, wanted in zip(layer(x, children), [sequence, *roots], strict=True):
-        np.testing.assert_allclose(found, wanted, atol=2e-6)
+@pytest.mark.parametrize("inner_inputs", few_of([False, True], True))
+def test_values(inner_inputs, layers):
+    """Of trees whose nodes have none to `arity` children, in any slots; one trace serves all."""
+    layer = layers[inner_inputs]
+    for arity in (1, 3, 6):
+        children = random_children(12, 15, arity, seed=arity)
+        x = features(children)
+        sequence, roots = expected(layer, x, children)
+        for found, wanted in zip(layer(x, children), [sequence, *roots], strict=True):
+            np.testing.assert_allclose(found, wanted, atol=1e-12)
+    assert layer.num_traces == 1
 
 
-def test_how_children_are_written_does_not_matter():
+def test_how_children_are_written_does_not_matter(layers):
     """Their order, their slots, further slots, the order of trees; and one trace serves all."""
     random = np.random.default_rng(0)
     children = random_children(8, 15, 6, seed=2)
     x = features(children)
-    layer = built(return_sequences=True, dtype="float64")
-    wanted = layer(x, children).numpy()
+    layer = layers[True]
+
+    def states(x, children):
+        return layer(x, children)[0].numpy()
+
+    wanted = states(x, children)
     others = [
         random.permuted(children, axis=2),
         np.sort(children, axis=2),
         np.pad(children, ((0, 0), (0, 0), (2, 3)), constant_values=-1),
     ]
     for other in others:
-        np.testing.assert_allclose(layer(x, other), wanted, atol=1e-12)
+        np.testing.assert_allclose(states(x, other), wanted, atol=1e-12)
     order = random.permutation(8)
-    np.testing.assert_allclose(layer(x[order], children[order]), wanted[order], atol=1e-12)
-    np.testing.assert_allclose(layer(x[:1], children[:1]), wanted[:1], atol=1e-12)
+    np.testing.assert_allclose(states(x[order], children[order]), wanted[order], atol=1e-12)
+    np.testing.assert_allclose(states(x[:1], children[:1]), wanted[:1], atol=1e-12)
     assert layer.num_traces == 1
 
 
-def test_very_high_and_very_wide_trees():
+def test_very_high_and_very_wide_trees(layers):
     chain = np.full((200, 1), -1, np.int32)
     chain[:-1, 0] = np.arange(1, 200)
     star = np.full((200, 199), -1, np.int32)
     star[0] = np.arange(1, 200)
-    layer = built(return_sequences=True)
+    layer = layers[True]
     for tree in (chain, star):
         x = features(tree[None])
         wanted, _ = expected(layer, x, tree[None])
-        np.testing.assert_allclose(layer(x, tree[None]), wanted, atol=2e-5)
+        np.testing.assert_allclose(layer(x, tree[None])[0], wanted, atol=2e-5)
 
 
-def test_trees_of_one_node_with_no_slot_for_children():
+def test_trees_of_one_node_with_no_slot_for_children(layers):
     children = np.zeros((4, 1, 0), np.int32)
     x = features(children)
-    layer = built()
-    np.testing.assert_allclose(layer(x, children), expected(layer, x, children)[1][0], atol=2e-6)
+    _, root, _ = layers[True](x, children)
+    np.testing.assert_allclose(root, expected(layers[True], x, children)[1][0], atol=2e-6)
 
 
-@pytest.mark.many
-def test_padding_is_neither_read_nor_given_gradients():
-    children = random_children(6, 9, 4, seed=3)
-    padding = ~is_node(children)
-    assert padding.any()
-    x = features(children)
-    x[padding] = np.nan
-    x = tf.constant(x)
-    layer = built(return_sequences=True, dtype="float64")
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        output = layer(x, children)
-        loss = tf.reduce_sum(output**2)
-    gradients = [np.array(one) for one in tape.gradient(loss, [x, *layer.trainable_variables])]
-    np.testing.assert_allclose(output, expected(layer, np.array(x), children)[0], atol=1e-12)
-    np.testing.assert_array_equal(gradients[0][padding], 0)
-    assert all(np.isfinite(one).all() for one in gradients)
-    np.testing.assert_array_equal(output._keras_mask, ~padding)
-
-
-@pytest.mark.parametrize("inner_inputs", few_of([False, True], many=[True]))
-def test_gradients_equal_those_of_eager_recursion(inner_inputs):
+@pytest.mark.parametrize("inner_inputs", few_of([True, False], True))
+def test_gradients_equal_those_of_eager_recursion(inner_inputs, layers):
+    """Padding, whose inputs are NaN, has no part in them."""
     children = random_children(6, 12, 6, seed=5)
-    x = tf.constant(features(children))
-    layer = built(inner_inputs=inner_inputs, return_sequences=True, dtype="float64")
+    x = features(children)
+    x[~is_node(children)] = np.nan
+    x = tf.constant(x)
+    layer = layers[inner_inputs]
     coefficients = np.random.default_rng(0).normal(size=(*children.shape[:2], 3))
     with tf.GradientTape() as tape:
         tape.watch(x)
-        loss = tf.reduce_sum(coefficients * layer(x, children))
+        loss = tf.reduce_sum(coefficients * layer(x, children)[0])
     gradients = tape.gradient(loss, [x, *layer.trainable_variables])
     sources = [x, *(tf.constant(weight) for weight in layer.get_weights())]
     with tf.GradientTape() as tape:
@@ -138,11 +133,12 @@ def test_gradients_equal_those_of_eager_recursion(inner_inputs):
         np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(two), atol=1e-12)
 
 
-@pytest.mark.parametrize("inner_inputs", few_of([True, False], many=[False]))
-def test_gradients_equal_finite_differences(inner_inputs):
+@pytest.mark.slow
+@each_inner_inputs
+def test_gradients_equal_finite_differences(inner_inputs, layers):
     children = random_children(5, 12, 6, seed=6)
     x = tf.Variable(features(children))
-    layer = built(inner_inputs=inner_inputs, return_state=True, dtype="float64")
+    layer = layers[inner_inputs]
     variables = [x, *(weight.value for weight in layer.weights)]
 
     def loss():
@@ -205,31 +201,27 @@ def test_recurrent_dropout_of_each_child():
     assert np.abs(expected(layer, x, children)[0] - wanted).max() > 0.01
 
 
-@pytest.mark.many
-def test_activations_and_no_bias():
+@pytest.mark.parametrize("inner_inputs", few_of([True, False], many=[True]))
+def test_activations_and_no_bias(inner_inputs):
     """Of a root with two leaves, step by step."""
     children = np.array([[[2, -1, 1], [-1] * 3, [-1] * 3]], np.int32)
     x = features(children)
-    for inner_inputs in (True, False):
-        layer = built(
-            use_bias=False,
-            activation="linear",
-            recurrent_activation="relu",
-            inner_inputs=inner_inputs,
-        )
-        kernel, recurrent_kernel = layer.get_weights()
+    layer = built(
+        use_bias=False, activation="linear", recurrent_activation="relu", inner_inputs=inner_inputs
+    )
+    kernel, recurrent_kernel = layer.get_weights()
 
-        def gate(value):
-            return np.maximum(value, 0)
+    def gate(value):
+        return np.maximum(value, 0)
 
-        i, o, u = np.split(x[0, 1:] @ kernel[:, :9], 3, axis=1)
-        c = gate(i) * u
-        h = gate(o) * c
-        root = x[0, 0] @ kernel if inner_inputs else np.zeros(12)
-        i, o, u, _ = np.split(h.sum(axis=0) @ recurrent_kernel + root, 4)
-        f = gate(h @ recurrent_kernel[:, 9:] + root[9:])
-        wanted = gate(o) * (gate(i) * u + (f * c).sum(axis=0))
-        np.testing.assert_allclose(layer(x, children)[0], wanted, atol=2e-6)
+    i, o, u = np.split(x[0, 1:] @ kernel[:, :9], 3, axis=1)
+    c = gate(i) * u
+    h = gate(o) * c
+    root = x[0, 0] @ kernel if inner_inputs else np.zeros(12)
+    i, o, u, _ = np.split(h.sum(axis=0) @ recurrent_kernel + root, 4)
+    f = gate(h @ recurrent_kernel[:, 9:] + root[9:])
+    wanted = gate(o) * (gate(i) * u + (f * c).sum(axis=0))
+    np.testing.assert_allclose(layer(x, children)[0], wanted, atol=2e-6)
 
 
 def word_model():
@@ -284,10 +276,10 @@ def test_children_of_a_wrong_rank():
         built()(np.zeros((2, 5, 4)), np.zeros((2, 5), np.int32))
 
 
-def test_children_that_are_no_tree():
+def test_children_that_are_no_tree(layers):
     children = np.full((2, 4, 3), -1, np.int32)
     children[0, 0] = [3, 1, 2]
     children[1, 0] = [3, 1, -1]
     children[1, 1, 2] = 3
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?s)two parents.*\[\[1 3\]\]"):
-        built()(features(children), children)
+        layers[True](features(children), children)

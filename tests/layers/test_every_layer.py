@@ -21,7 +21,10 @@ from tests.layers.helpers import (
 )
 from tests.parameters import few_of
 
-each_layer = pytest.mark.parametrize("name", few_of(READY, "TreeGRU", many=["ChildSumTreeLSTM"]))
+# A layer of any number of children, and one that has a TreeLSTM and a TopDownTreeLSTM.
+KINDS = ["ChildSumTreeLSTM", "Bidirectional"]
+# test_gradients.py compares those of LAYERS, of trees with padding, with eager recursion.
+each_layer = pytest.mark.parametrize("name", few_of(READY, "TopDownTreeLSTM", many=KINDS))
 each_layer_always = pytest.mark.parametrize("name", READY)
 
 
@@ -34,6 +37,12 @@ def layer_of(name, **options):
     layer = READY[name].make(**options)
     layer.build((None, None, 4), (None, None, READY[name].arity))
     return with_random_weights(layer)
+
+
+@pytest.fixture(scope="module")
+def layer_in_float64():
+    """One for each name, traced once for all that is asked of it."""
+    return functools.cache(functools.partial(layer_of, dtype="float64"))
 
 
 def model_of(name):
@@ -67,31 +76,36 @@ def num_traces(layer):
     return {part.num_traces for part in parts}
 
 
+def outputs_and_gradients(layer, x, children):
+    """The outputs, and the gradients of x and of each weight."""
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        output = layer(x, children)
+        loss = tf.reduce_sum(tf.sin(tf.cast(output, x.dtype)))
+    gradients = tape.gradient(loss, [x, *layer.trainable_variables])
+    return output, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+
 @pytest.mark.parametrize(
     "name",
     few_of(sorted({*READY} - {"Bidirectional"}), many=["TopDownTreeLSTM"]),
 )
-def test_recomputing_gives_the_same_gradients(name):
+def test_recomputing_gives_the_same_gradients(name, layer_in_float64):
     children = trees(name)
     x = tf.constant(features(children))
-    found = []
-    for recompute in (False, True):
-        layer = layer_of(name, dtype="float64", recompute=recompute)
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            outputs = layer(x, children)
-            loss = tf.reduce_sum(tf.sin(outputs))
-        found.append([outputs, *tape.gradient(loss, [x, *layer.trainable_variables])])
-    for kept, recomputed in zip(*found, strict=True):
-        assert np.abs(kept).max() > 0
-        np.testing.assert_allclose(recomputed, kept, rtol=1e-9, atol=1e-12)
+    recomputing = layer_of(name, dtype="float64", recompute=True)
+    output, gradients = outputs_and_gradients(recomputing, x, children)
+    wanted, kept = outputs_and_gradients(layer_in_float64(name), x, children)
+    for mine, theirs in zip([output, *gradients], [wanted, *kept], strict=True):
+        assert np.abs(theirs).max() > 0
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
 
 
 @each_layer
-def test_batch_order_and_padding_do_not_matter(name):
+def test_batch_order_and_padding_do_not_matter(name, layer_in_float64):
     children = trees(name)
     x = features(children)
-    layer = layer_of(name, dtype="float64")
+    layer = layer_in_float64(name)
     together = layer(x, children).numpy()
     assert np.abs(together).max() > 0.1
 
@@ -109,34 +123,30 @@ def test_batch_order_and_padding_do_not_matter(name):
 
 
 @each_layer
-def test_padding_is_masked_and_neither_read_nor_given_gradients(name):
+def test_padding_is_masked_and_neither_read_nor_given_gradients(name, layer_in_float64):
     children = trees(name)
     x, nodes = features(children), is_node(children)
-    layer = layer_of(name, dtype="float64")
-    wanted = layer(x, children)
+    layer = layer_in_float64(name)
+    wanted, of_clean = outputs_and_gradients(layer, tf.constant(x), children)
     np.testing.assert_array_equal(wanted._keras_mask, nodes)
     mean = keras.layers.GlobalAveragePooling1D(dtype="float64")(wanted)
     counts = nodes.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(mean, wanted.numpy().sum(axis=1) / counts, rtol=1e-12)
     for garbage in (np.nan, np.inf, 1e30):
         x[~nodes] = garbage
-        given = tf.constant(x)
-        with tf.GradientTape() as tape:
-            tape.watch(given)
-            output = layer(given, children)
-            loss = tf.reduce_sum(output**2)
+        output, gradients = outputs_and_gradients(layer, tf.constant(x), children)
         np.testing.assert_array_equal(output, wanted)
-        gradient = tf.convert_to_tensor(tape.gradient(loss, given)).numpy()
-        assert np.isfinite(gradient[nodes]).all()
-        assert not gradient[~nodes].any()
+        assert not gradients[0].numpy()[~nodes].any()
+        for mine, clean in zip(gradients, of_clean, strict=True):
+            assert np.isfinite(mine).all()
+            np.testing.assert_array_equal(mine, clean)
 
 
-# The others have this test, of single weights, in files of their own.
-@pytest.mark.parametrize("name", few_of(READY, many=["Bidirectional"]))
-def test_gradients_equal_finite_differences(name):
+@each_layer
+def test_gradients_equal_finite_differences(name, layer_in_float64):
     """Of x and all weights at once, along a random direction."""
     children = trees(name)
-    layer = layer_of(name, dtype="float64")
+    layer = layer_in_float64(name)
     x = tf.constant(features(children))
 
     def loss(arrays):
@@ -144,49 +154,39 @@ def test_gradients_equal_finite_differences(name):
         return tf.reduce_sum(tf.sin(layer(arrays[0], children)))
 
     at = [x.numpy(), *layer.get_weights()]
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        total = tf.reduce_sum(tf.sin(layer(x, children)))
-    gradients = tape.gradient(total, [x, *layer.trainable_variables])
-    assert all(np.abs(tf.convert_to_tensor(one)).max() > 1e-3 for one in gradients)
-    found, wanted = slopes(loss, at, gradients)
+    _, gradients = outputs_and_gradients(layer, x, children)
+    assert all(np.abs(one).max() > 1e-3 for one in gradients)
+    try:
+        found, wanted = slopes(loss, at, gradients)
+    finally:
+        layer.set_weights(at[1:])
     assert found == pytest.approx(wanted, rel=1e-7)
 
 
-@functools.cache
-def outputs_and_gradients(name, dtype):
-    """The outputs and the gradients of x and of each weight, after checking their types."""
-    children = trees(name)
-    x = tf.constant(features(children), "float32")
-    layer = layer_of(name, dtype=dtype)
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        output = layer(x, children)
-        loss = tf.reduce_mean(tf.cast(output, "float32") ** 2)
-    gradients = tape.gradient(loss, [x, *layer.trainable_variables])
-    variable_dtype = "float32" if dtype.startswith("mixed") else dtype
-    assert output.dtype == dtype.removeprefix("mixed_")
-    assert all(weight.dtype == variable_dtype for weight in layer.weights)
-    assert all(gradient.dtype == variable_dtype for gradient in gradients[1:])
-    return [np.array(tf.cast(item, "float32")) for item in (output, *gradients)]
+HALVES = ["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"]
 
 
 @pytest.mark.parametrize(
-    ("name", "policy"),
-    few_of(
-        itertools.product(READY, ["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"]),
-        many=[
-            ("TreeRNN", "mixed_float16"),
-            ("ChildSumTreeLSTM", "mixed_bfloat16"),
-        ],
-    ),
+    ("policy", "name"),
+    few_of(itertools.product(HALVES, READY), many=[("mixed_float16", name) for name in KINDS]),
 )
-def test_half_precision_is_close_to_float32(name, policy):
-    found, wanted = outputs_and_gradients(name, policy), outputs_and_gradients(name, "float32")
-    for half, full in zip(found, wanted, strict=True):
-        assert np.abs(full - half).max() < TOLERANCE[policy] * max(1, np.abs(full).max())
+def test_half_precision_is_close_to_float64(policy, name, layer_in_float64):
+    """Outputs and gradients of x and of each weight, and their types."""
+    children = trees(name)
+    x = tf.constant(features(children), "float32")
+    layer = layer_of(name, dtype=policy)
+    output, gradients = outputs_and_gradients(layer, x, children)
+    variable_dtype = "float32" if policy.startswith("mixed") else policy
+    assert output.dtype == policy.removeprefix("mixed_")
+    assert all(weight.dtype == variable_dtype for weight in layer.weights)
+    assert all(gradient.dtype == variable_dtype for gradient in gradients[1:])
+    wanted = outputs_and_gradients(layer_in_float64(name), tf.cast(x, "float64"), children)
+    for half, full in zip([output, *gradients], [wanted[0], *wanted[1]], strict=True):
+        error = np.abs(full - tf.cast(half, "float64")).max()
+        assert error < TOLERANCE[policy] * max(1, np.abs(full).max())
 
 
+# test_embedding.py has a bidirectional one.
 @pytest.mark.parametrize("name", few_of(READY, many=["ChildSumTreeLSTM"]))
 def test_saved_and_exported_models_give_the_same(name, tmp_path):
     model, _ = model_of(name)

@@ -14,7 +14,7 @@ from kerasrec.layers import (
     TreeLSTM,
     TreeRNN,
 )
-from tests.layers.helpers import LAYERS, each_layer, expected, features, random_children
+from tests.layers.helpers import LAYERS, any_layer, expected, features, random_children
 from tests.layers.own_cell import GatedCell
 from tests.layers.test_any_arity import GatedMaxCell
 from tests.parameters import few_of
@@ -35,30 +35,33 @@ def with_word(node):
     return words
 
 
-@each_layer
+@any_layer
 def test_a_word_at_an_inner_node_is_an_error(layer_class):
-    layer = of_words(layer_class)
+    """By itself, in training with dropout, and in a model."""
+    layer = of_words(layer_class, dropout=0.5)
     assert layer(WORDS, CHILDREN).shape == (1, 3)
-    with pytest.raises(tf.errors.InvalidArgumentError) as error:
-        layer(with_word(2), CHILDREN)
-    assert str(error.value).startswith(
-        "`x` has a word at an inner tree node, where the layer reads none. Give the layer "
-        "inner_inputs=True to read it or inner_inputs=False to leave it out, or put 0 there, "
-        "which stands for no word. [tree, node]: [[0 2]] word: [4]\n"
-    )
-
-
-def test_a_word_at_an_inner_node_is_an_error_in_a_model_and_with_dropout():
     inputs = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
-    model = keras.Model(inputs, of_words(dropout=0.5)(*inputs))
-    model.compile("sgd", "mse")
-    with pytest.raises(tf.errors.InvalidArgumentError, match="word at an inner tree node"):
-        model.fit([with_word(0), CHILDREN], np.zeros((1, 3)), verbose=0)
+    model = keras.Model(inputs, layer(*inputs))
+    for use in (
+        lambda words: layer(words, CHILDREN),
+        lambda words: model((words, CHILDREN), training=True),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError) as error:
+            use(with_word(2))
+        assert str(error.value).startswith(
+            "`x` has a word at an inner tree node, where the layer reads none. Give the layer "
+            "inner_inputs=True to read it or inner_inputs=False to leave it out, or put 0 there, "
+            "which stands for no word. [tree, node]: [[0 2]] word: [4]\n"
+        )
 
 
+# test_embedding.py compares what TreeLSTM computes from words at all nodes.
 @pytest.mark.parametrize(
     ("layer_class", "inner_inputs", "reads"),
-    [(TreeLSTM, False, False), (TreeLSTM, True, True), (ChildSumTreeLSTM, True, True)],
+    few_of(
+        [(TreeLSTM, False, False), (TreeLSTM, True, True), (ChildSumTreeLSTM, True, True)],
+        many=[(ChildSumTreeLSTM, True, True)],
+    ),
 )
 def test_a_word_at_an_inner_node_is_left_out_or_read(layer_class, inner_inputs, reads):
     layer = of_words(layer_class, inner_inputs=inner_inputs)
@@ -132,15 +135,16 @@ def test_states_of_roots_alone_are_no_states_of_inner_nodes():
 class Stack(keras.Model):
     def __init__(self):
         super().__init__()
-        self.below = TreeLSTM(3, return_sequences=True)
+        self.below = TreeRNN(3, return_sequences=True)
         self.between = keras.layers.Dense(2)
-        self.above = TreeLSTM(3, name="above")
+        self.above = TreeRNN(3, name="above")
 
     def call(self, inputs):
         x, children = inputs
         return self.above(self.between(self.below(x, children)), children)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
 def test_a_stack_in_a_subclassed_model(in_graph):
     x = tf.constant(features(CHILDREN), tf.float32)
@@ -149,15 +153,17 @@ def test_a_stack_in_a_subclassed_model(in_graph):
         (tf.function(model) if in_graph else model)((x, CHILDREN))
 
 
-@pytest.mark.parametrize("inner_inputs", few_of([False, True], many=[True]))
-def test_a_stack_computes_what_the_equations_say(inner_inputs):
+@pytest.mark.many
+def test_a_stack_computes_what_the_equations_say():
     children = random_children(5, 9, 2, seed=1)
     x = features(children)
-    below = TreeLSTM(3, arity=2, return_sequences=True, dtype="float64")
-    above = TreeLSTM(3, return_sequences=True, inner_inputs=inner_inputs, dtype="float64")
-    found = above(below(x, children), children)
+    below = TreeRNN(3, arity=2, return_sequences=True, dtype="float64")
+    of_below = below(x, children)
     states = expected(below, x, children).sequence
-    np.testing.assert_allclose(found, expected(above, states, children).sequence, atol=1e-12)
+    for inner_inputs in (False, True):
+        above = TreeRNN(3, return_sequences=True, inner_inputs=inner_inputs, dtype="float64")
+        found = above(of_below, children)
+        np.testing.assert_allclose(found, expected(above, states, children).sequence, atol=1e-12)
 
 
 @pytest.mark.parametrize("inner_inputs", [None, False, True])

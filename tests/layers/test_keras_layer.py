@@ -16,6 +16,7 @@ from tests.layers.helpers import (
     expected,
     features,
     random_children,
+    with_random_weights,
 )
 from tests.layers.own_cell import GatedCell
 
@@ -112,6 +113,7 @@ def model_of(layer):
     return keras.Model(inputs, layer(*inputs))
 
 
+@pytest.mark.many
 @any_layer
 def test_constraints_and_regularizers_in_fit(layer_class):
     children = random_children(8, 5, 2)
@@ -163,7 +165,7 @@ def test_functional_model_is_built_without_an_engine(layer_class, return_sequenc
 
 
 @any_layer
-def test_sizes_and_epochs_trace_nothing_new(layer_class):
+def test_sizes_trace_nothing_new(layer_class):
     layer = layer_class(3, return_sequences=True)
     for num_trees, num_nodes in ((2, 3), (5, 7), (1, 1), (2, 3)):
         children = random_children(num_trees, num_nodes, 2)
@@ -172,11 +174,17 @@ def test_sizes_and_epochs_trace_nothing_new(layer_class):
             loss = tf.reduce_sum(layer(x, children))
         tape.gradient(loss, layer.trainable_variables)
         assert layer.num_traces == 1
-    # Once more for int64, which is checked before it is cast.
+
+
+@pytest.mark.many
+@any_layer
+def test_sizes_and_epochs_of_a_model_trace_nothing_new(layer_class):
+    layer = layer_class(3, return_sequences=True)
+    # int64 is checked before it is cast, so it has a trace of its own.
     for num_trees, num_nodes in ((2, 3), (5, 7)):
         children = random_children(num_trees, num_nodes, 2)
         layer(tf.constant(features(children)), tf.constant(children, tf.int64))
-        assert layer.num_traces == 2
+        assert layer.num_traces == 1
 
     model = model_of(layer)
     model.compile("sgd", "mse")
@@ -201,6 +209,7 @@ def test_sizes_and_epochs_trace_nothing_new(layer_class):
     assert layer.num_traces <= 3
 
 
+@pytest.mark.many
 @any_layer
 def test_graphs_can_be_printed(layer_class):
     layer = layer_class(3)
@@ -235,7 +244,7 @@ class SubclassedForTraining(Subclassed):
 @pytest.mark.parametrize(
     ("model_class", "is_called_first"),
     [
-        (Subclassed, True),
+        pytest.param(Subclassed, True, marks=pytest.mark.many),
         pytest.param(SubclassedForTraining, False, marks=pytest.mark.many),
         pytest.param(Subclassed, False, marks=pytest.mark.slow),
         pytest.param(SubclassedForTraining, True, marks=pytest.mark.slow),
@@ -261,13 +270,12 @@ def test_stateless_call():
     """With weights that are tensors, and not those of the layer."""
     children = random_children(4, 5, 2)
     x = features(children)
-    model = model_of(TreeLSTM(3))
-    wanted = model((x, children))
-    for scale in (2.0, 1.0):
-        weights = [scale * variable.value for variable in model.trainable_variables]
-        others = model.non_trainable_variables
-        found, _ = model.stateless_call(weights, others, (x, children))
-        assert np.allclose(found, wanted, atol=1e-6) == (scale == 1)
+    model = model_of(TreeLSTM(3, arity=2))
+    others = with_random_weights(keras.models.clone_model(model))
+    values = [tf.constant(weight) for weight in others.get_weights()]
+    found, _ = model.stateless_call(values, model.non_trainable_variables, (x, children))
+    wanted = expected(others.layers[-1], x, children).root_states[0]
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
 @pytest.mark.slow

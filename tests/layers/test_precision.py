@@ -57,6 +57,7 @@ def test_cell_with_layers_of_its_own(global_policy):
     assert all(gradient.dtype == "float32" for gradient in tape.gradient(loss, layer.weights[:6]))
 
 
+@pytest.mark.many
 @any_layer
 @each_policy
 def test_graph_before_the_first_call(layer_class, policy):

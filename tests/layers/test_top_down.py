@@ -1,5 +1,7 @@
 """Top-down layers against the papers' equations, by plain Python recursion."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -82,35 +84,52 @@ def states(num_trees=5):
     return [random.normal(size=(num_trees, UNITS)) for _ in range(2)]
 
 
-@pytest.mark.parametrize("reads", ["parent", "node"])
-@pytest.mark.parametrize("arity", few_of([4, 2], 2, many=[]))
-def test_values(reads, arity):
-    layer, x, children = some(arity, reads=reads)
+@pytest.fixture(scope="module")
+def layers():
+    """What `some` gives for a `reads`, with states of the roots; traced once for all tests."""
+    arities = {"parent": 4, "node": 2}
+
+    @functools.cache
+    def make(reads):
+        return some(arities[reads], reads=reads, return_state=True)
+
+    return make
+
+
+each_reads = pytest.mark.parametrize("reads", few_of(["parent", "node"], "node"))
+
+
+@each_reads
+def test_values(reads, layers):
+    layer, x, children = layers(reads)
     begin = states()
-    found = layer(x, children, initial_state=begin)
+    found, *root = layer(x, children, initial_state=begin)
     wanted = reference(x, children, begin, layer.get_weights(), reads)
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
     np.testing.assert_array_equal(found._keras_mask, is_node(children))
+    np.testing.assert_array_equal(root, begin)
 
 
 @pytest.mark.many
-def test_states_of_the_roots_by_position():
-    layer, x, children = some()
+def test_states_of_the_roots_by_position(layers):
+    layer, x, children = layers("node")
     begin = states()
     wanted = layer(x, children, initial_state=begin)
-    np.testing.assert_array_equal(layer(x, children, begin), wanted)
-    shapes = [None, 4], [None, 4], [UNITS], [UNITS]
+    for found, other in zip(layer(x, children, begin), wanted, strict=True):
+        np.testing.assert_array_equal(found, other)
+    shapes = [None, 4], [None, 2], [UNITS], [UNITS]
     inputs = [
         keras.Input(shape, dtype="int32" if number == 1 else "float64")
         for number, shape in enumerate(shapes)
     ]
     model = keras.Model(inputs, layer(*inputs[:2], inputs[2:]))
-    np.testing.assert_allclose(model.predict_on_batch([x, children, *begin]), wanted, rtol=1e-6)
+    for found, other in zip(model([x, children, *begin]), wanted, strict=True):
+        np.testing.assert_allclose(found, other, rtol=1e-6)
 
 
 @pytest.mark.many
-def test_values_from_zeros_and_what_is_returned():
-    layer, x, children = some(return_state=True)
+def test_values_from_zeros_and_what_is_returned(layers):
+    layer, x, children = layers("parent")
     sequence, hidden, memory = layer(x, children)
     zeros = [np.zeros((5, UNITS))] * 2
     np.testing.assert_allclose(
@@ -124,14 +143,14 @@ def test_values_from_zeros_and_what_is_returned():
     assert "CALL_3" in str(only_root.tagged_graph())
 
 
-@pytest.mark.parametrize("reads", few_of(["parent", "node"], many=["node"]))
-def test_gradients_equal_those_of_eager_recursion(reads):
-    layer, x, children = some(reads=reads)
+@each_reads
+def test_gradients_equal_those_of_eager_recursion(reads, layers):
+    layer, x, children = layers(reads)
     x, begin = tf.constant(x), [tf.constant(state) for state in states()]
     scale = np.random.default_rng(7).normal(size=(*children.shape[:2], UNITS))
     with tf.GradientTape() as tape:
         tape.watch([x, *begin])
-        loss = tf.reduce_sum(scale * layer(x, children, initial_state=begin) ** 2)
+        loss = tf.reduce_sum(scale * layer(x, children, initial_state=begin)[0] ** 2)
     found = tape.gradient(loss, [x, *begin, *layer.trainable_variables])
     weights = [tf.constant(weight) for weight in layer.get_weights()]
     with tf.GradientTape() as tape:
@@ -167,17 +186,15 @@ def test_configuration_round_trip():
     assert TopDown.from_config(cell.get_config()).get_config() == cell.get_config()
 
 
-@pytest.mark.many
 def test_arity_is_that_of_the_children_and_saved(tmp_path):
     children = keras.Input([None, 3], dtype="int32")
     x = keras.Input([None, 4])
     model = keras.Model([x, children], TopDownTreeLSTM(UNITS)(x, children))
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
-    batch = random_children(2, 5, 3)
-    inputs = [features(batch).astype("float32"), batch]
-    np.testing.assert_array_equal(again.predict_on_batch(inputs), model.predict_on_batch(inputs))
     assert again.layers[-1].cell.arity == 3
+    for mine, theirs in zip(again.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
 
 
 class Handed(TopDownCell):
@@ -192,11 +209,11 @@ class Handed(TopDownCell):
 @pytest.mark.many
 def test_recurrent_dropout_of_each_child():
     """Each child reads a state of its parent's from which half is dropped, the rest doubled."""
-    children = np.full((4, 8, 7), -1)
-    children[:, 0] = np.arange(1, 8)
+    children = np.full((14, 3, 2), -1)
+    children[:, 0] = [1, 2]
     layer = TopDown(Handed(recurrent_dropout=0.5, seed=1, dtype="float64"))
-    x, ones = np.zeros((4, 8, 2)), np.ones((4, 50))
-    np.testing.assert_array_equal(layer(x, children, initial_state=ones), np.ones((4, 8, 50)))
+    x, ones = np.zeros((14, 3, 2)), np.ones((14, 50))
+    np.testing.assert_array_equal(layer(x, children, initial_state=ones), np.ones((14, 3, 50)))
     found = layer(x, children, initial_state=ones, training=True).numpy()
     np.testing.assert_array_equal(found[:, 0], ones)
     assert set(np.unique(found[:, 1:])) == {0.0, 2.0}
@@ -204,34 +221,41 @@ def test_recurrent_dropout_of_each_child():
     assert len({row.tobytes() for row in found[:, 1:].reshape(28, 50)}) == 28
 
 
-@pytest.mark.slow
+@pytest.mark.many
 def test_dropout_of_inputs_only_in_training():
-    layer, x, children = some(dropout=0.5, seed=1)
+    layer, x, children = some(2, dropout=0.5, seed=1)
     calm = layer(x, children)
     np.testing.assert_array_equal(layer(x, children), calm)
     assert not np.allclose(layer(x, children, training=True), calm)
 
 
 @pytest.mark.parametrize("reads", few_of(["parent", "node"], many=["node"]))
-def test_one_lstm_for_all_slots(reads):
+def test_one_lstm_for_all_slots(reads, layers):
     """Trees of any arity, in one trace; the same as with equal weights in each slot."""
     one = TopDownTreeLSTM(UNITS, reads=reads, shares_weights=True, dtype="float64")
-    many, _, _ = some(3, reads=reads)
+    many, x, children = layers(reads)
     one.build((None, None, 4), (None, None, None))
     random = np.random.default_rng(5)
     one.set_weights([random.normal(size=weight.shape) for weight in one.weights])
-    many.set_weights([np.concatenate([weight] * 3) for weight in one.get_weights()])
-    children = random_children(5, 9, 3, seed=2)
-    x = tf.constant(features(children))
-    gradients = []
-    for layer in (one, many):
+    x = tf.constant(x)
+
+    def output_and_gradient(layer):
         with tf.GradientTape() as tape:
             tape.watch(x)
             output = layer(x, children)
+            output = output[0] if layer.return_state else output
             loss = tf.reduce_sum(output**2)
-        gradients.append([output, tape.gradient(loss, x)])
-    for found, wanted in zip(*gradients, strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+        return output, tape.gradient(loss, x)
+
+    before = many.get_weights()
+    try:
+        repeated = [np.concatenate([weight] * children.shape[2]) for weight in one.get_weights()]
+        many.set_weights(repeated)
+        wanted = output_and_gradient(many)
+    finally:
+        many.set_weights(before)
+    for mine, theirs in zip(output_and_gradient(one), wanted, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
     wide = random_children(2, 9, 6)
     assert one(features(wide), wide).shape == (2, 9, UNITS)
     assert one.num_traces == 1
@@ -255,7 +279,7 @@ def test_a_cell_of_ones_own():
     np.testing.assert_allclose(found[0, 3], (x[0, 2] + x[0, 0] / 2) / 2)
 
 
-def test_bad_use():
+def test_bad_use(layers):
     with pytest.raises(ValueError, match=r"`reads` must be \"parent\" or \"node\", received 'me'"):
         TopDownTreeLSTM(3, reads="me")
     with pytest.raises(ValueError, match="TreeLSTMCell goes up trees"):
@@ -264,25 +288,36 @@ def test_bad_use():
         Recursive(TopDownTreeLSTMCell(3))
     with pytest.raises(ValueError, match="no `inner_inputs`"):
         TopDownTreeLSTM(3, inner_inputs=True)
-    layer, x, children = some()
+    layer, x, children = layers("node")
     with pytest.raises(ValueError, match=r"`initial_state` .*received shapes \[\(5, 2\)\]"):
         layer(x, children, initial_state=np.zeros((5, 2)))
-    with pytest.raises(ValueError, match="with arity 4 as the cell has it"):
-        layer(x, children[..., :2])
+    with pytest.raises(ValueError, match="with arity 2 as the cell has it"):
+        layer(x, children[..., :1])
     with pytest.raises(ValueError, match="known arity"):
         TopDownTreeLSTM(3)(keras.Input([None, 4]), keras.Input([None, None], dtype="int32"))
     with pytest.raises(tf.errors.InvalidArgumentError, match="two parents"):
-        layer(x[:1, :3], np.array([[[1, 1, -1, -1], [-1] * 4, [-1] * 4]]))
+        layer(x[:1, :3], np.array([[[1, 1], [-1, -1], [-1, -1]]], np.int32))
 
 
 # Bidirectional.
 
 
-@pytest.mark.parametrize("upward", few_of([TreeLSTM, TreeRNN], TreeLSTM, many=[]))
-def test_bidirectional_is_one_way_after_the_other(upward):
+@pytest.fixture(scope="module")
+def both_ways():
+    """Bidirectional layers by the layer that goes up, traced once for all tests."""
+
+    @functools.cache
+    def make(upward):
+        return Bidirectional(upward(UNITS, dtype="float64", inner_inputs=True), dtype="float64")
+
+    return make
+
+
+@pytest.mark.parametrize("upward", few_of([TreeLSTM, TreeRNN], many=[TreeLSTM, TreeRNN]))
+def test_bidirectional_is_one_way_after_the_other(upward, both_ways):
     children = random_children(4, 7, 2, seed=5)
     x = features(children)
-    layer = Bidirectional(upward(UNITS, dtype="float64", inner_inputs=True), dtype="float64")
+    layer = both_ways(upward)
     both = layer(x, children)
     assert both.shape == (4, 7, 2 * UNITS)
     np.testing.assert_array_equal(both._keras_mask, is_node(children))
@@ -292,18 +327,17 @@ def test_bidirectional_is_one_way_after_the_other(upward):
     np.testing.assert_allclose(both, np.concatenate([up, down], -1), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.slow
-def test_every_node_of_a_bidirectional_layer_sees_the_whole_tree():
-    children = random_children(1, 8, 2, sizes=[8])
-    layer = Bidirectional(TreeLSTM(UNITS, dtype="float64", inner_inputs=True), dtype="float64")
-    x = tf.constant(features(children))
+@pytest.mark.many
+def test_every_node_of_a_bidirectional_layer_sees_the_whole_tree(both_ways):
+    """A tree for each node, and the gradient of that node's outputs."""
+    children = np.repeat(random_children(1, 8, 2, sizes=[8]), 8, axis=0)
+    x = tf.constant(np.repeat(features(children[:1]), 8, axis=0))
     scale = np.random.default_rng(3).normal(size=(1, 8, 2 * UNITS))
-    with tf.GradientTape(persistent=True) as tape:
+    with tf.GradientTape() as tape:
         tape.watch(x)
-        outputs = layer(x, children)
-    for node in range(8):
-        seen = tape.gradient(outputs, x, output_gradients=np.eye(8)[node][None, :, None] * scale)
-        assert (np.abs(seen[0]).max(axis=-1) > 1e-9).all()
+        loss = tf.reduce_sum(both_ways(TreeLSTM)(x, children) * scale * np.eye(8)[:, :, None])
+    seen = tape.gradient(loss, x)
+    assert (np.abs(seen).max(axis=-1) > 1e-9).all()
 
 
 @pytest.mark.many
@@ -316,17 +350,18 @@ def test_bidirectional_trees_of_any_arity():
     assert layer.downward_layer.num_traces == 1
 
 
-@pytest.mark.parametrize("merge_mode", few_of(["sum", "ave", "mul", None], many=[None]))
-def test_merge_modes(merge_mode):
+@pytest.mark.many
+def test_merge_modes():
+    """Of layers that share what they merge."""
     children = random_children(2, 5, 2)
-    layer = Bidirectional(TreeLSTM(UNITS), merge_mode=None)
+    layer = Bidirectional(TreeRNN(UNITS), merge_mode=None)
     up, down = layer(features(children), children)
-    merged = Bidirectional(TreeLSTM(UNITS), merge_mode=merge_mode)
-    merged.build((None, None, 4), children.shape)
-    merged.set_weights(layer.get_weights())
-    found = merged(features(children), children)
-    wanted = {"sum": up + down, "ave": (up + down) / 2, "mul": up * down, None: [up, down]}
-    np.testing.assert_allclose(found, wanted[merge_mode], rtol=1e-6)
+    results = {"sum": up + down, "ave": (up + down) / 2, "mul": up * down, None: [up, down]}
+    for merge_mode, wanted in results.items():
+        merged = Bidirectional(TreeRNN(UNITS), merge_mode=merge_mode)
+        merged.upward_layer, merged.downward_layer = layer.upward_layer, layer.downward_layer
+        found = merged(features(children), children)
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
 def test_bad_use_of_bidirectional():

@@ -70,6 +70,7 @@ def test_tokens_that_follow_from_children(decoder):
         np.testing.assert_allclose(found[:, 0, 1], wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.many
 def test_roots_have_no_sibling(decoder):
     children = decoder.generate(40, seed=2).children.numpy()
     assert (children[:, 0, 1] == -1).all()
@@ -100,6 +101,7 @@ def test_cells_that_share_their_weights_grow_as_they_score(cell_class):
     np.testing.assert_allclose(grown.log_likelihood, scored, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.many
 def test_bad_use():
     cell = TopDownTreeLSTMCell(UNITS, arity=2)
     with pytest.raises(ValueError, match=r"with arity 2\), or 3 rows .* received 'next'"):

@@ -1,5 +1,6 @@
 """Trees that are scored and grown, against plain Python that shares no code with the layer."""
 
+import functools
 import itertools
 import math
 
@@ -26,6 +27,38 @@ def decoder(arity=4, follows="left_right", bias=-0.9, **options):
     layer.set_weights([random.normal(size=weight.shape) for weight in layer.weights])
     layer.growth.bias.assign([bias] * arity)
     return layer
+
+
+@pytest.fixture(scope="module")
+def decoders():
+    """Decoders by what makes their graphs differ, each traced once for all tests."""
+
+    @functools.cache
+    def make(arity, follows):
+        layer = decoder(arity, follows, max_depth=5)
+        return layer, layer.get_weights()
+
+    return make
+
+
+@pytest.fixture
+def layer(decoders):
+    """The usual decoder, for trees of at most 5 levels, with the weights it began with."""
+    layer, weights = decoders(4, "left_right")
+    layer.set_weights(weights)
+    return layer
+
+
+@pytest.fixture
+def free(decoders):
+    """A decoder of two slots, in which any may have children."""
+    layer, weights = decoders(2, None)
+    layer.set_weights(weights)
+    return layer
+
+
+def let_grow(layer, bias):
+    layer.growth.bias.assign([bias] * layer.cell.arity)
 
 
 class Plain:
@@ -123,9 +156,7 @@ CHILDREN[0, 3, 1] = 4  # a first dependent to the right
 CHILDREN[1, 0, 1] = 1
 
 
-@pytest.mark.many
-def test_terms_of_given_trees():
-    layer = decoder()
+def test_terms_of_given_trees(layer):
     found = layer(TOKENS, CHILDREN).numpy()
     plain = Plain(layer)
     wanted = np.zeros((2, 6, 2))
@@ -137,19 +168,21 @@ def test_terms_of_given_trees():
 
 
 @pytest.mark.many
-def test_a_tree_grows_from_the_likeliest_decisions():
-    layer = decoder(arity=2, follows=None, bias=0.3, max_depth=5)
-    grown = layer.generate(2, temperature=0.0)
-    wanted = Plain(layer, ALL_SLOTS).likeliest(max_depth=5)
+def test_a_tree_grows_from_the_likeliest_decisions(free):
+    let_grow(free, 0.3)
+    grown = free.generate(2, temperature=0.0)
+    wanted = Plain(free, ALL_SLOTS).likeliest(max_depth=5)
     assert height(wanted) > 2
     for tokens, children in zip(grown.tokens.numpy(), grown.children.numpy(), strict=True):
         assert nested(tokens, children) == wanted
 
 
 @pytest.mark.parametrize("arity", few_of([1, 2], many=[2]))
-def test_small_trees_grow_as_often_as_they_are_likely(arity):
+def test_small_trees_grow_as_often_as_they_are_likely(arity, decoders):
     """Shares of 20,000 grown trees against the exact probability of each with few nodes."""
-    layer = decoder(arity=arity, follows=None, bias=-0.5, max_depth=20 // arity)
+    layer, weights = decoders(arity, None)
+    layer.set_weights(weights)
+    let_grow(layer, -0.5)
     plain = Plain(layer, [range(arity)] * (1 + arity))
     num_trees = 20_000
     grown = layer.generate(num_trees, seed=5)
@@ -176,8 +209,8 @@ def test_small_trees_grow_as_often_as_they_are_likely(arity):
 
 
 @pytest.mark.many
-def test_likelihood_of_grown_trees_is_that_of_scoring_them():
-    layer = decoder(max_depth=4, bias=0.0)
+def test_likelihood_of_grown_trees_is_that_of_scoring_them(layer):
+    let_grow(layer, 0.0)
     grown = layer.generate(50, seed=1)
     scored = tf.reduce_sum(layer(grown.tokens, grown.children), [1, 2])
     np.testing.assert_allclose(grown.log_likelihood, scored, rtol=1e-5, atol=1e-5)
@@ -187,9 +220,8 @@ def test_likelihood_of_grown_trees_is_that_of_scoring_them():
 
 
 @pytest.mark.many
-def test_gradients_of_growing_are_those_of_scoring():
+def test_gradients_of_growing_are_those_of_scoring(layer):
     """What a policy gradient needs; the trees themselves have none."""
-    layer = decoder(max_depth=5)
     weights = tf.range(20.0)
     with tf.GradientTape() as tape:
         grown = layer.generate(20, seed=1)
@@ -224,8 +256,7 @@ def test_finite_differences_of_scoring():
 
 
 @pytest.mark.many
-def test_the_same_seed_grows_the_same_trees_whatever_grows_beside_them():
-    layer = decoder(max_depth=6)
+def test_the_same_seed_grows_the_same_trees_whatever_grows_beside_them(layer):
     many, few = layer.generate(40, seed=3), layer.generate(4, seed=3)
     for row in range(4):
         tree = nested(many.tokens[row].numpy(), many.children[row].numpy())
@@ -238,8 +269,7 @@ def test_the_same_seed_grows_the_same_trees_whatever_grows_beside_them():
 
 
 @pytest.mark.many
-def test_given_roots():
-    layer = decoder()
+def test_given_roots(layer):
     grown = layer.generate([5, -1, 2], seed=1)
     assert grown.tokens[0, 0] == 5
     assert grown.tokens[2, 0] == 2
@@ -249,28 +279,31 @@ def test_given_roots():
 
 
 @pytest.mark.many
-def test_bounds():
+def test_bounds(layer, free):
     grown = decoder(bias=5.0, max_depth=1).generate(3)
     assert grown.tokens.shape == (3, 1)
     assert (grown.children.numpy() == -1).all()
-    deep = decoder(bias=1.0, max_depth=4).generate(30, seed=2)
+    let_grow(layer, 1.0)
+    deep = layer.generate(30, seed=2)
     heights = [
         height(nested(*pair))
         for pair in zip(deep.tokens.numpy(), deep.children.numpy(), strict=True)
     ]
-    assert max(heights) == 4
-    full = decoder(bias=50.0, arity=2, follows=None, max_depth=4).generate(2)
+    assert max(heights) == 5
+    let_grow(free, 50.0)
+    full = free.generate(2)
     assert [size(nested(*pair)) for pair in zip(*map(np.asarray, full[:2]), strict=True)] == [
-        15
+        31
     ] * 2
-    nothing = decoder().generate(0)
+    nothing = layer.generate(0)
     assert nothing.tokens.shape == (0, 0)
     assert nothing.children.shape == (0, 0, 4)
 
 
 @pytest.mark.many
-def test_slots_that_may_not_follow_stay_empty():
-    grown = decoder(bias=2.0, max_depth=5).generate(20, seed=1)
+def test_slots_that_may_not_follow_stay_empty(layer):
+    let_grow(layer, 2.0)
+    grown = layer.generate(20, seed=1)
     children = grown.children.numpy()
     for tree in children:
         slot_of = {child: slot for row in tree for slot, child in enumerate(row) if child >= 0}
@@ -280,8 +313,7 @@ def test_slots_that_may_not_follow_stay_empty():
 
 
 @pytest.mark.many
-def test_states_of_the_roots():
-    layer = decoder()
+def test_states_of_the_roots(layer):
     begin = [np.random.default_rng(1).normal(size=(2, UNITS)).astype("float32") for _ in range(2)]
     grown = layer.generate(2, seed=1, initial_state=begin)
     scored = layer(grown.tokens, grown.children, initial_state=begin)
@@ -305,24 +337,19 @@ def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     model = keras.Model([tokens, children], layer(tokens, children))
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_allclose(
-        again.predict_on_batch([TOKENS, CHILDREN]), model.predict_on_batch([TOKENS, CHILDREN])
-    )
+    np.testing.assert_allclose(again([TOKENS, CHILDREN]), model([TOKENS, CHILDREN]))
     loaded = again.layers[-1]
     assert type(loaded.growth) is type(layer.growth)
-    assert (loaded.follows, loaded.dropout) == ("left_right", 0.2)
-    np.testing.assert_array_equal(
-        loaded.generate(5, seed=1).tokens, layer.generate(5, seed=1).tokens
-    )
+    assert (loaded.follows, loaded.max_depth, loaded.dropout) == ("left_right", 4, 0.2)
 
 
 @pytest.mark.parametrize(
     "policy",
     few_of(["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"], many=["mixed_float16"]),
 )
-def test_half_precision(policy):
+def test_half_precision(policy, layer):
     """Scores are close to those in float32, and trees grow."""
-    wanted = decoder()(TOKENS, CHILDREN)
+    wanted = layer(TOKENS, CHILDREN)
     layer = decoder(dtype=policy)
     found = layer(TOKENS, CHILDREN)
     assert found.dtype == "float32"
@@ -334,8 +361,7 @@ def test_half_precision(policy):
 
 
 @pytest.mark.many
-def test_padding_order_and_batch_do_not_matter():
-    layer = decoder()
+def test_padding_order_and_batch_do_not_matter(layer):
     wanted = layer(TOKENS, CHILDREN).numpy()
     np.testing.assert_allclose(layer(TOKENS[::-1], CHILDREN[::-1]), wanted[::-1], rtol=1e-5)
     np.testing.assert_allclose(layer(TOKENS[1:, :2], CHILDREN[1:, :2])[0], wanted[1, :2], rtol=1e-5)
@@ -345,15 +371,31 @@ def test_padding_order_and_batch_do_not_matter():
     assert not layer(padded, more)[:, 6:].numpy().any()
 
 
-def test_the_graph_prints():
-    text = str(decoder().tagged_graph())
+def test_the_graph_prints(layer):
+    text = str(layer.tagged_graph())
     assert "COLLECT nodes" in text
     assert "CALL_3" in text
 
 
 @pytest.mark.many
-def test_fit_and_export(tmp_path):
-    """A model learns two trees by heart, grows them and does so when it is served."""
+def test_export(tmp_path, layer):
+    archive = keras.export.ExportArchive()
+    archive.track(layer)
+    archive.add_endpoint("generate", layer.generate, layer.generate_signature())
+    archive.write_out(tmp_path / "export", verbose=False)
+    served = tf.saved_model.load(tmp_path / "export")
+    states = [np.zeros((20, UNITS), "float32")] * 2
+    roots = np.full(20, -1, np.int32)
+    found = served.generate(roots, np.int64(1), np.float32(1.0), states)
+    grown = layer.generate(roots, seed=1)
+    assert grown.tokens.shape[1] > 1
+    np.testing.assert_array_equal(found[0], grown.tokens)
+    np.testing.assert_array_equal(found[1], grown.children)
+
+
+@pytest.mark.slow
+def test_fit():
+    """A model learns two trees by heart and grows them."""
     cell = TopDownTreeLSTMCell(16, arity=4)
     layer = TreeDecoder(cell, NUM_TOKENS, 8, follows="left_right", max_depth=9)
     tokens = keras.Input([None], dtype="int32")
@@ -370,18 +412,9 @@ def test_fit_and_export(tmp_path):
     pairs = zip(grown.tokens.numpy(), grown.children.numpy(), strict=True)
     assert {str(nested(*pair)) for pair in pairs} == learned
 
-    archive = keras.export.ExportArchive()
-    archive.track(layer)
-    archive.add_endpoint("generate", layer.generate, layer.generate_signature())
-    archive.write_out(tmp_path / "export", verbose=False)
-    served = tf.saved_model.load(tmp_path / "export")
-    states = [np.zeros((2, 16), "float32")] * 2
-    found = served.generate(roots, np.int64(0), np.float32(0.0), states)
-    np.testing.assert_array_equal(found[0], grown.tokens)
-    np.testing.assert_array_equal(found[1], grown.children)
 
-
-def test_bad_use():
+@pytest.mark.many
+def test_bad_use(layer):
     cell = TopDownTreeLSTMCell(UNITS, arity=4)
     with pytest.raises(ValueError, match=r'`cell` must be .* a given `arity` and reads="parent"'):
         TreeDecoder(TopDownTreeLSTMCell(UNITS), NUM_TOKENS, DIM)
@@ -400,7 +433,6 @@ def test_bad_use():
         TreeDecoder(cell, NUM_TOKENS, DIM, keras.layers.Dense(3)).build((1, 1), (1, 1, 4))
     with pytest.raises(ValueError, match="computes in float16 and its cell in float32"):
         TreeDecoder(cell, NUM_TOKENS, DIM, dtype="mixed_float16")
-    layer = decoder()
     with pytest.raises(ValueError, match=r"`roots` must be integers .* received float32"):
         layer.generate([1.0])
     for root in (0, NUM_TOKENS, -2, 2**32 + 1):
@@ -435,43 +467,61 @@ def changed(array, place, value):
     return array
 
 
-@pytest.mark.parametrize(
-    ("tokens", "children", "message"),
-    [
-        (TOKENS, changed(CHILDREN, (1, 0, 1), 7), r"index out of range.*\[\[1 0 1\]\].*\[7\]"),
-        (TOKENS, changed(CHILDREN, (0, 5, 3), -2), r"index out of range.*\[\[0 5 3\]\].*\[-2\]"),
-        (TOKENS, changed(CHILDREN, (0, 2, 3), 1), r"a node has two parents.*\[\[0 1\]\]"),
-        (changed(TOKENS, (0, 2), 7), CHILDREN, r"a token from 1 to 6 at every.*\[\[0 2\]\].*\[7\]"),
-        (changed(TOKENS, (0, 2), -1), CHILDREN, r"a token from 1 to 6.*\[\[0 2\]\].*\[-1\]"),
-        (changed(TOKENS, (0, 2), 0), CHILDREN, r"a token from 1 to 6.*\[\[0 2\]\].*\[0\]"),
-        # A root has no sibling.
-        (
-            TOKENS,
-            changed(CHILDREN, (1, 0), [-1, -1, 1, -1]),
-            r"slot in which `follows` allows none.*\[\[1 0 2\]\]",
-        ),
-        (TOKENS[:, :5], CHILDREN, "`x` and `children` must have the same numbers of trees"),
-    ],
-    ids=[
-        "index",
-        "negative",
-        "parents",
-        "large",
-        "below 0",
-        "padding",
-        "slot",
-        "sizes",
-    ],
-)
-def test_trees_that_the_model_cannot_make(scorer, tokens, children, message):
+IMPOSSIBLE = {
+    "index": (
+        TOKENS,
+        changed(CHILDREN, (1, 0, 1), 7),
+        r"index out of range.*\[\[1 0 1\]\].*\[7\]",
+    ),
+    "negative": (
+        TOKENS,
+        changed(CHILDREN, (0, 5, 3), -2),
+        r"index out of range.*\[\[0 5 3\]\].*\[-2\]",
+    ),
+    "parents": (
+        TOKENS,
+        changed(CHILDREN, (0, 2, 3), 1),
+        r"a node has two parents.*\[\[0 1\]\]",
+    ),
+    "large": (
+        changed(TOKENS, (0, 2), 7),
+        CHILDREN,
+        r"a token from 1 to 6 at every.*\[\[0 2\]\].*\[7\]",
+    ),
+    "below 0": (
+        changed(TOKENS, (0, 2), -1),
+        CHILDREN,
+        r"a token from 1 to 6.*\[\[0 2\]\].*\[-1\]",
+    ),
+    "padding": (
+        changed(TOKENS, (0, 2), 0),
+        CHILDREN,
+        r"a token from 1 to 6.*\[\[0 2\]\].*\[0\]",
+    ),
+    "slot": (  # A root has no sibling.
+        TOKENS,
+        changed(CHILDREN, (1, 0), [-1, -1, 1, -1]),
+        r"slot in which `follows` allows none.*\[\[1 0 2\]\]",
+    ),
+    "sizes": (
+        TOKENS[:, :5],
+        CHILDREN,
+        "`x` and `children` must have the same numbers of trees",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", few_of(IMPOSSIBLE, "large", "slot"))
+def test_trees_that_the_model_cannot_make(scorer, name):
+    tokens, children, message = IMPOSSIBLE[name]
     # More than once, since what runs beside the checks may fail, too.
-    for _ in range(10):
+    for _ in range(4):
         with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)" + message):
             scorer(tokens, children)
 
 
-def test_numbers_that_int32_does_not_hold():
-    layer, large = decoder(), 2**32 + 1
+def test_numbers_that_int32_does_not_hold(layer):
+    large = 2**32 + 1
     for tokens, children, message in [
         (changed(np.int64(TOKENS), (0, 2), large), CHILDREN, r"^\w+ needs a token from 1 to 6"),
         (TOKENS, changed(np.int64(CHILDREN), (1, 0, 1), large), "^`children` has an index out"),
@@ -481,15 +531,14 @@ def test_numbers_that_int32_does_not_hold():
 
 
 @pytest.fixture(scope="module")
-def scorer():
+def scorer(decoders):
     """A decoder in a graph of any sizes, as in `fit`."""
     specs = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None, None, 4], tf.int32)]
-    return tf.function(decoder(), specs, autograph=False)
+    return tf.function(decoders(4, "left_right")[0], specs, autograph=False)
 
 
 @pytest.mark.many
-def test_tokens_of_padding_are_not_read():
-    layer = decoder()
+def test_tokens_of_padding_are_not_read(layer):
     np.testing.assert_array_equal(
         layer(changed(TOKENS, (1, 5), 99), CHILDREN), layer(TOKENS, CHILDREN)
     )
