@@ -1,68 +1,16 @@
-"""What every test needs: a silent TensorFlow on two logical CPU devices, and fixed seeds."""
+"""Gives every test what it needs, in the processes that run tests."""
 
-import gc
-import os
-from collections.abc import Iterator
+import importlib
+from importlib.metadata import version
 
-# Before TensorFlow is imported. Tests need no GPU and their tolerances are those of a CPU;
-# CUDA_VISIBLE_DEVICES=0 in the environment runs them on one all the same.
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-import keras
 import pytest
-import tensorflow as tf
-
-from kerasrec import RecursiveFunction
-
-# Two devices let MirroredStrategy be tested. They can only be had before TensorFlow first runs,
-# so for all tests; a loop of small ops was no slower on them.
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
 
 
-# Graphs are many objects that live on. Looking through them for garbage as often as Python does by
-# default took a fifth of the time of the tests of layers.
-gc.set_threshold(200_000, 20, 20)
+def pytest_configure(config: pytest.Config) -> None:
+    """The process that only hands tests to workers need not wait for TensorFlow."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", 0):
+        config.pluginmanager.register(importlib.import_module("tests.with_tensorflow"))
 
 
 def pytest_report_header() -> str:
-    kinds = [device.device_type for device in tf.config.list_physical_devices()]
-    return f"tensorflow {tf.__version__}, keras {keras.__version__}, devices {', '.join(kinds)}"
-
-
-_imported: list[RecursiveFunction] = []
-
-
-def pytest_collection_finish() -> None:
-    """What is imported by now stays; Python need not look through it again for what is garbage."""
-    gc.collect()
-    _imported.extend(item for item in gc.get_objects() if isinstance(item, RecursiveFunction))
-    gc.freeze()
-
-
-@pytest.fixture(autouse=True, scope="module")
-def forgotten_after() -> Iterator[None]:
-    """A worker runs many files: of what a file of tests compiled, nothing stays."""
-    yield
-    for function in _imported:
-        function.clear_cache()
-    keras.backend.clear_session()
-    gc.collect()
-
-
-@pytest.fixture(autouse=True)
-def fixed_seed() -> None:
-    keras.utils.set_random_seed(0)
-
-
-@pytest.fixture(scope="session")
-def two_replicas() -> tf.distribute.MirroredStrategy:
-    """For all tests one: each new strategy numbers its collectives from the start.
-
-    With a second one over the same devices, they meet those of the first ("Shape mismatch in the
-    collective instance").
-    """
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    return ", ".join(f"{package} {version(package)}" for package in ("tensorflow", "keras"))

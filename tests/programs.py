@@ -1217,7 +1217,7 @@ FEW = ("ackermann", "power", "tree_rnn", "collect")
 SOME = ("sum_of_halved", "no_call_but_all_else", "call_in_argument", "child_sum")
 MORE = (*SOME, "fib", "three_mutual", "nested_cond", "decides_as_it_runs", "several_outputs")
 MORE += ("gated_tree", "collects_below_a_choice", "nested_in_branch", "captures")
-MORE += ("two_ragged_calls", "ragged_in_argument", "only_empty_rows")
+MORE += ("ragged_in_argument", "only_empty_rows")
 
 
 def each(

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec.layers import TreeLSTM
+from tests.parameters import few_of
 from tests.programs import fib, power
 
 ROOT = Path(__file__).parents[1]
@@ -30,6 +31,9 @@ DEEP_COPIES = {
 }
 waves = kerasrec.recursive(engine="waves")  # Without XLA, which takes its time to compile.
 in_all_ways = pytest.mark.parametrize("copied", DEEP_COPIES.values(), ids=DEEP_COPIES)
+mostly_by_cloudpickle = pytest.mark.parametrize(
+    "copied", few_of(DEEP_COPIES.values(), many=[DEEP_COPIES["cloudpickle"]]), ids=DEEP_COPIES
+)
 used = pytest.mark.parametrize("is_used", [False, True], ids=["new", "used"])
 
 
@@ -97,6 +101,7 @@ def test_a_function_of_a_module_is_itself(copied, is_used):
 
 
 @used
+@pytest.mark.many
 def test_a_function_within_another(is_used):
     weight = 3.0
 
@@ -119,7 +124,7 @@ def test_a_function_within_another(is_used):
     assert f.num_traces == is_used
 
 
-@in_all_ways
+@mostly_by_cloudpickle
 @used
 def test_a_method_goes_with_its_object(copied, is_used):
     first = Scale(3.0)
@@ -136,6 +141,7 @@ def test_a_method_goes_with_its_object(copied, is_used):
 
 
 @used
+@pytest.mark.many
 def test_a_shallow_copy_has_its_own_methods(is_used):
     first = Scale(3.0)
     if is_used:
@@ -146,7 +152,7 @@ def test_a_shallow_copy_has_its_own_methods(is_used):
     assert copy.copy(first.run) is first.run
 
 
-@in_all_ways
+@mostly_by_cloudpickle
 def test_a_method_that_calls_the_one_it_overrides(copied):
     first = Triple(3.0)
     assert first.run(2.0, 1) == 1.0 + 3.0 * (1.0 + 2.0)
@@ -155,12 +161,14 @@ def test_a_method_that_calls_the_one_it_overrides(copied):
     assert slope(second.run, 1) == [1.0 + 5.0 * (1.0 + 2.0), 5.0]
 
 
+@pytest.mark.many
 def test_a_method_of_a_class_is_one_for_each_class():
     assert (Scale.twice(2), Triple.twice(2), Triple(1.0).twice(2)) == (4, 6, 6)
     assert Triple.twice is Triple.twice is not Scale.twice
 
 
 @used
+@pytest.mark.many
 def test_a_module_with_variables(is_used):
     first = Module(3.0)
     if is_used:
@@ -176,6 +184,7 @@ def test_a_module_with_variables(is_used):
     assert first.variables[0] is first.weight
 
 
+@pytest.mark.many
 def test_callables_with_a_state():
     class Adder:
         step = 1
@@ -222,13 +231,14 @@ def assert_copies_of_a_model(model, x):
     np.testing.assert_array_equal(model(x), expected)
 
 
+@pytest.mark.many
 def test_a_keras_layer_with_a_recursive_method():
     inputs = keras.Input([2])
     model = keras.Model(inputs, PowerLayer()(inputs))
     assert_copies_of_a_model(model, np.arange(6, dtype=np.float32).reshape(3, 2))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_tree_layer():
     given = keras.Input([None, 2]), keras.Input([None, 2], dtype="int32")
     model = keras.Model(given, TreeLSTM(3)(given))
@@ -236,7 +246,7 @@ def test_a_tree_layer():
     assert_copies_of_a_model(model, [x, np.int32([[[1, 2], [-1, -1], [-1, -1]]])])
 
 
-@pytest.mark.many  # Another process imports TensorFlow.
+@pytest.mark.slow  # Another process imports TensorFlow.
 def test_in_another_process(tmp_path):
     """Functions by name, and by value one of a program, which another process has not."""
     program = """
@@ -268,6 +278,7 @@ def graphs():
     return {weakref.ref(item) for item in gc.get_objects() if isinstance(item, tf.Graph)}
 
 
+@pytest.mark.many
 def test_many_signatures_are_warned_of_and_forgotten():
     weight = tf.Variable(2.0)
 
@@ -312,6 +323,7 @@ def test_many_signatures_are_warned_of_and_forgotten():
     assert f.num_traces == 1
 
 
+@pytest.mark.many
 def test_signatures_that_come_again_are_not_warned_of():
     @waves
     def f(x, n):

@@ -26,7 +26,9 @@ LINKED = [*PAGES, "kerasrec/datasets/README.md", "models/README.md", "benchmarks
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<text>.*?)```\n)?", re.DOTALL)
 
 
-@pytest.mark.parametrize("page", few_of(PAGES, "kerasrec/README.md"))
+@pytest.mark.parametrize(
+    "page", few_of(PAGES, "kerasrec/README.md", many=["README.md", "data/README.md"])
+)
 def test_page(page, tmp_path, monkeypatch):
     path = ROOT / page
     content = path.read_text()

@@ -37,6 +37,7 @@ def test_no_token():
     assert fib(np.zeros([0], np.int32)).shape == (0,)
 
 
+@pytest.mark.many
 def test_numbers_are_repeated_beside_many_tokens():
     np.testing.assert_allclose(power([2.0, 3.0], 2), [4.0, 9.0])
     np.testing.assert_allclose(power(2.0, [1, 2, 3]), [2.0, 4.0, 8.0])
@@ -50,6 +51,7 @@ def test_numbers_are_repeated_beside_tokens_whose_number_only_the_run_knows():
     np.testing.assert_allclose(call([2.0, 3.0, 4.0]), [4.0, 9.0, 16.0])
 
 
+@pytest.mark.many
 def test_structure_of_what_it_returns():
     one = statistics(0.5, 2)
     assert sorted(one) == ["count", "product", "range", "sum"]
@@ -59,6 +61,7 @@ def test_structure_of_what_it_returns():
     assert many["range"][0].shape == (2,)
 
 
+@pytest.mark.many
 def test_lists_of_numbers_are_tensors_wherever_they_stand():
     @kerasrec.recursive
     def f(pair, n):
@@ -116,6 +119,7 @@ def test_variables_are_read_at_each_call():
     assert f(1.0, 2) == 9.0
 
 
+@pytest.mark.many
 def test_keyword_only_arguments():
     @kerasrec.recursive
     def f(x, n=3, *, step=1.0):
@@ -145,6 +149,7 @@ class Doubled(Model):
         return 2.0 * super().run(x, n)
 
 
+@pytest.mark.many
 def test_methods_can_be_recursive():
     three, two = Model(3.0), Model(2.0)
     assert (three.run(1.0, 2), two.run(1.0, 2)) == (9.0, 4.0)
@@ -157,6 +162,7 @@ def test_methods_can_be_recursive():
     assert Model.count(3) == 0
 
 
+@pytest.mark.many
 def test_other_callables():
     down = kerasrec.recursive(lambda n: kerasrec.cond(n < 1, lambda: n, lambda: down(n - 1)))
     assert down(3) == 0
@@ -177,6 +183,7 @@ def test_other_callables():
     assert adder(3) == 3
 
 
+@pytest.mark.many
 def test_a_function_is_traced_before_and_after_one_that_calls_it():
     @kerasrec.recursive
     def inner(n):
@@ -192,6 +199,7 @@ def test_a_function_is_traced_before_and_after_one_that_calls_it():
     assert inner(4) == 0
 
 
+@pytest.mark.many
 def test_a_function_has_one_body_however_often_it_is_called():
     @kerasrec.recursive
     def first(n):
@@ -245,7 +253,12 @@ AROUND = {
 
 
 @pytest.mark.parametrize(
-    "mode", few_of(["eagerly", "in a function", "for any number of tokens"], "in a function")
+    "mode",
+    few_of(
+        ["eagerly", "in a function", "for any number of tokens"],
+        "in a function",
+        many=["for any number of tokens"],
+    ),
 )
 @pytest.mark.parametrize("name", few_of(AROUND, "while_loop", "map_fn"))
 def test_called_inside_control_flow(name, mode):
@@ -315,6 +328,7 @@ def test_execution_plan_prints_each_stage():
 
 
 @both_engines
+@pytest.mark.many
 def test_gradient_in_a_graph_of_tensorflow_1(program):
     """In a Session, by tf.gradients: values, and two gradients of one function."""
     expected = run_plain(program)
@@ -352,6 +366,7 @@ def test_second_derivative(program):
 
 
 @both_engines
+@pytest.mark.many
 def test_inside_a_dataset(program):
     def call(*token):
         (value,), _ = result_of(program, [item[tf.newaxis] for item in token])
@@ -362,6 +377,7 @@ def test_inside_a_dataset(program):
 
 
 @both_engines
+@pytest.mark.many
 def test_saved_and_loaded(program, tmp_path):
     class Model(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None], tf.float64)], autograph=False)
@@ -389,7 +405,7 @@ def _graphs(run):
 
 
 @both_engines
-@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], "waves", many=[]))
+@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], many=["waves"]))
 def test_graphs_go_with_their_function(program, engine):
     def run():
         function = kerasrec.recursive(engine=engine)(program.function.python_function)
@@ -406,6 +422,7 @@ def test_graphs_go_with_their_function(program, engine):
     assert not [graph for graph in graphs if graph() is not None]
 
 
+@pytest.mark.slow
 def test_from_several_threads():
     @kerasrec.recursive
     def f(n):

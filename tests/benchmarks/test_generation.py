@@ -9,7 +9,7 @@ from benchmarks import generation
 from benchmarks.peers.eager_decoder import EagerDecoder
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_eager_recursion_scores_and_grows_has_kerasrecs_likelihood():
     decoder = generation.make_decoder(argparse.Namespace(units=5, embedding=3, words=11))
     eager = EagerDecoder(decoder, generation.FOLLOWS)

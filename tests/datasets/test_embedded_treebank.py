@@ -17,6 +17,7 @@ def treebank():
     return {split: read_treebank(TREEBANK / f"{split}.txt") for split in SPLITS}
 
 
+@pytest.mark.slow
 def test_is_what_the_generator_makes(tmp_path):
     script = TREEBANK.parent / "make_treebank.py"
     subprocess.run([sys.executable, script, "--directory", tmp_path], check=True)

@@ -9,6 +9,7 @@ from kerasrec.training import NodeAccuracy, RootAccuracy, TreeCrossentropy
 from tests.datasets.helpers import TREEBANK
 
 
+@pytest.mark.many
 def test_predictions_scored_by_hand_are_what_evaluate_says():
     lines = (TREEBANK / "dev.txt").read_text(encoding="utf-8").splitlines()[:150]
     trees = [read_tree(line) for line in lines]

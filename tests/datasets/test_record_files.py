@@ -109,6 +109,7 @@ def test_a_file_of_another_directory(written):
         tree_file_batches(written({}), 2)
 
 
+@pytest.mark.many
 def test_bytes_that_are_not_those_that_were_written(written):
     files = dict(tree_directory())
     files[FIRST] = files[FIRST][:20] + b"!" + files[FIRST][21:]
@@ -182,6 +183,7 @@ def test_the_graph_names_file_and_record(written):
         list(tree_file_batches(written(consistent(files)), 2))
 
 
+@pytest.mark.many
 def test_a_last_group_that_lost_a_tree(written):
     """There are five trees in two files, so one record, and no more, is of no tree."""
     files = dict(tree_directory())

@@ -100,6 +100,7 @@ def test_batches_are_those_of_trees_in_memory(builder):
         batch_word_trees(tf.data.Dataset.range(3), vocabulary, 2)
 
 
+@pytest.mark.many
 def test_examples_are_written_to_files(builder, tmp_path):
     examples = list(tfds.as_numpy(builder.as_dataset("train")))
     trees = [read_tree(example["tree"].decode()) for example in examples]

@@ -9,7 +9,7 @@ from tests.parameters import few_of
 from tests.programs import each
 
 
-@each(few=[], many=["ackermann", "collect", "call_in_argument", "child_sum"])
+@each(few=[], many=["collect", "call_in_argument"])
 def test_every_program(program):
     assert_same(run_lowered(program, engine="waves", parallel_tokens=2), run_plain(program))
 

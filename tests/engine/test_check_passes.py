@@ -53,6 +53,7 @@ def wrong(found):
     )
 
 
+@pytest.mark.many
 def test_a_wrong_pass_is_named():
     with pytest.raises(GraphError, match="The pass wrong changed a result, output 0"):
         check(power(), ARGUMENTS, [wrong])

@@ -53,6 +53,7 @@ def arguments():
     return tf.constant(STARTS), tf.constant([0.1, 0.2, 0.3, 0.4])
 
 
+@pytest.mark.many
 def test_called():
     check(collatz.with_tables(*arguments())[1])
 

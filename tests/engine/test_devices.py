@@ -105,6 +105,7 @@ def test_the_scalar_engine_has_one_device():
         factorial("scalar")(X)
 
 
+@pytest.mark.many
 def test_ops_run_where_they_should():
     _, whole = ran_on(factorial("auto", product_on=FIRST), X)
     assert not whole.get("CPU:1")
@@ -143,7 +144,7 @@ def test_where_a_function_is_traced_is_not_where_it_runs():
         assert " on " not in str(countdown.function_graphs(3.0))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_across_the_tasks_of_a_cluster():
     """The factorial over two workers (the 2018 thesis, annex A), and a table far from its cells."""
     from tests.engine import across_tasks

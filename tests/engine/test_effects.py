@@ -131,6 +131,7 @@ def test_an_assertion_on_several_tokens_at_once_blames_none():
     )
 
 
+@pytest.mark.many
 def test_the_interpreter_finds_the_same_token():
     f = summed(n_is_not(2))
     given = [np.int32([1, 4]), np.float32([1, 2])]
@@ -141,6 +142,7 @@ def test_the_interpreter_finds_the_same_token():
     assert "for root token 1. Its calls, newest first: 1 where" in engine
 
 
+@pytest.mark.many
 def test_a_gradient_passes_a_check():
     x = tf.Variable([1.0, 3.0])
     f = summed(quotient)
@@ -160,6 +162,7 @@ def test_where_nobody_calls():
     assert re.search(r"n has the forbidden value.*for root token 1\.", message)
 
 
+@pytest.mark.many
 def test_inside_a_tf_function():
     f = summed(n_is_not(2))
     run = tf.function(lambda n: f(n, tf.ones_like(n, tf.float32)))
@@ -168,6 +171,7 @@ def test_inside_a_tf_function():
 
 
 @pytest.mark.parametrize("make", [summed, nested, with_no_call])
+@pytest.mark.many
 def test_a_branch_that_nobody_takes_checks_nothing(make):
     always = tf.Variable(-1.0)
 
@@ -244,6 +248,7 @@ def function_of_a_function(n, x):
     return n_is_below_five(n, x) + 1.0
 
 
+@pytest.mark.many
 def test_an_assertion_in_a_function_names_its_line_and_the_token():
     f = summed(function_of_a_function)
     x = tf.Variable([1.0, 2.0])
@@ -257,6 +262,7 @@ def test_an_assertion_in_a_function_names_its_line_and_the_token():
     assert f"At {line}, for root token 1. Its calls, newest first:  where" in message
 
 
+@pytest.mark.many
 def test_an_assertion_in_a_function_that_nobody_reads():
     def check(n, x):
         n_is_below_five(n, x)
@@ -302,6 +308,7 @@ def guarded(n, x):
         return tf.identity(x)
 
 
+@pytest.mark.many
 def test_a_control_dependency_is_checked_where_the_branch_is_taken():
     f = summed(guarded)
     np.testing.assert_array_equal(f([0, 1], [-1.0, 1.0]), [-1.0, 2.0])
@@ -381,6 +388,7 @@ def test_an_assertion_in_a_loop_with_an_array_runs_for_no_tokens():
     assert "never positive" in failure(lambda: f([0], [1.0]))
 
 
+@pytest.mark.many
 def test_an_assertion_of_a_function_without_tokens_runs_where_it_is_reached():
     @tf.function
     def checked_weight():
@@ -465,6 +473,7 @@ def test_what_reads_a_table_is_allowed():
     np.testing.assert_array_equal(summed(check)([1, 2], [0.0, 0.0]), [20.0, 80.0])
 
 
+@pytest.mark.many
 def test_what_draws_without_a_token_is_allowed():
     def check(n, x):
         candidates, *_ = tf.random.log_uniform_candidate_sampler([[1]], 1, 4, True, range_max=50)

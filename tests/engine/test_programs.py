@@ -20,15 +20,18 @@ from tests.engine.helpers import (
     run_one,
     run_plain,
 )
-from tests.programs import FEW, MORE, SOME, each
+from tests.programs import FEW, PROGRAMS, SOME, each
+
+RARE = {"two_ragged_calls", "grandchildren", "padded", "forest", "nested", "either_callee"}
+RARE |= {"map_with_cond", "mutual_in_arguments"}
 
 
-@each(few=FEW)
+@each(few=FEW, many={item.name for item in PROGRAMS} - RARE)
 def test_by_waves(program):
     assert_same(run_lowered(program, engine="waves"), run_plain(program))
 
 
-@each(few=["ackermann", "power"], many=MORE)
+@each(few=["ackermann", "power"], many=[*SOME, "three_mutual", "decides_as_it_runs", "captures"])
 def test_by_the_scalar_engine(program):
     if obstacles(program.function.extended_graph(*program.inputs)):
         with pytest.raises(kerasrec.TraceError, match="engine='scalar' cannot run"):
@@ -37,7 +40,7 @@ def test_by_the_scalar_engine(program):
         assert_same(run_lowered(program, engine="scalar"), run_plain(program))
 
 
-@each(few=["collect"], many=SOME)
+@each(few=["collect"], many=["call_in_argument", "child_sum"])
 def test_called_eagerly(program):
     assert_same(run_engine(program), run_plain(program))
 

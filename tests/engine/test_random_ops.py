@@ -22,6 +22,7 @@ each_engine = pytest.mark.parametrize("function", [levels, stack])
 
 
 @each_engine
+@pytest.mark.many
 def test_gradient_has_the_mask_of_the_value(function):
     x = tf.fill([100], 2.0)
     with tf.GradientTape() as tape:
@@ -56,6 +57,7 @@ def test_each_call_draws_anew():
 CHILDREN = tf.ragged.constant([[1, 2], [3], [], []], dtype=tf.int32)
 
 
+@pytest.mark.many
 def test_each_entry_of_rows_draws_once():
     @recursive
     def entries(x, node):
@@ -94,6 +96,7 @@ SEED = keras.random.SeedGenerator(3)
     ],
     ids=["stateless", "Generator", "SeedGenerator"],
 )
+@pytest.mark.many
 def test_the_gradient_reads_what_was_drawn(draw):
     @recursive
     def f(x, n):

@@ -58,7 +58,7 @@ def without_step(program, is_linear):
     return {names[node] for node in nodes if plan.changes.is_placeless(node)}
 
 
-@each(lambda program: not program.is_deep, few=["tree_rnn"], many=["ackermann", "child_sum"])
+@each(lambda program: not program.is_deep, few=["tree_rnn"], many=["ackermann"])
 def test_counts_of_the_interpreter(program):
     assert_counts(program.function.run_trace(*program.inputs), program)
 
@@ -146,6 +146,7 @@ def test_steps_are_in_the_order_of_the_run():
     }
 
 
+@pytest.mark.many
 def test_functions_of_one_depth_share_a_step():
     trace = programs.both_users.run_trace([0.3, 5.1])
     assert [step.function for step in trace.steps if step.step == 1] == ["left_user", "right_user"]
@@ -174,6 +175,7 @@ def test_summary_of_several_functions_counts_each():
     assert "calls by function: is_even 3, is_odd 2" in programs.is_even.run_trace(4).summary()
 
 
+@pytest.mark.many
 def test_a_program_that_runs_on_another_engine_is_traced_by_waves():
     trace = programs.ackermann.run_trace([2, 2], [3, 3])
     assert (trace.num_calls, trace.max_parallelism) == (88, 2)

@@ -70,7 +70,7 @@ def test_a_gradient_whose_log_grows_in_the_middle_of_a_block():
     np.testing.assert_allclose(tape.gradient(y, x), 0.9999**depths, rtol=1e-9)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_log_that_does_not_fit():
     @kerasrec.recursive(engine="scalar", max_memory=1_000_000)
     def shrink(x, n):
@@ -84,7 +84,7 @@ def test_a_log_that_does_not_fit():
         tape.gradient(y, x)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_call_whose_result_has_no_gradient_is_left_behind():
     """An int comes back from the first call; its frames lie in the log all the same."""
 
@@ -114,6 +114,7 @@ def test_a_call_whose_result_has_no_gradient_is_left_behind():
 
 
 @pytest.mark.parametrize("engine", ["waves", "scalar"])
+@pytest.mark.many
 def test_a_chain_as_deep_as_the_limit_and_one_deeper(engine):
     @kerasrec.recursive(engine=engine, max_depth=100)
     def count(n):
@@ -137,6 +138,7 @@ def test_the_error_tells_the_call_path():
     assert "0 is the call of lost in lost (test_scalar.py:" in str(error.value)
 
 
+@pytest.mark.many
 def test_a_table_that_all_tokens_share():
     next_of = tf.constant([3, 0, 1, 2])
 
@@ -169,6 +171,7 @@ class TestFaults:
         np.testing.assert_array_equal(gcd([12, 7, 0], [18, 0, 5]), [6, 7, 5])
 
     @pytest.mark.parametrize("engine", ["waves", "scalar"])
+    @pytest.mark.many
     def test_an_index_outside_a_table(self, engine):
         table = tf.constant([1, 2, 7])
 

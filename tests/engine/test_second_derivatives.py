@@ -39,18 +39,18 @@ def is_differentiable(program):
     return program.has_gradient and not program.is_deep
 
 
-@each(is_differentiable, few=["tree_rnn"], many=["call_in_argument", "child_sum"])
+@each(is_differentiable, few=["tree_rnn"], many=["child_sum"])
 def test_equal_to_nested_tapes_of_plain_recursion(program):
     found = second_gradients(program, lambda inputs: result_of(program, inputs))
     assert_same_second(program, found)
 
 
-@each(is_differentiable, few=[], many=["child_sum"])
+@each(is_differentiable, few=[], many=["tree_rnn"])
 def test_on_the_stack(program):
     assert_same_second(program, by_engine(program, engine="waves", is_linear=False))
 
 
-@each(is_differentiable, few=[], many=["tree_rnn"])
+@each(is_differentiable, few=[], many=[])
 def test_with_what_the_forward_run_computed_recomputed(program):
     assert_same_second(program, by_engine(program, engine="waves", recompute=True))
 
@@ -133,6 +133,7 @@ def test_hessians_jacobians_and_forward_mode(cubes):
     np.testing.assert_allclose(forward.jvp(y), slopes)
 
 
+@pytest.mark.slow
 def test_from_several_threads(cubes):
     """Whoever asks first extends the graph again, once for all."""
     x = tf.constant([1.5, 0.5], tf.float64)
@@ -154,7 +155,7 @@ def test_from_several_threads(cubes):
             np.testing.assert_allclose(found, 6.0 * x)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_inside_a_function():
     """tf.gradients of tf.gradients, where no tape tells beforehand what will be asked for."""
 
@@ -173,13 +174,8 @@ def test_inside_a_function():
     np.testing.assert_allclose(curvature, [20 * 1.5**3])
 
 
-@pytest.mark.parametrize(
-    "n",
-    [
-        pytest.param(1_000, marks=pytest.mark.many),
-        pytest.param(100_000, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [1_000, 100_000])
 def test_depth(n):
     @kerasrec.recursive(engine="waves")
     def power(x, n):
@@ -225,6 +221,7 @@ def test_of_a_sparse_gradient():
     np.testing.assert_allclose(found, 4 * (3 * factors) ** 2 * TABLE.numpy() ** 3)
 
 
+@pytest.mark.many
 def test_nan_is_no_reason_to_complain():
     found = second_gradient_of_rows(lambda slope: tf.convert_to_tensor(slope) * np.nan)
     assert np.isnan(found).all()

@@ -191,9 +191,7 @@ def faults(
     ]
 
 
-@pytest.mark.parametrize(
-    "dtype", few_of(NAMES, "uint8", many=["float32", "float64", "int32", "bool"])
-)
+@pytest.mark.parametrize("dtype", few_of(NAMES, many=["float32", "int32"]))
 def test_values_are_those_of_tensorflow(dtype):
     cases = {name: case for name, case in cases_of(dtype).items() if (name, dtype) not in NOT_TAKEN}
     listed = list(cases.values())
@@ -276,7 +274,7 @@ ONE_AFTER_THE_OTHER = {
 }
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_ops_that_follow_each_other():
     extremes = [np.nan, np.inf, -np.inf, 0, 1, -2.5, 100, -100, 1e3, -1e3, 1e30, -1e30, 1e-30]
     x, y = (item.ravel() for item in np.meshgrid(*[np.float32(extremes)] * 2))

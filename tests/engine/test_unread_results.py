@@ -70,7 +70,7 @@ def plain_gradient(singular, read):
     return gradient(run, read)
 
 
-@pytest.mark.parametrize("engine", few_of(ENGINES, "waves", many=["scalar"]))
+@pytest.mark.parametrize("engine", few_of(ENGINES, "waves", many=[]))
 def test_of_the_root(engine):
     options = ENGINES[engine]
     singular = SINGULAR["power"]
@@ -89,12 +89,14 @@ def gradient_in_graph(f, x, read):
 
 
 @pytest.mark.parametrize("name", ["logarithm", "quotient"])
+@pytest.mark.many
 def test_of_the_root_by_other_ops(name):
     f = recursion(SINGULAR[name], engine="waves")
     expected = plain_gradient(SINGULAR[name], [0])
     np.testing.assert_allclose(gradient(lambda x: f(N, x), [0]), expected, rtol=1e-6)
 
 
+@pytest.mark.many
 def test_of_one_token():
     f = recursion(SINGULAR["power"])
     x = tf.constant(0.0)
@@ -128,6 +130,7 @@ def test_of_calls_inside(engine):
     assert [item is None for item in graph.bodies[name].sweeps[1].parameters] == [False, True]
 
 
+@pytest.mark.many
 def test_of_a_table_and_of_the_result_beside_it():
     weight = tf.Variable(2.0)
 
@@ -272,7 +275,7 @@ def assert_as_plain(function, plain_function, n, x):
     return expected
 
 
-@pytest.mark.parametrize("engine", few_of(ENGINES, "waves", many=["scalar"]))
+@pytest.mark.parametrize("engine", few_of(ENGINES, many=["waves"]))
 def test_of_a_call_that_drops_what_another_reads(engine):
     f = one_of_two(kerasrec.recursive(**ENGINES[engine]), kerasrec.cond)
     plain_f = one_of_two(lambda function: function, plain_cond)
@@ -280,7 +283,7 @@ def test_of_a_call_that_drops_what_another_reads(engine):
     assert np.isfinite(expected[0]).all()
 
 
-@pytest.mark.parametrize("name", few_of(PROGRAMS, "nested", many=["mutual", "loop"]))
+@pytest.mark.parametrize("name", few_of(PROGRAMS, many=["mutual"]))
 def test_of_functions_that_call_each_other(name):
     f = PROGRAMS[name](kerasrec.recursive(engine="waves"), kerasrec.cond)
     plain_f = PROGRAMS[name](lambda function: function, plain_cond)
@@ -298,6 +301,7 @@ def cotangents_of(graph):
     )
 
 
+@pytest.mark.many
 def test_of_rows_and_a_table():
     """A table in a function has its gradient whether or not the call's results are read."""
 
@@ -338,6 +342,7 @@ def test_only_results_that_differ_between_calls_are_carried():
         assert (extended.bodies[name].sweeps[0] is tagged.bodies[name].sweeps[0]) == (not carried)
 
 
+@pytest.mark.many
 def test_of_the_root_beside_a_result_that_depends_on_all():
     """Ops that all results depend on ask for nothing; what is read is known all the same."""
 
@@ -353,7 +358,7 @@ def test_of_the_root_beside_a_result_that_depends_on_all():
     np.testing.assert_allclose(tape.gradient(y, x), [1.0])
 
 
-@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], many=["waves"]))
+@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], many=[]))
 def test_second_derivative(engine):
     """Of the first result alone, and of both where a call inside drops the second."""
 

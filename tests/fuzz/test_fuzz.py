@@ -24,7 +24,7 @@ from tests.parameters import few_of
 
 SEED = 1
 FEW = (0, 1)
-NUM_MANY = 8
+NUM_MANY = 6
 NUM_CHECKED = 2
 
 
@@ -61,6 +61,7 @@ def test_a_number_stands_for_a_program():
     assert draw_program(5, 3) != draw_program(5, 4)
 
 
+@pytest.mark.many
 def test_most_ops_are_drawn():
     found = set()
     for number in range(40):

@@ -101,6 +101,7 @@ def test_a_cell_with_leaves_of_its_own(inner_inputs):
         np.testing.assert_allclose(found, wanted, atol=1e-12)
 
 
+@pytest.mark.many
 def test_leaves_are_nodes_with_empty_rows_by_default(layer):
     children = random_children(8, 12, 5, seed=4)
     x = features(children)
@@ -111,7 +112,7 @@ def test_leaves_are_nodes_with_empty_rows_by_default(layer):
     ]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradients_equal_finite_differences(layer):
     children = random_children(4, 9, 4, seed=5)
     x = features(children)
@@ -140,7 +141,7 @@ class WithoutBuild(GatedMaxCell):
     build = keras.layers.Layer.build
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*does not have a `build..` method")
 def test_layers_in_a_cell_are_built_before_the_first_call():
     layer = Recursive(WithoutBuild(3))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import RNTN, TreeGRU, TreeLSTM, TreeRNN
+from kerasrec.layers import TreeGRU, TreeLSTM
 from tests.layers import reference
 from tests.layers.helpers import (
     LAYERS,
@@ -102,11 +102,7 @@ def eager_gradients(layer_class, inner_inputs):
         itertools.product(LAYERS, [False, True], ["float32", "float64"]),
         (TreeLSTM, False, "float64"),
         many=[
-            (TreeRNN, False, "float32"),
-            (RNTN, True, "float64"),
-            (TreeLSTM, True, "float64"),
             (TreeGRU, True, "float32"),
-            (TreeGRU, False, "float64"),
         ],
     ),
 )

@@ -36,6 +36,7 @@ def with_word(node):
 
 
 @any_layer
+@pytest.mark.many
 def test_a_word_at_an_inner_node_is_an_error(layer_class):
     """By itself, in training with dropout, and in a model."""
     layer = of_words(layer_class, dropout=0.5)

@@ -113,7 +113,7 @@ def model_of(layer):
     return keras.Model(inputs, layer(*inputs))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @any_layer
 def test_constraints_and_regularizers_in_fit(layer_class):
     children = random_children(8, 5, 2)
@@ -165,6 +165,7 @@ def test_functional_model_is_built_without_an_engine(layer_class, return_sequenc
 
 
 @any_layer
+@pytest.mark.many
 def test_sizes_trace_nothing_new(layer_class):
     layer = layer_class(3, return_sequences=True)
     for num_trees, num_nodes in ((2, 3), (5, 7), (1, 1), (2, 3)):
@@ -176,7 +177,7 @@ def test_sizes_trace_nothing_new(layer_class):
         assert layer.num_traces == 1
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @any_layer
 def test_sizes_and_epochs_of_a_model_trace_nothing_new(layer_class):
     layer = layer_class(3, return_sequences=True)
@@ -241,15 +242,9 @@ class SubclassedForTraining(Subclassed):
         return self.trees(inputs["x"], inputs["children"], training=training)
 
 
-@pytest.mark.parametrize(
-    ("model_class", "is_called_first"),
-    [
-        pytest.param(Subclassed, True, marks=pytest.mark.many),
-        pytest.param(SubclassedForTraining, False, marks=pytest.mark.many),
-        pytest.param(Subclassed, False, marks=pytest.mark.slow),
-        pytest.param(SubclassedForTraining, True, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("model_class", [Subclassed, SubclassedForTraining])
+@pytest.mark.parametrize("is_called_first", [False, True])
 def test_subclassed_model(model_class, is_called_first):
     children = random_children(4, 5, 2)
     inputs = {"x": features(children), "children": children}

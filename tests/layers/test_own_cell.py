@@ -9,6 +9,7 @@ from kerasrec.layers import Recursive, RecursiveCell, TreeLSTM, TreeLSTMCell
 from tests.layers import reference
 from tests.layers.helpers import features, random_children, treebank_batch
 from tests.layers.own_cell import GatedCell
+from tests.parameters import few_of
 
 
 def eager_states(cell, x, children):
@@ -26,7 +27,7 @@ def eager_states(cell, x, children):
     ]
 
 
-@pytest.mark.parametrize("arity", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("arity", few_of([2, 3], many=[2]))
 def test_values_and_gradients_equal_eager_recursion(arity):
     children = random_children(5, 7, arity, seed=arity)
     x = tf.constant(features(children))

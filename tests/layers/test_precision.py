@@ -44,7 +44,7 @@ def test_fit_under_a_global_policy(layer_class, global_policy):
     assert "bf16" in str(layer.tagged_graph()) or "f16" in str(layer.tagged_graph())
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @each_policy
 def test_cell_with_layers_of_its_own(global_policy):
     children = random_children(4, 5, 2)

@@ -97,6 +97,7 @@ def plain(layer):
     return Plain([weight.numpy().astype(float) for weight in Plain.variables(layer)])
 
 
+@pytest.mark.many
 def test_log_likelihood_is_that_of_the_paper(layer):
     inputs = arrays(TREES)
     found = tf.reduce_sum(layer(*inputs), [1, 2])
@@ -106,6 +107,7 @@ def test_log_likelihood_is_that_of_the_paper(layer):
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_trees_that_grow_are_scored_alike(layer):
     strings = arrays(TREES)[0]
     grown = layer.generate(np.repeat(strings, 5, axis=0), seed=3, temperature=1.0)
@@ -116,7 +118,7 @@ def test_trees_that_grow_are_scored_alike(layer):
     np.testing.assert_allclose(grown.log_likelihood, wanted, rtol=1e-4)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_likeliest_decisions(layer):
     strings = arrays(TREES)[0]
     model = plain(layer)
@@ -128,6 +130,7 @@ def test_the_likeliest_decisions(layer):
         assert tree.label() == label
 
 
+@pytest.mark.many
 def test_gradient_is_that_of_the_paper(layer):
     inputs = arrays(TREES[:1])
     variables = Plain.variables(layer)

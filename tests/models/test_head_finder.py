@@ -95,7 +95,7 @@ def write_conllu(directory):
     return directory
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_end_to_end(tmp_path):
     dependencies, treebank, output = (
         tmp_path / name for name in ("dependencies", "trees", "output")

@@ -177,6 +177,7 @@ def test_share_right_splits_points():
     assert language_model.share_right(scores) == 0.5
 
 
+@pytest.mark.many
 def test_embedded_sentences():
     sentences = language_model.read_sentences(None)
     assert {split: len(trees) for split, trees in sentences.items()} == {
@@ -195,7 +196,7 @@ def test_embedded_sentences():
     ]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_without_questions_there_is_no_completion(tmp_path, capsys):
     tree = DependencyTree(["the", "its"], [1, -1], ["DET", "DET"])
     lines = [

@@ -133,7 +133,7 @@ def test_settings_are_defaults_of_the_options(recipe, capsys):
         assert f"--{option.replace('_', '-')} " in text
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("rate, moves", [(0.1, True), (0.0, False)])
 def test_word_vectors_stay_as_they_are_where_their_rate_is_0(tmp_path, rate, moves):
     treebank, _ = sentiment.read_data(write_treebank(tmp_path / "data"), None)

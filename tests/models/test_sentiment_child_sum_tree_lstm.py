@@ -63,7 +63,7 @@ def test_dependency_trees_of_other_sentences_are_an_error(treebank, tmp_path):
         recipe.with_dependencies(treebank, tmp_path)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_recipe_trains_saves_and_exports(tmp_path):
     words = {"good": 3, "superb": 4, "bad": 1, "awful": 0}
     lines = [

@@ -307,6 +307,7 @@ def test_too_deep(num_rounds):
 
 
 @pytest.mark.parametrize("num_rounds", [1, 2])
+@pytest.mark.many
 def test_too_wide(num_rounds):
     @recursive(max_width=50, engine="waves")
     def runs_away(n):

@@ -56,6 +56,7 @@ def test_reductions_read_the_row_numbers_that_are_known():
     assert not {"Where", "Tile", "Range"} & set(found)
 
 
+@pytest.mark.many
 def test_two_maps_over_one_partition_share_their_rows():
     double = mapped(lambda rows: map_fn(lambda child: tf.gather(VALUES, child), rows) * 2.0)
     both = mapped(
@@ -173,6 +174,7 @@ def test_other_arguments_are_repeated_from_outside():
     np.testing.assert_allclose(scaled_sum(roots, roots.with_values(x[[0, 0, 2]])).flat_values, each)
 
 
+@pytest.mark.many
 def test_gradient_through_ragged_arguments_from_outside():
     roots = tf.ragged.constant([[0, 3], [], [9]], dtype=tf.int32)
     x = tf.constant([0.3, 0.5, -0.2], tf.float64)
@@ -218,6 +220,7 @@ def test_elems_that_depend_on_no_token():
     answer(kerasrec.TraceError, lambda: f(0), LINE, "depends on no token", "tf.gather")
 
 
+@pytest.mark.many
 def test_elems_of_different_rows():
     """Seen when it runs, unless the rows are known to be the same."""
     others = tf.ragged.constant([[1.0, 2.0], [3.0, 4.0], [], [5.0]])
@@ -290,6 +293,7 @@ def test_outside_a_recursive_function():
     answer(kerasrec.TraceError, lambda: map_fn(lambda x: x, CHILDREN), LINE, "kerasrec.map_fn")
 
 
+@pytest.mark.many
 def test_a_return_type_that_cannot_be_inferred():
     @recursive
     def f(node):

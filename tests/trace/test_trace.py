@@ -171,6 +171,7 @@ def test_other_dtypes_and_shapes_trace_anew():
     assert count == [1, 1, 1, 2, 3, 4, 4]
 
 
+@pytest.mark.many
 def test_the_python_function_is_not_run_again():
     runs = []
 

@@ -168,6 +168,7 @@ def main():
     parser.add_argument("--signal", default="KILL", choices=["KILL", "TERM"])
     parser.add_argument("--files", help="directory of trees to train on")
     parser.add_argument("--accumulate", type=int, help="steps of which one moves weights")
+    parser.add_argument("--dense", action="store_true", help="a model without recursion")
     parser.add_argument("--logs", help="directory for callbacks that write")
     options = parser.parse_args()
     strategy = STRATEGIES[options.strategy]()
@@ -176,11 +177,8 @@ def main():
     if not options.backup_dir:
         data = reader(options.files) if options.files else None
         callbacks = writers(Path(options.logs)) if options.logs else []
-        print(
-            json.dumps(
-                trained(strategy, fitted={"callbacks": callbacks}, data=data, optimizer=adam)
-            )
-        )
+        model = {"optimizer": adam, "recursive": not options.dense}
+        print(json.dumps(trained(strategy, fitted={"callbacks": callbacks}, data=data, **model)))
         return
     interrupt = options.kill and Kill(
         options.kill, options.task, signal.Signals[f"SIG{options.signal}"]

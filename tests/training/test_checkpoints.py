@@ -160,6 +160,7 @@ def check_faults(trained, directory, name, places):
 
 
 @pytest.mark.parametrize("name", ALL)
+@pytest.mark.many
 def test_any_damaged_file(trained, copied, name):
     size = len(trained.files[name])
     noticed = check_faults(trained, copied, name, range(0, size, -(-size // 8)))
@@ -390,6 +391,7 @@ def test_another_model_is_named(trained, copied):
     "change",
     ["nothing", "seed", "size of batches", "learning rate", "learning rate, by a callback"],
 )
+@pytest.mark.many
 def test_what_is_changed_is_said(tmp_path, change):
     options = {"verbose": 0, "backup_dir": tmp_path}
     slower = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
@@ -432,6 +434,7 @@ class TestSignal:
 
     error = None
 
+    @pytest.mark.many
     def test_saves_before_the_handler_of_the_program(self, trained, tmp_path):
         self.error = SystemExit(3)
         ask = Call(5, lambda: signal.raise_signal(signal.SIGTERM))
@@ -448,6 +451,7 @@ class TestSignal:
         for one, other in zip(model.get_weights(), trained.weights[4], strict=True):
             np.testing.assert_array_equal(one, other)
 
+    @pytest.mark.many
     def test_goes_on_if_the_handler_returns(self, tmp_path):
         """Also in the midst of an evaluation, where steps are not taken again."""
         steps = []

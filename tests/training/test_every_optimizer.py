@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from kerasrec.training import Model
 from kerasrec.training.sparse_gradients import with_rows_once
+from tests.parameters import few_of
 from tests.training.every_optimizer import (
     OPTIMIZERS,
     accumulating,
@@ -44,23 +45,19 @@ def test_each_row_comes_once():
     np.testing.assert_array_equal(found.dense_shape, [7, 1])
 
 
-@pytest.mark.many
-def test_trees(two_replicas):
-    expected = expected_of_trees()
-    assert_same_weights(weights(of_trees(), trees()), expected)
+@pytest.mark.slow
+def test_trees_on_two_replicas(two_replicas):
     with two_replicas.scope():
         model = of_trees()
-    assert_same_weights(weights(model, trees()), expected)
+    assert_same_weights(weights(model, trees()), expected_of_trees())
 
 
-def few(names, *few):
-    return [
-        pytest.param(name, marks=pytest.mark.many if name in few else pytest.mark.slow)
-        for name in names
-    ]
+@pytest.mark.slow
+def test_trees():
+    assert_same_weights(weights(of_trees(), trees()), expected_of_trees())
 
 
-@pytest.mark.parametrize("name", few(OPTIMIZERS, "adam", "lion"))
+@pytest.mark.parametrize("name", few_of(OPTIMIZERS, many=["adam"]))
 def test_accumulated_gradients(two_replicas, name):
     expected = expected_of_words(accumulating(name))
     with two_replicas.scope():
@@ -68,7 +65,7 @@ def test_accumulated_gradients(two_replicas, name):
     assert_same_weights(weights(model, words()), expected)
 
 
-@pytest.mark.parametrize("name", few(OTHERS, "global_clipnorm", "loss_scale"))
+@pytest.mark.parametrize("name", few_of(OTHERS, many=["loss_scale"]))
 def test_other_steps(two_replicas, name):
     expected = expected_of_words(OTHERS[name]())
     assert_same_weights(weights(of_words(OTHERS[name]()), words()), expected)
@@ -77,7 +74,7 @@ def test_other_steps(two_replicas, name):
     assert_same_weights(weights(model, words()), expected)
 
 
-@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("jit_compile", few_of([False, True], many=[False]))
 def test_fit_of_a_model(jit_compile):
     class Own(Model):
         def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None):

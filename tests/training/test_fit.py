@@ -57,7 +57,7 @@ def test_two_replicas_read_files_as_one(two_replicas, tmp_path):
     assert_same(trained(two_replicas, data=read), expected)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_part_without_trees(two_replicas, tmp_path):
     """The last of ten groups of two has one tree, for one of the replicas."""
     write_tree_files(random_trees(19, seed=1), tmp_path / "trees", num_files=2)
@@ -90,16 +90,8 @@ def test_parts_of_a_sorted_batch_are_alike():
         assert max(map(sum, parts)) - min(map(sum, parts)) <= sizes[-1]
 
 
-@pytest.mark.many
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        pytest.param("clipnorm", marks=pytest.mark.slow),
-        pytest.param("clipvalue", marks=pytest.mark.slow),
-        pytest.param("global_clipnorm", marks=pytest.mark.slow),
-        "clip_per_layer",
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_two_replicas_step_as_one(two_replicas, optimizer):
     """Clipped gradients are those of the whole batch."""
 
@@ -110,7 +102,7 @@ def test_two_replicas_step_as_one(two_replicas, optimizer):
     assert_same(run(two_replicas), run(tf.distribute.get_strategy()))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_two_replicas_of_half_precision_train_as_one(two_replicas):
     def run(strategy):
         keras.mixed_precision.set_global_policy("mixed_float16")
@@ -162,7 +154,7 @@ def test_trains_as_keras_does():
         np.testing.assert_allclose(one, other, 1e-5, 1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_several_steps_an_execution():
     one, several = (
         trained(tf.distribute.get_strategy(), steps_per_execution=steps, recursive=False)
@@ -204,7 +196,7 @@ def test_callbacks(tmp_path):
     assert (tmp_path / "epoch_2.weights.h5").exists()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_early_stopping_ends_training():
     model = make_model(TreeCrossentropy(), keras.optimizers.SGD(0.0))
     stop = keras.callbacks.EarlyStopping("loss", patience=1)
@@ -212,6 +204,7 @@ def test_early_stopping_ends_training():
     assert len(history.history["loss"]) == 2
 
 
+@pytest.mark.many
 def test_evaluate_is_that_of_keras():
     model = make_model(TreeCrossentropy())
     data = tree_batches(random_trees(8, seed=2), 5)
@@ -261,7 +254,7 @@ def test_two_replicas_accumulate_as_one_device(two_replicas, name):
     assert_same(trained(two_replicas, optimizer=optimizer, recursive=False), expected)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_accumulated_gradients_go_on_in_the_next_fit(two_replicas):
     found = []
     for strategy in (tf.distribute.get_strategy(), two_replicas):
@@ -302,6 +295,7 @@ def test_accumulation_that_replicas_cannot_follow(two_replicas, make, reason):
         fit(model, tf.data.Dataset.from_tensors((np.zeros([2, 2]), np.zeros([2, 1]))))
 
 
+@pytest.mark.many
 def test_accumulates_as_keras_does():
     data = tree_batches(random_trees(19, seed=1), 7)
     histories = []
@@ -412,7 +406,7 @@ def test_a_step_of_the_model_s_own_would_not_be_called():
         fit(model, tf.data.Dataset.from_tensors((np.zeros([2, 2]), np.zeros([2, 1]))))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_subclassed_model_of_trees():
     class Own(keras.Model):
         def __init__(self):

@@ -27,6 +27,17 @@ CLUSTERS = [
 
 @pytest.mark.parametrize("options, strategy, num_results", few_of(CLUSTERS, many=CLUSTERS[:1]))
 def test_trains_as_one_process_does(options, strategy, num_results):
+    ended = run_on_cluster(options, ["-m", "tests.training.strategies", strategy, "--dense"])
+    assert ended.returncode == 0, ended.errors[-3000:]
+    assert len(ended.results) == num_results
+    expected = trained(tf.distribute.get_strategy(), recursive=False)
+    for result in ended.results:
+        assert_same(result, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options, strategy, num_results", CLUSTERS)
+def test_every_optimizer(options, strategy, num_results):
     ended = run_on_cluster(options, ["-m", "tests.training.every_optimizer", strategy])
     assert ended.returncode == 0, ended.errors[-3000:]
     assert len(ended.results) == num_results
@@ -112,6 +123,7 @@ def test_one_worker_writes_files(tmp_path):
         np.testing.assert_allclose(weight, expected, 1e-6)
 
 
+@pytest.mark.slow
 def test_every_process_knows_its_place():
     program = "import os; print(os.environ['TF_CONFIG'])"
     places = run_on_cluster(["--workers", "3"], ["-c", program]).results

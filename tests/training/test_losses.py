@@ -175,6 +175,7 @@ def test_weights_that_could_be_of_classes_are_refused():
 
 
 @pytest.mark.parametrize("normalize", ["trees", "nodes"])
+@pytest.mark.many
 def test_a_mask_changes_nothing(normalize):
     x = np.random.default_rng(2).normal(size=(3, 6, 4)).astype("float32")
     x[LABELS < 0] = 0.0  # what Masking masks
@@ -203,6 +204,7 @@ def test_gradient_equals_numpy_and_is_zero_without_label():
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.many
 def test_mixed_precision_sums_in_float32(policy):
     half = "float16" if policy == "mixed_float16" else "bfloat16"
     # 4000 nodes of loss log 5 = 1.6: float16 has steps of 4 at the sum, bfloat16 of 32.
@@ -238,6 +240,7 @@ def test_configuration_round_trip():
     np.testing.assert_allclose(again(LABELS, LOGITS), loss(LABELS, LOGITS))
 
 
+@pytest.mark.many
 def test_compiled_model_saves_and_reloads(tmp_path):
     model = logits_model(5)
     model.compile("sgd", loss=TreeCrossentropy(normalize="nodes", class_weight=CLASS_WEIGHT))

@@ -21,7 +21,7 @@ def assert_alike(found, expected):
             np.testing.assert_allclose(one, other, 1e-4, 1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("make", few_of([functional, sequential, subclassed], functional))
+@pytest.mark.parametrize("make", few_of([functional, sequential, subclassed], many=[functional]))
 def test_alone_they_are_models_of_keras(make, tmp_path):
     theirs = {"sequential": keras.Sequential}.get(make.__name__, keras.Model)
     ours = {"sequential": Sequential}.get(make.__name__, Model)
@@ -60,6 +60,7 @@ def words_model(functional_class, dtype="int32"):
     return model
 
 
+@pytest.mark.many
 def test_integers_are_not_cut_to_the_dtype_of_an_input():
     """As Keras cuts them."""
     tokens, places = np.array([[5, 1], [2, 2**32 + 5]]), np.zeros([2, 2], "float32")

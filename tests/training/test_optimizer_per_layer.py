@@ -89,6 +89,7 @@ def test_each_optimizer_does_what_it_does_alone(options):
     np.testing.assert_allclose(first.get_weights()[0], 1 - sum(gradients), rtol=1e-5)
 
 
+@pytest.mark.many
 def test_a_loaded_model_goes_on_as_if_nothing_had_been(tmp_path):
     optimizer = OptimizerPerLayer("adam", {"embedding": keras.optimizers.SGD(0.1, momentum=0.9)})
     model = word_model(optimizer)
@@ -107,6 +108,7 @@ def test_a_loaded_model_goes_on_as_if_nothing_had_been(tmp_path):
     assert int(again.optimizer.iterations) == 4
 
 
+@pytest.mark.many
 def test_a_checkpoint_holds_all_of_the_state(tmp_path):
     def new_model():
         keras.utils.set_random_seed(1)
@@ -173,6 +175,7 @@ def test_a_schedule_is_no_number_for_all():
     assert rates(optimizer) == before
 
 
+@pytest.mark.many
 def test_mixed_precision_wraps_the_whole():
     keras.mixed_precision.set_global_policy("mixed_float16")
     try:
@@ -189,6 +192,7 @@ def test_mixed_precision_wraps_the_whole():
         assert not np.array_equal(weight, first)
 
 
+@pytest.mark.many
 def test_average_of_all_weights():
     optimizer = OptimizerPerLayer(
         "adam", {"embedding": keras.optimizers.SGD(0.1)}, use_ema=True, ema_momentum=0.8
@@ -209,7 +213,7 @@ def test_average_of_all_weights():
     assert again.use_ema and again.ema_momentum == 0.8
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_replicas_train_as_one(two_replicas):
     def trained():
         keras.utils.set_random_seed(2)

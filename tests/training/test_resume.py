@@ -223,6 +223,7 @@ def test_a_lost_worker_is_a_clear_error(tmp_path):
         assert_says_what_to_do(errors.read(), tmp_path)
 
 
+@pytest.mark.many
 def test_training_that_has_ended_ends_at_once(tmp_path):
     model = make()
     first = fit(model, batches(), epochs=2, verbose=0, backup_dir=tmp_path).history
@@ -236,6 +237,7 @@ def test_training_that_has_ended_ends_at_once(tmp_path):
     assert more["loss"][:2] == first["loss"] and len(more["loss"]) == 3
 
 
+@pytest.mark.many
 def test_refuses_what_does_not_fit(tmp_path):
     with pytest.raises(ValueError, match=r"`save_freq` is 0; expected \"epoch\" or a number"):
         fit(make(), batches(), save_freq=0)

@@ -1,0 +1,76 @@
+"""What every test needs: a silent TensorFlow on two logical CPU devices, and fixed seeds."""
+
+import functools
+import gc
+import os
+from collections.abc import Iterator
+
+# Before TensorFlow is imported. Tests need no GPU and their tolerances are those of a CPU;
+# CUDA_VISIBLE_DEVICES=0 in the environment runs them on one all the same.
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import pytest
+import tensorflow as tf
+
+from kerasrec import RecursiveFunction
+
+# Two devices let MirroredStrategy be tested. They can only be had before TensorFlow first runs,
+# so for all tests; a loop of small ops was no slower on them.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+# Graphs are many objects that live on. Looking through them for garbage as often as Python does by
+# default took a fifth of the time of the tests of layers.
+gc.set_threshold(200_000, 20, 20)
+
+_imported: list = []
+
+
+def _that_keep_graphs() -> list:
+    """Recursive functions, and what tests compute once by `functools.cache`."""
+
+    def keeps(item: object) -> bool:
+        if type(item) is functools._lru_cache_wrapper:
+            return item.__module__.startswith("tests.")
+        return type(item) is RecursiveFunction and hasattr(item, "name")  # not one refused
+
+    return list(filter(keeps, gc.get_objects()))
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays; Python need not look through it again for what is garbage."""
+    gc.collect()
+    _imported.extend(_that_keep_graphs())
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgotten_after() -> Iterator[None]:
+    """A worker runs many files: nothing stays of what the tests of one compiled or cached."""
+    yield
+    for item in _imported + _that_keep_graphs():
+        if isinstance(item, RecursiveFunction):
+            item.clear_cache()
+        else:
+            item.cache_clear()
+    keras.backend.clear_session()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def fixed_seed() -> None:
+    keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(scope="session")
+def two_replicas() -> tf.distribute.MirroredStrategy:
+    """For all tests one: each new strategy numbers its collectives from the start.
+
+    With a second one over the same devices, they meet those of the first ("Shape mismatch in the
+    collective instance").
+    """
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
