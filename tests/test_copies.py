@@ -231,7 +231,7 @@ def assert_copies_of_a_model(model, x):
     np.testing.assert_array_equal(model(x), expected)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_keras_layer_with_a_recursive_method():
     inputs = keras.Input([2])
     model = keras.Model(inputs, PowerLayer()(inputs))

@@ -11,7 +11,6 @@ import kerasrec
 from benchmarks.functions import count_calls, define, expected
 from benchmarks.peers.expanding import Died, Expanding
 from kerasrec.graph.interpreter import interpret
-from tests.parameters import few_of
 
 SMALL = {
     "fib": [(0,), (1,), (2,), (7,)],
@@ -67,7 +66,8 @@ def test_tagged_graph_fires_a_token_a_call(name):
         assert sum(fired) == calls
 
 
-@pytest.mark.parametrize("name", few_of(SMALL, many=["fib"]))
+@pytest.mark.slow
+@each_function
 def test_tensorflows_own_recursion(name, peer):
     for arguments in SMALL[name]:
         result, seconds = peer.run(name, *arguments)

@@ -46,13 +46,9 @@ def expected(batch):
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "model"),
-    few_of(
-        itertools.product(IN_TENSORFLOW, MODELS),
-        many=[("kerasrec", "RNTN")],
-    ),
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IN_TENSORFLOW)
+@each_model
 def test_peers_in_tensorflow(name, model, batch, expected):
     computed = TimedPeer(name, model, values_of(model)).computed(batch)
     assert disagreement(computed, expected[model]) is None
