@@ -131,10 +131,10 @@ def test_constraints_and_regularizers_in_fit(layer_class):
         (features(children), children), np.zeros((8, 3)), batch_size=8, verbose=0
     ).history
     assert history["loss"][0] > penalty > 0
-    kernel, recurrent_kernel, bias = layer.get_weights()
-    assert (kernel >= 0).all()
-    assert np.linalg.norm(recurrent_kernel, axis=0).max() < 0.1001
-    assert np.linalg.norm(bias) == pytest.approx(1, rel=1e-3)
+    cell = layer.cell
+    assert (cell.kernel.numpy() >= 0).all()
+    assert np.linalg.norm(cell.recurrent_kernel, axis=0).max() < 0.1001
+    assert np.linalg.norm(cell.bias) == pytest.approx(1, rel=1e-3)
 
 
 @each_layer_always
