@@ -22,6 +22,7 @@ from tests.engine.helpers import (
 )
 from tests.programs import FEW, PROGRAMS, SOME, each
 
+# Those whose ops and calls others of the list have, too.
 RARE = {"two_ragged_calls", "grandchildren", "padded", "forest", "nested", "either_callee"}
 RARE |= {"map_with_cond", "mutual_in_arguments"}
 
