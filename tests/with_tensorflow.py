@@ -36,7 +36,7 @@ def _that_keep_graphs() -> list:
     def keeps(item: object) -> bool:
         if type(item) is functools._lru_cache_wrapper:
             return item.__module__.startswith("tests.")
-        return type(item) is RecursiveFunction and hasattr(item, "name")  # not one refused
+        return type(item) is RecursiveFunction and hasattr(item, "python_signature")  # not refused
 
     return list(filter(keeps, gc.get_objects()))
 
