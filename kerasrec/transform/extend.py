@@ -178,9 +178,13 @@ class _BodyGradient:
         self.writer.reuse(body.nodes)
         self.primitives = PrimitiveWriter(body, self.writer, graph.shared, simplifies)
         self.cotangents: dict[Value, list[Value]] = {}
-        # The node at which, on the way back, all that reads what a trip returns has been seen.
+        # The node at which, on the way back, all that reads what a trip returns has been seen, and
+        # nothing that its arguments are computed from: its last CALL. What tokens carry for
+        # `reads.py` is passed before the arguments.
+        place = {node: index for index, node in enumerate(body.nodes)}
         self.trips = {
-            (present(trip.calls)[-1:] or present(trip.returns)[:1])[0]: site.label
+            max(present(trip.calls), key=place.__getitem__, default=None)
+            or present(trip.returns)[0]: site.label
             for site in graph.call_sites.values()
             if site.caller == body.name
             for trip in site.trips

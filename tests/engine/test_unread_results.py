@@ -244,7 +244,25 @@ def loop(recursive, cond):
     return f
 
 
-PROGRAMS = {item.__name__: item for item in (one_of_two, mutual, nested, argument, loop)}
+def passed(recursive, cond):
+    """An op whose gradient runs it again makes an argument of the call that drops a result."""
+
+    @recursive
+    def f(n, x):
+        def deeper():
+            _, value = tf.while_loop(
+                lambda i, _: i < 2, lambda i, value: (i + 1, WEIGHT * tf.sin(value)), (0, x)
+            )
+            for _ in range(5):  # So that there is much between what is passed and the branch.
+                value = tf.sin(value)
+            return 3.0 * x, f(n - 1, value)[1]
+
+        return cond(n < 1, lambda: (tf.pow(x, 0.5), x * x), deeper)
+
+    return f
+
+
+PROGRAMS = {item.__name__: item for item in (one_of_two, mutual, nested, argument, loop, passed)}
 
 
 def plain_cond(predicate, true_fn, false_fn):
@@ -283,7 +301,7 @@ def test_of_a_call_that_drops_what_another_reads(engine):
     assert np.isfinite(expected[0]).all()
 
 
-@pytest.mark.parametrize("name", few_of(PROGRAMS, many=["mutual"]))
+@pytest.mark.parametrize("name", few_of(PROGRAMS, "passed", many=["mutual"]))
 def test_of_functions_that_call_each_other(name):
     f = PROGRAMS[name](kerasrec.recursive(engine="waves"), kerasrec.cond)
     plain_f = PROGRAMS[name](lambda function: function, plain_cond)
