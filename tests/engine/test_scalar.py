@@ -176,12 +176,17 @@ class TestFaults:
         table = tf.constant([1, 2, 7])
 
         @kerasrec.recursive(engine=engine)
-        def follow(n):
-            return kerasrec.cond(n == 0, lambda: 0, lambda: follow(tf.gather(table, n)))
+        def times(n, index):
+            return kerasrec.cond(
+                n == 0, lambda: 0, lambda: tf.gather(table, index) + times(n - 1, index)
+            )
 
-        # By waves TensorFlow's own kernel runs, which on a GPU gives 0 there.
-        with tf.device("CPU:0"), pytest.raises(tf.errors.InvalidArgumentError):
-            follow(1)
+        assert times(2, 2) == 14
+        message = r"index outside the table|is not in \[0, 3\)"
+        for index in (3, -1):
+            # By waves TensorFlow's own kernel runs, which on a GPU gives 0 there.
+            with tf.device("CPU:0"), pytest.raises(tf.errors.InvalidArgumentError, match=message):
+                times(2, index)
 
     @pytest.mark.many
     def test_the_message_has_the_line(self):
