@@ -73,7 +73,8 @@ def _sorted(one: np.ndarray, two: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return rows
         flat = rows.reshape(len(rows), -1)
         keys = flat if flat.dtype.kind != "f" else np.round(flat.astype("float64"), 3)
-        return rows[np.lexsort(np.nan_to_num(keys.T[::-1]), axis=0)]
+        keys = np.concatenate([np.nan_to_num(keys), np.isnan(keys)], 1)  # NaN is not 0.
+        return rows[np.lexsort(keys.T[::-1], axis=0)]
 
     return in_order(one), in_order(two)
 
