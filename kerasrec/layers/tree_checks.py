@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from kerasrec.errors import WITHOUT_FRAMES
+from kerasrec.layers.links import Links, links_of
 
 
 @dataclass(frozen=True)
@@ -86,79 +89,72 @@ def check_indices(children: tf.Tensor) -> list[tf.Operation]:
     ]
 
 
-def check_parents(
-    num_parents: tf.Tensor, is_root: tf.Tensor, has_children: tf.Tensor, nodes: tf.Tensor
-) -> list[tf.Operation]:
+def check_parents(links: Links) -> list[tf.Operation]:
     """Checks, for when the graph runs, that the only node without a parent is the root."""
-    two = num_parents > 1
-    root_is_child = is_root & (num_parents > 0)
-    second_root = ~is_root & (num_parents == 0) & has_children
+    two = links.num_parents > 1
+    root_is_child = links.is_root & (links.num_parents > 0)
+    second_root = ~links.is_root & (links.num_parents == 0) & links.has_children
     return [
         *check(
             ~tf.reduce_any(two),
             "`children` is not a tree: a node has two parents. [tree, node]: {}",
-            _tree_and_node(two, nodes),
+            links.tree_and_node(two),
         ),
         *check(
             ~tf.reduce_any(root_is_child),
             "`children` must have the root at node 0, but node 0 is a child. [tree, node]: {} "
             "Number the nodes so that the root comes first.",
-            _tree_and_node(root_is_child, nodes),
+            links.tree_and_node(root_is_child),
         ),
         *check(
             ~tf.reduce_any(second_root),
             "`children` must have the root at node 0, but another node has children and no parent. "
             "[tree, node]: {}",
-            _tree_and_node(second_root, nodes),
+            links.tree_and_node(second_root),
         ),
     ]
 
 
-def check_cycles(
-    numbers: tf.Tensor, num_parents: tf.Tensor, nodes: tf.Tensor
-) -> list[tf.Operation]:
+def check_cycles(links: Links) -> list[tf.Operation]:
     """Follows parents twice as far each time; whoever has a parent must end at the root."""
-    size, arity = tf.shape(numbers)[0], tf.shape(numbers)[1]
+    size, arity = tf.unstack(tf.shape(links.numbers))
     everyone = tf.range(size)
-    links = tf.reshape(numbers, [-1])
-    inside = links < size
+    numbers = tf.reshape(links.numbers, [-1])
+    inside = numbers < size
     parents = tf.tensor_scatter_nd_update(
         everyone,
-        tf.boolean_mask(links, inside)[:, tf.newaxis],
+        tf.boolean_mask(numbers, inside)[:, tf.newaxis],
         tf.boolean_mask(tf.repeat(everyone, arity), inside),
     )
     _, ancestors = tf.while_loop(
-        lambda reach, _: reach < nodes,
+        lambda reach, _: reach < links.nodes,
         lambda reach, found: (reach * 2, tf.gather(found, found)),
         (tf.constant(1), parents),
     )
-    lost = (num_parents > 0) & (ancestors != everyone // nodes * nodes)
+    lost = (links.num_parents > 0) & (ancestors != everyone // links.nodes * links.nodes)
     return check(
         ~tf.reduce_any(lost),
         "`children` is not a tree: nodes form a cycle. [tree, node]: {}",
-        _tree_and_node(lost, nodes),
+        links.tree_and_node(lost),
     )
 
 
-def check_words(
-    words: tf.Tensor, wrong: tf.Tensor, has_children: tf.Tensor, nodes: tf.Tensor, rules: WordRules
-) -> list[tf.Operation]:
+def check_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[tf.Operation]:
     """Checks, for when the graph runs, the words of tree nodes.
 
     Args:
-        words: int `[batch * nodes]`.
-        wrong: bool `[batch * nodes]`, which of them break the rules.
-        has_children: bool `[batch * nodes]`.
-        nodes: int32 scalar, the number of nodes in a tree.
+        words: int `[batch * nodes]`; padding may have any.
+        links: of the trees.
         rules: which words are allowed.
     """
-    unread = wrong & has_children if rules.inner_inputs is None else tf.zeros_like(wrong)
+    wrong = links.is_called & ~rules.allow(words, links.has_children)
+    unread = wrong & links.has_children if rules.inner_inputs is None else tf.zeros_like(wrong)
     without_vector = wrong & ~unread
     checks = check(
         ~tf.reduce_any(without_vector),
         "`x` has a word that `embedding` has no vector for: words must be from 0 to "
         f"{(rules.num_words or 0) - 1}. [tree, node]: {{}} word: {{}}",
-        _tree_and_node(without_vector, nodes),
+        links.tree_and_node(without_vector),
         tf.boolean_mask(words, without_vector)[:1],
     )
     with tf.control_dependencies(checks):
@@ -167,11 +163,40 @@ def check_words(
             "`x` has a word at an inner tree node, where the layer reads none. Give the layer "
             "inner_inputs=True to read it or inner_inputs=False to leave it out, or put 0 there, "
             "which stands for no word. [tree, node]: {} word: {}",
-            _tree_and_node(unread, nodes),
+            links.tree_and_node(unread),
             tf.boolean_mask(words, unread)[:1],
         )
 
 
-def _tree_and_node(where: tf.Tensor, nodes: tf.Tensor) -> tf.Tensor:
-    number = tf.cast(tf.where(where)[:1, 0], tf.int32)
-    return tf.stack([number // nodes, number % nodes], -1)
+@functools.cache
+def tree_checks(
+    dtype: tf.DType, word_dtype: tf.DType | None, rules: WordRules | None
+) -> Callable[..., tf.Tensor]:
+    """A `tf.function` that fails with the first thing that is wrong with trees.
+
+    It is traced once, and not for each layer: these are a hundred and fifty ops, which hardly ever
+    run.
+
+    Args:
+        dtype: of the children, int32 or int64 `[batch, nodes, arity]`.
+        word_dtype: of the words, int `[batch * nodes]`; None if it takes none.
+        rules: which words are allowed.
+
+    Returns:
+        A function of the children, or of children and words; it gives True.
+    """
+
+    def run(children: tf.Tensor, words: tf.Tensor | None = None) -> tf.Tensor:
+        with tf.control_dependencies(check_indices(children)):
+            links = links_of(children)
+            checks = check_parents(links) + check_cycles(links)
+        if words is not None and rules is not None:
+            with tf.control_dependencies(checks):
+                checks = check_words(words, links, rules)
+        with tf.control_dependencies(checks):
+            return tf.constant(True)
+
+    signature = [tf.TensorSpec([None, None, None], dtype)]
+    if word_dtype is not None:
+        signature.append(tf.TensorSpec([None], word_dtype))
+    return tf.function(run, input_signature=signature, autograph=False)

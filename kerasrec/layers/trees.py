@@ -6,13 +6,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.layers.tree_checks import (
-    WordRules,
-    check_cycles,
-    check_indices,
-    check_parents,
-    check_words,
-)
+from kerasrec.layers.links import links_of
+from kerasrec.layers.tree_checks import WordRules, tree_checks
 
 LEAF, INNER, MISSING = 0, 1, 2
 
@@ -69,48 +64,30 @@ def node_tables(
           node 0 is not the root, nodes form a cycle, or a tree has no nodes; or a word breaks the
           rules.
     """
-    batch, nodes, arity = tf.unstack(tf.shape(children))
-    size = batch * nodes
-    roots = tf.range(batch) * nodes
-    is_child = (children >= 0) & (children < tf.cast(nodes, children.dtype))
-    # An index that does not fit into int32 is out of range, so the cast changes no child.
-    numbers = tf.cast(children, tf.int32) + roots[:, tf.newaxis, tf.newaxis]
-    numbers = tf.where(is_child, numbers, size)
-    numbers = tf.reshape(numbers, [size, arity])
-    has_children = tf.reshape(tf.reduce_any(is_child, -1), [size])
-    links = tf.reshape(numbers, [-1])
-    num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, size + 1)[:size]
-    is_root = tf.range(size) % tf.maximum(nodes, 1) == 0
-    # The caller is the parent of the root.
-    num_callers = num_parents + tf.cast(is_root, tf.int32)
-    is_called = num_callers > 0
-
+    links = links_of(children)
+    nodes, is_called = links.nodes, links.is_called
     # Nearly all trees are right and have parents before children, so that there are no cycles.
     comes_later = children > tf.cast(tf.range(nodes), children.dtype)[:, tf.newaxis]
-    is_right_node = (num_callers <= 1) & (is_called | ~has_children)
+    is_right_node = (links.num_callers <= 1) & (is_called | ~links.has_children)
+    given, word_dtype = [children], None
     if words is not None and rules is not None:
         words = tf.reshape(words, [-1])
-        wrong_words = is_called & ~rules.allow(words, has_children)
-        is_right_node &= ~wrong_words
+        is_right_node &= ~is_called | rules.allow(words, links.has_children)
+        given, word_dtype = [children, words], words.dtype
     is_right = (
         (nodes > 0)
-        & tf.reduce_all((is_child & comes_later) | (children == -1))
+        & tf.reduce_all((links.is_child & comes_later) | (children == -1))
         & tf.reduce_all(is_right_node)
     )
-
-    def check() -> tf.Tensor:
-        with tf.control_dependencies(check_indices(children)):
-            checks = check_parents(num_parents, is_root, has_children, nodes)
-            checks += check_cycles(numbers, num_parents, nodes)
-        if words is not None and rules is not None:
-            with tf.control_dependencies(checks):
-                checks = check_words(words, wrong_words, has_children, nodes, rules)
-        with tf.control_dependencies(checks):
-            return tf.constant(True)
+    check = tree_checks(children.dtype, word_dtype, rules)
 
     # All tables wait for the checks, so that no op that reads them fails first and says less.
-    with tf.control_dependencies([tf.cond(is_right, lambda: tf.constant(True), check)]):
-        numbers = tf.concat([numbers, tf.fill([1, arity], size)], 0)
-        kinds = tf.concat([tf.where(has_children, INNER, LEAF), [MISSING]], 0)
+    with tf.control_dependencies(
+        [tf.cond(is_right, lambda: tf.constant(True), lambda: check(*given))]
+    ):
+        batch, _, arity = tf.unstack(tf.shape(children))
+        missing = batch * nodes
+        numbers = tf.concat([links.numbers, tf.fill([1, arity], missing)], 0)
+        kinds = tf.concat([tf.where(links.has_children, INNER, LEAF), [MISSING]], 0)
         is_node = tf.reshape(is_called, [batch, nodes])
-    return NodeTables(numbers, kinds, roots, is_node)
+        return NodeTables(numbers, kinds, tf.range(batch) * nodes, is_node)
