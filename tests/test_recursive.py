@@ -95,7 +95,11 @@ def test_options_stand_on_the_decorator():
 
 @pytest.mark.parametrize(
     "dtype",
-    few_of(["float16", "bfloat16", "float32", "float64", "complex64"], "bfloat16"),
+    few_of(
+        ["float16", "bfloat16", "float32", "float64", "complex64"],
+        "bfloat16",
+        many=["float16", "complex64"],
+    ),
 )
 def test_dtypes_of_floats(dtype):
     x = tf.cast([1.5, 2.0], dtype)

@@ -157,7 +157,7 @@ def test_the_download_is_of_a_known_size_and_digest(directory, tmp_path, monkeyp
     assert len(Builder.url_infos[address].checksum) == 64
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_datasets_need_no_tensorflow_datasets():
     program = (
         "import sys; sys.modules['tensorflow_datasets'] = None; import kerasrec.datasets\n"

@@ -86,7 +86,7 @@ def test_batches_are_the_same_however_many_read(directory, shuffle, bucket_by_si
         assert wholes(steps(directory, num_replicas, num_processes, **options)) == alone
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_parts_have_trees_of_alike_size(directory):
     """The trees of a group are beside each other in order of size."""
     order = np.sort(SIZES)[::-1]
@@ -175,7 +175,7 @@ def test_static_shapes(directory):
     assert children.shape.as_list() == [8, None, 2]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_more_trees_than_are_sorted_together(tmp_path, monkeypatch):
     monkeypatch.setattr(format_of_files, "TREES_IN_MEMORY", 18)  # not a multiple of the files
     write_tree_files(iter(TREES), tmp_path / "trees", NUM_FILES, bucket_by_size=True)

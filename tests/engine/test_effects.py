@@ -76,7 +76,7 @@ WAYS = [
     (nested, {"parallel_tokens": 2}),
     (summed, {"recompute": True}),
 ]
-every_way = pytest.mark.parametrize(("program", "options"), few_of(WAYS, WAYS[0]))
+every_way = pytest.mark.parametrize(("program", "options"), few_of(WAYS, WAYS[0], many=WAYS[1:3]))
 
 
 @every_way
@@ -170,8 +170,7 @@ def test_inside_a_tf_function():
     assert "n has the forbidden value" in failure(lambda: run(tf.constant([2])))
 
 
-@pytest.mark.parametrize("make", [summed, nested, with_no_call])
-@pytest.mark.many
+@pytest.mark.parametrize("make", few_of([summed, nested, with_no_call], many=[nested]))
 def test_a_branch_that_nobody_takes_checks_nothing(make):
     always = tf.Variable(-1.0)
 

@@ -201,7 +201,7 @@ def layer_op(name):
     return op, [item.value for item in layer.trainable_weights]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_all_layers():
     names = [name for name in LAYERS if name not in SLOW_LAYERS]
     ops, weights = zip(*map(layer_op, names), strict=True)
@@ -215,7 +215,7 @@ def test_layer(name, num_rounds):
     check(program_of(op, num_rounds, tuple(weights)))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_all_control_flow_of_tensorflow():
     check(program_of(all_of(CONTROL_FLOW.values()), 1, (W, B, T)))
 
@@ -351,7 +351,7 @@ def test_a_custom_gradient_of_what_all_tokens_share(engine):
 bias = tf.Variable([1.0, 2.0])
 
 
-@pytest.mark.parametrize("rounds", few_of([1, 2]))
+@pytest.mark.parametrize("rounds", few_of([1, 2], many=[1]))
 @pytest.mark.parametrize(
     ("add", "expected", "slope"),
     [

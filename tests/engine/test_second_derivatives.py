@@ -45,7 +45,7 @@ def test_equal_to_nested_tapes_of_plain_recursion(program):
     assert_same_second(program, found)
 
 
-@each(is_differentiable, few=[], many=["tree_rnn"])
+@each(is_differentiable, few=[], many=[])
 def test_on_the_stack(program):
     assert_same_second(program, by_engine(program, engine="waves", is_linear=False))
 

@@ -13,7 +13,7 @@ from kerasrec.layers import Recursive, TreeLSTM
 from tests.layers.helpers import treebank_batch, with_random_weights
 from tests.layers.own_cell import GatedCell
 
-pytestmark = pytest.mark.many
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = {

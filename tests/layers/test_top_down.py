@@ -127,7 +127,7 @@ def test_states_of_the_roots_by_position(layers):
         np.testing.assert_allclose(found, other, rtol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_values_from_zeros_and_what_is_returned(layers):
     layer, x, children = layers("parent")
     sequence, hidden, memory = layer(x, children)
@@ -207,7 +207,7 @@ class Handed(TopDownCell):
         return list(states)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_recurrent_dropout_of_each_child():
     """Each child reads a state of its parent's from which half is dropped, the rest doubled."""
     children = np.full((14, 3, 2), -1)

@@ -95,7 +95,7 @@ def test_chain_of_depth_200(layer_class, arity):
     assert_close(layer(x, children), expected(layer, x, children).sequence)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @any_layer
 def test_children_of_other_integer_types(layer_class, layers):
     children = random_children(4, 5, 2)

@@ -130,7 +130,7 @@ def test_the_likeliest_decisions(layer):
         assert tree.label() == label
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradient_is_that_of_the_paper(layer):
     inputs = arrays(TREES[:1])
     variables = Plain.variables(layer)

@@ -22,6 +22,7 @@ from kerasrec.training.checkpoints import Checkpoints
 from kerasrec.training.lock import LOCK, locked
 from kerasrec.training.progress import Progress
 from kerasrec.training.runner import runner_of
+from tests.parameters import few_of
 from tests.training.clusters import REPOSITORY, SECONDS
 
 INDEX, DATA, NEWEST = "ckpt-2.index", "ckpt-2.data-00000-of-00001", "checkpoint"
@@ -168,8 +169,7 @@ def test_any_damaged_file(trained, copied, name):
     assert noticed == 0 or "ckpt-1" not in name
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("name", [INDEX, DATA, NEWEST])
+@pytest.mark.parametrize("name", few_of([INDEX, DATA, NEWEST], many=[INDEX]))
 def test_any_bit(trained, copied, name):
     size = len(trained.files[name])
     noticed = check_faults(trained, copied, name, range(0, size, -(-size // 100)))
@@ -389,9 +389,11 @@ def test_another_model_is_named(trained, copied):
 
 @pytest.mark.parametrize(
     "change",
-    ["nothing", "seed", "size of batches", "learning rate", "learning rate, by a callback"],
+    few_of(
+        ["nothing", "seed", "size of batches", "learning rate", "learning rate, by a callback"],
+        many=["nothing", "seed", "learning rate, by a callback"],
+    ),
 )
-@pytest.mark.many
 def test_what_is_changed_is_said(tmp_path, change):
     options = {"verbose": 0, "backup_dir": tmp_path}
     slower = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)

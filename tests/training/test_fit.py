@@ -244,7 +244,7 @@ ACCUMULATING = {
 }
 
 
-@pytest.mark.parametrize("name", few_of(ACCUMULATING, many=["clipped"]))
+@pytest.mark.parametrize("name", few_of(ACCUMULATING, many=[]))
 def test_two_replicas_accumulate_as_one_device(two_replicas, name):
     """Of nine steps the last move no weights, and steps of one epoch go into the next."""
     make = ACCUMULATING[name]
