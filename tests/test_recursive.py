@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import itertools
 import threading
 import weakref
 
@@ -17,9 +18,8 @@ from tests.programs import PROGRAMS, fib, power, statistics
 
 BY_NAME = {item.name: item for item in PROGRAMS}
 # One for each engine.
-both_engines = pytest.mark.parametrize(
-    "program", [BY_NAME["power"], BY_NAME["call_in_argument"]], ids=["levels", "stack"]
-)
+BOTH = [BY_NAME["power"], BY_NAME["call_in_argument"]]
+both_engines = pytest.mark.parametrize("program", BOTH, ids=["levels", "stack"])
 
 
 def test_one_token():
@@ -264,7 +264,7 @@ AROUND = {
         many=["for any number of tokens"],
     ),
 )
-@pytest.mark.parametrize("name", few_of(AROUND, "while_loop", "map_fn"))
+@pytest.mark.parametrize("name", few_of(AROUND, "while_loop", "map_fn", many=["cond"]))
 def test_called_inside_control_flow(name, mode):
     """Values and gradients: x to the power of 3, as often as what is around it calls."""
 
@@ -408,8 +408,10 @@ def _graphs(run):
     return graphs
 
 
-@both_engines
-@pytest.mark.parametrize("engine", few_of(["waves", "scalar"], many=["waves"]))
+@pytest.mark.parametrize(
+    ("program", "engine"),
+    few_of(itertools.product(BOTH, ["waves", "scalar"]), many=[(BOTH[1], "waves")]),
+)
 def test_graphs_go_with_their_function(program, engine):
     def run():
         function = kerasrec.recursive(engine=engine)(program.function.python_function)

@@ -68,7 +68,7 @@ def wholes(steps):
     "shuffle, bucket_by_size, drop_remainder",
     few_of(
         itertools.product([False, True], repeat=3),
-        many=[(True, True, False)],
+        many=[],
     ),
 )
 def test_batches_are_the_same_however_many_read(directory, shuffle, bucket_by_size, drop_remainder):

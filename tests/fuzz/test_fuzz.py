@@ -24,7 +24,7 @@ from tests.parameters import few_of
 
 SEED = 1
 FEW = (0, 1)
-NUM_MANY = 8
+NUM_MANY = 6
 NUM_CHECKED = 2
 
 

@@ -148,7 +148,10 @@ def graph(layer):
     return tf.function(layer, specs)
 
 
-@pytest.mark.parametrize("index", few_of([2**32 + 1, 2**32, -(2**32), 2**31, -(2**63)], 2**32 + 1))
+INDICES = [2**32 + 1, 2**32, -(2**32), 2**31, -(2**63)]
+
+
+@pytest.mark.parametrize("index", few_of(INDICES, 2**32 + 1, many=[-(2**63)]))
 @pytest.mark.parametrize("in_graph", few_of([False, True], False), ids=["eager", "graph"])
 def test_an_index_that_int32_does_not_hold(layer, graph, index, in_graph):
     children = np.array([[[1, index], [-1, -1], [-1, -1]]])

@@ -236,7 +236,7 @@ def words(children):
     return np.random.default_rng(0).integers(0, 10, children.shape[:2])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_fit_traces_once_whatever_the_arity():
     batches = []
     for arity in (2, 5, 3):

@@ -348,7 +348,7 @@ def layer_of_letters():
     return with_random_weights(layer)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_other_layers_can_make_vectors(layer_of_letters):
     tree_lstm = TreeLSTM(UNITS)
     tree_lstm.build((None, None, 5), CHILDREN.shape)
@@ -376,7 +376,7 @@ class Spelled(keras.layers.Layer):
         return self.dense(self.letters(words))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_embeddings_that_do_not_say_their_shape():
     layer = TreeLSTM(UNITS, inner_inputs=False, embedding=Spelled())
     assert layer(WORDS, CHILDREN).shape == (6, UNITS)

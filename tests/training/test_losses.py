@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.training import Model, TreeCrossentropy, TreeNegativeLogLikelihood
+from tests.parameters import few_of
 
 # Three trees of 3, 1 and 5 labelled nodes; the last has an unlabelled node inside.
 LABELS = np.array(
@@ -174,8 +175,7 @@ def test_weights_that_could_be_of_classes_are_refused():
         TreeCrossentropy()(LABELS[:, :1], LOGITS[:, :1], sample_weight=np.ones([3, 6]))
 
 
-@pytest.mark.parametrize("normalize", ["trees", "nodes"])
-@pytest.mark.many
+@pytest.mark.parametrize("normalize", few_of(["trees", "nodes"], many=["nodes"]))
 def test_a_mask_changes_nothing(normalize):
     x = np.random.default_rng(2).normal(size=(3, 6, 4)).astype("float32")
     x[LABELS < 0] = 0.0  # what Masking masks
