@@ -14,7 +14,7 @@ from kerasrec.trace.functions import unrepeatable_op
 
 
 def cut_again(found: Plan) -> Changes:
-    """What a loop cuts into pieces is kept whole, if it can be, and cut again by its readers.
+    """Saves the unsplit tensor where a loop splits one; the backward pass splits it again.
 
     Each piece that is kept is one more array to carry through the loop, to write and to read.
     """

@@ -234,7 +234,7 @@ class WaveStore:
 
         def fetch(value: Value) -> tf.Tensor:
             if value not in self._all_tokens:
-                self._all_tokens[value] = self._waves[value].concat()
+                self._all_tokens[value], _ = _joined(self._waves[value])
             return self._all_tokens[value]
 
         def choices(region: Region) -> Tensors | None:
@@ -272,14 +272,22 @@ def _divided(
 
 
 def _joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
-    """All rows of an array, and how many each element has."""
-    tensor, sizes = tf.raw_ops.TensorListConcatV2(
+    """All rows of an array, and how many each element has.
+
+    If there is no element, and a size of rows is not known before the run, nobody knows it. It is
+    1 then, so that what is computed with the rows can be broadcast.
+    """
+    sizes: list = list(array.element_shape[1:])
+    if None in sizes:
+        unknown = tf.where(array.size() > 0, -1, 1)
+        sizes = [unknown if size is None else size for size in sizes]
+    tensor, lengths = tf.raw_ops.TensorListConcatV2(
         input_handle=array.flow,
-        element_shape=tf.constant([-1, *array.element_shape[1:]], tf.int32),
+        element_shape=tf.stack([-1, *sizes]),
         leading_dims=tf.zeros([0], tf.int64),
         element_dtype=array.dtype,
     )
-    return tensor, tf.cast(sizes, tf.int32)
+    return tensor, tf.cast(lengths, tf.int32)
 
 
 def prepared_for(plan: Plan, shared: dict[Value, tf.Tensor]) -> dict[Node, Sequence[tf.Tensor]]:

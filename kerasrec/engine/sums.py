@@ -1,4 +1,4 @@
-"""What all tokens of a run leave together: tables of `collect`, and gradients of SHARED values."""
+"""Reductions over all tokens of a run: tables of `collect`, and gradients of SHARED values."""
 
 from __future__ import annotations
 
