@@ -13,7 +13,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 .PHONY: demo test test-slow format bench setup clean
 
 demo: $(READY)
-	$(BIN)/python models/sentiment_tree_lstm.py
+	@$(BIN)/python models/demo.py
 
 test: $(READY)
 	$(BIN)/ruff check .

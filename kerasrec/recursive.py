@@ -161,7 +161,7 @@ class RecursiveFunction:
         self._has_warned = False
 
     def __get__(self, instance: Any, owner: type | None = None) -> RecursiveFunction:
-        """The method of an instance or a class, the same each time; it has its own signatures."""
+        """Bound method, cached per instance or class, with its own compilation cache."""
         if instance is None:
             return self
         methods = _Methods.of(instance).by_function
@@ -334,7 +334,7 @@ class RecursiveFunction:
         return self.python_function(*args[:count], **keywords)
 
     def _compile(self, signature: Signature) -> _Compiled:
-        """All stages for a signature, kept unless variables stand for other values just now."""
+        """All stages for a signature, not cached inside a stateless scope."""
         replica = tf.distribute.get_replica_context() if tf.distribute.has_strategy() else None
         number = replica.replica_id_in_sync_group if replica else None
         key = (str(signature.structure), signature.types, str(number))

@@ -118,6 +118,11 @@ def parse_options(
         default=Path("runs") / output,
         help="directory for models, exports, pictures and figures",
     )
+    parser.add_argument(
+        "--graph",
+        action="store_true",
+        help="print the graph that each tree layer is compiled to, before training",
+    )
     for clipped, of in {"clip": "the weights", "embedding-clip": "the word vectors"}.items():
         parser.add_argument(
             f"--{clipped}",
@@ -285,7 +290,8 @@ def write_results(options: argparse.Namespace, runs: list[Results]) -> Results:
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
     minutes = np.mean([run["minutes"] for run in runs])
-    print(f"{minutes:.1f} minutes of training a seed; everything is in {options.output}")
+    print(f"\n{minutes:.1f} minutes of training a seed. Written to {options.output}:")
+    print(*sorted(str(path) for path in options.output.iterdir()), sep="\n")
     return results
 
 
@@ -322,7 +328,7 @@ def run(
         if not runs:
             model.summary()
             for layer in model.layers:
-                if isinstance(layer, Recursive):
+                if options.graph and isinstance(layer, Recursive):
                     print(f"The recursive function of {layer.name}, compiled once for all trees:\n")
                     print(layer.tagged_graph(), end="\n\n")
 

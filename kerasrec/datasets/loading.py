@@ -138,8 +138,14 @@ class Treebank:
         )
 
 
+def embedded_treebank() -> Path:
+    """Where the treebank lies that comes with kerasrec: in the package, or in a clone beside it."""
+    installed = Path(__file__).parent / "embedded"
+    return installed if installed.exists() else Path(__file__).parents[2] / "data" / "treebank"
+
+
 def load_treebank(
-    directory: str | os.PathLike[str],
+    directory: str | os.PathLike[str] | None = None,
     lowercase: bool = True,
     min_count: int = 1,
     vocabulary_splits: Sequence[str] = ("train",),
@@ -149,7 +155,9 @@ def load_treebank(
     """Reads `train.txt`, `dev.txt` and `test.txt` of a directory and gathers their vocabulary.
 
     Args:
-        directory: Where the three files lie, in the format of `read_treebank`.
+        directory: Where the three files lie, in the format of `read_treebank`. By default the
+            treebank that comes with kerasrec: 5,500 made-up sentences of film criticism, each
+            phrase labelled from 0 (very bad) to 4 (very good).
         lowercase: Whether words are lowercased.
         min_count: Words seen less often in `vocabulary_splits` are unknown.
         vocabulary_splits: Whose words the vocabulary holds. Words of dev and test have a use only
@@ -168,7 +176,8 @@ def load_treebank(
         ValueError: If `vocabulary_splits` names no split.
     """
     _check_splits(vocabulary_splits)
-    read = {split: gather_trees(Path(directory) / f"{split}.txt", num_classes) for split in SPLITS}
+    folder = embedded_treebank() if directory is None else Path(directory)
+    read = {split: gather_trees(folder / f"{split}.txt", num_classes) for split in SPLITS}
     problems = [problem for _, of_file in read.values() for problem in of_file]
     report(problems, EXPECTED.format(num_classes - 1), strict)
     train, dev, test = (trees for trees, _ in read.values())

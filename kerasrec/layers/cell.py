@@ -145,7 +145,7 @@ class KernelCell(RecursiveCell):
     """A cell with `kernel`, `recurrent_kernel` and `bias`, made as Keras' own layers make them.
 
     There are rows of `recurrent_kernel` for each child, so a cell needs an arity, unless a subclass
-    says by `needs_arity = False` that all children share them, or that it is told the arity later.
+    says by `needs_arity = False` that all children share them, or that it is given the arity later.
 
     Args:
         units: positive int, size of the output.

@@ -28,7 +28,8 @@ class TreeGRUCell(KernelCell):
         u   = tanh([r_1 * h_1, .., r_arity * h_arity] U_u + x W_u + b_u)
         h   = (1 - z) * u + z * (h_1 + .. + h_arity)
 
-    A leaf has no children, so only x speaks; an inner node has x with `inner_inputs` only.
+    A leaf has no children, so its gates depend on x alone. An inner node has an x only with
+    `inner_inputs`.
 
     Weights: `kernel` `[features, 2 * units]` in the order u, z (with `inner_inputs`
     `[features, 3 * units]`, r last); `recurrent_kernel` `[arity * units, (2 + arity) * units]` in

@@ -23,9 +23,9 @@ class TreeLSTMCell(LSTMCell):
         c = sigmoid(i) * tanh(u) + sum over k of sigmoid(f_k) * c_k
         h = sigmoid(o) * tanh(c)
 
-    A leaf has no children, so only x speaks; an inner node has x with `inner_inputs` only (in a
-    constituency tree words stand at the leaves). All forget gates share one kernel and one bias,
-    as in equation 10.
+    A leaf has no children, so its gates depend on x alone. An inner node has an x only with
+    `inner_inputs` (in a constituency tree words stand at the leaves). All forget gates share one
+    kernel and one bias, as in equation 10.
 
     Weights: `kernel` `[features, 3 * units]` in the order i, o, u (with `inner_inputs`
     `[features, 4 * units]`, f last); `recurrent_kernel` `[arity * units, (3 + arity) * units]` in

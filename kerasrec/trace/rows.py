@@ -1,4 +1,4 @@
-"""Rows of ragged values: which tensors speak of them, and which ops lead back to tokens.
+"""Rows of ragged values: tensors derived from row splits, and ops that lead back to tokens.
 
 A `tf.RaggedTensor` with a row for each token is two tensors, splits and entries, neither of which
 is one value a token. What TensorFlow records when a user reduces it begins with working out row

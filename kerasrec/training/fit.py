@@ -45,7 +45,7 @@ def fit(
 
     Optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` (but under
     `ParameterServerStrategy`) and `jit_compile` (on one replica) are those of `model.compile`;
-    clipping of gradients, which is of those of the whole batch, their accumulation and loss scaling
+    clipping, which applies to the gradient of the whole batch, accumulation and loss scaling
     are those of the optimizer.
 
     Args:

@@ -137,7 +137,7 @@ def test_settings_are_defaults_of_the_options(recipe, capsys):
     with pytest.raises(SystemExit, match="0"):
         recipe.main(["--help"])
     text = capsys.readouterr().out
-    own = ("settings", "data", "vectors", "seeds", "output", "clip", "embedding_clip")
+    own = ("settings", "data", "vectors", "seeds", "output", "graph", "clip", "embedding_clip")
     for option in (*own, *settings):
         assert f"--{option.replace('_', '-')} " in text
 
