@@ -171,6 +171,9 @@ class RecursiveFunction:
             methods[self] = method
         return methods[self]
 
+    def __repr__(self) -> str:
+        return f"<RecursiveFunction {self.name}{self.python_signature}>"
+
     def __copy__(self) -> RecursiveFunction:
         return self
 

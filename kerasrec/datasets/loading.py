@@ -47,6 +47,12 @@ class Treebank:
     arity: int = 2
     labels: Mapping[Any, int] | None = None
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{len(getattr(self, split)):,} {split}" for split in SPLITS)
+        return (
+            f"<Treebank: {sizes} trees, {len(self.vocabulary):,} words, {self.num_classes} classes>"
+        )
+
     @functools.cached_property
     def _encoded(self) -> dict[str, list[EncodedTree]]:
         return {}

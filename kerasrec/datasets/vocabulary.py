@@ -129,6 +129,9 @@ class Vocabulary:
                 f"'{path}' is no saved vocabulary: {error}. Write it with Vocabulary.save."
             ) from error
 
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {len(self):,} words>"
+
     def __len__(self) -> int:
         return len(self.words)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -128,6 +129,13 @@ class RunTrace:
         if left_out > 0:
             lines.insert(half + 1, f"... {left_out:,} lines are left out ...")
         return "\n".join([*lines, "", self.summary()])
+
+    def __repr__(self) -> str:
+        return f"<RunTrace of {self.summary().splitlines()[0]}; print() shows them>"
+
+    def _repr_html_(self) -> str:
+        """The trace as it prints, for notebooks."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def _counted(number: int, noun: str) -> str:

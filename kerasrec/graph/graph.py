@@ -27,6 +27,7 @@ tagged dataflow, written in capitals (Kostopoulou et al., sections 2 and 3):
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -126,6 +127,9 @@ class Node:
         """The value this node produces at `index`."""
         return Value(self, index)
 
+    def __repr__(self) -> str:
+        return f"<Node {self.op}, {self.source}>"
+
 
 @dataclass(frozen=True)
 class Value:
@@ -150,6 +154,9 @@ class Value:
         if self.node.op == "SWITCH":
             return Branch(self.node.region, self.node.inputs[1], self.index, len(self.node.types))
         return self.node.region
+
+    def __repr__(self) -> str:
+        return f"<Value {self.type}, output {self.index} of {self.node.op}, {self.node.source}>"
 
 
 def other_rows(node: Node) -> str:
@@ -200,9 +207,16 @@ class FunctionGraph:
         """CALLSITE nodes in order."""
         return [node for node in self.nodes if node.op == "CALLSITE"]
 
+    def __repr__(self) -> str:
+        return f"<FunctionGraph {self.name}: {len(self.nodes):,} nodes>"
+
 
 class Drawable:
     """What a graph of a whole program has beside its print."""
+
+    def _repr_html_(self) -> str:
+        """The graph as it prints, for notebooks."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def to_dot(self) -> str:
         """The graph in DOT, the language of Graphviz."""
@@ -237,6 +251,9 @@ class FunctionGraphs(Drawable):
         from kerasrec.graph.printer import print_function_graphs
 
         return print_function_graphs(self)
+
+    def __repr__(self) -> str:
+        return f"<FunctionGraphs of {', '.join(self.functions)}; print() shows them>"
 
 
 @dataclass(frozen=True)
@@ -420,6 +437,12 @@ class TaggedGraph(Drawable):
         from kerasrec.graph.printer import print_tagged_graph
 
         return print_tagged_graph(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"<TaggedGraph of {', '.join(self.bodies)}: {len(self.nodes):,} nodes, "
+            f"{len(self.call_sites):,} call sites; print() shows them>"
+        )
 
     def sites_to(self, callee: str) -> list[CallSite]:
         """Call sites of a function, inside the program, in the order of their labels."""
