@@ -1,5 +1,9 @@
 """Recursion as a first-class citizen of Keras and TensorFlow."""
 
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from kerasrec.errors import (
     GraphError,
     KerasrecError,
@@ -12,7 +16,13 @@ from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import cond, switch
 from kerasrec.trace.ragged import map_fn
 
+if TYPE_CHECKING:
+    from kerasrec import datasets, layers, training
+
 __version__ = "0.1.0"
+
+# Imported when they are first used: they take longer to import than all the rest.
+_LAZY = ("datasets", "layers", "training")
 
 __all__ = [
     "GraphError",
@@ -23,7 +33,20 @@ __all__ = [
     "TraceError",
     "collect",
     "cond",
+    "datasets",
+    "layers",
     "map_fn",
     "recursive",
     "switch",
+    "training",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LAZY:
+        return importlib.import_module(f"kerasrec.{name}")
+    raise AttributeError(f"module 'kerasrec' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -1,5 +1,9 @@
 """Treebanks as `tf.data.Dataset`: read, index, encode, check, batch, and word vectors for them."""
 
+import warnings
+from collections.abc import Callable
+from typing import Any
+
 from kerasrec.datasets.batching import tree_batches
 from kerasrec.datasets.brackets import read_brackets
 from kerasrec.datasets.checking import check_tree
@@ -14,7 +18,7 @@ from kerasrec.datasets.heads import dependencies_from_heads
 from kerasrec.datasets.left_right import decode_left_right, encode_left_right
 from kerasrec.datasets.loading import Treebank, load_treebank, treebank_of
 from kerasrec.datasets.problems import MalformedFileError, MalformedFileWarning
-from kerasrec.datasets.reshaping import binarise, collapse_unary
+from kerasrec.datasets.reshaping import binarize, collapse_unary
 from kerasrec.datasets.text_tree import text_tree
 from kerasrec.datasets.tree_files import write_tree_files
 from kerasrec.datasets.tree_order import TreeOrder
@@ -33,7 +37,7 @@ __all__ = [
     "Vocabulary",
     "WordVectors",
     "batch_word_trees",
-    "binarise",
+    "binarize",
     "check_tree",
     "collapse_unary",
     "coverage",
@@ -59,3 +63,15 @@ __all__ = [
     "word_embedding",
     "write_tree_files",
 ]
+
+# Old names answer until version 1.0; docs/deprecated.md lists them.
+_RENAMED: dict[str, Callable] = {"binarise": binarize}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        new = _RENAMED[name]
+        message = f"kerasrec.datasets.{name} is now called {new.__name__}."
+        warnings.warn(message, FutureWarning, stacklevel=2)
+        return new
+    raise AttributeError(f"module 'kerasrec.datasets' has no attribute {name!r}")

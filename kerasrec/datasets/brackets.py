@@ -29,7 +29,7 @@ TOKEN = re.compile(r"[()]|[^ \t()]+")
 def read_brackets(path: str | os.PathLike[str], strict: bool = True) -> list[Tree]:
     """Reads a file of bracketed trees with a label on every tree node and any number of children.
 
-    What is read is not yet what a layer of two children takes: see `collapse_unary`, `binarise` and
+    What is read is not yet what a layer of two children takes: see `collapse_unary`, `binarize` and
     the arguments `arity` and `labels` of `encode_tree`.
 
     Args:

@@ -16,7 +16,7 @@ def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
 
     Args:
         label: An integer, or text that reads as one (ASCII digits); any label that `classes` holds.
-            `None` and text that ends in `|`, which `binarise` makes, stand for no label unless they
+            `None` and text that ends in `|`, which `binarize` makes, stand for no label unless they
             are in `classes`.
         classes: The class of each label; by default labels are classes.
         place: Which label it is, for messages.

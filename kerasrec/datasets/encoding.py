@@ -45,7 +45,7 @@ def encode_tree(
             empty.
         labels: Gives the label of a tree node its class. By default labels are integers, or text
             that reads as one; -1 stands for no label, and so do `None` and text that ends
-            in `|`, which `binarise` makes, unless they are in `labels`.
+            in `|`, which `binarize` makes, unless they are in `labels`.
 
     Returns:
         An `EncodedTree`.
@@ -65,8 +65,8 @@ def encode_tree(
         elif not is_inner:
             raise ValueError(
                 f"Tree node {index} (label {node.label()!r}, preorder) holds {len(node)} "
-                f"child(ren); expected one word (str), or 1 to {arity} trees (nltk.Tree). Binarise "
-                "the tree first (see binarise), or pass a larger arity."
+                f"child(ren); expected one word (str), or 1 to {arity} trees (nltk.Tree). Binarize "
+                "the tree first (see binarize), or pass a larger arity."
             )
         children.append([-1] * arity)
         classes.append(class_of(node.label(), labels, f"tree node {index} (preorder)"))

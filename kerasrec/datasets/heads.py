@@ -45,7 +45,7 @@ def dependencies_from_heads(
         elif True in kinds or len(kinds) not in (1, 2):
             raise ValueError(
                 f"Tree node {index} (label {node.label()!r}, preorder) holds {len(node)} "
-                "child(ren); expected one word (str), or one or two trees (nltk.Tree). Binarise "
+                "child(ren); expected one word (str), or one or two trees (nltk.Tree). Binarize "
                 "the tree first."
             )
     heads = [-1] * len(words)

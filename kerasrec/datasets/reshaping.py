@@ -10,7 +10,7 @@ from nltk import Tree
 
 from kerasrec.datasets.traversal import rebuilt
 
-# Ends the labels of tree nodes that binarise adds.
+# Ends the labels of tree nodes that binarize adds.
 MARKER = "|"
 
 
@@ -44,7 +44,7 @@ def collapse_unary(tree: Tree, join: str = "+") -> Tree:
     return rebuilt(tree, make)
 
 
-def binarise(tree: Tree, branching: Literal["left", "right"]) -> Tree:
+def binarize(tree: Tree, branching: Literal["left", "right"]) -> Tree:
     """Nests the children of tree nodes that have more than two in pairs.
 
     `(NP a b c d)`, its children trees, becomes

@@ -107,6 +107,6 @@ def _check_arity(node: Tree) -> None:
     if (words, trees) not in ((1, 0), (0, 2)):
         raise ValueError(
             f"tree node {shown(node)} holds {words} word(s) and {trees} tree(s); expected one "
-            "word or two trees. Binarise the tree: nest children in pairs, each pair and each "
+            "word or two trees. Binarize the tree: nest children in pairs, each pair and each "
             "word in a labelled bracket of its own, and collapse tree nodes with a single child"
         )

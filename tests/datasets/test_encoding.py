@@ -6,7 +6,7 @@ from nltk import Tree
 from kerasrec.datasets import (
     EncodedTree,
     Vocabulary,
-    binarise,
+    binarize,
     check_tree,
     decode_tree,
     encode_tree,
@@ -80,7 +80,7 @@ def test_any_number_of_children():
 
 
 def test_labels_may_be_given_classes():
-    tree = binarise(Tree("NP", [Tree(tag, ["a"]) for tag in ("DT", "JJ", None)]), "right")
+    tree = binarize(Tree("NP", [Tree(tag, ["a"]) for tag in ("DT", "JJ", None)]), "right")
     encoded = encode_tree(tree, Vocabulary(["a"]), labels={"NP": 7, "DT": 0, "JJ": -1})
     assert encoded.labels.tolist() == [7, 0, -1, -1, -1]
     named = encode_tree(tree, Vocabulary(["a"]), labels={"NP": 7, "DT": 0, "JJ": 1, "NP|": 2})
@@ -104,7 +104,7 @@ def test_decode_drops_padding_and_takes_any_order():
     [
         (Tree(2, []), r"Tree node 0 \(label 2, preorder\) holds 0"),
         (Tree(2, [Tree(2, ["a"]), Tree(2, ["a", "b"])]), "Tree node 2 .* holds 2"),
-        (Tree(2, [Tree(2, ["a"])] * 3), "holds 3 .* 1 to 2 trees .* Binarise .* larger arity"),
+        (Tree(2, [Tree(2, ["a"])] * 3), "holds 3 .* 1 to 2 trees .* Binarize .* larger arity"),
         (Tree(2, ["a", "b"]), "holds 2 .* expected one word"),
         (Tree("NP", ["a"]), "Label 'NP' of tree node 0 .* no integer .* labels"),
     ],

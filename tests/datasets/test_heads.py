@@ -50,5 +50,5 @@ def test_height_is_no_limit():
 
 @pytest.mark.parametrize("node", [Tree(2, []), Tree(2, ["a", "b"]), Tree(2, [Tree(2, ["a"])] * 3)])
 def test_names_the_tree_node_that_is_not_binary(node):
-    with pytest.raises(ValueError, match=rf"Tree node 1 .* holds {len(node)} .* Binarise"):
+    with pytest.raises(ValueError, match=rf"Tree node 1 .* holds {len(node)} .* Binarize"):
         dependencies_from_heads(Tree(2, [node, Tree(2, ["c"])]), lambda node: True)
