@@ -22,9 +22,9 @@ def without_logs() -> Iterator[None]:
 
 if __name__ == "__main__":
     print(
-        "A TreeLSTM learns to tell how good or bad a critic finds a film, from 4,000 made-up\n"
-        "sentences with their parse trees. Ten epochs take about a minute on two cores. It then\n"
-        "prints accuracies and saves the model, an export and a picture of a tree.\n",
+        "A TreeLSTM learns the sentiment of every phrase in 4,000 made-up film reviews.\n"
+        "At most ten epochs take about a minute on two cores. Then come its accuracies, and the\n"
+        "model, a SavedModel and a picture of a tree in runs/sentiment_tree_lstm.\n",
         flush=True,
     )
     with without_logs():

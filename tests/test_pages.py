@@ -23,7 +23,13 @@ from tests.parameters import few_of
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = ["README.md", "docs/recursion.md", "docs/trees.md", "kerasrec/README.md"]
 PAGES += ["kerasrec/training/README.md", "data/README.md"]
-LINKED = [*PAGES, "docs/limits.md", "kerasrec/datasets/README.md", "models/README.md"]
+LINKED = [
+    *PAGES,
+    "docs/limits.md",
+    "docs/deprecated.md",
+    "kerasrec/datasets/README.md",
+    "models/README.md",
+]
 LINKED += ["benchmarks/README.md", "tests/README.md", "CONTRIBUTING.md"]
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<text>.*?)```\n)?", re.DOTALL)
 
