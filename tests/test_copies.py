@@ -278,7 +278,7 @@ def graphs():
     return {weakref.ref(item) for item in gc.get_objects() if isinstance(item, tf.Graph)}
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_many_signatures_are_warned_of_and_forgotten():
     weight = tf.Variable(2.0)
 

@@ -35,7 +35,7 @@ def test_every_example_is_tested():
         EXAMPLES,
         *EXAMPLES[:2],
         EXAMPLES[3],
-        many=[path for path in EXAMPLES if path.stem not in TRAIN],
+        many=[path for path in EXAMPLES if path.stem in ("06_collect", "08_inspect")],
     ),
     ids=lambda path: path.stem,
 )

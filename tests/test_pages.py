@@ -34,9 +34,7 @@ LINKED += ["benchmarks/README.md", "tests/README.md", "CONTRIBUTING.md"]
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<text>.*?)```\n)?", re.DOTALL)
 
 
-@pytest.mark.parametrize(
-    "page", few_of(PAGES, "kerasrec/README.md", many=["README.md", "docs/recursion.md"])
-)
+@pytest.mark.parametrize("page", few_of(PAGES, "kerasrec/README.md", many=["README.md"]))
 def test_page(page, tmp_path, monkeypatch):
     path = ROOT / page
     content = path.read_text()

@@ -25,7 +25,8 @@ from tests.programs import FEW, PROGRAMS, SOME, each
 # Those whose ops and calls others of the list have, too.
 RARE = {"two_ragged_calls", "grandchildren", "padded", "forest", "nested", "either_callee"}
 RARE |= {"map_with_cond", "mutual_in_arguments", "fib_zero_calls", "takeuchi", "mccarthy_91", "gcd"}
-RARE |= {"fib_of_next", "power_f32", "no_call_at_all", "used_by_two"}
+RARE |= {"fib_of_next", "power_f32", "no_call_at_all", "used_by_two", "calls_in_both_branches"}
+RARE |= {"three_ways", "branch_without_tokens", "fib"}
 
 
 @each(few=FEW, many={item.name for item in PROGRAMS} - RARE)

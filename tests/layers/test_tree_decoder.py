@@ -237,7 +237,7 @@ def test_gradients_of_growing_are_those_of_scoring(layer):
         assert np.abs(theirs).max() > 0.01
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_finite_differences_of_scoring():
     layer = decoder(dtype="float64")
     with tf.GradientTape() as tape:
