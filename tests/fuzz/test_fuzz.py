@@ -11,7 +11,7 @@ import pytest
 
 from kerasrec.engine import check_passes
 from tests.fuzz import check as checks
-from tests.fuzz import plain
+from tests.fuzz import compare, plain
 from tests.fuzz.__main__ import drawn
 from tests.fuzz.compare import difference, differences
 from tests.fuzz.draw import draw_program
@@ -124,3 +124,10 @@ def test_a_planted_fault_is_found(monkeypatch):
 )
 def test_what_counts_as_the_same(found, expected, is_same):
     assert (difference("value", np.array(found), np.array(expected)) is None) == is_same
+
+
+def test_rows_in_no_order_are_compared_with_nan():
+    one, two = np.array([np.nan, np.nan, 0.0]), np.array([np.nan, 0.0, np.nan])
+    np.testing.assert_array_equal(*compare._sorted(one, two))
+    one, two = compare._sorted(one, np.array([np.nan, 0.0, 0.0]))
+    assert np.isnan(one).sum() != np.isnan(two).sum()
