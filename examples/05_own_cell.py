@@ -29,13 +29,15 @@ class HighwayCell(RecursiveCell):
         self.update.build((None, 2 * self.state_size))
 
     def call_leaf(self, inputs):
-        return [self.leaf(inputs)]
+        hidden = self.leaf(inputs)
+        return hidden, [hidden]
 
     def call(self, inputs, states):
         (left,), (right,) = states
         both = ops.concatenate([left, right], axis=-1)
         gate = self.gate(both)
-        return [gate * self.update(both) + (1 - gate) * (left + right)]
+        hidden = gate * self.update(both) + (1 - gate) * (left + right)
+        return hidden, [hidden]
 
 
 keras.utils.set_random_seed(0)

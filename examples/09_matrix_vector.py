@@ -32,7 +32,8 @@ class MatrixVectorCell(RecursiveCell):
         self.matrices = self.add_weight(shape=(UNITS, 2 * UNITS), name="matrices")
 
     def call_leaf(self, inputs):
-        return [inputs[:, :UNITS], inputs[:, UNITS:] + ops.reshape(ops.eye(UNITS), (-1,))]
+        a, A = inputs[:, :UNITS], inputs[:, UNITS:] + ops.reshape(ops.eye(UNITS), (-1,))
+        return a, [a, A]
 
     def call(self, inputs, states):
         (a, b), matrices = zip(*states, strict=True)
@@ -40,7 +41,7 @@ class MatrixVectorCell(RecursiveCell):
         both = [ops.einsum("nij,nj->ni", B, a), ops.einsum("nij,nj->ni", A, b)]
         p = ops.tanh(ops.concatenate(both, axis=-1) @ self.vectors)
         P = ops.einsum("ij,njk->nik", self.matrices, ops.concatenate([A, B], axis=1))
-        return [p, ops.reshape(P, (-1, UNITS**2))]
+        return p, [p, ops.reshape(P, (-1, UNITS**2))]
 
 
 keras.utils.set_random_seed(0)

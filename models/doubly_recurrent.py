@@ -73,7 +73,8 @@ class DoublyRecurrentCell(TopDownCell):
             fraternal = tf.zeros_like(fraternal)
         else:  # under the same parent
             fraternal, _ = self.fraternal(inputs, [fraternal])
-        return self.states(ancestral, fraternal)
+        states = self.states(ancestral, fraternal)
+        return states[0], states
 
     def states(self, ancestral, fraternal):
         total = self.from_fraternal(fraternal) + self.from_ancestral(ancestral)

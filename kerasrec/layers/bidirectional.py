@@ -64,10 +64,9 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
             )
         self.supports_masking = True
         self.merge_mode = merge_mode
-        units = layer.cell.state_sizes[0]
         if downward_layer is None:
             downward_layer = TopDownTreeLSTM(
-                units,
+                layer.cell.state_sizes[0],
                 reads="node",
                 shares_weights=layer.cell.arity is None,
                 recompute=layer.recompute,
@@ -96,6 +95,12 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
                 f"`downward_layer` has {units_down} units, but it begins with the root's state of "
                 f"`layer`, which has {units}. Give both the same."
             )
+        units = layer.cell.output_size
+        if self.merge_mode in ("sum", "ave", "mul") and units != units_down:
+            raise ValueError(
+                f'`merge_mode="{self.merge_mode}"` needs outputs of the same size: `layer` has '
+                f'{units} units, `downward_layer` {units_down}. Use "concat" or None.'
+            )
         dtypes = {one.compute_dtype for one in (self, layer, down)}
         if len(dtypes) > 1:
             raise ValueError(
@@ -112,7 +117,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the weights of both layers."""
         self.upward_layer.build(x_shape, children_shape)
-        units = self.upward_layer.cell.state_sizes[0]
+        units = self.upward_layer.cell.output_size
         self.downward_layer.build((*x_shape[:2], units), children_shape)
         self.built = True
 
@@ -141,10 +146,10 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
 
     def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
         """Shapes of what `call` returns."""
-        units = self.upward_layer.cell.state_sizes[0]
+        units = [one.cell.output_size for one in (self.upward_layer, self.downward_layer)]
         if self.merge_mode is None:
-            return [(*x_shape[:2], units)] * 2
-        return (*x_shape[:2], 2 * units if self.merge_mode == "concat" else units)
+            return [(*x_shape[:2], size) for size in units]
+        return (*x_shape[:2], sum(units) if self.merge_mode == "concat" else units[0])
 
     def compute_output_spec(
         self, x: Any, children: Any, mask: Any = None, training: bool = False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -18,9 +20,10 @@ class RecursiveCell(keras.layers.Layer):
     states. `kerasrec.layers.Recursive` applies it over trees, to many tree nodes at once: the
     first axis of all tensors counts tree nodes.
 
-    A subclass sets `state_size`, creates weights in `build`, and implements `call` (and
-    `call_leaf`, where a leaf is not an inner node whose children's states are zero). The first
-    state of a node is its output.
+    A subclass sets `state_size`, creates weights in `build`, and implements `call`, which returns
+    the node's output and its new states, as the cells of Keras do. Where a leaf is not an inner
+    node whose children have the states of `get_initial_state`, it implements `call_leaf`, too. The
+    output is the first state, unless the cell sets `output_size`. Parents read states alone.
 
     Args:
         arity: how many children a tree node has at most, where a missing child has zero states;
@@ -37,6 +40,8 @@ class RecursiveCell(keras.layers.Layer):
 
     Attributes:
         state_size: int, or a sequence of ints: the number of units of each state.
+        output_size: int, the number of units of the output. A cell whose output is not its first
+            state sets it, also if the two have as many units.
     """
 
     state_size: int | Sequence[int]
@@ -72,9 +77,10 @@ class RecursiveCell(keras.layers.Layer):
         self.dropout = dropout
         self.recurrent_dropout = recurrent_dropout
         self.seed = seed
+        self._output_size: int | None = None
 
-    def call(self, inputs: Any, states: Sequence[Any]) -> list[Any]:
-        """An inner node.
+    def call(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
+        """An inner node. A subclass may also take `training`, a bool.
 
         Args:
             inputs: `[nodes, features]`, or None without `inner_inputs`.
@@ -84,15 +90,17 @@ class RecursiveCell(keras.layers.Layer):
                 `kerasrec.map_fn`.
 
         Returns:
-            The node's states, `[nodes, units]` each; the first is its output.
+            The node's output `[nodes, output_size]`, and a list of its new states, `[nodes, units]`
+            each.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
 
-    def call_leaf(self, inputs: Any) -> list[Any]:
-        """A leaf; by default a node whose children's states are zero, or whose rows are empty.
+    def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
+        """A leaf; by default a node whose children have initial states, or whose rows are empty.
 
         Args:
             inputs: `[nodes, features]`.
+            **kwargs: `training`, if `call` takes it.
 
         Returns:
             As `call`.
@@ -100,11 +108,43 @@ class RecursiveCell(keras.layers.Layer):
         own = inputs if self.inner_inputs else None
         if self.arity is None:
             rows = tf.RaggedTensor.from_tensor(inputs[:, :0])
-            return self.call(own, map_fn(lambda _: self._zeros([]), rows))
-        return self.call(own, [self._zeros([keras.ops.shape(inputs)[0]])] * self.arity)
+            none = map_fn(lambda _: [state[0] for state in self.get_initial_state(1)], rows)
+            return self.call(own, none, **kwargs)
+        missing = self.get_initial_state(keras.ops.shape(inputs)[0])
+        return self.call(own, [missing] * self.arity, **kwargs)
 
-    def _zeros(self, dims: Sequence[Any]) -> list[Any]:
-        return [keras.ops.zeros((*dims, size), self.compute_dtype) for size in self.state_sizes]
+    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
+        """The states of a child that is not there, or of roots whose states are not given.
+
+        Zeros, unless a subclass says otherwise.
+
+        Args:
+            batch_size: how many tree nodes, an int or a 0-d tensor.
+
+        Returns:
+            A list of states, `[batch_size, units]` each.
+        """
+        shapes = [(batch_size, size) for size in self.state_sizes]
+        return [keras.ops.zeros(shape, self.compute_dtype) for shape in shapes]
+
+    @property
+    def output_size(self) -> int:
+        """The number of units of the output."""
+        return self.state_sizes[0] if self._output_size is None else self._output_size
+
+    @output_size.setter
+    def output_size(self, units: int) -> None:
+        self._output_size = units
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an attribute. Keras sets none that reads the same, as `output_size` may unset."""
+        super().__setattr__("_output_size" if name == "output_size" else name, value)
+
+    @property
+    def has_own_output(self) -> bool:
+        """Whether the output is something else than the first state."""
+        overridden = type(self).output_size is not RecursiveCell.output_size
+        return overridden or self._output_size is not None
 
     @property
     def num_slots(self) -> Any:
@@ -129,16 +169,60 @@ class RecursiveCell(keras.layers.Layer):
         }
 
 
-def check_states(cell: RecursiveCell, states: Any) -> None:
-    """Raises ValueError unless a cell has returned what its `state_size` promises."""
-    is_list = isinstance(states, list | tuple)
-    sizes = [getattr(state, "shape", [None])[-1] for state in states] if is_list else None
-    if sizes != cell.state_sizes:
-        found = f"a list of states with {sizes} units" if is_list else repr(states)
-        raise ValueError(
-            f"{type(cell).__name__} must return a list of states with {cell.state_sizes} units, as "
-            f"its `state_size` says, from `call` and `call_leaf`; it returned {found}."
+def call_cell(cell: RecursiveCell, method: Callable, *arguments: Any, training: bool) -> list[Any]:
+    """What a cell makes of tree nodes: its states, and before them an output of its own if any.
+
+    Args:
+        cell: any.
+        method: `cell.call`, `cell.call_leaf`, or `cell`, which casts weights and inputs first.
+        *arguments: of the method.
+        training: handed on to a cell that takes it.
+
+    Raises:
+        ValueError: for a cell that does not return what its `state_size` and `output_size` promise.
+    """
+    takes_training = "training" in inspect.signature(cell.call).parameters
+    options = {"training": training} if takes_training else {}
+    output, states = _output_and_states(cell, method(*arguments, **options))
+    return [output, *states] if cell.has_own_output else states
+
+
+def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]:
+    """What `call` or `call_leaf` returned, checked."""
+    name, sizes = type(cell).__name__, cell.state_sizes
+    if _is_old_result(found, len(sizes)):
+        warnings.warn(
+            f"{name} returns a list of states. Let `call` and `call_leaf` return the output and "
+            "the list, `return states[0], states`.",
+            FutureWarning,
+            stacklevel=2,
         )
+        found = (found[0], found)
+    is_pair = isinstance(found, tuple | list) and len(found) == 2
+    output, states = found if is_pair else (None, None)
+    states = list(states) if isinstance(states, list | tuple) else [states]
+    shapes = [getattr(one, "shape", None) for one in (output, *states)]
+    units = [None if shape is None or not len(shape) else shape[-1] for shape in shapes]
+    if units != [cell.output_size, *sizes]:
+        got = f"units {units[0]} and {units[1:]}" if is_pair else repr(found)
+        raise ValueError(
+            f"`call` and `call_leaf` of {name} must return an output of {cell.output_size} units "
+            f"and a list of states of {sizes} units, as its `output_size` and `state_size` say: "
+            f"`return output, states`. Received {got}."
+        )
+    if not cell.has_own_output and output is not states[0]:
+        raise ValueError(
+            f"The output of {name} is not its first state. Set `self.output_size` in `__init__`, "
+            "or return the first state itself: `return states[0], states`."
+        )
+    return output, states
+
+
+def _is_old_result(found: Any, num_states: int) -> bool:
+    """Whether a cell returned a list of states alone, as cells did at first."""
+    if not isinstance(found, list | tuple) or len(found) != num_states:
+        return False
+    return not any(isinstance(state, list | tuple | None) for state in found)
 
 
 class KernelCell(RecursiveCell):

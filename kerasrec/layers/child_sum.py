@@ -71,7 +71,7 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         self.add_kernels(input_shape[-1], gates * self.units, 4 * self.units, 4 * self.units)
         self.built = True
 
-    def call(self, inputs: Any, states: Sequence[Any]) -> list[Any]:
+    def call(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
         """An inner node; see `RecursiveCell.call`."""
         units = self.units
         kernel, forget_kernel = tf.split(self.recurrent_kernel, [3 * units, units], -1)

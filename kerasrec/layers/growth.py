@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from kerasrec.layers.cell import call_cell
 from kerasrec.layers.top_down import TopDownCell
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
@@ -151,7 +152,8 @@ def grower(
                 )
                 which = 0 if cell.shares_weights else slot
                 # Called as a layer, so that its weights are cast as its dtype policy says.
-                return grow(below, cell(decision.inputs, states, slot=which))
+                made = call_cell(cell, cell, decision.inputs, states, which, training=False)
+                return grow(below, made)
 
             nothing = tf.zeros_like(decision.log_likelihood)
             total += cond(decision.wants[:, slot], child, lambda nothing=nothing: nothing)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import keras
 import tensorflow as tf
 
-from kerasrec.layers.cell import RecursiveCell, check_states
+from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.functions import random_op
 
@@ -57,8 +57,10 @@ def look_up(
     return NodeInputs(tf.cast(embedding(different), dtype), places)
 
 
-def leaf_of(cell: RecursiveCell, inputs: NodeInputs) -> Callable[[tf.Tensor], list[tf.Tensor]]:
-    """What makes the states of leaves from their numbers in the batch.
+def leaf_of(
+    cell: RecursiveCell, inputs: NodeInputs, training: bool
+) -> Callable[[tf.Tensor], list[tf.Tensor]]:
+    """What makes the results of leaves, as `call_cell` has them, from their numbers in the batch.
 
     Leaves of one row have the same states, which are computed once: before the recursion, and with
     gradients added up before they go through the cell. Not so where the cell draws random numbers,
@@ -67,20 +69,18 @@ def leaf_of(cell: RecursiveCell, inputs: NodeInputs) -> Callable[[tf.Tensor], li
 
     @recursive
     def leaf(row):
-        states = cell.call_leaf(row)
-        check_states(cell, states)
-        return states
+        return call_cell(cell, cell.call_leaf, row, training=training)
 
     if inputs.places is None or cell.inner_inputs or _is_random(leaf, inputs.rows):
-        return lambda node: cell.call_leaf(inputs.of(node))
+        return lambda node: call_cell(cell, cell.call_leaf, inputs.of(node), training=training)
     with tf.name_scope("leaves_of_words"):
-        states = leaf(inputs.rows)
+        results = leaf(inputs.rows)
 
-    def states_of(node: tf.Tensor) -> list[tf.Tensor]:
+    def results_of(node: tf.Tensor) -> list[tf.Tensor]:
         place = tf.gather(inputs.places, node)
-        return [tf.gather(state, place) for state in states]
+        return [tf.gather(result, place) for result in results]
 
-    return states_of
+    return results_of
 
 
 def _is_random(leaf: RecursiveFunction, rows: tf.Tensor) -> bool:

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
-from kerasrec.layers.cell import RecursiveCell, check_states
+from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
 from kerasrec.layers.tree_checks import WordRules, check_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, node_tables
@@ -67,7 +67,7 @@ class Recursion:
         return_sequences: bool,
         initial_states: Sequence[tf.Tensor] = (),
     ) -> tuple[list[tf.Tensor], tf.Tensor | None, tf.Tensor]:
-        """States of the roots, first states of all nodes, and which nodes are no padding.
+        """What the roots return, outputs of all nodes, and which nodes are no padding.
 
         Args:
             x: `[batch, nodes, features]`, or words, int `[batch, nodes]`.
@@ -102,7 +102,7 @@ class Recursion:
 
     def _new_run(self, key: tuple) -> tuple[Any, list[Stages]]:
         """A `tf.function` for one use, and a list that gets its stages when it is traced."""
-        x_dtype, features, children_dtype, dropped, _, return_sequences = key
+        x_dtype, features, children_dtype, dropped, training, return_sequences = key
         has_drop, has_input_drop = dropped
         cell, dtype = self._cell, self._cell.compute_dtype
         stages: list[Stages] = []
@@ -128,9 +128,10 @@ class Recursion:
             batch, nodes = tf.unstack(tf.shape(x)[:2])
             inputs = self._inputs(x, trees, input_drop)
             table_size = batch * nodes if return_sequences else None
-            visit = self._visitor(cell, inputs, trees, drop, table_size, self._recompute)
+            options = {"training": training, "recompute": self._recompute}
+            visit = self._visitor(cell, inputs, trees, drop, table_size, **options)
             arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
-            states, tables = visit.with_tables(*arguments)
+            results, tables = visit.with_tables(*arguments)
             stages.append(
                 Stages(
                     visit.function_graphs(*arguments),
@@ -140,8 +141,8 @@ class Recursion:
             )
             sequence = tables.get("output")
             if sequence is not None:
-                sequence = tf.reshape(sequence, [batch, nodes, cell.state_sizes[0]])
-            return states, sequence, trees.is_node
+                sequence = tf.reshape(sequence, [batch, nodes, cell.output_size])
+            return results, sequence, trees.is_node
 
         # TensorFlow warns of many traces of one Python function; partials are counted apart.
         traced = tf.function(functools.partial(run), input_signature=specs, autograph=False)
@@ -172,9 +173,12 @@ def visitor(
     trees: Any,
     drop: tf.Tensor | None,
     table_size: tf.Tensor | None,
+    training: bool = False,
     recompute: bool = False,
 ) -> RecursiveFunction:
     """The recursive function that computes a tree node from its children.
+
+    It returns the node's states and, before them, an output that is none of them.
 
     Args:
         cell: what each node computes.
@@ -182,20 +186,21 @@ def visitor(
         trees: `NodeTables`.
         drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
         table_size: rows of the table of all outputs; None if it is not wanted.
+        training: as Keras has it.
         recompute: as for `kerasrec.recursive`.
     """
 
-    def keep(node: tf.Tensor, states: list[tf.Tensor]) -> list[tf.Tensor]:
-        check_states(cell, states)
+    def keep(node: tf.Tensor, results: list[tf.Tensor]) -> list[tf.Tensor]:
         if table_size is not None:
-            collect("output", states[0], node, table_size)
-        return states
+            collect("output", results[0], node, table_size)
+        return results
 
-    leaf_states = leaf_of(cell, inputs)
+    leaf = leaf_of(cell, inputs, training)
     rows_of_children = trees.rows() if cell.arity is None else None
 
-    def arriving(child: tf.Tensor, states: list[tf.Tensor]) -> list[tf.Tensor]:
+    def arriving(child: tf.Tensor, results: list[tf.Tensor]) -> list[tf.Tensor]:
         """A child's states as its parent reads them."""
+        states = results[1:] if cell.has_own_output else results
         return states if drop is None else [states[0] * tf.gather(drop, child), *states[1:]]
 
     def states_of_children(node: tf.Tensor) -> list[Any]:
@@ -206,21 +211,25 @@ def visitor(
         below = [visit(number) for number in numbers]
         return [arriving(*pair) for pair in zip(numbers, below, strict=True)]
 
-    returns = [tf.TensorSpec([size], cell.compute_dtype) for size in cell.state_sizes]
+    sizes = [cell.output_size] * cell.has_own_output + cell.state_sizes
+    returns = [tf.TensorSpec([size], cell.compute_dtype) for size in sizes]
 
     @recursive(returns=returns, recompute=recompute)
     def visit(node):
-        def leaf():
-            return keep(node, leaf_states(node))
+        def leaf_node():
+            return keep(node, leaf(node))
 
-        def inner():
+        def inner_node():
             own = inputs.of(node) if cell.inner_inputs else None
-            return keep(node, cell.call(own, states_of_children(node)))
+            below = states_of_children(node)
+            return keep(node, call_cell(cell, cell.call, own, below, training=training))
 
         def missing():
-            return [tf.zeros([size], cell.compute_dtype) for size in cell.state_sizes]
+            output = [tf.zeros([cell.output_size], cell.compute_dtype)] * cell.has_own_output
+            # Without an axis of tokens: they all share it.
+            return output + [state[0] for state in cell.get_initial_state(1)]
 
-        kinds = [leaf, inner] if cell.arity is None else [leaf, inner, missing]
+        kinds = [leaf_node, inner_node] + [missing] * (cell.arity is not None)
         return switch(tf.gather(trees.kinds, node), kinds)
 
     return visit

@@ -131,8 +131,9 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self.check(x, children, mask)
         if in_symbolic_scope():
             return self._zeros(x)
-        states, sequence = self._run(x, children, training)
-        outputs = states[0] if sequence is None else sequence
+        results, sequence = self._run(x, children, training)
+        outputs = results[0] if sequence is None else sequence
+        states = results[1:] if self.cell.has_own_output else results
         return [outputs, *states] if self.return_state else outputs
 
     def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
@@ -240,9 +241,10 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def _zeros(self, x: Any) -> Any:
         """Outputs of the right shapes, for Keras to learn them without compiling."""
         batch, nodes = tf.shape(x)[0], tf.shape(x)[1]
-        sizes = self.cell.state_sizes
-        dims = [batch, nodes, sizes[0]] if self.return_sequences else [batch, sizes[0]]
+        units = self.cell.output_size
+        dims = [batch, nodes, units] if self.return_sequences else [batch, units]
         outputs = tf.zeros(dims, self.compute_dtype)
+        sizes = self.cell.state_sizes
         states = [tf.zeros([batch, units], self.compute_dtype) for units in sizes]
         return [outputs, *states] if self.return_state else outputs
 
@@ -253,7 +255,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
         """Shapes of what `call` returns."""
         batch, nodes = x_shape[0], x_shape[1]
-        size = self.cell.state_sizes[0]
+        size = self.cell.output_size
         output = (batch, nodes, size) if self.return_sequences else (batch, size)
         if not self.return_state:
             return output

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.recursion import Recursion
 from kerasrec.layers.recursive import Recursive
@@ -24,10 +24,11 @@ from kerasrec.trace.ragged import map_fn
 class TopDownCell(RecursiveCell):
     """Base class of cells that make a child's states from its parent's.
 
-    A subclass sets `state_size`, creates weights in `build`, and implements `call`. The first state
-    of a tree node is its output. A node's slot is its place among its parent's children: a cell may
-    have weights for each, as the four LSTMs of Zhang et al. 2016 are for the first dependent and
-    the next sibling to the left and to the right; or share them among all.
+    A subclass sets `state_size`, creates weights in `build`, and implements `call`. The output of a
+    tree node is its first state, since the states of roots are given. A node's slot is its place
+    among its parent's children: a cell may have weights for each, as the four LSTMs of Zhang et al.
+    2016 are for the first dependent and the next sibling to the left and to the right; or share
+    them among all.
 
     Args:
         arity: how many slots a tree node has; by default as many as the `children` that its layer
@@ -58,8 +59,8 @@ class TopDownCell(RecursiveCell):
         self.reads = reads
         self.shares_weights = shares_weights
 
-    def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> list[Any]:
-        """The states of the children in one slot.
+    def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> tuple[Any, list[Any]]:
+        """The children in one slot. A subclass may also take `training`, a bool.
 
         Args:
             inputs: `[nodes, features]`, of the parents, or of the children with `reads="node"`.
@@ -67,7 +68,8 @@ class TopDownCell(RecursiveCell):
             slot: which child, from 0 to `arity - 1`; 0 for all with `shares_weights`.
 
         Returns:
-            The children's states, `[nodes, units]` each; the first is their output.
+            The children's output, which is their first state, and a list of their states,
+            `[nodes, units]` each.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
 
@@ -121,6 +123,11 @@ class TopDown(Recursive):
         **kwargs: Any,
     ):
         super().__init__(cell, return_sequences, return_state, **kwargs)
+        if cell.has_own_output:
+            raise ValueError(
+                f"{type(cell).__name__} sets `output_size`, but the output of a TopDownCell is its "
+                "first state: roots have no other, since their states are given."
+            )
         self._recursion = Recursion(cell, visitor, True, self.recompute, self.embedding)
 
     def build(self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None) -> None:
@@ -161,7 +168,7 @@ class TopDown(Recursive):
     def initial_states(self, given: Any, batch: Any) -> list[Any]:
         """The roots' states, `[batch, units]` each: what is given, or zeros for None."""
         if given is None:
-            return [tf.zeros([batch, size], self.compute_dtype) for size in self.cell.state_sizes]
+            return self.cell.get_initial_state(batch)
         states = []
         for state in self._checked_states(given):
             state = tf.cast(state, self.compute_dtype)
@@ -209,10 +216,9 @@ class TopDown(Recursive):
         """Runs the cell on one node of zeros, so that layers inside it create their weights."""
         with tf.init_scope():
             inputs = tf.zeros([1, self._num_features], self.compute_dtype)
-            states = [tf.zeros([1, size], self.compute_dtype) for size in self.cell.state_sizes]
-            cell: Any = self.cell
-            for slot in range(cell.num_slots):
-                cell.call(inputs, states, slot)
+            states = self.cell.get_initial_state(1)
+            for slot in range(self.cell.num_slots):
+                call_cell(self.cell, self.cell.call, inputs, states, slot, training=False)
 
 
 def visitor(
@@ -221,6 +227,7 @@ def visitor(
     trees: Any,
     drop: tf.Tensor | None,
     table_size: tf.Tensor | None,
+    training: bool = False,
     recompute: bool = False,
 ) -> RecursiveFunction:
     """The recursive function that hands states from a tree node to its children.
@@ -232,6 +239,7 @@ def visitor(
         drop: factors for what each node reads of its parent's first state,
             `[batch * nodes + 1, units]`, or None.
         table_size: rows of the table of all outputs.
+        training: as Keras has it.
         recompute: as for `kerasrec.recursive`.
     """
     rows_of_children = trees.rows() if cell.shares_weights else None
@@ -249,7 +257,7 @@ def visitor(
             handed = list(states)
             if drop is not None:
                 handed[0] *= tf.gather(drop, child)
-            return visit(child, cell.call(x, handed, slot))
+            return visit(child, call_cell(cell, cell.call, x, handed, slot, training=training))
 
         if rows_of_children is not None:
             map_fn(go_down, tf.gather(rows_of_children, node))

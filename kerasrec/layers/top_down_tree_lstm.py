@@ -60,7 +60,7 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
             ]
         return ops.concatenate(parts, axis=0)
 
-    def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> list[Any]:
+    def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> tuple[Any, list[Any]]:
         """The children in one slot; see `TopDownCell.call`."""
         hidden, memory = states
         total = ops.matmul(inputs, _rows(self.kernel, slot, self._num_features))
@@ -70,7 +70,8 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
         in_gate, forget, update, out = tf.split(total, 4, -1)
         memory = self.recurrent_activation(forget) * memory
         memory = memory + self.recurrent_activation(in_gate) * self.activation(update)
-        return [self.recurrent_activation(out) * self.activation(memory), memory]
+        hidden = self.recurrent_activation(out) * self.activation(memory)
+        return hidden, [hidden, memory]
 
 
 @keras.saving.register_keras_serializable("kerasrec")

@@ -55,7 +55,7 @@ class TreeGRUCell(KernelCell):
         )
         self.built = True
 
-    def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> list[Any]:
+    def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]:
         """An inner node; see `RecursiveCell.call`."""
         units = self.units
         below = [child[0] for child in states]
@@ -65,16 +65,18 @@ class TreeGRUCell(KernelCell):
         gates = self.recurrent_activation(ops.matmul(hidden, gate_kernel) + own_gates)
         update, reset = tf.split(gates, [units, -1], -1)
         new = self.activation(ops.matmul(reset * hidden, kernel) + own)
-        return [new + update * (tf.add_n(below) - new)]
+        hidden = new + update * (tf.add_n(below) - new)
+        return hidden, [hidden]
 
-    def call_leaf(self, inputs: Any) -> list[Any]:
+    def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
         """A leaf; see `RecursiveCell.call_leaf`."""
         units = self.units
         total = ops.matmul(inputs, self.kernel[:, : 2 * units])
         if self.bias is not None:
             total = total + self.bias[: 2 * units]
         new, update = tf.split(total, 2, -1)
-        return [self.activation(new) * (1 - self.recurrent_activation(update))]
+        hidden = self.activation(new) * (1 - self.recurrent_activation(update))
+        return hidden, [hidden]
 
     def _of_inputs(self, inputs: Any) -> Sequence[Any]:
         """What inputs and bias add to u, and to z and each r_k."""

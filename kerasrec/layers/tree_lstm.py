@@ -48,7 +48,7 @@ class TreeLSTMCell(LSTMCell):
         others = self.bias_initializer((3 * self.units,), dtype=dtype)
         return ops.concatenate([others, ops.ones((self.units,), dtype=dtype)], axis=0)
 
-    def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> list[Any]:
+    def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]:
         """An inner node; see `RecursiveCell.call`."""
         units = self.units
         hidden = ops.concatenate([child[0] for child in states], -1)
@@ -62,7 +62,7 @@ class TreeLSTMCell(LSTMCell):
         carry = tf.split(self.recurrent_activation(forget) * memories, self.arity, -1)
         return self._new_state(out_in, update, carry)
 
-    def call_leaf(self, inputs: Any) -> list[Any]:
+    def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
         """A leaf; see `RecursiveCell.call_leaf`."""
         units = self.units
         kernel = self.kernel[:, : 3 * units] if self.inner_inputs else self.kernel
@@ -72,11 +72,11 @@ class TreeLSTMCell(LSTMCell):
         out_in, update = tf.split(total, [2 * units, units], -1)
         return self._new_state(out_in, update, [])
 
-    def _new_state(self, out_in: Any, update: Any, carry: list[Any]) -> list[Any]:
+    def _new_state(self, out_in: Any, update: Any, carry: list[Any]) -> tuple[Any, list[Any]]:
         in_gate, out_gate = tf.split(self.recurrent_activation(out_in), 2, -1)
         memory = tf.add_n([in_gate * self.activation(update), *carry])
         hidden = out_gate * self.activation(memory)
-        return [hidden, memory]
+        return hidden, [hidden, memory]
 
     def _for_each_child(self, gates: Any) -> Any:
         """Columns i, o, u, f as i, o, u and f once for each child."""

@@ -38,14 +38,14 @@ class TreeRNNCell(KernelCell):
         self.add_kernels(input_shape[-1], self.units, self.units, self.units)
         self.built = True
 
-    def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> list[Any]:
+    def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]:
         """An inner node; see `RecursiveCell.call`."""
         total = self._combined(ops.concatenate([child[0] for child in states], -1))
         if inputs is not None:
             total = total + ops.matmul(inputs, self.kernel)
         return self._activated(total)
 
-    def call_leaf(self, inputs: Any) -> list[Any]:
+    def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
         """A leaf; see `RecursiveCell.call_leaf`."""
         return self._activated(ops.matmul(inputs, self.kernel))
 
@@ -53,10 +53,11 @@ class TreeRNNCell(KernelCell):
         """What the children's outputs, `[nodes, arity * units]`, add to the new one."""
         return ops.matmul(hidden, self.recurrent_kernel)
 
-    def _activated(self, total: Any) -> list[Any]:
+    def _activated(self, total: Any) -> tuple[Any, list[Any]]:
         if self.bias is not None:
             total = total + self.bias
-        return [self.activation(total)]
+        hidden = self.activation(total)
+        return hidden, [hidden]
 
 
 @keras.saving.register_keras_serializable("kerasrec")

@@ -39,11 +39,12 @@ class GatedCell(RecursiveCell):
         joined = ops.concatenate([inputs, *hidden], axis=-1)
         gate = self.gate(joined)
         new = gate * self.update(joined) + (1 - gate) * sum(hidden) / self.arity
-        return [self.norm(new), sum(child[1] for child in states)]
+        hidden = self.norm(new)
+        return hidden, [hidden, sum(child[1] for child in states)]
 
     def call_leaf(self, inputs):
-        hidden, count = super().call_leaf(inputs)
-        return [hidden, ops.ones_like(count)]
+        _, (hidden, count) = super().call_leaf(inputs)
+        return hidden, [hidden, ops.ones_like(count)]
 
     def get_config(self):
         config = super().get_config()

@@ -34,7 +34,7 @@ class GatedMaxCell(RecursiveCell):
         total = tf.maximum(tf.reduce_max(kept, axis=1), 0.0)
         if inputs is not None:
             total = total + self.dense(inputs)
-        return [total, 1.0 + tf.reduce_sum(count, axis=1)]
+        return total, [total, 1.0 + tf.reduce_sum(count, axis=1)]
 
     def get_config(self):
         return {**super().get_config(), "units": self.units}
@@ -44,7 +44,8 @@ class LeafMaxCell(GatedMaxCell):
     """The same, but a leaf's h is tanh(x W)."""
 
     def call_leaf(self, inputs):
-        return [tf.tanh(self.dense(inputs)), tf.ones_like(inputs[:, :1])]
+        hidden = tf.tanh(self.dense(inputs))
+        return hidden, [hidden, tf.ones_like(inputs[:, :1])]
 
 
 def expected(layer, x, children):
@@ -166,7 +167,7 @@ class Unreduced(GatedMaxCell):
     """A cell that returns its children's rows."""
 
     def call(self, inputs, states):
-        return list(states)
+        return states[0], list(states)
 
 
 def test_a_cell_that_returns_rows():

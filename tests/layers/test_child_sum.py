@@ -171,7 +171,8 @@ class Sum(RecursiveCell):
         self.built = True
 
     def call(self, inputs, states):
-        return [inputs + tf.reduce_sum(states[0], axis=1)]
+        total = inputs + tf.reduce_sum(states[0], axis=1)
+        return total, [total]
 
 
 @pytest.mark.slow

@@ -80,15 +80,17 @@ class Counted(RecursiveCell):
     state_size = FEATURES
 
     def call(self, inputs, states):
-        return [sum(child[0] for child in states)]
+        total = sum(child[0] for child in states)
+        return total, [total]
 
     def call_leaf(self, inputs):
-        return [tf.zeros_like(inputs) + tf.cast(tf.shape(inputs)[0], inputs.dtype)]
+        count = tf.zeros_like(inputs) + tf.cast(tf.shape(inputs)[0], inputs.dtype)
+        return count, [count]
 
 
 class Unchanged(Counted):
     def call_leaf(self, inputs):
-        return [inputs]
+        return inputs, [inputs]
 
 
 class Noisy(Counted):
@@ -97,33 +99,38 @@ class Noisy(Counted):
         self.noise_seed = seed
 
     def call_leaf(self, inputs):
-        return [inputs + keras.random.normal(tf.shape(inputs), seed=self.noise_seed)]
+        noisy = inputs + keras.random.normal(tf.shape(inputs), seed=self.noise_seed)
+        return noisy, [noisy]
 
 
 class Normed(Counted):
     def call_leaf(self, inputs):
-        return [inputs / tf.norm(inputs, axis=1, keepdims=True)]
+        normed = inputs / tf.norm(inputs, axis=1, keepdims=True)
+        return normed, [normed]
 
 
 class Joint(Counted):
     def call_leaf(self, inputs):
-        return [inputs - tf.reduce_mean(inputs, 0)]
+        centered = inputs - tf.reduce_mean(inputs, 0)
+        return centered, [centered]
 
 
 class Constant(Counted):
     state_size = (FEATURES, 2)
 
     def call_leaf(self, inputs):
-        return [inputs, tf.constant([1.0, 2.0])]
+        return inputs, [inputs, tf.constant([1.0, 2.0])]
 
     def call(self, inputs, states):
-        return [sum(of_children) for of_children in zip(*states, strict=True)]
+        totals = [sum(of_children) for of_children in zip(*states, strict=True)]
+        return totals[0], totals
 
 
 class Chosen(Counted):
     def call_leaf(self, inputs):
         positive = inputs[:, 0] > 0
-        return [kerasrec.cond(positive, lambda: 2 * inputs, lambda: tf.zeros_like(inputs))]
+        chosen = kerasrec.cond(positive, lambda: 2 * inputs, lambda: tf.zeros_like(inputs))
+        return chosen, [chosen]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import Recursive, RecursiveCell, TreeLSTM, TreeLSTMCell
+from kerasrec.layers import (
+    Recursive,
+    RecursiveCell,
+    TopDown,
+    TopDownCell,
+    TreeLSTM,
+    TreeLSTMCell,
+)
 from tests.layers import reference
 from tests.layers.helpers import features, random_children, treebank_batch
 from tests.layers.own_cell import GatedCell
@@ -17,9 +24,9 @@ def eager_states(cell, x, children):
 
     def node(inputs, below):
         if all(states is None for states in below):
-            return cell.call_leaf(inputs)
+            return cell.call_leaf(inputs)[1]
         zeros = [tf.zeros([1, size], cell.compute_dtype) for size in cell.state_sizes]
-        return cell.call(inputs, [zeros if states is None else states for states in below])
+        return cell.call(inputs, [zeros if states is None else states for states in below])[1]
 
     return [
         reference.recursion(node, tf.unstack(tree_x[:, None]), tree, cell.inner_inputs)
@@ -120,7 +127,7 @@ class Wrong(RecursiveCell):
         return self.result(states[0][0])
 
     def call_leaf(self, inputs):
-        return [inputs]
+        return inputs, [inputs]
 
 
 class Nothing(RecursiveCell):
@@ -136,13 +143,152 @@ class Nothing(RecursiveCell):
     ("cell", "error", "message"),
     [
         (Nothing(), NotImplementedError, "Nothing must implement `call`"),
-        (Wrong(lambda state: [state, state]), Exception, "structure|states|state_size"),
-        (Wrong(lambda state: [state[:, :2]]), Exception, r"\[2\]|state_size"),
-        (Wrong(lambda state: None), Exception, "None"),
+        (Wrong(lambda state: (state, [state] * 2)), ValueError, r"units 4 and \[4, 4\]"),
+        (Wrong(lambda state: (state, [state[:, :2]])), ValueError, r"units 4 and \[2\]"),
+        (Wrong(lambda state: (state[:, :2], [state])), ValueError, r"units 2 and \[4\]"),
+        (Wrong(lambda state: (2 * state, [state])), ValueError, "is not its first state"),
+        (Wrong(lambda state: state), ValueError, "return output, states"),
+        (Wrong(lambda state: None), ValueError, "Received None"),
     ],
-    ids=["no call", "two states", "other size", "None"],
+    ids=["no call", "two states", "other size", "other output", "own output", "tensor", "None"],
 )
 def test_wrong_cells_are_told_what_is_wrong(cell, error, message):
     children = random_children(2, 5, 2)
     with pytest.raises(error, match=message):
         Recursive(cell)(features(children), children)
+
+
+class Readout(GatedCell):
+    """An output of its own, whose weights the states do not read."""
+
+    def __init__(self, units, readout=2, **kwargs):
+        super().__init__(units, **kwargs)
+        self.output_size = readout
+        self.dense = keras.layers.Dense(readout, dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.dense.build((None, self.units))
+
+    def call(self, inputs, states):
+        hidden, states = super().call(inputs, states)
+        return self.dense(hidden), states
+
+    def call_leaf(self, inputs):
+        _, (hidden, count) = super().call_leaf(inputs)
+        return self.dense(hidden), [hidden, count]
+
+
+@pytest.mark.parametrize("return_sequences", few_of([True, False], many=[True]))
+def test_an_output_that_is_no_state(return_sequences):
+    """It is the readout of the first state, and its gradient that of both apart."""
+    children = random_children(3, 6, 2, seed=2)
+    x = tf.constant(features(children))
+    cell = Readout(3, readout=5, dtype="float64")
+    layer = Recursive(cell, return_sequences=return_sequences, return_state=True)
+    assert [tuple(state.shape) for state in layer(x, children)[1:]] == [(3, 3), (3, 1)]
+    apart = Recursive(GatedCell(3, dtype="float64"), return_sequences=return_sequences)
+    apart.build(x.shape, children.shape)
+    apart.set_weights(layer.get_weights()[:6])
+    kernel, bias = (variable.value for variable in cell.dense.weights)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([x, kernel, bias])
+        output = layer(x, children)[0]
+        with tape.stop_recording():
+            is_node = tf.cast(output._keras_mask if return_sequences else tf.ones([3]), x.dtype)
+        wanted = (apart(x, children) @ kernel + bias) * is_node[..., tf.newaxis]
+        loss, wanted_loss = tf.reduce_sum(output**2), tf.reduce_sum(wanted**2)
+    assert output.shape[-1] == 5
+    np.testing.assert_allclose(output, wanted, atol=1e-12)
+    np.testing.assert_allclose(tape.gradient(loss, x), tape.gradient(wanted_loss, x), atol=1e-9)
+    mine = tape.gradient(loss, cell.dense.weights)
+    for one, two in zip(mine, tape.gradient(wanted_loss, [kernel, bias]), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+class LearnedStart(RecursiveCell):
+    """A missing child has a state that is learned."""
+
+    state_size = 2
+
+    def build(self, input_shape):
+        self.start = self.add_weight(shape=(2,), name="start")
+
+    def get_initial_state(self, batch_size=None):
+        return [tf.broadcast_to(self.start, [batch_size, 2])]
+
+    def call_leaf(self, inputs):
+        return inputs, [inputs]
+
+    def call(self, inputs, states):
+        total = states[0][0] + 10.0 * states[1][0]
+        return total, [total]
+
+
+@pytest.mark.many
+def test_initial_states_of_ones_own():
+    children = np.array([[[1, -1], [2, 3], [-1, -1], [-1, -1]]])
+    x = np.array([[[0, 0], [0, 0], [1, 2], [3, 4]]], "float32")
+    layer = Recursive(LearnedStart())
+    with tf.GradientTape() as tape:
+        layer.build(x.shape, children.shape)
+        layer.cell.start.assign([5.0, 7.0])
+        found = layer(x, children)
+    np.testing.assert_allclose(found, [[31 + 50, 42 + 70]])
+    np.testing.assert_allclose(tape.gradient(found, layer.cell.start), [10.0, 10.0])
+
+
+class WithTraining(RecursiveCell):
+    """Tells whether it trains, as Keras' cells learn it."""
+
+    state_size = 1
+
+    def call(self, inputs, states, training=False):
+        told = states[0][0] + states[1][0] + (1.0 if training else 0.0)
+        return told, [told]
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("training", [True, False])
+def test_training_is_handed_on(training):
+    children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    layer = Recursive(WithTraining())
+    found = layer(np.zeros((1, 3, 1), "float32"), children, training=training)
+    assert float(found[0, 0]) == (3.0 if training else 0.0)
+
+
+class Old(RecursiveCell):
+    """Returns states alone, as cells did before they followed Keras."""
+
+    state_size = (2, 2)
+
+    def call(self, inputs, states):
+        (a, b), (c, d) = states
+        return [a + c, b - d]
+
+    def call_leaf(self, inputs):
+        return [inputs, 2 * inputs]
+
+
+def test_a_list_of_states_alone_still_works():
+    children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    layer = Recursive(Old(), return_state=True)
+    with pytest.warns(FutureWarning, match="Old returns a list of states. Let `call`"):
+        found = layer(np.array([[[0, 0], [1, 2], [3, 5]]], "float32"), children)
+    np.testing.assert_allclose(np.concatenate(found), [[4, 7], [4, 7], [-4, -6]])
+
+
+def test_an_output_of_its_own_goes_up_alone():
+    cell = Handed()
+    cell.output_size = 3
+    with pytest.raises(ValueError, match="Handed sets `output_size`, but the output"):
+        TopDown(cell)
+
+
+class Handed(TopDownCell):
+    """A child's state is its parent's."""
+
+    state_size = 3
+
+    def call(self, inputs, states, slot=0):
+        return states[0], list(states)

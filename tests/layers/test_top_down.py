@@ -204,7 +204,7 @@ class Handed(TopDownCell):
     state_size = 50
 
     def call(self, inputs, states, slot=0):
-        return list(states)
+        return states[0], list(states)
 
 
 @pytest.mark.slow
@@ -268,7 +268,8 @@ class MeanCell(TopDownCell):
     state_size = 4
 
     def call(self, inputs, states, slot):
-        return [(inputs + states[0]) / 2]
+        mean = (inputs + states[0]) / 2
+        return mean, [mean]
 
 
 @pytest.mark.many

@@ -85,7 +85,8 @@ class SlotCell(TopDownCell):
     state_size = UNITS
 
     def call(self, inputs, states, slot=0):
-        return [states[0] + slot + 1.0]
+        told = states[0] + slot + 1.0
+        return told, [told]
 
 
 @pytest.mark.parametrize(
