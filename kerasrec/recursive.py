@@ -14,13 +14,13 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import tensorflow as tf
 
 from kerasrec.engine import check_passes
-from kerasrec.engine.choice import ENGINES
+from kerasrec.engine.choice import ENGINES, Engine
 from kerasrec.engine.limits import Limits, memory_of_machine
 from kerasrec.engine.lower import Program, lower
 from kerasrec.engine.marks import marked
@@ -126,7 +126,7 @@ class RecursiveFunction:
         max_depth: int = MAX_DEPTH,
         max_width: int = MAX_WIDTH,
         max_memory: int | None = None,
-        engine: str = "auto",
+        engine: Engine = "auto",
         parallel_tokens: int | None = None,
         recompute: bool = False,
     ):
@@ -499,17 +499,34 @@ class _Methods:
         return methods
 
 
+@overload
+def recursive(function: Callable[..., Any]) -> RecursiveFunction: ...
+
+
+@overload
 def recursive(
-    function: Callable | None = None,
+    *,
+    returns: Any = ...,
+    max_depth: int = ...,
+    max_width: int = ...,
+    max_memory: int | None = ...,
+    engine: Engine = ...,
+    parallel_tokens: int | None = ...,
+    recompute: bool = ...,
+) -> Callable[[Callable[..., Any]], RecursiveFunction]: ...
+
+
+def recursive(
+    function: Callable[..., Any] | None = None,
     *,
     returns: Any = None,
     max_depth: int = MAX_DEPTH,
     max_width: int = MAX_WIDTH,
     max_memory: int | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     parallel_tokens: int | None = None,
     recompute: bool = False,
-) -> Any:
+) -> RecursiveFunction | Callable[[Callable[..., Any]], RecursiveFunction]:
     """Makes a Python function that calls itself, or others that call it back, run in a graph.
 
     The function is traced once into a static tagged dataflow graph (Kostopoulou et al.; its
@@ -555,7 +572,7 @@ def recursive(
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.
     """
-    options = {
+    options: dict[str, Any] = {
         "returns": returns,
         "max_depth": max_depth,
         "max_width": max_width,

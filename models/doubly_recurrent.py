@@ -51,7 +51,7 @@ class DoublyRecurrentCell(TopDownCell):
     """
 
     def __init__(self, units: int, arity: int = 2, **kwargs: Any):
-        super().__init__(arity, **kwargs)
+        super().__init__(arity=arity, **kwargs)
         self.units = units
         self.state_size = [units, units, units]
         self.ancestral = GRUCell(units)
@@ -96,7 +96,7 @@ class DoublyRecurrentDecoder(TopDownDecoder):
     """
 
     def __init__(self, cell, num_tokens, embedding_dim, follows="first_child", **kwargs: Any):
-        super().__init__(cell, num_tokens, embedding_dim, follows, **kwargs)
+        super().__init__(cell, num_tokens, embedding_dim, follows=follows, **kwargs)
         self.topology = Dense(2)
         self.labels = Dense(num_tokens)
 

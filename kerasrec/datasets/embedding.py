@@ -1,6 +1,6 @@
 """The first value of an embedding layer's weights, from word vectors."""
 
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ def embedding_matrix(
     vectors: WordVectors,
     seed: int | None = None,
     scale: float = 0.05,
-    unknown: str = "random",
+    unknown: Literal["random", "mean", "zeros"] = "random",
 ) -> np.ndarray:
     """Gathers a vector for every entry of a vocabulary.
 
@@ -57,7 +57,7 @@ def word_embedding(
     vocabulary: Vocabulary,
     vectors: WordVectors,
     seed: int | None = None,
-    unknown: str = "random",
+    unknown: Literal["random", "mean", "zeros"] = "random",
     **options: Any,
 ) -> keras.layers.Embedding:
     """Makes an embedding layer that begins with word vectors.

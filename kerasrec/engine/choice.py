@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from kerasrec.engine.bounded import BoundedRun
 from kerasrec.engine.levels import LevelRun
@@ -16,7 +16,8 @@ from kerasrec.engine.stack import StackRun
 from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 
-ENGINES = ("auto", "waves", "scalar")
+Engine: TypeAlias = Literal["auto", "waves", "scalar"]
+ENGINES = get_args(Engine)
 
 
 @dataclass(frozen=True)

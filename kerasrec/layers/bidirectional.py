@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
 
 from kerasrec.errors import SentenceFirst
+from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import Recursive, both_inputs, refuse_mask
 from kerasrec.layers.stacking import StatesOfNodes
 from kerasrec.layers.top_down import TopDown
@@ -30,10 +31,6 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
     the output of every node depends on the whole tree, as that of
     `keras.layers.Bidirectional` does on the whole sequence.
 
-    `layer(x, children)` is called as `Recursive` is, and returns `[batch, nodes, units]` for all
-    nodes, zero and masked for padding; `units` are those of both layers with
-    `merge_mode="concat"`.
-
     Args:
         layer: a `Recursive` layer such as `TreeLSTM(150)`. A copy of it, with all its options but
             what it returns, and with the same `embedding`, goes up.
@@ -41,14 +38,35 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
             as many units, copied likewise. By default a `TopDownTreeLSTM`, which shares its weights
             among all children where `layer` does so.
         merge_mode: `"concat"` (default), `"sum"`, `"ave"`, `"mul"`, or None for a list of both.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        x: as the `layer` takes it: float `[batch, nodes, features]`, or words, int `[batch,
+            nodes]`, where it has an `embedding`.
+        children: int `[batch, nodes, arity]`, the indices of each tree node's children, -1 for
+            none. Node 0 is the root, and padding comes last. See `Recursive`.
+        training: bool, whether dropout is on.
+
+    Output shape:
+        `[batch, nodes, units]`, outputs of all tree nodes, zero and masked for padding; with
+        `merge_mode="concat"` the units of both layers, with None a list of both outputs.
+
+    Example:
+
+    >>> x = keras.random.normal([1, 3, 8])  # one tree: a root and two leaves
+    >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    >>> layer = kerasrec.layers.Bidirectional(kerasrec.layers.TreeLSTM(4))
+    >>> layer(x, children).shape
+    TensorShape([1, 3, 8])
     """
 
+    @formerly_positional("downward_layer", "merge_mode")
     def __init__(
         self,
         layer: Recursive,
+        *,
         downward_layer: TopDown | None = None,
-        merge_mode: str | None = "concat",
+        merge_mode: Literal["concat", "sum", "ave", "mul"] | None = "concat",
         **kwargs: Any,
     ):
         if not isinstance(layer, Recursive) or layer.goes_down:

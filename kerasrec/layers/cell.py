@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from kerasrec.layers.old_order import formerly_positional
+from kerasrec.layers.types import Activation, Constraint, Initializer, Regularizer
 from kerasrec.trace.ragged import map_fn
 
 
@@ -26,22 +28,46 @@ class RecursiveCell(keras.layers.Layer):
     output is the first state, unless the cell sets `output_size`. Parents read states alone.
 
     Args:
-        arity: how many children a tree node has at most, where a missing child has zero states;
-            None for any number of them, in rows.
-        inner_inputs: whether inner nodes read inputs too; otherwise `call` gets None for them.
-            False ignores the inputs of inner nodes. None, the default, accepts only trees whose
-            inner nodes have no inputs, as far as that is known: a word other than 0 at an inner
-            node is an error, and so are the states of another tree layer.
-        dropout: fraction of the input features to drop, per tree node.
-        recurrent_dropout: fraction of each first state to drop on the way to the tree node that
-            reads it.
-        seed: of the dropout.
-        **kwargs: of `keras.layers.Layer`.
+        arity: positive int, how many children a tree node has at most. A missing child has the
+            states of `get_initial_state`. None for any number of children, in rows.
+        inner_inputs: whether inner nodes read inputs, too; otherwise `call` gets None for them.
+            False ignores their inputs. None accepts only trees whose inner nodes have no inputs, as
+            far as that is known: a word other than 0 at an inner node is an error, and so are the
+            states of another tree layer.
+        dropout: fraction of the input features to drop in training, separately for each tree node.
+        recurrent_dropout: fraction of the first state to drop in training where a neighboring tree
+            node reads it.
+        seed: int, the seed of the dropout.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        inputs: float `[nodes, features]`, or None without `inner_inputs`.
+        states: a list for each child: its states, `[nodes, units]` each. With `arity=None` the
+            children's states, RaggedTensors `[nodes, (children), units]`.
+        training: bool, handed on to a cell that takes it.
+
+    Output shape:
+        The output `[nodes, output_size]`, and a list of the new states, `[nodes, units]` each.
 
     Attributes:
         state_size: int, or a sequence of ints: the number of units of each state.
         output_size: int, the number of units of the output. A cell whose output is not its first
             state sets it, also if the two have as many units.
+
+    Example:
+
+    >>> class SumCell(kerasrec.layers.RecursiveCell):
+    ...     state_size = 8
+    ...     def call_leaf(self, inputs):
+    ...         return inputs, [inputs]
+    ...     def call(self, inputs, states):
+    ...         (left,), (right,) = states
+    ...         total = left + right
+    ...         return total, [total]
+    >>> x = keras.ops.ones([1, 3, 8])  # one tree: a root and two leaves
+    >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    >>> float(kerasrec.layers.Recursive(SumCell())(x, children)[0, 0])
+    2.0
     """
 
     state_size: int | Sequence[int]
@@ -49,8 +75,10 @@ class RecursiveCell(keras.layers.Layer):
     # An int to all cells that multiply by it, which those of any number of children do not.
     arity: Any
 
+    @formerly_positional("arity", "inner_inputs", "dropout", "recurrent_dropout", "seed")
     def __init__(
         self,
+        *,
         arity: int | None = 2,
         inner_inputs: bool | None = None,
         dropout: float = 0.0,
@@ -169,7 +197,9 @@ class RecursiveCell(keras.layers.Layer):
         }
 
 
-def call_cell(cell: RecursiveCell, method: Callable, *arguments: Any, training: bool) -> list[Any]:
+def call_cell(
+    cell: RecursiveCell, method: Callable, *arguments: Any, training: bool, **options: Any
+) -> list[Any]:
     """What a cell makes of tree nodes: its states, and before them an output of its own if any.
 
     Args:
@@ -177,12 +207,13 @@ def call_cell(cell: RecursiveCell, method: Callable, *arguments: Any, training: 
         method: `cell.call`, `cell.call_leaf`, or `cell`, which casts weights and inputs first.
         *arguments: of the method.
         training: handed on to a cell that takes it.
+        **options: further arguments of the method.
 
     Raises:
         ValueError: for a cell that does not return what its `state_size` and `output_size` promise.
     """
-    takes_training = "training" in inspect.signature(cell.call).parameters
-    options = {"training": training} if takes_training else {}
+    if "training" in inspect.signature(cell.call).parameters:
+        options["training"] = training
     output, states = _output_and_states(cell, method(*arguments, **options))
     return [output, *states] if cell.has_own_output else states
 
@@ -232,13 +263,19 @@ class KernelCell(RecursiveCell):
     says by `needs_arity = False` that all children share them, or that it is given the arity later.
 
     Args:
-        units: positive int, size of the output.
-        activation: of the new state.
-        use_bias: whether there is a bias.
-        kernel_initializer, recurrent_initializer, bias_initializer: of the weights.
-        kernel_regularizer, recurrent_regularizer, bias_regularizer: of the weights.
-        kernel_constraint, recurrent_constraint, bias_constraint: of the weights.
-        **kwargs: of `RecursiveCell`.
+        units: positive int, the size of the output.
+        activation: the activation of the new state.
+        use_bias: whether the cell has a bias.
+        kernel_initializer: the initializer of `kernel`.
+        recurrent_initializer: the initializer of `recurrent_kernel`.
+        bias_initializer: the initializer of `bias`.
+        kernel_regularizer: the regularizer of `kernel`.
+        recurrent_regularizer: the regularizer of `recurrent_kernel`.
+        bias_regularizer: the regularizer of `bias`.
+        kernel_constraint: the constraint on `kernel`.
+        recurrent_constraint: the constraint on `recurrent_kernel`.
+        bias_constraint: the constraint on `bias`.
+        **kwargs: those of `RecursiveCell`.
     """
 
     needs_arity: ClassVar[bool] = True
@@ -246,17 +283,18 @@ class KernelCell(RecursiveCell):
     def __init__(
         self,
         units: int,
-        activation: Any = "tanh",
+        *,
+        activation: Activation = "tanh",
         use_bias: bool = True,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "glorot_uniform",
-        bias_initializer: Any = "zeros",
-        kernel_regularizer: Any = None,
-        recurrent_regularizer: Any = None,
-        bias_regularizer: Any = None,
-        kernel_constraint: Any = None,
-        recurrent_constraint: Any = None,
-        bias_constraint: Any = None,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)

@@ -9,8 +9,10 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.tree_lstm import TreeLSTMCell
+from kerasrec.layers.types import Activation, Constraint, Initializer, Regularizer
 from kerasrec.trace.ragged import map_fn
 
 
@@ -33,22 +35,72 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
     in the same order. States: h, c.
 
     Args:
-        units: positive int, size of h and c.
-        recurrent_activation: of the gates i, o and f.
-        unit_forget_bias: whether the forget gates' bias begins at one.
-        inner_inputs: whether inner nodes read inputs too.
-        **kwargs: of `KernelCell` and `RecursiveCell`, but `arity`.
+        units: positive int, the size of h and c.
+        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
+            none.
+        recurrent_activation: the activation of the gates i, o and f.
+        use_bias: whether the cell has a bias.
+        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
+        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
+            multiplied by.
+        bias_initializer: the initializer of `bias`.
+        unit_forget_bias: whether the bias of the forget gates begins at one, whatever
+            `bias_initializer` is.
+        kernel_regularizer: the regularizer of `kernel`.
+        recurrent_regularizer: the regularizer of `recurrent_kernel`.
+        bias_regularizer: the regularizer of `bias`.
+        kernel_constraint: the constraint on `kernel`.
+        recurrent_constraint: the constraint on `recurrent_kernel`.
+        bias_constraint: the constraint on `bias`.
+        arity: None, since tree nodes may have any number of children.
+        inner_inputs: whether inner nodes read inputs, too, as all words of a dependency tree do.
+            False ignores their inputs. None accepts only trees whose inner nodes have none.
+        dropout: fraction of the input features to drop in training, separately for each tree node.
+        recurrent_dropout: fraction of h to drop in training where the parent reads it.
+        seed: int, the seed of the dropout.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        inputs: float `[nodes, features]`, or None without `inner_inputs`.
+        states: h and c of the children, RaggedTensors `[nodes, (children), units]`.
+
+    Output shape:
+        h `[nodes, units]`, the output, and a list of the states h and c.
+
+    Example:
+
+    >>> cell = kerasrec.layers.ChildSumTreeLSTMCell(4)
+    >>> x = keras.random.normal([1, 3, 8])  # one tree: a root and two leaves
+    >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    >>> kerasrec.layers.Recursive(cell, return_state=True)(x, children)[2].shape
+    TensorShape([1, 4])
     """
 
     needs_arity = False
 
+    @formerly_positional("recurrent_activation", "unit_forget_bias", "inner_inputs")
     def __init__(
         self,
         units: int,
-        recurrent_activation: Any = "sigmoid",
+        *,
+        activation: Activation = "tanh",
+        recurrent_activation: Activation = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
         unit_forget_bias: bool = True,
-        inner_inputs: bool | None = True,
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
         arity: None = None,
+        inner_inputs: bool | None = True,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
         **kwargs: Any,
     ):
         if arity is not None:
@@ -58,10 +110,24 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
             )
         super().__init__(
             units,
-            recurrent_activation,
-            unit_forget_bias,
-            arity=None,
+            activation=activation,
+            recurrent_activation=recurrent_activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            unit_forget_bias=unit_forget_bias,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            arity=arity,  # type: ignore[arg-type]  # `needs_arity` is False here.
             inner_inputs=inner_inputs,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
             **kwargs,
         )
 
@@ -107,13 +173,119 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
 class ChildSumTreeLSTM(CellLayer):
     """The Child-Sum Tree-LSTM of Tai et al. 2015, section 3.1, over trees of any arity.
 
-    See `ChildSumTreeLSTMCell` for the equations and `Recursive` for inputs and outputs.
+    `ChildSumTreeLSTMCell` has the equations.
 
     Args:
-        units: positive int, size of h and c.
-        return_sequences: whether to return h of all tree nodes.
-        return_state: whether to return the root's h and c beside the output.
-        **kwargs: of `ChildSumTreeLSTMCell` and `Recursive`.
+        units: positive int, the size of h and c.
+        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
+            none.
+        recurrent_activation: the activation of the gates i, o and f.
+        use_bias: whether the cell has a bias.
+        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
+        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
+            multiplied by.
+        bias_initializer: the initializer of `bias`.
+        unit_forget_bias: whether the bias of the forget gates begins at one, whatever
+            `bias_initializer` is.
+        kernel_regularizer: the regularizer of `kernel`.
+        recurrent_regularizer: the regularizer of `recurrent_kernel`.
+        bias_regularizer: the regularizer of `bias`.
+        kernel_constraint: the constraint on `kernel`.
+        recurrent_constraint: the constraint on `recurrent_kernel`.
+        bias_constraint: the constraint on `bias`.
+        arity: None, since tree nodes may have any number of children.
+        inner_inputs: whether inner nodes read inputs, too, as all words of a dependency tree do.
+            False ignores their inputs. None accepts only trees whose inner nodes have none.
+        dropout: fraction of the input features to drop in training, separately for each tree node.
+        recurrent_dropout: fraction of h to drop in training where the parent reads it.
+        seed: int, the seed of the dropout.
+        return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
+        return_state: whether to return the root's states beside the output.
+        recompute: whether the backward pass computes the cells again instead of keeping what they
+            computed: less memory, more time, the same gradients.
+        embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
+            different word of a batch is looked up once. See `Recursive`.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
+            nodes]`, their words.
+        children: int `[batch, nodes, most_children]`, the indices of each tree node's
+            children, -1 for none. Node 0 is the root, and padding comes last. See `Recursive`.
+        training: bool, whether dropout is on.
+
+    Output shape:
+        `[batch, units]`, the root's h. With `return_sequences` `[batch, nodes, units]`, h of all
+        tree nodes, zero and masked for padding. With `return_state` a list: this, then the root's h
+        and c, `[batch, units]` each.
+
+    Example:
+
+    >>> x = keras.random.normal([1, 3, 8])  # one tree: a root and two leaves
+    >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    >>> kerasrec.layers.ChildSumTreeLSTM(4)(x, children).shape
+    TensorShape([1, 4])
     """
 
     cell_class = ChildSumTreeLSTMCell
+
+    @formerly_positional("return_sequences", "return_state")
+    def __init__(
+        self,
+        units: int,
+        *,
+        activation: Activation = "tanh",
+        recurrent_activation: Activation = "sigmoid",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        arity: None = None,
+        inner_inputs: bool | None = True,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        recompute: bool = False,
+        embedding: keras.layers.Layer | None = None,
+        **kwargs: Any,
+    ):
+        cell = ChildSumTreeLSTMCell(
+            units,
+            activation=activation,
+            recurrent_activation=recurrent_activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            unit_forget_bias=unit_forget_bias,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            arity=arity,
+            inner_inputs=inner_inputs,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            dtype=kwargs.get("dtype"),
+            name="cell",
+        )
+        super().__init__(
+            cell,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            recompute=recompute,
+            embedding=embedding,
+            **kwargs,
+        )

@@ -19,6 +19,12 @@ class Choice(NamedTuple):
     Args:
         value: tokens, int32 `[nodes]`, or which children there are, bool `[nodes, arity]`.
         log_likelihood: float32 `[nodes]`, of the value.
+
+    Example:
+
+    >>> choice = kerasrec.layers.Choice(tf.constant([3, 1]), tf.constant([-0.5, -1.25]))
+    >>> float(tf.reduce_sum(choice.log_likelihood))
+    -1.75
     """
 
     value: tf.Tensor
@@ -31,6 +37,20 @@ class Choices:
     Args:
         allowed: bool `[nodes, arity]`, the slots in which a node may have a child.
         num_tokens: size of the vocabulary.
+
+    Example:
+
+    >>> class CountedDecoder(kerasrec.layers.TreeDecoder):
+    ...     def decide(self, states, choose: kerasrec.layers.Choices):
+    ...         token, children = super().decide(states, choose)
+    ...         self.decisions = token.value.shape.rank, children.value.shape[-1]
+    ...         return token, children
+    >>> cell = kerasrec.layers.TopDownTreeLSTMCell(4, arity=2)
+    >>> decoder = CountedDecoder(cell, num_tokens=10, embedding_dim=4, max_depth=3)
+    >>> decoder.build((None, None), (None, None, 2))
+    >>> grown = decoder.generate(5, seed=1)
+    >>> decoder.decisions
+    (1, 2)
     """
 
     def __init__(self, allowed: tf.Tensor, num_tokens: int):

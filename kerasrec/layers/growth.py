@@ -75,6 +75,15 @@ class GrownTrees(NamedTuple):
         tokens: int32 `[batch, nodes]`; 0 for padding.
         children: int32 `[batch, nodes, arity]`; -1 = no child.
         log_likelihood: float `[batch]`, of all decisions of a tree; gradients flow through it.
+
+    Example:
+
+    >>> cell = kerasrec.layers.TopDownTreeLSTMCell(4, arity=2)
+    >>> decoder = kerasrec.layers.TreeDecoder(cell, num_tokens=10, embedding_dim=4, max_depth=3)
+    >>> decoder.build((None, None), (None, None, 2))
+    >>> tokens, children, log_likelihood = decoder.generate(5, seed=1)
+    >>> log_likelihood.shape
+    TensorShape([5])
     """
 
     tokens: tf.Tensor
@@ -152,7 +161,7 @@ def grower(
                 )
                 which = 0 if cell.shares_weights else slot
                 # Called as a layer, so that its weights are cast as its dtype policy says.
-                made = call_cell(cell, cell, decision.inputs, states, which, training=False)
+                made = call_cell(cell, cell, decision.inputs, states, slot=which, training=False)
                 return grow(below, made)
 
             nothing = tf.zeros_like(decision.log_likelihood)

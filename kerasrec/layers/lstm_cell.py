@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from kerasrec.layers.cell import KernelCell
+from kerasrec.layers.types import Activation
 
 
 class LSTMCell(KernelCell):
@@ -15,16 +16,17 @@ class LSTMCell(KernelCell):
     A subclass says with `_bias_with_open_forget_gates` which part of its bias is theirs.
 
     Args:
-        units: positive int, size of h and c.
-        recurrent_activation: of the gates.
-        unit_forget_bias: whether the forget gates' bias begins at one.
-        **kwargs: of `KernelCell`.
+        units: positive int, the size of h and c.
+        recurrent_activation: the activation of the gates.
+        unit_forget_bias: whether the bias of the forget gates begins at one.
+        **kwargs: those of `KernelCell`.
     """
 
     def __init__(
         self,
         units: int,
-        recurrent_activation: Any = "sigmoid",
+        *,
+        recurrent_activation: Activation = "sigmoid",
         unit_forget_bias: bool = True,
         **kwargs: Any,
     ):

@@ -12,6 +12,7 @@ from kerasrec.errors import SentenceFirst
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.inputs import NodeInputs
+from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.stacking import StatesOfNodes, are_states, mark_states
 from kerasrec.layers.trees import as_indices, node_tables
@@ -22,36 +23,21 @@ from kerasrec.trace.private import in_symbolic_scope
 class Recursive(StatesOfNodes, keras.layers.Layer):
     """Applies a cell to every node of trees, children before parents.
 
-    `layer(x, children)`:
-
-    * `x`: float `[batch, nodes, features]`, inputs of the tree nodes; with `embedding` int
-      `[batch, nodes]`, their words.
-    * `children`: int `[batch, nodes, arity]`, the indices of each node's children in its tree, -1
-      for no child. Node 0 is the root; padding nodes come last, have no children and are nobody's
-      child. They are not computed, and masked in the output. Where the cell takes any number of
-      children, `arity` may be any number too, from one batch to the next:
-      `keras.Input([None, None], dtype="int32")`.
-    * `training`: whether dropout is on.
-
     Leaves read their inputs; the cell's `inner_inputs` says whether inner nodes do. With None, the
     default of most cells, they do not: their words must be 0, and such a layer cannot be stacked on
     another tree layer, since the states of inner nodes would be lost. Give `inner_inputs=True` to
     read the inputs of inner nodes, or False to leave them out. If `x` are vectors that do not come
     from a tree layer, None leaves those of inner nodes out, too.
 
-    Returns the first state, `[batch, units]` of the roots or, with `return_sequences`,
-    `[batch, nodes, units]` of all nodes (zero for padding). With `return_state` a list: this, then
-    each state of the roots.
-
     The layer is a recursive function under the hood; `tagged_graph()` shows the static graph it is
     compiled to.
 
     Args:
         cell: a `RecursiveCell`.
-        return_sequences: whether to return the outputs of all tree nodes.
+        return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
         return_state: whether to return the root's states beside the output.
-        recompute: whether a training step computes the cells again on its way back, in place of
-          keeping what they computed: less memory, more time, the same gradients.
+        recompute: whether the backward pass computes the cells again instead of keeping what they
+            computed: less memory, more time, the same gradients.
         embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
           `keras.layers.Embedding`, which looks up each different word of a batch once. Words that
           are read must be below its `input_dim`, also if it is the first layer of a
@@ -60,20 +46,45 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
           the cell. Leaves of one word are computed once, too, unless the cell reads inputs at inner
           nodes or draws random numbers at leaves, as in training with `dropout`. No other layer may
           hold the same one in a model that is saved: Keras would not load it.
-        **kwargs: of `keras.layers.Layer`.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
+            nodes]`, their words.
+        children: int `[batch, nodes, arity]`, the indices of each tree node's children in its tree,
+            -1 for none. Node 0 is the root; padding nodes come last, have no children and are
+            nobody's child. They are not computed, and masked in the output. If the cell takes any
+            number of children, `arity` may be any number, too, from one batch to the next:
+            `keras.Input([None, None], dtype="int32")`.
+        training: bool, whether dropout is on.
+
+    Output shape:
+        `[batch, units]`, the root's output. With `return_sequences` `[batch, nodes, units]`, all
+        outputs, zero and masked for padding. With `return_state` a list: this, then each state of
+        the root, `[batch, units]`.
 
     Raises:
         ValueError: when called with a `mask`, with ragged or sparse tensors, or with the outputs of
           another tree layer while `inner_inputs` is None.
         tf.errors.InvalidArgumentError: when called with `children` that are not trees, with words
           that have no vector, or with words that are not read; it names the tree and the node.
+
+    Example:
+
+    >>> x = keras.random.normal([1, 3, 8])  # one tree: a root and two leaves
+    >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    >>> layer = kerasrec.layers.Recursive(kerasrec.layers.TreeGRUCell(4), return_state=True)
+    >>> [one.shape for one in layer(x, children)]
+    [TensorShape([1, 4]), TensorShape([1, 4])]
     """
 
     goes_down: ClassVar[bool] = False
 
+    @formerly_positional("return_sequences", "return_state", "recompute", "embedding")
     def __init__(
         self,
         cell: RecursiveCell,
+        *,
         return_sequences: bool = False,
         return_state: bool = False,
         recompute: bool = False,
@@ -372,28 +383,9 @@ def refuse_mask(name: str, mask: Any) -> None:
 
 
 class CellLayer(Recursive):
-    """A `Recursive` layer that makes its own cell.
-
-    Args:
-        units: of the cell.
-        return_sequences: whether to return the outputs of all tree nodes.
-        return_state: whether to return the root's states beside the output.
-        **kwargs: of the cell and `Recursive`.
-    """
+    """A `Recursive` layer that makes its own cell; its configuration has the cell's options."""
 
     cell_class: ClassVar[type[RecursiveCell]]
-
-    def __init__(
-        self,
-        units: int,
-        return_sequences: bool = False,
-        return_state: bool = False,
-        **kwargs: Any,
-    ):
-        names = _option_names(self.cell_class)
-        options = {key: kwargs.pop(key) for key in list(kwargs) if key in names}
-        cell = self.cell_class(units, dtype=kwargs.get("dtype"), name="cell", **options)
-        super().__init__(cell, return_sequences, return_state, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments, as Keras saves them."""

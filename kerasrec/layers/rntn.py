@@ -9,8 +9,10 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.tree_rnn import TreeRNNCell
+from kerasrec.layers.types import Activation, Constraint, Initializer, Regularizer
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -29,21 +31,97 @@ class RNTNCell(TreeRNNCell):
     state is its output.
 
     Args:
-        units: positive int, size of the output. Time and memory of `tensor` grow with its cube; the
-          paper has 25 to 35.
-        tensor_initializer, tensor_regularizer, tensor_constraint: of `tensor`.
-        **kwargs: of `TreeRNNCell`.
+        units: positive int, the size of the output. Time and memory of `tensor` grow with its cube;
+            the paper has 25 to 35.
+        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
+            none.
+        use_bias: whether the cell has a bias.
+        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
+        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
+            multiplied by.
+        bias_initializer: the initializer of `bias`.
+        tensor_initializer: the initializer of `tensor`.
+        kernel_regularizer: the regularizer of `kernel`.
+        recurrent_regularizer: the regularizer of `recurrent_kernel`.
+        bias_regularizer: the regularizer of `bias`.
+        tensor_regularizer: the regularizer of `tensor`.
+        kernel_constraint: the constraint on `kernel`.
+        recurrent_constraint: the constraint on `recurrent_kernel`.
+        bias_constraint: the constraint on `bias`.
+        tensor_constraint: the constraint on `tensor`.
+        arity: positive int, how many children a tree node has at most. A missing child has zero
+            states.
+        inner_inputs: whether inner nodes read inputs, too. False ignores their inputs. None accepts
+            only trees whose inner nodes have no inputs, as far as that is known: a word other than
+            0 at an inner node is an error, and so are the states of another tree layer.
+        dropout: fraction of the input features to drop in training, separately for each tree node.
+        recurrent_dropout: fraction of the output to drop in training where the parent reads it.
+        seed: int, the seed of the dropout.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        inputs: float `[nodes, features]`, or None without `inner_inputs`.
+        states: a list for each child: its output, `[nodes, units]`.
+
+    Output shape:
+        The output `[nodes, units]`, and a list that holds it as the only state.
+
+    Example:
+
+    >>> cell = kerasrec.layers.RNTNCell(4)
+    >>> cell.build((None, 8))
+    >>> _, leaf = cell.call_leaf(keras.random.normal([3, 8]))
+    >>> output, states = cell.call(None, [leaf, leaf])  # three parents of two leaves each
+    >>> output.shape
+    TensorShape([3, 4])
     """
 
+    @formerly_positional("tensor_initializer", "tensor_regularizer", "tensor_constraint")
     def __init__(
         self,
         units: int,
-        tensor_initializer: Any = "glorot_uniform",
-        tensor_regularizer: Any = None,
-        tensor_constraint: Any = None,
+        *,
+        activation: Activation = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        tensor_initializer: Initializer = "glorot_uniform",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        tensor_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        tensor_constraint: Constraint = None,
+        arity: int = 2,
+        inner_inputs: bool | None = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
         **kwargs: Any,
     ):
-        super().__init__(units, **kwargs)
+        super().__init__(
+            units,
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            arity=arity,
+            inner_inputs=inner_inputs,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            **kwargs,
+        )
         self.tensor_initializer = keras.initializers.get(tensor_initializer)
         self.tensor_regularizer = keras.regularizers.get(tensor_regularizer)
         self.tensor_constraint = keras.constraints.get(tensor_constraint)
@@ -83,13 +161,124 @@ class RNTNCell(TreeRNNCell):
 class RNTN(CellLayer):
     """The recursive neural tensor network of Socher et al. 2013, section 4.3, over trees.
 
-    See `RNTNCell` for the equations and `Recursive` for inputs and outputs.
+    `RNTNCell` has the equations.
 
     Args:
-        units: positive int, size of the output.
-        return_sequences: whether to return the outputs of all tree nodes.
+        units: positive int, the size of the output. Time and memory of `tensor` grow with its cube;
+            the paper has 25 to 35.
+        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
+            none.
+        use_bias: whether the cell has a bias.
+        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
+        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
+            multiplied by.
+        bias_initializer: the initializer of `bias`.
+        tensor_initializer: the initializer of `tensor`.
+        kernel_regularizer: the regularizer of `kernel`.
+        recurrent_regularizer: the regularizer of `recurrent_kernel`.
+        bias_regularizer: the regularizer of `bias`.
+        tensor_regularizer: the regularizer of `tensor`.
+        kernel_constraint: the constraint on `kernel`.
+        recurrent_constraint: the constraint on `recurrent_kernel`.
+        bias_constraint: the constraint on `bias`.
+        tensor_constraint: the constraint on `tensor`.
+        arity: positive int, how many children a tree node has at most. A missing child has zero
+            states.
+        inner_inputs: whether inner nodes read inputs, too. False ignores their inputs. None accepts
+            only trees whose inner nodes have no inputs, as far as that is known: a word other than
+            0 at an inner node is an error, and so are the states of another tree layer.
+        dropout: fraction of the input features to drop in training, separately for each tree node.
+        recurrent_dropout: fraction of the output to drop in training where the parent reads it.
+        seed: int, the seed of the dropout.
+        return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
         return_state: whether to return the root's states beside the output.
-        **kwargs: of `RNTNCell` and `Recursive`.
+        recompute: whether the backward pass computes the cells again instead of keeping what they
+            computed: less memory, more time, the same gradients.
+        embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
+            different word of a batch is looked up once. See `Recursive`.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
+            nodes]`, their words.
+        children: int `[batch, nodes, arity]`, the indices of each tree node's children, -1 for
+            none. Node 0 is the root, and padding comes last. See `Recursive`.
+        training: bool, whether dropout is on.
+
+    Output shape:
+        `[batch, units]`, the root's output. With `return_sequences` `[batch, nodes, units]`, all
+        outputs, zero and masked for padding. With `return_state` a list: this, then the root's
+        state `[batch, units]`, which is its output.
+
+    Example:
+
+    >>> x = keras.random.normal([1, 3, 8])  # one tree: a root and two leaves
+    >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    >>> kerasrec.layers.RNTN(4, return_sequences=True)(x, children).shape
+    TensorShape([1, 3, 4])
     """
 
     cell_class = RNTNCell
+
+    @formerly_positional("return_sequences", "return_state")
+    def __init__(
+        self,
+        units: int,
+        *,
+        activation: Activation = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        tensor_initializer: Initializer = "glorot_uniform",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        tensor_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        tensor_constraint: Constraint = None,
+        arity: int = 2,
+        inner_inputs: bool | None = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        recompute: bool = False,
+        embedding: keras.layers.Layer | None = None,
+        **kwargs: Any,
+    ):
+        cell = RNTNCell(
+            units,
+            activation=activation,
+            use_bias=use_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            bias_initializer=bias_initializer,
+            tensor_initializer=tensor_initializer,
+            kernel_regularizer=kernel_regularizer,
+            recurrent_regularizer=recurrent_regularizer,
+            bias_regularizer=bias_regularizer,
+            tensor_regularizer=tensor_regularizer,
+            kernel_constraint=kernel_constraint,
+            recurrent_constraint=recurrent_constraint,
+            bias_constraint=bias_constraint,
+            tensor_constraint=tensor_constraint,
+            arity=arity,
+            inner_inputs=inner_inputs,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            dtype=kwargs.get("dtype"),
+            name="cell",
+        )
+        super().__init__(
+            cell,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            recompute=recompute,
+            embedding=embedding,
+            **kwargs,
+        )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
 
 from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs
+from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursion import Recursion
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.tree_checks import check
@@ -31,29 +32,63 @@ class TopDownCell(RecursiveCell):
     them among all.
 
     Args:
-        arity: how many slots a tree node has; by default as many as the `children` that its layer
-            is built with. Cells that share their weights take any number.
-        reads: `"parent"` (default): a node's states come from the inputs of the nodes above it
-            alone, so that it can be predicted from them. `"node"`: from its own inputs, too; but a
-            root's, whose states are given.
+        arity: how many slots, the places of children, a tree node has; by default as many as the
+            `children` that the layer is built with. Cells that share their weights take any number.
+        reads: `"parent"`: the state of a tree node is made from the inputs of its ancestors alone,
+            so that the node itself can be predicted from it. `"node"`: from its own inputs, too,
+            except at the root, whose states are given.
         shares_weights: whether all slots are one to `call`.
-        **kwargs: of `RecursiveCell`, but for `inner_inputs`.
+        dropout: fraction of the input features to drop in training, separately for each tree node.
+        recurrent_dropout: fraction of the first state to drop in training where a child reads it.
+        seed: int, the seed of the dropout.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        inputs: float `[nodes, features]`, of the parents; of the children with `reads="node"`.
+        states: the parents' states, `[nodes, units]` each.
+        slot: int, which child, from 0 to `arity - 1`; 0 for all with `shares_weights`.
+        training: bool, handed on to a cell that takes it.
+
+    Output shape:
+        The children's output `[nodes, units]`, which is their first state, and a list of their
+        states, `[nodes, units]` each.
+
+    Example:
+
+    >>> class MeanCell(kerasrec.layers.TopDownCell):
+    ...     state_size = 8
+    ...     def call(self, inputs, states, slot=0):
+    ...         mean = (inputs + states[0]) / 2
+    ...         return mean, [mean]
+    >>> x = keras.ops.ones([1, 3, 8])  # one tree: a root and two leaves
+    >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    >>> kerasrec.layers.TopDown(MeanCell())(x, children)[0, :, 0].numpy()
+    array([0. , 0.5, 0.5], dtype=float32)
     """
 
     goes_down = True
 
+    @formerly_positional("arity", "reads", "shares_weights")
     def __init__(
         self,
+        *,
         arity: int | None = None,
-        reads: str = "parent",
+        reads: Literal["parent", "node"] = "parent",
         shares_weights: bool = False,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
         **kwargs: Any,
     ):
-        if "inner_inputs" in kwargs:
-            raise ValueError(
-                f"{type(self).__name__} has no `inner_inputs`: `reads` says whose inputs it reads."
-            )
-        super().__init__(arity=arity, inner_inputs=True, **kwargs)
+        refuse_inner_inputs(self, kwargs)
+        super().__init__(
+            arity=arity,
+            inner_inputs=True,
+            dropout=dropout,
+            recurrent_dropout=recurrent_dropout,
+            seed=seed,
+            **kwargs,
+        )
         if reads not in ("parent", "node"):
             raise ValueError(f'`reads` must be "parent" or "node", received {reads!r}.')
         self.reads = reads
@@ -93,36 +128,65 @@ class TopDownCell(RecursiveCell):
 class TopDown(Recursive):
     """Applies a cell to every node of trees, parents before children.
 
-    `layer(x, children, initial_state=None)`:
-
-    * `x`, `children`, `training`: as for `Recursive`.
-    * `initial_state`: the roots' states, a list of `[batch, units]` for each; zeros by default.
-
-    Returns `[batch, nodes, units]`, the first state of all nodes (zero for padding), and with
-    `return_state` a list: this, then each state of the roots, as given. Without
-    `return_sequences` the roots' first state `[batch, units]` stands for the sequence.
-
     Args:
         cell: a `TopDownCell`.
-        return_sequences: whether to return the outputs of all tree nodes.
-        return_state: whether to return the root's states beside the output.
-        **kwargs: of `Recursive`.
+        return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
+        return_state: whether to return the root's states, as given, beside the output.
+        recompute: whether the backward pass computes the cells again instead of keeping what they
+            computed: less memory, more time, the same gradients.
+        embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
+            different word of a batch is looked up once. See `Recursive`.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
+            nodes]`, their words.
+        children: int `[batch, nodes, arity]`, the indices of each tree node's children, -1 for
+            none; `arity` are the slots. Node 0 is the root, and padding comes last.
+        initial_state: a list of the root's states, `[batch, units]` each; by default those of the
+            cell's `get_initial_state`, which are zeros.
+        training: bool, whether dropout is on.
+
+    Output shape:
+        `[batch, nodes, units]`, the first state of all tree nodes, zero and masked for padding.
+        Without `return_sequences` `[batch, units]`, that of the root. With `return_state` a list:
+        this, then each state of the root, `[batch, units]`, as given.
 
     Raises:
         tf.errors.InvalidArgumentError: as `Recursive` does, and for an `initial_state` of another
           number of trees.
+
+    Example:
+
+    >>> x = keras.random.normal([1, 3, 8])  # one tree: a root and two leaves
+    >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    >>> layer = kerasrec.layers.TopDown(kerasrec.layers.TopDownTreeLSTMCell(4))
+    >>> layer(x, children, initial_state=[keras.ops.ones([1, 4])] * 2).shape
+    TensorShape([1, 3, 4])
     """
 
     goes_down = True
 
+    @formerly_positional("return_sequences", "return_state", "recompute", "embedding")
     def __init__(
         self,
         cell: TopDownCell,
+        *,
         return_sequences: bool = True,
         return_state: bool = False,
+        recompute: bool = False,
+        embedding: keras.layers.Layer | None = None,
         **kwargs: Any,
     ):
-        super().__init__(cell, return_sequences, return_state, **kwargs)
+        refuse_inner_inputs(self, kwargs)
+        super().__init__(
+            cell,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            recompute=recompute,
+            embedding=embedding,
+            **kwargs,
+        )
         if cell.has_own_output:
             raise ValueError(
                 f"{type(cell).__name__} sets `output_size`, but the output of a TopDownCell is its "
@@ -219,6 +283,14 @@ class TopDown(Recursive):
             states = self.cell.get_initial_state(1)
             for slot in range(self.cell.num_slots):
                 call_cell(self.cell, self.cell.call, inputs, states, slot, training=False)
+
+
+def refuse_inner_inputs(layer: TopDownCell | TopDown, options: dict[str, Any]) -> None:
+    """Raises ValueError for an option of cells that go up."""
+    if "inner_inputs" in options:
+        raise ValueError(
+            f"{type(layer).__name__} has no `inner_inputs`: `reads` says whose inputs it reads."
+        )
 
 
 def visitor(

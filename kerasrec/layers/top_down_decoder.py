@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -22,10 +22,12 @@ from kerasrec.layers.growth import (
     grower,
     root_places,
 )
+from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import both_inputs
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.tree_checks import check, check_indices, check_sizes
 from kerasrec.layers.trees import as_indices
+from kerasrec.layers.types import Initializer
 
 # The slots that may follow those of an encoding in `kerasrec.datasets`: of a root, then of a node
 # in each slot.
@@ -45,41 +47,66 @@ class TopDownDecoder(keras.layers.Layer):
     is written once: the same lines score given trees and grow new ones. Layers for it are created
     in `__init__` and built in `build`. `TreeDecoder` is the model of Zhang et al. 2016.
 
-    `decoder(tokens, children, initial_state=None)` gives the log-likelihood of given trees as two
-    terms for each node, its token and its children, float32 `[batch, nodes, 2]`, zero for padding:
-
-    * `tokens`: int32 `[batch, nodes]`, token 0 is padding and stands at no node.
-    * `children`: int32 `[batch, nodes, arity]`, as for `TopDown`.
-    * `initial_state`: the roots' states, as for `TopDown`.
+    A decoder that is called gives the log-likelihood of given trees, and `generate` grows trees
+    from the same distribution.
 
     To train it by `kerasrec.training.TreeNegativeLogLikelihood`, the targets are int `[batch,
     nodes]`: the tokens, as `kerasrec.datasets.encode_left_right` and `encode_first_child` label
     trees, but -1 where a token is given and not to be predicted.
 
-    `generate` grows trees from the same distribution.
-
     Args:
         cell: a `TopDownCell` that reads the parent.
-        num_tokens: size of the vocabulary, token 0 included.
-        embedding_dim: size of the tokens' vectors, which the cell reads.
-        follows: for a root, then for a node in each slot, the slots in which it may have children;
-            `"left_right"` or `"first_child"` for those of `kerasrec.datasets.encode_left_right` or
-            `encode_first_child`. By default all.
-        max_depth: trees grow at most so many levels; nodes on the last have no children.
+        num_tokens: int, the size of the vocabulary, token 0 included.
+        embedding_dim: int, the size of the tokens' vectors, which the cell reads.
+        follows: the slots in which a tree node may have children: for a root, then for a node in
+            each slot, a sequence of ints; `"left_right"` or `"first_child"` for the slots of
+            `kerasrec.datasets.encode_left_right` or `encode_first_child`. By default all.
+        max_depth: int, the most levels of a tree that grows; nodes on the last have no children.
         dropout: fraction of the tokens' vectors and of the predicting states to drop in training.
-        embeddings_initializer: of the tokens' vectors.
-        **kwargs: of `keras.layers.Layer`.
+        embeddings_initializer: the initializer of the tokens' vectors.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        tokens: int `[batch, nodes]`; token 0 is padding and stands at no tree node.
+        children: int `[batch, nodes, arity]`, as for `TopDown`.
+        initial_state: the roots' states, as for `TopDown`.
+        training: bool, whether dropout is on.
+
+    Output shape:
+        float32 `[batch, nodes, 2]`, two terms of the log-likelihood for each tree node, of its
+        token and of its children; zero for padding.
+
+    Example:
+
+    >>> class CoinDecoder(kerasrec.layers.TopDownDecoder):
+    ...     def __init__(self, cell, num_tokens, embedding_dim, **kwargs):
+    ...         super().__init__(cell, num_tokens, embedding_dim, **kwargs)
+    ...         self.words = keras.layers.Dense(num_tokens)
+    ...     def build(self, tokens_shape, children_shape):
+    ...         self.words.build((None, self.cell.units))
+    ...         super().build(tokens_shape, children_shape)
+    ...     def decide(self, states, choose):
+    ...         fair = tf.zeros([tf.shape(states)[0], self.cell.arity])
+    ...         return choose.token(self.words, states), choose.children(fair)
+    >>> cell = kerasrec.layers.TopDownTreeLSTMCell(4, arity=2)
+    >>> decoder = CoinDecoder(cell, num_tokens=10, embedding_dim=4, max_depth=3)
+    >>> decoder.build((None, None), (None, None, 2))
+    >>> grown = decoder.generate(5, seed=1)
+    >>> decoder(grown.tokens, grown.children).shape[-1]
+    2
     """
 
+    @formerly_positional("follows", "max_depth", "dropout", "embeddings_initializer")
     def __init__(
         self,
         cell: TopDownCell,
         num_tokens: int,
         embedding_dim: int,
-        follows: str | Sequence[Sequence[int]] | None = None,
+        *,
+        follows: Literal["left_right", "first_child"] | Sequence[Sequence[int]] | None = None,
         max_depth: int = 100,
         dropout: float = 0.0,
-        embeddings_initializer: Any = "uniform",
+        embeddings_initializer: Initializer = "uniform",
         **kwargs: Any,
     ):
         if not isinstance(cell, TopDownCell) or cell.reads != "parent" or cell.arity is None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
 
 from kerasrec.layers.choices import Choice, Choices
+from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.top_down import TopDownCell
 from kerasrec.layers.top_down_decoder import TopDownDecoder
+from kerasrec.layers.types import Initializer
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -27,26 +30,65 @@ class TreeDecoder(TopDownDecoder):
 
     Args:
         cell: a `TopDownCell` that reads the parent.
-        num_tokens: size of the vocabulary, token 0 included.
-        embedding_dim: size of the tokens' vectors, which the cell reads.
+        num_tokens: int, the size of the vocabulary, token 0 included.
+        embedding_dim: int, the size of the tokens' vectors, which the cell reads.
         growth: a Keras layer from `[nodes, units + embedding_dim]` to logits `[nodes, arity]`; by
             default one Dense layer whose bias begins so that trees end.
-        follows: slots that may have children, as for `TopDownDecoder`.
-        **kwargs: of `TopDownDecoder` and `keras.layers.Layer`.
+        follows: the slots in which a tree node may have children: for a root, then for a node in
+            each slot, a sequence of ints; `"left_right"` or `"first_child"` for the slots of
+            `kerasrec.datasets.encode_left_right` or `encode_first_child`. By default all.
+        max_depth: int, the most levels of a tree that grows; nodes on the last have no children.
+        dropout: fraction of the tokens' vectors and of the predicting states to drop in training.
+        embeddings_initializer: the initializer of the tokens' vectors.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        tokens: int `[batch, nodes]`; token 0 is padding and stands at no tree node.
+        children: int `[batch, nodes, arity]`, as for `TopDown`.
+        initial_state: the roots' states, as for `TopDown`.
+        training: bool, whether dropout is on.
+
+    Output shape:
+        float32 `[batch, nodes, 2]`, two terms of the log-likelihood for each tree node, of its
+        token and of its children; zero for padding.
+
+    Example:
+
+    >>> cell = kerasrec.layers.TopDownTreeLSTMCell(4, arity=2)
+    >>> decoder = kerasrec.layers.TreeDecoder(cell, num_tokens=10, embedding_dim=4, max_depth=3)
+    >>> decoder.build((None, None), (None, None, 2))
+    >>> grown = decoder.generate(5, seed=1)
+    >>> log_likelihood = keras.ops.sum(decoder(grown.tokens, grown.children), axis=[1, 2])
+    >>> bool(keras.ops.all(keras.ops.isclose(log_likelihood, grown.log_likelihood, rtol=1e-4)))
+    True
     """
 
+    @formerly_positional("growth", "follows")
     def __init__(
         self,
         cell: TopDownCell,
         num_tokens: int,
         embedding_dim: int,
+        *,
         growth: keras.layers.Layer | None = None,
-        follows: Any = None,
+        follows: Literal["left_right", "first_child"] | Sequence[Sequence[int]] | None = None,
+        max_depth: int = 100,
+        dropout: float = 0.0,
+        embeddings_initializer: Initializer = "uniform",
         **kwargs: Any,
     ):
         if growth is not None and not isinstance(growth, keras.layers.Layer):
             raise ValueError(f"`growth` must be a Keras layer, received {growth!r}.")
-        super().__init__(cell, num_tokens, embedding_dim, follows, **kwargs)
+        super().__init__(
+            cell,
+            num_tokens,
+            embedding_dim,
+            follows=follows,
+            max_depth=max_depth,
+            dropout=dropout,
+            embeddings_initializer=embeddings_initializer,
+            **kwargs,
+        )
         policy = self.dtype_policy
         self.words = keras.layers.Dense(num_tokens, dtype=policy, name="words")
         # At first a node has less than one child on average, so that untrained trees end.

@@ -1,7 +1,7 @@
 """Loss and metric of models that give the log-likelihood of trees, as `TreeDecoder` does."""
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
@@ -36,11 +36,18 @@ class TreeNegativeLogLikelihood(keras.losses.Loss):
 
     Raises:
         ValueError: when the shapes do not fit.
+
+    Example:
+
+    >>> loss = kerasrec.training.TreeNegativeLogLikelihood()
+    >>> terms = np.array([[[-1.0, -0.5], [-2.0, -0.25], [0.0, 0.0]]])  # a root, one child, padding
+    >>> float(loss(np.array([[7, 3, -1]]), terms))
+    3.75
     """
 
     def __init__(
         self,
-        reduction: str | None = "sum_over_batch_size",
+        reduction: Literal["sum_over_batch_size", "mean", "sum"] | None = "sum_over_batch_size",
         name: str = "tree_negative_log_likelihood",
         dtype: str | None = None,
     ) -> None:
@@ -74,13 +81,22 @@ class TreePerplexity(keras.metrics.Mean):
         name: name of the metric.
         dtype: dtype of the result.
 
-    Call arguments (of `update_state`):
-        y_true, y_pred: as for `TreeNegativeLogLikelihood`.
+    Call arguments:
+        y_true: int `[batch, nodes]`, as for `TreeNegativeLogLikelihood`.
+        y_pred: terms, float `[batch, nodes, 2]`, as for `TreeNegativeLogLikelihood`.
         sample_weight: optional weights of trees, `[batch, 1]`. `[batch]` is refused, since
             Keras passes its `class_weight` in that shape.
 
     Raises:
         ValueError: when the shapes do not fit.
+
+    Example:
+
+    >>> metric = kerasrec.training.TreePerplexity()
+    >>> terms = np.log([[[0.5, 1.0], [0.125, 1.0], [1.0, 1.0]]])  # a root, one child, padding
+    >>> metric.update_state(np.array([[7, 3, -1]]), terms)
+    >>> float(metric.result())
+    4.0
     """
 
     def __init__(

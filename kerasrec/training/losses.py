@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
@@ -69,8 +69,8 @@ class TreeCrossentropy(keras.losses.Loss):
 
     def __init__(
         self,
-        normalize: str = "trees",
-        reduction: str | None = "sum_over_batch_size",
+        normalize: Literal["trees", "nodes"] = "trees",
+        reduction: Literal["sum_over_batch_size", "mean", "sum"] | None = "sum_over_batch_size",
         name: str = "tree_crossentropy",
         dtype: str | None = None,
         class_weight: Mapping[int, float] | None = None,

@@ -17,7 +17,7 @@ class TreeAccuracy(keras.metrics.Mean):
         name: name of the metric.
         dtype: dtype of the result.
 
-    Call arguments (of `update_state`):
+    Call arguments:
         y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
         y_pred: logits, float `[batch, nodes, classes]`.
         sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
@@ -76,7 +76,24 @@ def _binary(
 class RootAccuracy(TreeAccuracy):
     """Share of trees whose root is given its label.
 
-    Arguments, shapes and errors are those of `TreeAccuracy`.
+    Args:
+        name: name of the metric.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
+        y_pred: logits, float `[batch, nodes, classes]`.
+        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
+
+    Output shape:
+        A scalar.
+
+    Example:
+
+    >>> metric = kerasrec.training.RootAccuracy()
+    >>> metric.update_state(np.array([[3, 0, -1]]), np.eye(5)[np.array([[3, 0, 2]])])
+    >>> float(metric.result())
+    1.0
     """
 
     roots_only = True
@@ -89,7 +106,24 @@ class RootAccuracy(TreeAccuracy):
 class NodeAccuracy(TreeAccuracy):
     """Share of labelled tree nodes, of all trees together, that are given their label.
 
-    Arguments, shapes and errors are those of `TreeAccuracy`.
+    Args:
+        name: name of the metric.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
+        y_pred: logits, float `[batch, nodes, classes]`.
+        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
+
+    Output shape:
+        A scalar.
+
+    Example:
+
+    >>> metric = kerasrec.training.NodeAccuracy()
+    >>> metric.update_state(np.array([[3, 0, -1]]), np.eye(5)[np.array([[3, 0, 2]])])
+    >>> float(metric.result())
+    1.0
     """
 
     def __init__(self, name: str = "node_accuracy", dtype: str | None = None) -> None:
@@ -102,7 +136,25 @@ class BinaryRootAccuracy(TreeAccuracy):
 
     For five classes, trees with root label 2 are dropped, and the prediction is positive where
     the probabilities p[3] + p[4] exceed p[0] + p[1].
-    Arguments, shapes and errors are those of `TreeAccuracy`.
+
+    Args:
+        name: name of the metric.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
+        y_pred: logits, float `[batch, nodes, classes]`.
+        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
+
+    Output shape:
+        A scalar.
+
+    Example:
+
+    >>> metric = kerasrec.training.BinaryRootAccuracy()
+    >>> metric.update_state(np.array([[3, 0, -1]]), np.eye(5)[np.array([[3, 0, 2]])])
+    >>> float(metric.result())
+    1.0
     """
 
     roots_only = True
@@ -118,7 +170,25 @@ class BinaryNodeAccuracy(TreeAccuracy):
 
     For five classes, nodes with label 2 are dropped, and the prediction is positive where the
     probabilities p[3] + p[4] exceed p[0] + p[1].
-    Arguments, shapes and errors are those of `TreeAccuracy`.
+
+    Args:
+        name: name of the metric.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
+        y_pred: logits, float `[batch, nodes, classes]`.
+        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
+
+    Output shape:
+        A scalar.
+
+    Example:
+
+    >>> metric = kerasrec.training.BinaryNodeAccuracy()
+    >>> metric.update_state(np.array([[3, 0, -1]]), np.eye(5)[np.array([[3, 0, 2]])])
+    >>> float(metric.result())
+    1.0
     """
 
     binary = True

@@ -132,6 +132,10 @@ class Model(_AnyStrategy, keras.Model):
     In Keras' own models it squares and clips each of them by itself, unless the table is the
     `embedding` of a tree layer and there is one replica. Plain gradient descent is not affected.
 
+    Args:
+        *args: as `keras.Model` takes them, such as `inputs` and `outputs`.
+        **kwargs: as `keras.Model` takes them.
+
     Example:
 
     >>> with tf.distribute.MultiWorkerMirroredStrategy().scope():
@@ -152,6 +156,10 @@ class Model(_AnyStrategy, keras.Model):
 @keras.saving.register_keras_serializable("kerasrec")
 class Sequential(_OfKnownInputs, keras.Sequential):
     """A `keras.Sequential` with which `fit` and `evaluate` work under every strategy; see `Model`.
+
+    Args:
+        *args: as `keras.Sequential` takes them, a list of layers.
+        **kwargs: as `keras.Sequential` takes them.
 
     Example:
 

@@ -218,7 +218,9 @@ def test_second_derivatives_equal_those_of_an_embedding_before_the_layer():
 def test_a_leaf_is_computed_once_for_each_word_of_leaves(inner_inputs):
     num_words = len(np.unique(WORDS[IS_LEAF]))
     assert num_words < len(np.unique(WORDS)) < IS_LEAF.sum()
-    layer = Recursive(Counted(inner_inputs=inner_inputs), True, embedding=embedding())
+    layer = Recursive(
+        Counted(inner_inputs=inner_inputs), return_sequences=True, embedding=embedding()
+    )
     counts = layer(WORDS, CHILDREN).numpy()[IS_LEAF]
     np.testing.assert_array_equal(counts, IS_LEAF.sum() if inner_inputs else num_words)
 

@@ -371,9 +371,9 @@ def test_bad_use_of_bidirectional():
     with pytest.raises(ValueError, match="`layer` must go from the leaves up"):
         Bidirectional(TopDownTreeLSTM(3))
     with pytest.raises(ValueError, match='reads="node"'):
-        Bidirectional(TreeLSTM(3), TopDownTreeLSTM(3))
+        Bidirectional(TreeLSTM(3), downward_layer=TopDownTreeLSTM(3))
     with pytest.raises(ValueError, match=r"has 4 units.*which has 3"):
-        Bidirectional(TreeLSTM(3), TopDownTreeLSTM(4, reads="node"))
+        Bidirectional(TreeLSTM(3), downward_layer=TopDownTreeLSTM(4, reads="node"))
     with pytest.raises(ValueError, match="compute in float16 and float32"):
         Bidirectional(TreeLSTM(3), dtype="mixed_float16")
     with pytest.raises(ValueError, match="needs two inputs"):

@@ -1,0 +1,12 @@
+"""What constructor arguments may be, as Keras takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+# Each also a configuration, as Keras saves it: a dict.
+Activation: TypeAlias = str | Callable[[Any], Any] | dict[str, Any] | None
+Initializer: TypeAlias = str | Callable[..., Any] | dict[str, Any]
+Regularizer: TypeAlias = str | Callable[[Any], Any] | dict[str, Any] | None
+Constraint: TypeAlias = str | Callable[[Any], Any] | dict[str, Any] | None

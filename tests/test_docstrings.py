@@ -1,0 +1,128 @@
+"""Docstrings of what is public: every argument by its name, shapes, and an example that runs."""
+
+import doctest
+import inspect
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec import layers
+from kerasrec.layers.recursive import CellLayer
+from tests.parameters import few_of
+
+CLASSES = [getattr(layers, name) for name in layers.__all__]
+CALLED = [one for one in CLASSES if issubclass(one, keras.layers.Layer)]
+MEASURES = [
+    one
+    for one in vars(kerasrec.training).values()
+    if isinstance(one, type) and issubclass(one, keras.losses.Loss | keras.metrics.Metric)
+]
+NAMES = [
+    (f"{folder.__name__}.{name}", getattr(folder, name))
+    for folder in (kerasrec, layers, kerasrec.datasets, kerasrec.training)
+    for name in folder.__all__
+]
+# A user makes neither modules nor errors, and a `RecursiveFunction` by `recursive`.
+NOT_CALLED = BaseException, kerasrec.RecursiveFunction
+PUBLIC = [
+    (name, one)
+    for name, one in NAMES
+    if callable(one) and not (isinstance(one, type) and issubclass(one, NOT_CALLED))
+]
+ready = pytest.mark.parametrize(
+    "layer", [one for one in CLASSES if issubclass(one, CellLayer)], ids=lambda one: one.__name__
+)
+
+
+@pytest.mark.parametrize(("name", "thing"), PUBLIC, ids=[name for name, _ in PUBLIC])
+def test_arguments_are_those_of_the_signature(name, thing):
+    doc = inspect.getdoc(thing)
+    documented = arguments(doc, "Args") or arguments(doc, "Attributes")
+    assert documented == parameters(thing)
+
+
+@pytest.mark.parametrize("layer", CALLED, ids=lambda one: one.__name__)
+def test_layers_say_what_they_are_called_with_and_what_they_return(layer):
+    doc = inspect.getdoc(layer)
+    assert sections(doc) >= {"Args", "Call arguments", "Output shape", "Example"}
+    called = set(re.findall(r"^    (\w+): ", section(doc, "Call arguments"), re.MULTILINE))
+    accepted = set(inspect.signature(layer.call).parameters) - {"self", "mask"}
+    assert called <= accepted | {"training"} and accepted <= called | {"training"}
+
+
+@pytest.mark.parametrize(
+    "thing",
+    few_of([*CLASSES, *MEASURES], layers.TreeLSTM, many=[*CLASSES, *MEASURES]),
+    ids=lambda one: one.__name__,
+)
+def test_examples(thing):
+    names = {"kerasrec": kerasrec, "keras": keras, "np": np, "tf": tf}
+    (example,) = doctest.DocTestFinder(recurse=False).find(thing, thing.__name__, globs=names)
+    found = doctest.DocTestRunner().run(example)
+    assert found.attempted and not found.failed
+
+
+@ready
+def test_layers_have_the_options_of_their_cells(layer):
+    """The same names, defaults, types and words."""
+    mine, of_cell = (inspect.signature(one).parameters for one in (layer, layer.cell_class))
+    base = inspect.signature(layers.TopDown if layer.goes_down else layers.Recursive).parameters
+    for name, parameter in of_cell.items():
+        assert mine[name] == parameter
+    assert set(mine) == set(of_cell) | set(base) - {"cell"}
+    docs = [section(inspect.getdoc(one), "Args") for one in (layer, layer.cell_class)]
+    assert docs[0].startswith(docs[1].split("**kwargs")[0])
+
+
+@ready
+def test_old_positions_still_work_and_warn(layer):
+    with pytest.warns(FutureWarning, match=r"`return_sequences` by name only. Write return_sequ"):
+        assert layer(3, True).return_sequences
+    with pytest.raises(TypeError, match="two values for `return_sequences`"):
+        layer(3, True, return_sequences=True)
+    with pytest.raises(TypeError, match="positional"):
+        layer(3, True, True, True)
+
+
+def test_rules_tell_good_from_bad():
+    def function(a, *, b=1, **kwargs):
+        """What it does.
+
+        Args:
+            a: first.
+            b: second,
+                with two lines.
+            **kwargs: more.
+
+        Returns:
+            c: no argument.
+        """
+
+    documented = arguments(inspect.getdoc(function), "Args")
+    assert parameters(function) == documented == ["a", "b", "**kwargs"]
+    assert arguments("No arguments.", "Args") == []
+    assert sections(inspect.getdoc(function)) == {"Args", "Returns"}
+
+
+def parameters(thing):
+    """The names of arguments, as docstrings write them."""
+    found = inspect.signature(thing).parameters.values()
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    return [stars.get(one.kind, "") + one.name for one in found]
+
+
+def arguments(doc, title):
+    return re.findall(r"^    (\*{0,2}\w+): ", section(doc, title), re.MULTILINE)
+
+
+def section(doc, title):
+    found = re.search(rf"^{title}:\n(.*?)(?=^\S|\Z)", doc, re.DOTALL | re.MULTILINE)
+    return found[1] if found else ""
+
+
+def sections(doc):
+    return set(re.findall(r"^([A-Z][\w ]+):$", doc, re.MULTILINE))
