@@ -4,6 +4,8 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+# Keras can load a saved model once its layers, losses and metrics are imported.
+from kerasrec import layers, training
 from kerasrec.errors import (
     GraphError,
     KerasrecError,
@@ -17,12 +19,12 @@ from kerasrec.trace.conditional import cond, switch
 from kerasrec.trace.ragged import map_fn
 
 if TYPE_CHECKING:
-    from kerasrec import datasets, layers, training
+    from kerasrec import datasets
 
 __version__ = "0.1.0"
 
-# Imported when they are first used: they take longer to import than all the rest.
-_LAZY = ("datasets", "layers", "training")
+# Imported when it is first used: with nltk it takes longer to import than all the rest.
+_LAZY = ("datasets",)
 
 __all__ = [
     "GraphError",

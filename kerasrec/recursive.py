@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -98,6 +99,7 @@ class _Arguments:
         return _as_token(self.tensors) if self.is_scalar else self.tensors
 
 
+@keras.saving.register_keras_serializable("kerasrec")
 class RecursiveFunction:
     """What `@kerasrec.recursive` makes of a Python function.
 
@@ -150,6 +152,8 @@ class RecursiveFunction:
         self.parallel_tokens = parallel_tokens
         self.recompute = recompute
         self.python_signature = inspect.signature(python_function)
+        # `inspect`, which keras.layers.Lambda asks, takes what has `__get__` for a builtin.
+        self.__signature__ = self.python_signature
         self._keywords = [
             parameter.name
             for parameter in self.python_signature.parameters.values()
@@ -192,6 +196,36 @@ class RecursiveFunction:
             return RecursiveFunction.__get__, (self._decorated, self._instance)
         name = self._importable_name()
         return super().__reduce_ex__(protocol) if name is None else name
+
+    def get_config(self) -> dict[str, str]:
+        """How Keras saves it, in a `keras.layers.Lambda`: by the name it is registered under.
+
+        Raises:
+            ValueError: if it is not registered.
+        """
+        name = keras.saving.get_registered_name(self)
+        if keras.saving.get_registered_object(name) is not self:
+            raise ValueError(
+                f"Keras can save {self.name} by a name only. Put "
+                '@keras.saving.register_keras_serializable("your_package") above '
+                "@kerasrec.recursive."
+            )
+        return {"function": name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, str]) -> RecursiveFunction:
+        """The function that is registered under a name.
+
+        Raises:
+            ValueError: if there is none.
+        """
+        function = keras.saving.get_registered_object(config["function"])
+        if not isinstance(function, RecursiveFunction):
+            raise ValueError(
+                f"No recursive function is registered as {config['function']!r}. Import the module "
+                "that defines it before the model is loaded."
+            )
+        return function
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_compiled": {}}

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
-from kerasrec.datasets import Treebank
+from kerasrec.datasets import Treebank, plot_tree
 
 CLASSES = ["very negative", "negative", "neutral", "positive", "very positive"]
 COLOURS = ["#b2182b", "#f4a582", "#d9d9d9", "#92c5de", "#2166ac"]
@@ -28,25 +29,10 @@ def draw(model: keras.Model, treebank: Treebank, file: Path) -> None:
     logits = model.predict_on_batch((tokens[np.newaxis], children[np.newaxis]))
     predicted = logits[0].argmax(axis=-1)
 
-    # Tree nodes are in preorder: leaves come from left to right, children after their parents.
-    is_leaf = children[:, 0] < 0
-    x, y = np.zeros([2, len(tokens)])
-    x[is_leaf] = np.arange(len(words))
-    for node in np.flatnonzero(~is_leaf)[::-1]:
-        x[node] = x[children[node]].mean()
-        y[node] = y[children[node]].max() + 1
-
-    figure = Figure(figsize=(2 + 0.65 * len(words), 2.5 + 0.45 * y.max()))
+    figure = Figure(figsize=(2 + 0.65 * len(words), 6))
     axes = figure.subplots()
-    for node in np.flatnonzero(~is_leaf):
-        for child in children[node]:
-            axes.plot(x[[node, child]], y[[node, child]], color="#999999", zorder=1)
-    rings = [[COLOURS[label] for label in labels], ["white"] * len(labels)]
-    fill = [COLOURS[label] for label in predicted]
-    for size, colours in zip((420, 250, 150), [*rings, fill], strict=True):
-        axes.scatter(x, y, s=size, c=colours, zorder=2)
-    for place, word in enumerate(words):
-        axes.text(place, -0.5, word, rotation=45, ha="right", va="top", rotation_mode="anchor")
+    tree, cmap = treebank.test[shown], ListedColormap(COLOURS)
+    plot_tree(tree, predicted, truth=labels, cmap=cmap, limits=(0, len(COLOURS) - 1), ax=axes)
     for colour, name in zip(COLOURS, CLASSES, strict=True):
         axes.scatter([], [], s=120, c=colour, label=name)
     axes.legend(
@@ -56,6 +42,4 @@ def draw(model: keras.Model, treebank: Treebank, file: Path) -> None:
         ncols=3,
         frameon=False,
     )
-    axes.set_ylim(-0.5, y.max() + 0.6)
-    axes.axis("off")
     figure.savefig(file, dpi=120, bbox_inches="tight")

@@ -334,3 +334,32 @@ def test_signatures_that_come_again_are_not_warned_of():
         for size in range(1, 7):
             for _ in range(3):
                 f(tf.ones([2, size]), [1, 2])
+
+
+@keras.saving.register_keras_serializable("tests")
+@kerasrec.recursive
+def saved_fib(n):
+    return kerasrec.cond(n < 2, lambda: n, lambda: saved_fib(n - 1) + saved_fib(n - 2))
+
+
+@pytest.mark.many
+def test_keras_lambda_takes_a_recursive_function(tmp_path):
+    inputs = keras.Input([], dtype="int32")
+    model = keras.Model(inputs, keras.layers.Lambda(saved_fib)(inputs))
+    assert model.predict(np.array([5, 6, 7]), verbose=0).tolist() == [5, 8, 13]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.layers[-1].function is saved_fib
+    assert loaded(np.array([5, 6, 7])).numpy().tolist() == [5, 8, 13]
+
+
+def test_keras_is_told_how_to_save_a_recursive_function():
+    @kerasrec.recursive
+    def unregistered(n):
+        return n
+
+    layer = keras.layers.Lambda(unregistered)
+    with pytest.raises(ValueError, match="Keras can save unregistered by a name only"):
+        layer.get_config()
+    with pytest.raises(ValueError, match="No recursive function is registered as 'a>b'"):
+        kerasrec.RecursiveFunction.from_config({"function": "a>b"})

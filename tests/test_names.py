@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import pytest
 
 import kerasrec
@@ -44,9 +45,23 @@ def test_there_are_old_names():
 
 
 @pytest.mark.slow
-def test_folders_are_imported_when_they_are_used():
+def test_datasets_are_imported_when_they_are_used():
     code = (
-        "import sys, kerasrec; assert 'kerasrec.layers' not in sys.modules; "
-        "kerasrec.layers.TreeLSTM; assert 'kerasrec.training' not in sys.modules"
+        "import sys, kerasrec; assert 'nltk' not in sys.modules; "
+        "kerasrec.datasets.load_treebank; assert 'nltk' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.slow
+def test_a_saved_model_loads_after_import_kerasrec(tmp_path):
+    inputs = keras.Input([None, 4]), keras.Input([None, 2], dtype="int32")
+    model = keras.Model(inputs, kerasrec.layers.TreeLSTM(3)(*inputs))
+    model.compile("sgd", kerasrec.training.TreeCrossentropy())
+    model.save(tmp_path / "model.keras")
+    code = (
+        "import keras, kerasrec; "
+        f"model = keras.models.load_model({str(tmp_path / 'model.keras')!r}); "
+        "assert type(model.loss).__name__ == 'TreeCrossentropy'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

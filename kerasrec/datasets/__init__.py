@@ -17,6 +17,7 @@ from kerasrec.datasets.first_child import decode_first_child, encode_first_child
 from kerasrec.datasets.heads import dependencies_from_heads
 from kerasrec.datasets.left_right import decode_left_right, encode_left_right
 from kerasrec.datasets.loading import Treebank, load_treebank, treebank_of
+from kerasrec.datasets.plotting import plot_tree
 from kerasrec.datasets.problems import MalformedFileError, MalformedFileWarning
 from kerasrec.datasets.reshaping import binarize, collapse_unary
 from kerasrec.datasets.text_tree import text_tree
@@ -51,6 +52,7 @@ __all__ = [
     "encode_left_right",
     "encode_tree",
     "load_treebank",
+    "plot_tree",
     "read_brackets",
     "read_conllu",
     "read_tree",

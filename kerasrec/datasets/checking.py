@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kerasrec.datasets.int_range import LARGEST
+from kerasrec.int_range import LARGEST
 
 
 def check_tree(

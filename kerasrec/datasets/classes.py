@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kerasrec.datasets.int_range import LARGEST
 from kerasrec.datasets.reshaping import MARKER
+from kerasrec.int_range import LARGEST
 
 NO_CLASS = -1
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from kerasrec.datasets.int_range import LARGEST
 from kerasrec.datasets.tree_index import TreeIndex
+from kerasrec.int_range import LARGEST
 
 
 class Records(NamedTuple):

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from kerasrec.datasets.int_range import cast_integers
 from kerasrec.datasets.vocabulary import Vocabulary
+from kerasrec.int_range import cast_integers
 
 
 def batch_word_trees(

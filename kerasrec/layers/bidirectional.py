@@ -158,9 +158,10 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         outputs._keras_mask = getattr(up, "_keras_mask", None)
         return outputs
 
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
-        """None: `call` masks padding itself."""
-        return None
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        """The masks of what `call` returns; see `Recursive.compute_mask`."""
+        mask = self.downward_layer.compute_mask(inputs, previous_mask)
+        return [mask, mask] if self.merge_mode is None else mask
 
     def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
         """Shapes of what `call` returns."""

@@ -259,9 +259,22 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         states = [tf.zeros([batch, units], self.compute_dtype) for units in sizes]
         return [outputs, *states] if self.return_state else outputs
 
-    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
-        """None: `call` masks padding itself, which `children` tells and inputs do not."""
-        return None
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        """The masks of what `call` returns: which tree nodes are no padding.
+
+        After a call Keras hands over `x` alone, which does not tell; then `call` has set the mask.
+
+        Args:
+            inputs: `[x, children]`, or `x`.
+            previous_mask: of `x`; it is not read.
+
+        Returns:
+            bool `[batch, nodes]`, or None without `return_sequences`, and where `children` are not
+            given. With `return_state` a list: this, then None for each state.
+        """
+        given = self.return_sequences and isinstance(inputs, list | tuple) and len(inputs) == 2
+        mask = node_tables(as_indices(inputs[1])).is_node if given else None
+        return [mask] + [None] * len(self.cell.state_sizes) if self.return_state else mask
 
     def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
         """Shapes of what `call` returns."""
@@ -356,8 +369,9 @@ def both_inputs(name: str, x: Any, children: Any) -> tuple[Any, Any]:
     if children is None:
         raise ValueError(
             f"{name} needs two inputs, layer(x, children): what the tree nodes read, [batch, "
-            "nodes, ..], and the indices of their children, [batch, nodes, arity]. So it has no "
-            "place in a keras.Sequential; use the functional API."
+            "nodes, ..], and the indices of their children, [batch, nodes, arity]. In a "
+            "keras.Sequential only the first layer can have two inputs, and no keras.Input before "
+            "it: call that model with [x, children], or use the functional API."
         )
     for what, given, filler in (("x", x, ""), ("children", children, "default_value=-1")):
         if isinstance(given, tf.RaggedTensor) or getattr(given, "ragged", False):
@@ -374,8 +388,11 @@ def both_inputs(name: str, x: Any, children: Any) -> tuple[Any, Any]:
 
 
 def refuse_mask(name: str, mask: Any) -> None:
-    """Raises ValueError for a mask, which tree layers do not read."""
-    if mask is not None:
+    """Raises ValueError for a mask, which tree layers do not read.
+
+    `keras.Sequential` hands over a list, an entry for each input, of None where it has no mask.
+    """
+    if any(item is not None for item in keras.tree.flatten(mask)):
         raise ValueError(
             f"{name} takes no `mask`: `children` say which nodes there are. To leave a node out, "
             "let it be the child of no node and have no children."

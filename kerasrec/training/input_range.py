@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from kerasrec.datasets.int_range import cast_integers
+from kerasrec.int_range import cast_integers
 
 
 def checked_inputs(model: keras.Model, given: Any) -> Any:

@@ -282,3 +282,28 @@ def test_clone_of_a_model(layer_class):
     clone.set_weights(model.get_weights())
     x = features(children)
     np.testing.assert_allclose(clone((x, children)), model((x, children)), atol=1e-6)
+
+
+def test_a_tree_layer_comes_first_in_a_sequential_model(tmp_path):
+    children = random_children(4, 5, 2)
+    x = features(children).astype("float32")
+    model = keras.Sequential([TreeLSTM(3), keras.layers.Dense(2)])
+    wanted = model.layers[1](model.layers[0](x, children))
+    np.testing.assert_allclose(model([x, children]), wanted, atol=1e-6)
+    np.testing.assert_allclose(model.predict([x, children], verbose=0), wanted, atol=1e-6)
+    with pytest.raises(ValueError, match=r"only the first layer can have two inputs"):
+        keras.Sequential([keras.Input([None, 4]), TreeLSTM(3)])
+
+
+@pytest.mark.parametrize("return_state", [True, False])
+def test_compute_mask_is_the_mask_of_the_outputs(return_state):
+    children = random_children(4, 5, 2)
+    x = features(children)
+    layer = TreeLSTM(3, return_sequences=True, return_state=return_state, dtype="float64")
+    outputs = layer(x, children)
+    masks = layer.compute_mask([x, children])
+    sequence, mask = (outputs[0], masks[0]) if return_state else (outputs, masks)
+    assert not tf.reduce_all(mask)
+    np.testing.assert_array_equal(mask, sequence._keras_mask)
+    assert not return_state or masks[1:] == [None, None]
+    assert TreeLSTM(3).compute_mask([x, children]) is None

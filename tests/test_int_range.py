@@ -11,7 +11,7 @@ from kerasrec.datasets import (
     tree_file_batches,
     write_tree_files,
 )
-from kerasrec.datasets.int_range import cast_integers
+from kerasrec.int_range import cast_integers
 
 NONE = [-1, -1]
 TREE = {"tokens": [0, 2, 3], "children": [[1, 2], NONE, NONE], "labels": [4, -1, 0]}
