@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -24,9 +25,18 @@ _NOT_THE_USERS = (
 def source_of(frames: Iterable) -> Source | None:
     """The innermost frame that belongs neither to TensorFlow, nor Keras, nor our compiler."""
     for frame in reversed(list(frames)):
-        if not frame.filename.startswith(_NOT_THE_USERS) and os.path.isabs(frame.filename):
-            return Source(frame.filename, frame.lineno)
+        file = _cell_or_file(frame.filename)
+        if not file.startswith(_NOT_THE_USERS) and (os.path.isabs(file) or file != frame.filename):
+            return Source(file, frame.lineno)
     return None
+
+
+def _cell_or_file(file: str) -> str:
+    """`In[3]` for the third cell that ran in a notebook or in IPython; other files as they are."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    cell = shell.compile.format_code_name(file) if shell else None
+    return cell[1] if cell else file
 
 
 def name_of(function: Callable) -> str:
@@ -38,7 +48,7 @@ def name_of(function: Callable) -> str:
 def start_of(function: Callable) -> Source:
     """Where it is defined."""
     code = _defined(function).__code__
-    return Source(code.co_filename, code.co_firstlineno)
+    return Source(_cell_or_file(code.co_filename), code.co_firstlineno)
 
 
 def _defined(function: Any) -> Any:
