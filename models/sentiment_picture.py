@@ -24,15 +24,15 @@ def tree_to_show(treebank: Treebank) -> int:
 def draw(model: keras.Model, treebank: Treebank, file: Path) -> None:
     """Draws a test tree: a disc of the predicted sentiment in a ring of the true one."""
     shown = tree_to_show(treebank)
-    words = treebank.test[shown].leaves()
+    tree = treebank.test[shown]
     tokens, children, labels = treebank.encoded("test")[shown]
     logits = model.predict_on_batch((tokens[np.newaxis], children[np.newaxis]))
     predicted = logits[0].argmax(axis=-1)
 
-    figure = Figure(figsize=(2 + 0.65 * len(words), 6))
+    figure = Figure(figsize=(2 + 0.65 * len(tree.leaves()), 2 + 0.55 * tree.height()))
     axes = figure.subplots()
-    tree, cmap = treebank.test[shown], ListedColormap(COLOURS)
-    plot_tree(tree, predicted, truth=labels, cmap=cmap, limits=(0, len(COLOURS) - 1), ax=axes)
+    colors = {"cmap": ListedColormap(COLOURS), "limits": (0, len(COLOURS) - 1)}
+    plot_tree(tree, predicted, truth=labels, ax=axes, **colors)
     for colour, name in zip(COLOURS, CLASSES, strict=True):
         axes.scatter([], [], s=120, c=colour, label=name)
     axes.legend(
