@@ -34,7 +34,7 @@ from kerasrec.trace.private import in_stateless_scope
 from kerasrec.trace.program import trace
 from kerasrec.trace.ragged import call, entries_of
 from kerasrec.trace.signature import Signature, check_shapes, signature_of
-from kerasrec.trace.source import current_source, name_of
+from kerasrec.trace.source import UsersFrames, current_source, name_of
 from kerasrec.trace.tracer import active_tracer, is_inside_traced_graph
 from kerasrec.transform.connected import output_result, table_result
 from kerasrec.transform.extend import extend
@@ -379,7 +379,8 @@ class RecursiveFunction:
         if is_known and _is_within_reach(self._compiled[key].tagged):
             self._were_new.append(False)
             return self._compiled[key]
-        compiled = self._pipeline(signature)
+        with UsersFrames():
+            compiled = self._pipeline(signature)
         if not in_stateless_scope():
             self._compiled[key] = compiled
             self._were_new.append(not is_known)

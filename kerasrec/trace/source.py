@@ -7,11 +7,13 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from types import TracebackType
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from kerasrec.errors import GraphError, KerasrecError
 from kerasrec.graph.graph import Source
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -37,6 +39,37 @@ def _cell_or_file(file: str) -> str:
     shell = ipython.get_ipython() if ipython else None
     cell = shell.compile.format_code_name(file) if shell else None
     return cell[1] if cell else file
+
+
+class UsersFrames:
+    """A context whose errors show no frames of kerasrec, TensorFlow and Keras, as in Keras.
+
+    `keras.config.disable_traceback_filtering()` shows all of them.
+    """
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raises the same error with a shorter traceback."""
+        if not isinstance(error, KerasrecError) or isinstance(error, GraphError):
+            return
+        if keras.config.is_traceback_filtering_enabled():
+            reason: BaseException | None = error
+            while reason is not None:
+                reason.__traceback__ = _users_frames(reason.__traceback__)
+                reason = reason.__cause__ or reason.__context__
+            raise error
+
+
+def _users_frames(frames: TracebackType | None) -> TracebackType | None:
+    """A traceback without what the user has not written."""
+    if frames is None:
+        return None
+    rest = _users_frames(frames.tb_next)
+    if frames.tb_frame.f_code.co_filename.startswith((*_NOT_THE_USERS, _PACKAGE + os.sep)):
+        return rest
+    return TracebackType(rest, frames.tb_frame, frames.tb_lasti, frames.tb_lineno)
 
 
 def name_of(function: Callable) -> str:
