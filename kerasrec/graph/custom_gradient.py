@@ -6,12 +6,16 @@ and the gradient holds the graph. Here the op holds its gradient, so that both g
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+Differentiated: TypeAlias = tuple[Sequence[Any], Callable[..., Sequence[Any]]]
+"""Results, and what makes gradients of their cotangents."""
 
-def custom_gradient(function: Callable) -> Callable:
+
+def custom_gradient(function: Callable[..., Differentiated]) -> Callable[..., list[Any]]:
     """A function that is called while a graph is built, with a gradient of its own.
 
     TensorFlow sees nothing but this gradient, in `tf.gradients` and in the tapes around the
@@ -22,7 +26,7 @@ def custom_gradient(function: Callable) -> Callable:
           cotangents that returns one gradient, or None, for each tensor that was taken.
     """
 
-    def call(*tensors: tf.Tensor) -> list:
+    def call(*tensors: tf.Tensor) -> list[Any]:
         results, gradient = function(*tensors)
         results = list(results)
         flat = tf.nest.flatten(results, expand_composites=True)
@@ -31,7 +35,9 @@ def custom_gradient(function: Callable) -> Callable:
         gates = [tf.stop_gradient(tensor) for tensor in tensors]
         hidden = tf.identity_n([*map(tf.stop_gradient, flat), *gates])
 
-        def of_op(_: tf.Operation, *cotangents: tf.Tensor | None) -> list:
+        def of_op(
+            _: tf.Operation, *cotangents: tf.Tensor | None
+        ) -> list[tf.Tensor | tf.IndexedSlices | None]:
             given = cotangents[: len(flat)]
             packed = tf.nest.pack_sequence_as(results, given, expand_composites=True)
             return [None] * len(flat) + list(gradient(*packed))

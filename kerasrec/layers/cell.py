@@ -107,7 +107,7 @@ class RecursiveCell(keras.layers.Layer):
         self.seed = seed
         self._output_size: int | None = None
 
-    def call(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def call(self, inputs: Any, states: Sequence[Any]) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """An inner node. A subclass may also take `training`, a bool.
 
         Args:
@@ -123,7 +123,7 @@ class RecursiveCell(keras.layers.Layer):
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
 
-    def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
+    def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """A leaf; by default a node whose children have initial states, or whose rows are empty.
 
         Args:
@@ -141,7 +141,7 @@ class RecursiveCell(keras.layers.Layer):
         missing = self.get_initial_state(keras.ops.shape(inputs)[0])
         return self.call(own, [missing] * self.arity, **kwargs)
 
-    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
+    def get_initial_state(self, batch_size: int | tf.Tensor | None = None) -> list[tf.Tensor]:
         """The states of a child that is not there, or of roots whose states are not given.
 
         Zeros, unless a subclass says otherwise.
@@ -198,8 +198,8 @@ class RecursiveCell(keras.layers.Layer):
 
 
 def call_cell(
-    cell: RecursiveCell, method: Callable, *arguments: Any, training: bool, **options: Any
-) -> list[Any]:
+    cell: RecursiveCell, method: Callable[..., Any], *arguments: Any, training: bool, **options: Any
+) -> list[tf.Tensor]:
     """What a cell makes of tree nodes: its states, and before them an output of its own if any.
 
     Args:

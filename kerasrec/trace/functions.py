@@ -7,12 +7,12 @@ called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.graph.custom_gradient import custom_gradient
+from kerasrec.graph.custom_gradient import Differentiated, custom_gradient
 from kerasrec.graph.fire import copy_of
 
 _LOOPS = frozenset({"While", "StatelessWhile"})
@@ -97,7 +97,7 @@ def _with_known_handles(
 
 
 @custom_gradient
-def _first(tensor: tf.Tensor, *others: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+def _first(tensor: tf.Tensor, *others: tf.Tensor) -> Differentiated:
     """The first tensor alone; the others have cotangents of zero."""
 
     def gradient(cotangent: tf.Tensor) -> list[tf.Tensor]:

@@ -343,7 +343,7 @@ class _Tracing:
             )
 
     def _resolve_call(
-        self, tracer: Tracer, function: Traceable, args: tuple
+        self, tracer: Tracer, function: Traceable, args: tuple[Any, ...]
     ) -> tuple[str, list[tf.Tensor], Any, list[Type]]:
         """What a call means: its callee and argument tensors, what it returns."""
         flat = tf.nest.flatten(args)

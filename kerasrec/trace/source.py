@@ -24,12 +24,13 @@ _NOT_THE_USERS = (
 )
 
 
-def source_of(frames: Iterable) -> Source | None:
+def source_of(frames: Iterable[traceback.FrameSummary]) -> Source | None:
     """The innermost frame that belongs neither to TensorFlow, nor Keras, nor our compiler."""
     for frame in reversed(list(frames)):
         file = _cell_or_file(frame.filename)
         if not file.startswith(_NOT_THE_USERS) and (os.path.isabs(file) or file != frame.filename):
-            return Source(file, frame.lineno)
+            # The line is None only for code that was compiled without lines.
+            return Source(file, frame.lineno)  # type: ignore[arg-type]
     return None
 
 
@@ -72,13 +73,13 @@ def _users_frames(frames: TracebackType | None) -> TracebackType | None:
     return TracebackType(rest, frames.tb_frame, frames.tb_lasti, frames.tb_lineno)
 
 
-def name_of(function: Callable) -> str:
+def name_of(function: Callable[..., Any]) -> str:
     """What a function, a method, a partial or any other callable is called."""
     defined = _defined(function)
     return type(function).__name__ if defined.__name__ == "__call__" else defined.__name__
 
 
-def start_of(function: Callable) -> Source:
+def start_of(function: Callable[..., Any]) -> Source:
     """Where it is defined."""
     code = _defined(function).__code__
     return Source(_cell_or_file(code.co_filename), code.co_firstlineno)

@@ -30,7 +30,7 @@ _UNKNOWN_ROWS = (
 )
 
 _active = threading.local()
-_traced_graphs: weakref.WeakSet = weakref.WeakSet()
+_traced_graphs: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
 
 
 class ReturnTypeUnknownError(Exception):
@@ -128,7 +128,7 @@ class Tracer:
         self,
         graph: tf.Graph,
         parameters: Sequence[tf.Tensor],
-        resolve_call: Callable,
+        resolve_call: Callable[..., Any],
         kind_outside: Callable[[tf.Tensor], Kind],
     ):
         self.graph = graph
@@ -234,7 +234,7 @@ class Tracer:
             self._kinds.add(result, item.kind)
         return results
 
-    def call(self, function: Any, arguments: tuple) -> Any:
+    def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
         """Records a call of another function, or of this one again."""
         source = current_source()
         callee, tensors, structure, types = self._resolve_call(self, function, arguments)
@@ -290,15 +290,15 @@ def active_tracer() -> Tracer | None:
 
 
 def run_traced(
-    function: Callable,
+    function: Callable[..., Any],
     specs: Sequence[tf.TensorSpec],
-    resolve_call: Callable,
+    resolve_call: Callable[..., Any],
     kind_outside: Callable[[tf.Tensor], Kind],
 ) -> tuple[Tracer, Any]:
     """Runs `function` on placeholders of the given specs; returns the tracer and its result."""
     outcome: dict[str, Any] = {}
 
-    def body(*parameters):
+    def body(*parameters: tf.Tensor) -> None:
         tracer = Tracer(tf.compat.v1.get_default_graph(), parameters, resolve_call, kind_outside)
         _traced_graphs.add(tracer.graph)
         stack = _active.__dict__.setdefault("stack", [])

@@ -168,7 +168,9 @@ class Sequential(_OfKnownInputs, keras.Sequential):
     """
 
 
-def _given(method: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+def _given(
+    method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
     """The arguments of a call by name, but for those that are as if they were not there."""
     signature = inspect.signature(method)
     given = signature.bind(None, *args, **kwargs).arguments

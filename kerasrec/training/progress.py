@@ -56,7 +56,7 @@ class Progress:
         self.logs: dict[str, Any] | None = None
         self._step = runner.step
         self._checkpoints = checkpoints
-        self._saved: tuple | None = None
+        self._saved: tuple[int, int, bool] | None = None
         # Of the start of training; a checkpoint is compared with these.
         self.learning_rate = _learning_rate(model)
         self.first_batch: str | None = None
@@ -107,7 +107,7 @@ class Progress:
             self._compare_learning_rates(compiled)
         self._check_workers_agree()
 
-    def watched(self, data: Iterable) -> Iterator:
+    def watched(self, data: Iterable[Any]) -> Iterator[Any]:
         """Yields the batches; the first shows whether the data are the same as before."""
         for drawn in data:
             if not self._drew_first and self._checkpoints.directory is not None:
@@ -137,7 +137,7 @@ class Progress:
         self._step.assign(0)
         self.save()
 
-    def _place(self) -> tuple:
+    def _place(self) -> tuple[int, int, bool]:
         return self.epoch, self.step, self.logs is None
 
     def _difference(self, checkpoint: str) -> str | None:
