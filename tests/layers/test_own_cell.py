@@ -1,5 +1,7 @@
 """`Recursive(cell)` with a cell of the user's own."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -292,3 +294,36 @@ class Handed(TopDownCell):
 
     def call(self, inputs, states, slot=0):
         return states[0], list(states)
+
+
+@keras.saving.register_keras_serializable("tests")
+class WithoutBuild(RecursiveCell):
+    """Layers in it make their weights when they are called."""
+
+    state_size = 2
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = keras.layers.Dense(2, name="dense")
+
+    def call_leaf(self, inputs):
+        hidden = self.dense(inputs)
+        return hidden, [hidden]
+
+    def call(self, inputs, states):
+        total = states[0][0] + states[1][0]
+        return total, [total]
+
+
+@pytest.mark.many
+def test_a_cell_without_build(tmp_path):
+    inputs = keras.Input([None, 4]), keras.Input([None, 2], dtype="int32")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = keras.Model(inputs, Recursive(WithoutBuild())(*inputs))
+    assert len(model.weights) == 2
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    children = random_children(2, 5, 2)
+    x = features(children).astype("float32")
+    np.testing.assert_array_equal(loaded([x, children]), model([x, children]))
