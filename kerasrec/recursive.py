@@ -457,6 +457,12 @@ class RecursiveFunction:
                 "tf.function, inside a recursive function. Choose between branches with "
                 "kerasrec.cond or kerasrec.switch and call it there."
             )
+        if tf.config.functions_run_eagerly():
+            raise TraceError(
+                f"{self.name} cannot run under tf.config.run_functions_eagerly(True): a recursive "
+                "function runs in a graph. Turn it off; model.compile(run_eagerly=True) runs the "
+                "rest of a model eagerly. tf.print and run_trace show what a recursion does."
+            )
         bound = tuple(_array_like(item) for item in self.bind(args, kwargs))
         tensors, rows = entries_of(
             self.name, [self._tensor(item) for item in tf.nest.flatten(bound)]

@@ -656,3 +656,17 @@ def test_tracebacks_show_the_users_lines():
         assert few < 10 < len(frames(caught.value))
     finally:
         keras.config.enable_traceback_filtering()
+
+
+def test_functions_that_run_eagerly():
+    @kerasrec.recursive
+    def count(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: count(n - 1))
+
+    tf.config.run_functions_eagerly(True)
+    try:
+        with pytest.raises(kerasrec.TraceError, match=r"run_functions_eagerly\(True\): a recursi"):
+            count(3)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert count(3) == 0
