@@ -212,10 +212,18 @@ def call_cell(
     Raises:
         ValueError: for a cell that does not return what its `state_size` and `output_size` promise.
     """
-    if "training" in inspect.signature(cell.call).parameters:
+    if _takes_training(cell, cell.call if method is cell else method):
         options["training"] = training
     output, states = _output_and_states(cell, method(*arguments, **options))
     return [output, *states] if cell.has_own_output else states
+
+
+def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:
+    """Whether a method has `training`, or hands `**kwargs` on to `call`, which has it."""
+    parameters = inspect.signature(method).parameters
+    hands_on = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    of_call = inspect.signature(cell.call).parameters
+    return "training" in parameters or (hands_on and "training" in of_call)
 
 
 def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]:

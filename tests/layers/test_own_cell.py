@@ -245,18 +245,27 @@ class WithTraining(RecursiveCell):
 
     state_size = 1
 
+    def call_leaf(self, inputs, **kwargs):
+        return super().call_leaf(inputs, **kwargs)
+
     def call(self, inputs, states, training=False):
         told = states[0][0] + states[1][0] + (1.0 if training else 0.0)
         return told, [told]
 
 
+class LeavesWithoutTraining(WithTraining):
+    def call_leaf(self, inputs):
+        return inputs, [inputs]
+
+
 @pytest.mark.many
+@pytest.mark.parametrize(("cell_class", "told"), [(WithTraining, 3), (LeavesWithoutTraining, 1)])
 @pytest.mark.parametrize("training", [True, False])
-def test_training_is_handed_on(training):
+def test_training_is_handed_on(cell_class, told, training):
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
-    layer = Recursive(WithTraining())
+    layer = Recursive(cell_class())
     found = layer(np.zeros((1, 3, 1), "float32"), children, training=training)
-    assert float(found[0, 0]) == (3.0 if training else 0.0)
+    assert float(found[0, 0]) == (told if training else 0)
 
 
 class Old(RecursiveCell):
