@@ -336,3 +336,27 @@ def test_a_cell_without_build(tmp_path):
     children = random_children(2, 5, 2)
     x = features(children).astype("float32")
     np.testing.assert_array_equal(loaded([x, children]), model([x, children]))
+
+
+class ReadsWhatItGets(RecursiveCell):
+    """Leaves are nodes whose children have initial states, and read their inputs."""
+
+    state_size = 2
+
+    def call(self, inputs, states):
+        total = sum(child[0] for child in states)
+        total = total if inputs is None else total + inputs
+        return total, [total]
+
+
+def test_leaves_read_inputs_without_a_call_leaf():
+    children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    x = np.array([[[9, 9], [1, 2], [3, 4]]], "float32")
+    np.testing.assert_array_equal(Recursive(ReadsWhatItGets())(x, children), [[4, 6]])
+
+
+def test_a_cell_that_returns_something_else_is_named_first():
+    with pytest.raises(
+        ValueError, match=r"^Exception [^\n]*\n\n\S*`call` and `call_leaf` of Wrong"
+    ):
+        Recursive(Wrong(lambda state: None))(np.zeros((1, 3, 4)), random_children(1, 3, 2))
