@@ -10,6 +10,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from kerasrec.trace.private import set_gradient
+
 
 def custom_gradient(function: Callable) -> Callable:
     """A function that is called while a graph is built, with a gradient of its own.
@@ -36,10 +38,9 @@ def custom_gradient(function: Callable) -> Callable:
             packed = tf.nest.pack_sequence_as(results, given, expand_composites=True)
             return [None] * len(flat) + list(gradient(*packed))
 
-        # There is no public way; TensorFlow's loader of functions does it like this.
-        hidden[0].op._gradient_function = of_op
+        set_gradient(hidden[0].op, of_op)
         for gate in gates:
-            gate.op._gradient_function = _pass
+            set_gradient(gate.op, _pass)
         return tf.nest.pack_sequence_as(results, hidden[: len(flat)], expand_composites=True)
 
     return call
