@@ -1,6 +1,6 @@
 """`@kerasrec.recursive`: a Python function that calls itself, as one static graph.
 
-The way of a function through the compiler is `_pipeline`; kerasrec/README.md follows one.
+The way of a function through the compiler is `_pipeline`; docs/compiler.md follows one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kerasrec.errors import SentenceFirst, SignatureError, TraceError
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.autograph import not_converted
-from kerasrec.trace.private import in_stateless_scope
+from kerasrec.trace.private import in_stateless_scope, outer_graph
 from kerasrec.trace.program import trace
 from kerasrec.trace.ragged import call, entries_of
 from kerasrec.trace.signature import Signature, check_shapes, signature_of
@@ -650,7 +650,7 @@ def _is_within_reach(graph: TaggedGraph) -> bool:
     building = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     while building is not None:
         reach.add(building)
-        building = getattr(building, "outer_graph", None)
+        building = outer_graph(building)
     tensors = [node.attributes.get("tensor") for node in graph.shared if node.op == "SHARED"]
     return all(
         not tf.is_symbolic_tensor(tensor) or tensor.graph in reach

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from kerasrec.graph.custom_gradient import Differentiated, custom_gradient
+from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 
 def marked(result: tf.Tensor, mark: tf.Tensor | None) -> tf.Tensor:

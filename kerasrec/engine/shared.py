@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.graph.custom_gradient import Differentiated, custom_gradient
 from kerasrec.graph.fire import copy_of, fire, read_shared
 from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 
 def shared_tensors(graph: TaggedGraph) -> dict[Value, tf.Tensor]:

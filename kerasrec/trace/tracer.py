@@ -21,6 +21,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import Source
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.kinds import KindFinder
+from kerasrec.trace.private import outer_graph
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import current_source
 
@@ -254,13 +255,13 @@ def is_traced(tensor: tf.Tensor) -> bool:
 
 def is_inside_traced_graph() -> bool:
     """Whether the default graph is one that TensorFlow builds inside a traced function."""
-    graph = getattr(tf.compat.v1.get_default_graph(), "outer_graph", None)
+    graph = outer_graph(tf.compat.v1.get_default_graph())
     while graph is not None:
         if graph in _traced_graphs and any(
             graph is tracer.graph for tracer in getattr(_active, "stack", [])
         ):
             return True
-        graph = getattr(graph, "outer_graph", None)
+        graph = outer_graph(graph)
     return False
 
 

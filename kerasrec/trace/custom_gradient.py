@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from kerasrec.trace.private import set_gradient
+
 Differentiated: TypeAlias = tuple[Sequence[Any], Callable[..., Sequence[Any]]]
 """Results, and what makes gradients of their cotangents."""
 
@@ -42,10 +44,9 @@ def custom_gradient(function: Callable[..., Differentiated]) -> Callable[..., li
             packed = tf.nest.pack_sequence_as(results, given, expand_composites=True)
             return [None] * len(flat) + list(gradient(*packed))
 
-        # There is no public way; TensorFlow's loader of functions does it like this.
-        hidden[0].op._gradient_function = of_op
+        set_gradient(hidden[0].op, of_op)
         for gate in gates:
-            gate.op._gradient_function = _pass
+            set_gradient(gate.op, _pass)
         return tf.nest.pack_sequence_as(results, hidden[: len(flat)], expand_composites=True)
 
     return call
