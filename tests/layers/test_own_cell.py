@@ -192,19 +192,24 @@ def test_an_output_that_is_no_state(return_sequences):
     apart = Recursive(GatedCell(3, dtype="float64"), return_sequences=return_sequences)
     apart.build(x.shape, children.shape)
     apart.set_weights(layer.get_weights()[:6])
-    kernel, bias = (variable.value for variable in cell.dense.weights)
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch([x, kernel, bias])
-        output = layer(x, children)[0]
-        with tape.stop_recording():
-            is_node = tf.cast(output._keras_mask if return_sequences else tf.ones([3]), x.dtype)
-        wanted = (apart(x, children) @ kernel + bias) * is_node[..., tf.newaxis]
-        loss, wanted_loss = tf.reduce_sum(output**2), tf.reduce_sum(wanted**2)
-    assert output.shape[-1] == 5
-    np.testing.assert_allclose(output, wanted, atol=1e-12)
-    np.testing.assert_allclose(tape.gradient(loss, x), tape.gradient(wanted_loss, x), atol=1e-9)
-    mine = tape.gradient(loss, cell.dense.weights)
-    for one, two in zip(mine, tape.gradient(wanted_loss, [kernel, bias]), strict=True):
+    kernel, bias = (tf.constant(weight) for weight in cell.dense.get_weights())
+
+    def output_and_gradients(function, weights):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            tape.watch([weight for weight in weights if not hasattr(weight, "trainable")])
+            output = function()
+            loss = tf.reduce_sum(output**2)
+        return [output, *tape.gradient(loss, [x, *weights])]
+
+    mask = layer(x, children)[0]._keras_mask if return_sequences else tf.ones([3])
+    is_node = tf.cast(mask, x.dtype)[..., tf.newaxis]
+    found = output_and_gradients(lambda: layer(x, children)[0], cell.dense.weights)
+    wanted = output_and_gradients(
+        lambda: (apart(x, children) @ kernel + bias) * is_node, [kernel, bias]
+    )
+    assert found[0].shape[-1] == 5
+    for one, two in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-9)
 
 
