@@ -21,7 +21,7 @@ from kerasrec.trace.tracer import (
 
 @tf.autograph.experimental.do_not_convert
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
-    """Chooses between two branches, for each token by itself.
+    """Chooses between two branches, for each token separately.
 
     Each branch computes on the tokens that chose it and on no others: inside it, tensors of the
     function around it have as many rows as tokens chose it. In the graph this is SWITCH and MERGE
@@ -30,7 +30,7 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> 
     Args:
         pred: bool `[tokens]`, one value a token.
         true_fn: called with no arguments; returns any nest of tensors.
-        false_fn: the same, of the same structure, dtypes and shapes.
+        false_fn: the same; what it returns has the same structure, dtypes and shapes.
 
     Returns:
         What the chosen branch returns, in the order of the tokens.
@@ -46,7 +46,7 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> 
 
 @tf.autograph.experimental.do_not_convert
 def switch(index: Any, branches: Sequence[Callable[[], Any]]) -> Any:
-    """Chooses between many branches, for each token by itself.
+    """Chooses between many branches, for each token separately.
 
     Args:
         index: of any int dtype, `[tokens]`, one value a token; an index out of range chooses the
@@ -69,7 +69,7 @@ def switch(index: Any, branches: Sequence[Callable[[], Any]]) -> Any:
 
 
 def _as_int32(index: Any) -> Any:
-    """An index of another int dtype; what int32 cannot hold is out of range as it was."""
+    """An index of any int dtype as int32; what int32 cannot hold stays out of range."""
     dtype = getattr(index, "dtype", None)
     if dtype is None or not tf.as_dtype(dtype).is_integer or dtype == tf.int32:
         return index
@@ -83,13 +83,13 @@ def _predicate(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.DTy
     if isinstance(value, bool | int):
         raise TraceError(
             f"{caller}{place}: `{name}` is the Python value {value!r}, the same for every token "
-            "and known before the graph is built. Use Python's own `if` there."
+            "and known before the graph is built. Use Python's `if` instead."
         )
     tensor = tracer.tensor(value, None, f"`{name}` of {caller}")
     found = tracer.token_type(tensor, f"`{name}` of {caller}")
     if found.shape != () or found.dtype != dtype:
         raise TraceError(
-            f"{caller}{place}: `{name}` must be one {dtype.name} value a token, shape [tokens]; "
+            f"{caller}{place}: `{name}` must be one {dtype.name} value per token, shape [tokens]; "
             f"it is {found.dtype.name} of shape {_with_tokens(found)}. "
             + (
                 "Reduce the other axes (tf.reduce_any, tf.reduce_all) or index them away."
@@ -111,7 +111,7 @@ def _conditional(
         if not callable(branch):
             raise TraceError(
                 f"{name} of the conditional{place} is {branch!r}, not a function. Wrap what it "
-                "computes: `lambda: ...`, so that it runs on the tokens that chose it only."
+                "computes: `lambda: ...`, so that it runs only on the tokens that chose it."
             )
         start = tracer.num_ops()
         outputs: list[tf.Tensor] = []

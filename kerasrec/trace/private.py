@@ -1,8 +1,8 @@
-"""The one place that asks Keras what it tells nobody in public.
+"""The one place that uses private names of Keras.
 
 Keras works out the shapes of subclassed models by calling them inside scopes in which variables
-stand for other values than their own: their initializers' output, or the caller's tensors. What is
-traced there must not be kept, and there is no public way to know that one is inside.
+have other values than usual: their initializers' output, or the caller's tensors. What is traced
+in such a scope must not be kept, and there is no public way to know that one is active.
 """
 
 from __future__ import annotations

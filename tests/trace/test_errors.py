@@ -209,7 +209,7 @@ def test_an_argument_with_another_open_dim():
     [
         (lambda x: x < 1, [r"bool of shape \[tokens, 3\]", "tf.reduce_any", LINE]),
         (lambda x: x[:, 0], [r"float32 of shape \[tokens\]", "compare it", LINE]),
-        (lambda x: True, ["Python value True", "Python's own `if`", LINE]),
+        (lambda x: True, ["Python value True", "Python's `if` instead", LINE]),
         (lambda x: tf.reduce_any(x > 1), ["computed across tokens", r"shape \(\)", LINE]),
     ],
     ids=["not one a token", "float", "Python bool", "across tokens"],
@@ -454,7 +454,7 @@ def test_a_nested_function_after_the_one_around_it():
         "g ",
         LINE,
         "closes over 'n'",
-        "does not run any more",
+        "that function has returned",
         "pass the tensor as an argument",
     )
 
