@@ -213,7 +213,8 @@ class Tracer:
             tensor = tf.convert_to_tensor(value, dtype=dtype)
         except (TypeError, ValueError) as error:
             raise SignatureError(
-                f"{what} cannot be made a tensor: {value!r} ({error}).{_at(current_source())}"
+                f"{what} cannot be converted to a tensor: {value!r} ({error})."
+                f"{_at(current_source())}"
             ) from error
         if getattr(tensor, "graph", None) is not self.graph:
             tensor = tf.identity(tensor)

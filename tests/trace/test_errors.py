@@ -160,7 +160,7 @@ def test_any_keyword():
 
 
 def test_something_that_is_no_function():
-    answer(kerasrec.TraceError, lambda: recursive(3), "was given 3", "no function")
+    answer(kerasrec.TraceError, lambda: recursive(3), "was given 3", "not a function")
 
 
 def test_an_argument_that_is_no_tensor():
