@@ -1,7 +1,8 @@
 # On a fresh machine with Python 3.10 to 3.13, git and make:
 #   make demo    train a TreeLSTM on the embedded treebank
-#   make test    lint, type check, tests
-# Both first make a virtual environment in .venv; PYTHON chooses the interpreter.
+#   make test    lint, type check, tests, documentation
+#   make site    the documentation alone, in build/site
+# Each first makes a virtual environment in .venv; PYTHON chooses the interpreter.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,7 +11,7 @@ READY := .venv/.ready
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-slow format bench setup clean
+.PHONY: demo test test-slow test-versions format bench site release-check setup clean
 
 demo: $(READY)
 	@$(BIN)/python models/demo.py
@@ -20,9 +21,15 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -m "not slow"
+	$(MAKE) site
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+# The default tests with the oldest and the newest TensorFlow and Keras; needs python3.10 and
+# python3.13, and makes environments of its own in build/versions.
+test-versions:
+	$(PYTHON) -m tests.versions
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
@@ -33,6 +40,17 @@ bench: $(READY)
 	for file in $$(grep -l __main__ benchmarks/*.py); do \
 		$(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; \
 	done
+
+# Runs the code of every page and notebook; a warning is an error. Needs no network.
+site: $(READY)
+	$(BIN)/python docs/run_pages.py
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto \
+		--doctree-dir build/doctrees docs build/site
+
+# Builds dist/, checks it, installs it in an empty environment and runs the README there.
+release-check: $(READY)
+	$(BIN)/python -m pip install --quiet --editable ".[release]"
+	$(BIN)/python -m tests.release_check
 
 setup: $(READY)
 

@@ -4,8 +4,9 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+# keras_backend comes first: it says what is wrong if Keras has another backend than TensorFlow.
 # Keras can load a saved model once its layers, losses and metrics are imported.
-from kerasrec import layers, training
+from kerasrec import keras_backend, layers, training  # noqa: F401
 from kerasrec.errors import (
     GraphError,
     KerasrecError,

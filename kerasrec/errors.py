@@ -10,6 +10,7 @@ import tensorflow as tf
 # can parse the op's name. Names with ">" are valid, but it cannot parse them.
 WITHOUT_FRAMES = "check>run"
 _LINE = re.compile(r"/at_([\w.]+)_line_(\d+)/")
+_CELL = re.compile(r"^In_(\d+)_$")  # what `scope_of_line` makes of a notebook's In[3]
 _ASSERTED = re.compile(r"assertion failed: \[(.*?)\]\s*(?:\[\[|\[Op:|$)", re.DOTALL)
 
 
@@ -70,7 +71,8 @@ class SentenceFirst:
         sentence = asserted[1].replace("] [", " ")
         line = _LINE.search(error.message)
         if line:
-            sentence += f" Inside the op at {line[1]}:{line[2]}."
+            file = _CELL.sub(r"In[\1]", line[1])
+            sentence += f" Inside the op at {file}:{line[2]}."
         found = type(error)(error.node_def, error.op, f"{sentence}\n\n{error.message}")
         # Attributes that Keras has set, such as the one that says that arguments are named already.
         notes = {key: value for key, value in vars(error).items() if key not in vars(found)}

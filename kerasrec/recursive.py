@@ -1,6 +1,6 @@
 """`@kerasrec.recursive`: a Python function that calls itself, as one static graph.
 
-`_pipeline` takes a function through the compiler; kerasrec/README.md follows one.
+`_pipeline` takes a function through the compiler; docs/compiler.md follows one.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ from kerasrec.engine.run_trace import RunTrace
 from kerasrec.errors import SentenceFirst, SignatureError, TraceError
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.graph.types import Kind, Type
-from kerasrec.trace.private import in_stateless_scope
+from kerasrec.trace.autograph import not_converted
+from kerasrec.trace.private import in_stateless_scope, outer_graph
 from kerasrec.trace.program import trace
 from kerasrec.trace.ragged import call, entries_of
 from kerasrec.trace.signature import Signature, check_shapes, signature_of
-from kerasrec.trace.source import current_source, name_of
+from kerasrec.trace.source import UsersFrames, current_source, name_of
 from kerasrec.trace.tracer import active_tracer, is_inside_traced_graph
 from kerasrec.transform.connected import output_result, table_result
 from kerasrec.transform.extend import extend
@@ -45,6 +46,8 @@ MAX_WIDTH = 1 << 23
 # The same numbers as for the warning of tf.function.
 _WATCHED_CALLS = 10
 _MANY_NEW = 5
+# Flat outputs, tables by name, and marks by result.
+_Results = tuple[tuple[tf.Tensor, ...], dict[str, tf.Tensor], dict[str, tf.Tensor]]
 _NUMBERS_AND_STRINGS = (int, float, complex, str, bytes, np.generic)
 
 
@@ -124,7 +127,7 @@ class RecursiveFunction:
 
     def __init__(
         self,
-        python_function: Callable,
+        python_function: Callable[..., Any],
         returns: Any = None,
         max_depth: int = MAX_DEPTH,
         max_width: int = MAX_WIDTH,
@@ -163,7 +166,7 @@ class RecursiveFunction:
             if parameter.kind is parameter.KEYWORD_ONLY
         ]
         self._decorated: RecursiveFunction | None = None
-        self._compiled: dict[tuple, _Compiled] = {}
+        self._compiled: dict[tuple[Any, ...], _Compiled] = {}
         self._were_new: deque[bool] = deque(maxlen=_WATCHED_CALLS)
         self._has_warned = False
 
@@ -233,7 +236,7 @@ class RecursiveFunction:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_compiled": {}}
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function: from outside for all tokens, or inside another recursion."""
         tracer = active_tracer()
@@ -241,7 +244,7 @@ class RecursiveFunction:
             return call(tracer, self, self.bind(args, kwargs))
         return self.with_tables(*args, **kwargs)[0]
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def with_tables(self, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, tf.Tensor]]:
         """Calls the function from outside; also returns the tables of `kerasrec.collect`.
 
@@ -281,27 +284,27 @@ class RecursiveFunction:
             outputs = [given.rows.with_values(tensor) for tensor in outputs]
         return tf.nest.pack_sequence_as(compiled.returns, list(outputs)), tables
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def function_graphs(self, *args: Any, **kwargs: Any) -> FunctionGraphs:
         """The graph of each function, before tagging; it can be printed and drawn."""
         return self._compile(self._arguments(args, kwargs).signature).graphs
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def tagged_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
         """The static tagged graph of the program; it can be printed and drawn."""
         return self._compile(self._arguments(args, kwargs).signature).tagged
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def extended_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
         """The tagged graph with its gradient; it can be printed and drawn."""
         return self._compile(self._arguments(args, kwargs).signature).extended
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def execution_plan(self, *args: Any, **kwargs: Any) -> str:
         """Which engine runs the program and why, and when waves run each node, as text."""
         return str(self._compile(self._arguments(args, kwargs).signature).program)
 
-    @tf.autograph.experimental.do_not_convert
+    @not_converted
     def run_trace(self, *args: Any, **kwargs: Any) -> RunTrace:
         """Runs the function forward on these arguments and returns a record of the run.
 
@@ -337,7 +340,7 @@ class RecursiveFunction:
             compiled.run.experimental_get_tracing_count() for compiled in self._compiled.values()
         )
 
-    def bind(self, args: tuple, kwargs: dict) -> tuple:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Arguments by position, keyword-only ones last, defaults filled in."""
         try:
             bound = self.python_signature.bind(*args, **kwargs)
@@ -368,7 +371,7 @@ class RecursiveFunction:
             )
         return given
 
-    def run_python(self, args: tuple) -> Any:
+    def run_python(self, args: tuple[Any, ...]) -> Any:
         """Calls the Python function with arguments as `bind` returns them."""
         count = len(args) - len(self._keywords)
         keywords = dict(zip(self._keywords, args[count:], strict=True))
@@ -383,7 +386,8 @@ class RecursiveFunction:
         if is_known and _is_within_reach(self._compiled[key].tagged):
             self._were_new.append(False)
             return self._compiled[key]
-        compiled = self._pipeline(signature)
+        with UsersFrames():
+            compiled = self._pipeline(signature)
         if not in_stateless_scope():
             self._compiled[key] = compiled
             self._were_new.append(not is_known)
@@ -413,7 +417,7 @@ class RecursiveFunction:
         """The object whose method this is."""
         return self.python_function.__self__  # type: ignore[attr-defined]
 
-    def _with(self, python_function: Callable) -> RecursiveFunction:
+    def _with(self, python_function: Callable[..., Any]) -> RecursiveFunction:
         """The same options for another Python function."""
         return RecursiveFunction(
             python_function,
@@ -450,12 +454,18 @@ class RecursiveFunction:
             traced.graphs, tagged, extended, program, traced.returns, specs, run, recorder
         )
 
-    def _arguments(self, args: tuple, kwargs: dict) -> _Arguments:
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Arguments:
         if is_inside_traced_graph():
             raise TraceError(
                 f"{self.name} is called in the body of tf.cond, tf.while_loop, tf.map_fn or a "
                 "tf.function, inside a recursive function. Choose between branches with "
                 "kerasrec.cond or kerasrec.switch and call it there."
+            )
+        if tf.config.functions_run_eagerly():
+            raise TraceError(
+                f"{self.name} cannot run under tf.config.run_functions_eagerly(True): a recursive "
+                "function runs in a graph. Turn it off; model.compile(run_eagerly=True) runs the "
+                "rest of a model eagerly. tf.print and run_trace show what a recursion does."
             )
         bound = tuple(_array_like(item) for item in self.bind(args, kwargs))
         tensors, rows = entries_of(
@@ -520,7 +530,7 @@ class _Methods:
         self.instance = instance
         self.by_function: dict[RecursiveFunction, RecursiveFunction] = {}
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[Any, ...]:
         return _Methods, ()
 
     @classmethod
@@ -644,7 +654,7 @@ def _is_within_reach(graph: TaggedGraph) -> bool:
     building = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     while building is not None:
         reach.add(building)
-        building = getattr(building, "outer_graph", None)
+        building = outer_graph(building)
     tensors = [node.attributes.get("tensor") for node in graph.shared if node.op == "SHARED"]
     return all(
         not tf.is_symbolic_tensor(tensor) or tensor.graph in reach
@@ -665,14 +675,14 @@ def _as_token(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     return [tf.expand_dims(tensor, 0) for tensor in tensors]
 
 
-def _run_one(run: Any, *tensors: tf.Tensor) -> tuple[tuple, dict, dict]:
+def _run_one(run: Any, *tensors: tf.Tensor) -> _Results:
     """A run of one token, whose tensors have no token axis."""
     outputs, tables, marks = run(*_as_token(tensors))
     return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables, marks
 
 
 def _runner(program: Program, specs: Sequence[tf.TensorSpec]) -> Any:
-    def run(*arguments):
+    def run(*arguments: tf.Tensor) -> _Results:
         outcome, marks = program.run(arguments)
         return tuple(outcome.outputs), outcome.tables, marks
 

@@ -7,7 +7,9 @@ import pytest
 
 from tests.parameters import few_of
 
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+FOLDER = Path(__file__).parents[1] / "examples"
+KERAS_IO = sorted(FOLDER.glob("keras_io/*.py"))
+EXAMPLES = [*sorted(FOLDER.glob("*.py")), *KERAS_IO]
 # What each prints, among others.
 SAID = {
     "01_factorial": ["factorial(10) = 3628800", "CALL_0", "RETURN_0"],
@@ -20,6 +22,7 @@ SAID = {
     "08_inspect": ["177 calls in 10 waves", "50 in the largest", "tensorboard --logdir"],
     "09_matrix_vector": ["accuracy on all nodes of dev:"],
     "10_devices": ["CPU:0", "CPU:1", "= [  6. 120.] with gradient [ 11. 274.]"],
+    "tree_lstm_sentiment": ["Tree-LSTM, all phrases", "very negative", "  being very dull\n"],
 }
 
 TRAIN = ("05_own_cell", "09_matrix_vector")
@@ -46,3 +49,26 @@ def test_example(path, capsys):
         assert words in said
     if path.stem in TRAIN:
         assert module["after"]["node_accuracy"] > module["before"]["node_accuracy"] + 0.3
+    if path.stem == "tree_lstm_sentiment":
+        words, order, tree, phrases = module["accuracies"].values()
+        assert words + 0.2 < order < tree - 0.05 and phrases > 0.9
+
+
+@pytest.mark.parametrize("path", KERAS_IO, ids=lambda path: path.stem)
+def test_format_of_keras_io(path):
+    lines = path.read_text().split("\n")
+    assert lines[0] == lines[7] == '"""'
+    header = dict(line.split(": ", 1) for line in lines[1:7])
+    assert list(header) == [
+        "Title",
+        "Author",
+        "Date created",
+        "Last modified",
+        "Description",
+        "Accelerator",
+    ]
+    description = header["Description"]
+    assert description[0].isupper() and description.endswith(".") and len(description) <= 100
+    assert [line for line in lines if line.endswith(" ")] == []
+    # Such a line begins or ends a text, and has nothing else in it.
+    assert {line for line in lines if line.startswith('"""')} == {'"""'}

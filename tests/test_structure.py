@@ -1,6 +1,7 @@
 """The shape of the repository: which way imports go, and what is shipped."""
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -21,8 +22,16 @@ SHARED = {"int_range"}
 STANDALONE = {"datasets"}
 # Folders that use kerasrec as a user does.
 OUTSIDE = ["models", "examples", "benchmarks", "data"]
-# Modules that may reach into TensorFlow or Keras where there is no public way.
+# The module that may reach into TensorFlow or Keras where there is no public way.
 PRIVATE_ALLOWED = {"kerasrec/trace/private.py"}
+# Names of Keras that are used where they are needed: the mask of a tensor, what made it, and what
+# an optimizer inherits. docs/versions.md lists them.
+OF_KERAS = {
+    "_keras_history",
+    "_keras_mask",
+    "_trainable_variables",
+    "_update_model_variables_moving_average",
+}
 
 
 def imports(source: str, package: str) -> Iterator[tuple[int, str, str]]:
@@ -80,6 +89,35 @@ def reaches_inside(source: str, package: str) -> Iterator[tuple[int, str]]:
             yield line, f"{module} {name}".rstrip() + " is private"
 
 
+def own_private_names(files: list[Path]) -> set[str]:
+    """Private names that kerasrec gives its classes and objects, and those of named tuples."""
+    own = {"_asdict", "_fields", "_replace"}
+    own.add("_is_of_tree_nodes")  # a mark that tree layers put on a mask
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                own.add(node.name)
+            elif isinstance(getattr(node, "ctx", None), ast.Store):
+                if isinstance(node, ast.Name):
+                    own.add(node.id)
+                elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
+                    own.add(node.attr)
+    return own
+
+
+def reaches_into_objects(source: str, package: str, own: set[str]) -> Iterator[tuple[int, str]]:
+    """Private attributes that are not kerasrec's own: `x._name` and `getattr(x, "_name")`."""
+    for node in ast.walk(ast.parse(source)):
+        name = node.attr if isinstance(node, ast.Attribute) else ""
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr"):
+            name = getattr(node.args[1], "value", "")
+        if isinstance(name, str) and is_private(name) and name not in own | OF_KERAS:
+            yield node.lineno, f"{name} is private"
+
+
+REACHES_INTO = functools.partial(reaches_into_objects, own={"_own"})
+
+
 def offences(rule, files: list[Path]) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{line}: {message}"
@@ -113,6 +151,13 @@ def test_tensorflow_and_keras_are_used_by_their_public_names():
     assert offences(reaches_inside, [path for path in files if path not in allowed]) == []
 
 
+def test_objects_of_tensorflow_and_keras_are_used_by_their_public_names():
+    files = python_files(PACKAGE)
+    rule = functools.partial(reaches_into_objects, own=own_private_names(files))
+    allowed = {ROOT / name for name in PRIVATE_ALLOWED}
+    assert offences(rule, [path for path in files if path not in allowed]) == []
+
+
 @pytest.mark.parametrize(
     ("rule", "package", "good", "bad"),
     [
@@ -125,6 +170,8 @@ def test_tensorflow_and_keras_are_used_by_their_public_names():
         (not_public, "models", "from kerasrec import cond", "from kerasrec import _cond"),
         (not_public, "models", "from kerasrec.layers import RNTN", "from kerasrec.layers import *"),
         (not_public, "models", "kerasrec.cond()", "kerasrec.layers._cells.RNTN()"),
+        (REACHES_INTO, "kerasrec", "x._own", "x._other = 1"),
+        (REACHES_INTO, "kerasrec", "getattr(x, '_own')", "getattr(x, '_other', None)"),
         (reaches_inside, "models", "import keras", "from keras.src import ops"),
         (reaches_inside, "models", "import keras.ops", "import keras.src"),
         (reaches_inside, "models", "import tensorflow", "from tensorflow import python"),

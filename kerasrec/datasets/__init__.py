@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 # Old names answer until version 1.0; docs/deprecated.md lists them.
-_RENAMED: dict[str, Callable] = {"binarise": binarize}
+_RENAMED: dict[str, Callable[..., Any]] = {"binarise": binarize}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,13 +6,13 @@ Python once training starts, and the dataset can be sharded, saved and distribut
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Literal, overload
 
 import numpy as np
 import tensorflow as tf
 
 from kerasrec.datasets.checking import check_nth_tree
-from kerasrec.datasets.encoding import EncodedTree
+from kerasrec.datasets.encoding import TreeArrays
 from kerasrec.datasets.tree_order import TreeOrder
 
 # Wide enough that a chunk of SST sorted by size leaves little padding, and narrow enough that the
@@ -20,8 +20,48 @@ from kerasrec.datasets.tree_order import TreeOrder
 BATCHES_PER_CHUNK = 32
 
 
+@overload
 def tree_batches(
-    encoded_trees: Sequence[EncodedTree],
+    encoded_trees: Sequence[TreeArrays],
+    batch_size: int,
+    shuffle: bool = ...,
+    seed: int | None = ...,
+    bucket_by_size: bool = ...,
+    drop_remainder: bool = ...,
+    arity: int | None = ...,
+    return_order: Literal[False] = ...,
+) -> tf.data.Dataset: ...
+
+
+@overload
+def tree_batches(
+    encoded_trees: Sequence[TreeArrays],
+    batch_size: int,
+    shuffle: bool = ...,
+    seed: int | None = ...,
+    bucket_by_size: bool = ...,
+    drop_remainder: bool = ...,
+    arity: int | None = ...,
+    *,
+    return_order: Literal[True],
+) -> tuple[tf.data.Dataset, TreeOrder]: ...
+
+
+@overload
+def tree_batches(
+    encoded_trees: Sequence[TreeArrays],
+    batch_size: int,
+    shuffle: bool = ...,
+    seed: int | None = ...,
+    bucket_by_size: bool = ...,
+    drop_remainder: bool = ...,
+    arity: int | None = ...,
+    return_order: bool = ...,
+) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]: ...
+
+
+def tree_batches(
+    encoded_trees: Sequence[TreeArrays],
     batch_size: int,
     shuffle: bool = False,
     seed: int | None = None,
@@ -29,7 +69,7 @@ def tree_batches(
     drop_remainder: bool = False,
     arity: int | None = None,
     return_order: bool = False,
-) -> Any:
+) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]:
     """Batches trees, padded to the largest of their batch.
 
     Trees keep their order, unless `shuffle` or `bucket_by_size` is given. Every tree comes exactly
@@ -111,7 +151,7 @@ def tree_batches(
     return (batches, TreeOrder(order)) if return_order else batches
 
 
-def _check_trees(encoded_trees: Sequence[EncodedTree], arity: int | None) -> None:
+def _check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:
     for index, tree in enumerate(encoded_trees):
         check_nth_tree(index, tree, arity, ". Pass arity={} or more, or None.")
 
@@ -132,7 +172,7 @@ def _joined(arrays: Sequence[np.ndarray], padding: int) -> np.ndarray:
 
 
 def _pad(
-    encoded_trees: Sequence[EncodedTree], sizes: np.ndarray, arity: int | None
+    encoded_trees: Sequence[TreeArrays], sizes: np.ndarray, arity: int | None
 ) -> Callable[[tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
     tokens, children, labels = zip(*encoded_trees, strict=True)
     arity = max(np.shape(rows)[1] for rows in children) if arity is None else arity

@@ -1,7 +1,7 @@
 """Trees to arrays and back."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from nltk import Tree
@@ -10,6 +10,10 @@ from kerasrec.datasets.checking import check_tree
 from kerasrec.datasets.classes import class_of
 from kerasrec.datasets.traversal import preorder
 from kerasrec.datasets.vocabulary import Vocabulary
+
+_Array: TypeAlias = np.ndarray | Sequence[Any]
+# Tokens, children and labels: an `EncodedTree`, or a tuple like it.
+TreeArrays: TypeAlias = tuple[_Array, _Array, _Array]
 
 
 class EncodedTree(NamedTuple):
@@ -77,7 +81,7 @@ def encode_tree(
     return EncodedTree(tokens, np.array(children, np.int32), np.array(classes, np.int32))
 
 
-def decode_tree(encoded: EncodedTree, vocabulary: Vocabulary) -> Tree:
+def decode_tree(encoded: TreeArrays, vocabulary: Vocabulary) -> Tree:
     """Turns arrays back into a constituency tree.
 
     Args:

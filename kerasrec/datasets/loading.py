@@ -5,8 +5,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args, overload
 
+import tensorflow as tf
 from nltk import Tree
 
 from kerasrec.datasets.batching import tree_batches
@@ -16,10 +17,12 @@ from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.encoding import EncodedTree, encode_tree
 from kerasrec.datasets.expected import expect_several
 from kerasrec.datasets.problems import report
+from kerasrec.datasets.tree_order import TreeOrder
 from kerasrec.datasets.treebank import EXPECTED, gather_trees
 from kerasrec.datasets.vocabulary import Vocabulary
 
-SPLITS = ("train", "dev", "test")
+Split: TypeAlias = Literal["train", "dev", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
 # A dependency tree comes alone, or with a label for each of its words.
 LabelledTree: TypeAlias = Tree | DependencyTree | tuple[DependencyTree, Sequence[Any]]
 
@@ -57,7 +60,7 @@ class Treebank:
     def _encoded(self) -> dict[str, list[EncodedTree]]:
         return {}
 
-    def encoded(self, split: str) -> list[EncodedTree]:
+    def encoded(self, split: Split) -> list[EncodedTree]:
         """Returns a split's trees as arrays, in their order.
 
         Args:
@@ -99,16 +102,53 @@ class Treebank:
             ]
         return encode_dependencies(tree, self.vocabulary, labels)
 
+    @overload
     def batches(
         self,
-        split: str,
+        split: Split,
+        batch_size: int,
+        shuffle: bool = ...,
+        seed: int | None = ...,
+        bucket_by_size: bool = ...,
+        drop_remainder: bool = ...,
+        return_order: Literal[False] = ...,
+    ) -> tf.data.Dataset: ...
+
+    @overload
+    def batches(
+        self,
+        split: Split,
+        batch_size: int,
+        shuffle: bool = ...,
+        seed: int | None = ...,
+        bucket_by_size: bool = ...,
+        drop_remainder: bool = ...,
+        *,
+        return_order: Literal[True],
+    ) -> tuple[tf.data.Dataset, TreeOrder]: ...
+
+    @overload
+    def batches(
+        self,
+        split: Split,
+        batch_size: int,
+        shuffle: bool = ...,
+        seed: int | None = ...,
+        bucket_by_size: bool = ...,
+        drop_remainder: bool = ...,
+        return_order: bool = ...,
+    ) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]: ...
+
+    def batches(
+        self,
+        split: Split,
         batch_size: int,
         shuffle: bool = False,
         seed: int | None = None,
         bucket_by_size: bool = False,
         drop_remainder: bool = False,
         return_order: bool = False,
-    ) -> Any:
+    ) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]:
         """Batches a split: `tree_batches` of `encoded(split)`, which says more.
 
         Trees come in the order of the split, unless `shuffle` or `bucket_by_size` is given.
@@ -154,7 +194,7 @@ def load_treebank(
     directory: str | os.PathLike[str] | None = None,
     lowercase: bool = True,
     min_count: int = 1,
-    vocabulary_splits: Sequence[str] = ("train",),
+    vocabulary_splits: Sequence[Split] = ("train",),
     num_classes: int = 5,
     strict: bool = True,
 ) -> Treebank:
@@ -198,7 +238,7 @@ def treebank_of(
     test: Iterable[LabelledTree] = (),
     lowercase: bool = True,
     min_count: int = 1,
-    vocabulary_splits: Sequence[str] = ("train",),
+    vocabulary_splits: Sequence[Split] = ("train",),
     num_classes: int = 5,
     arity: int = 2,
     labels: Mapping[Any, int] | None = None,
@@ -246,7 +286,7 @@ def _with_labels(tree: LabelledTree) -> tuple[Tree | DependencyTree, Sequence[An
     return tree, None
 
 
-def _check_splits(vocabulary_splits: Sequence[str]) -> None:
+def _check_splits(vocabulary_splits: Sequence[Split]) -> None:
     unknown = [split for split in vocabulary_splits if split not in SPLITS]
     if unknown or not vocabulary_splits:
         raise ValueError(

@@ -21,7 +21,7 @@ class MalformedFileError(ValueError):
 
     A file that does not exist, or may not be read, is an `OSError`, as usual. Records of tree files
     are read by TensorFlow while a model trains; a malformed record is an error of TensorFlow's, see
-    `datasets/README.md`.
+    `docs/untrusted-files.md`.
 
     Attributes:
         problems: All problems, `file:line: reason` each. The message lists the first ten. Empty if

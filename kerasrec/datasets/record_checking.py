@@ -45,7 +45,8 @@ def checked_trees(
             tf.identity(features[name].flat_values) for name in ("tokens", "labels", "children")
         )
     splits = features["tokens"].row_splits
-    children = tf.reshape(children, [-1, index.arity])
+    # Not -1: with no slots for children, the number of rows cannot be told from the values.
+    children = tf.reshape(children, [tf.size(tokens), index.arity])
     with tf.control_dependencies([_check_nodes(tokens, labels, children, splits, records)]):
         # A record of no tree has no values.
         splits = tf.concat([[0], tf.boolean_mask(splits[1:], splits[1:] > splits[:-1])], 0)

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.datasets.checking import check_nth_tree
-from kerasrec.datasets.encoding import EncodedTree
+from kerasrec.datasets.encoding import EncodedTree, TreeArrays
 from kerasrec.datasets.tree_index import TreeIndex, file_of, write_index
 
 # Trees that are sorted together: enough that the trees of a group hardly differ in size, and few
@@ -25,7 +25,7 @@ TREES_IN_MEMORY = 100_000
 
 
 def write_tree_files(
-    encoded_trees: Iterable[EncodedTree],
+    encoded_trees: Iterable[TreeArrays],
     directory: str | PathLike[str],
     num_files: int = 8,
     arity: int | None = None,
@@ -101,7 +101,7 @@ def _write(
     write_index(directory, TreeIndex(num_trees, num_groups, arity, largest, sizes))
 
 
-def _checked(encoded_trees: Iterable[EncodedTree], arity: int | None) -> Iterator[EncodedTree]:
+def _checked(encoded_trees: Iterable[TreeArrays], arity: int | None) -> Iterator[EncodedTree]:
     """The trees, each with slots for `arity` children, or as many as the first has."""
     for index, tree in enumerate(encoded_trees):
         hint = ", by default that of the first tree. Pass arity={} or more."

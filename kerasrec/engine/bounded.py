@@ -26,10 +26,11 @@ from kerasrec.engine.forward_only import ForwardOnly
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.plan import Part, Plan, plan
-from kerasrec.engine.results import Outcome, Tensors
+from kerasrec.engine.results import Outcome, State, Tensors
 from kerasrec.engine.stack import StackRun, dynamic_array
 from kerasrec.engine.store import Slot
 from kerasrec.engine.sums import Sums
+from kerasrec.engine.wave_run import WaveRun
 from kerasrec.graph.graph import Body, TaggedGraph, Value
 
 
@@ -49,7 +50,7 @@ class BoundedRun(ForwardOnly):
         extended: Plan,
         shared: dict[Value, tf.Tensor],
         limits: Limits,
-        waves: Callable,
+        waves: Callable[[Plan, dict[Value, tf.Tensor], Limits], WaveRun],
         parallel_tokens: int,
     ):
         super().__init__(extended, shared, limits, waves)
@@ -91,7 +92,7 @@ class _BoundedMachine(StackRun):
         self.sums = sums
         return self._walk(arguments)
 
-    def _first_state(self, arguments: Tensors) -> dict:
+    def _first_state(self, arguments: Tensors) -> State:
         """All tokens of the entry wait for their turn; the outside waits for them."""
         registers = super()._first_state(arguments)
         kept = ("wave", "depth", "width", "memory", "arguments", "returns")
@@ -117,11 +118,11 @@ class _BoundedMachine(StackRun):
             for name, body in self.bodies.items()
         }
 
-    def _noted(self, state: dict) -> dict:
+    def _noted(self, state: State) -> State:
         """There is no later sweep that would read notes."""
         return state
 
-    def _call(self, back: int, callee: str, arguments: Tensors, state: dict) -> dict:
+    def _call(self, back: int, callee: str, arguments: Tensors, state: State) -> State:
         """Stores the arguments, one depth further down, for `_take_turns`."""
         depth = state["depth"] + 1
         nothing = empty(self.bodies[callee].outputs)
@@ -143,10 +144,10 @@ class _BoundedMachine(StackRun):
             "returns": {**state["returns"], callee: nothing},
         }
 
-    def _other_steps(self, state: dict) -> list[Callable[[], dict]]:
+    def _other_steps(self, state: State) -> list[Callable[[], State]]:
         return [partial(self._take_turns, name, state) for name in self.names]
 
-    def _take_turns(self, callee: str, state: dict) -> dict:
+    def _take_turns(self, callee: str, state: State) -> State:
         """Stores what a piece has returned; calls with the next, or goes on after the last."""
         depth = state["depth"]
         waiting = [array.read(depth) for array in state["waiting"][callee]]
@@ -173,7 +174,7 @@ class _BoundedMachine(StackRun):
             },
         }
 
-    def _return(self, body: str, frame: Frame, state: dict) -> dict:
+    def _return(self, body: str, frame: Frame, state: State) -> State:
         """Passes the results to `_take_turns`, and stores what the body collects."""
         frame.run(self.plan.nodes.get((body, Part(self.plan.rounds, is_bulk=True)), ()))
         collected = [
@@ -194,13 +195,13 @@ class _BoundedMachine(StackRun):
             },
         }
 
-    def _waiting(self, end: dict, depth: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _waiting(self, end: State, depth: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         return end["resume"].read(depth), depth - 1
 
-    def _place_in_call(self, end: dict, body: str, wave: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
+    def _place_in_call(self, end: State, body: str, wave: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
         return tf.shape(end["returned"][body][0].read(wave))[0] + token
 
-    def _ended(self, state: dict, slots: Sequence[Slot]) -> Tensors:
+    def _ended(self, state: State, slots: Sequence[Slot]) -> Tensors:
         self.store.keep(dict(zip(slots, state["arrays"], strict=True)))
         shared = self.store.shared
         frame = Frame(self.plan, tf.constant(0), shared, shared.__getitem__)

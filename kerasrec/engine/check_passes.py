@@ -125,14 +125,14 @@ def _waves_of(value: np.ndarray, place: int) -> np.ndarray:
     return np.cos(np.arange(value.size) + place).reshape(value.shape).astype(value.dtype)
 
 
-def _values(outputs: Sequence, tables: dict) -> dict[Any, np.ndarray]:
+def _values(outputs: Sequence[Any], tables: dict[str, Any]) -> dict[Any, np.ndarray]:
     found: dict[Any, np.ndarray] = {
         ("output", place): np.asarray(value) for place, value in enumerate(outputs)
     }
     return found | {("table", name): np.asarray(value) for name, value in tables.items()}
 
 
-def _gradients(arguments: Sequence, sums: dict) -> dict[Any, np.ndarray]:
+def _gradients(arguments: Sequence[Any], sums: dict[Value, Any]) -> dict[Any, np.ndarray]:
     found: dict[Any, np.ndarray] = {
         ("argument", place): np.asarray(value)
         for place, value in enumerate(arguments)
@@ -163,14 +163,14 @@ def _run(
     """The results of a plan that is run by waves."""
     keys: list[Value] = []
 
-    def run() -> tuple:
+    def run() -> tuple[Any, ...]:
         shared = shared_tensors(found.graph)
         waves = waves_for(found)(found, shared, limits)
         arguments = with_carried(found.graph, [tf.constant(item) for item in given])
         forward = waves.forward(arguments)
         if cotangents is None:
             return forward.outputs, forward.tables, [], []
-        sums: dict[tuple, tf.Tensor] = {
+        sums: dict[Any, tf.Tensor] = {
             (1, name): tf.constant(value) for name, value in cotangents.tables.items()
         }
         for node in _asked(found.graph, is_read=True):

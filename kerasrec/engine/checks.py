@@ -36,7 +36,11 @@ def fail(node: Node, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
         ]
         place = [tf.strings.format(f"At {node.source}, for root token {{}}.", root[token])]
         if meaning:
-            place += ["Its calls, newest first:", _labels(tag[token]), f"where {meaning}."]
+            path = tf.strings.join(
+                ["Its calls, newest first:", _labels(tag[token]), f"where {meaning}."], " "
+            )
+            is_root = tf.reduce_all(tag[token] == NO_LABEL)
+            place.append(tf.where(is_root, "No call leads to it.", path))
     message = tf.strings.join([*shown, *place], " ")
     operation = tf.raw_ops.Assert(condition=False, data=[message], name=WITHOUT_FRAMES)
     with tf.control_dependencies([operation]):

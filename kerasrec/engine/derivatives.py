@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.engine.results import Outcome
-from kerasrec.graph.custom_gradient import custom_gradient
 from kerasrec.graph.graph import Value
+from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 _Tensors = Sequence[tf.Tensor | None]
 
@@ -48,7 +48,7 @@ class Inputs:
         shared = {value: tf.identity(tensor) for value, tensor in self.shared.items()}
         return Inputs(_map(tf.identity, self.sweeps), shared)
 
-    def gradients(self, found: Outcome) -> list:
+    def gradients(self, found: Outcome) -> list[tf.Tensor | tf.IndexedSlices | None]:
         """What the derivative of these inputs' function found for each tensor of `flat`.
 
         Sweep j of S is differentiated by sweep 2S - 1 - j.
@@ -89,11 +89,13 @@ def differentiable(
     outcome: Outcome
 
     @custom_gradient
-    def call(*tensors: tf.Tensor) -> tuple:
+    def call(*tensors: tf.Tensor) -> Differentiated:
         nonlocal outcome
         outcome = run(inputs.replaced([_hidden(tensor) for tensor in tensors]))
 
-        def back(*cotangents: tf.Tensor | tf.IndexedSlices) -> list:
+        def back(
+            *cotangents: tf.Tensor | tf.IndexedSlices,
+        ) -> list[tf.Tensor | tf.IndexedSlices | None]:
             here = inputs.replaced(tensors).copied()
             return here.gradients(gradient(here, _like(outcome, cotangents)))
 

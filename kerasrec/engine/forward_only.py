@@ -45,7 +45,9 @@ class ForwardOnly(ABC):
         self.arguments = arguments
         return self.run(arguments)
 
-    def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
+    def backward(
+        self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
+    ) -> Outcome:
         """Runs the program again, forward and backward; arguments as in `WaveRun.backward`.
 
         Raises:

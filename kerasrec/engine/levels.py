@@ -25,7 +25,7 @@ from kerasrec.engine.calls import (
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
-from kerasrec.engine.path import caller_of, one_of, walk_up
+from kerasrec.engine.path import Scalars, caller_of, one_of, walk_up
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Tensors
 from kerasrec.engine.store import Slot, new_arrays, scope_of
@@ -97,7 +97,7 @@ class LevelRun(WaveRun):
         self._down(arguments, sums)
         return self._back_up(0, sums)
 
-    def _later_sweep(self, index: int, given: Sequence, sums: Sums) -> Tensors:
+    def _later_sweep(self, index: int, given: Sequence[tf.Tensor | None], sums: Sums) -> Tensors:
         self._down_again(index, given, sums)
         return self._back_up(index, sums)
 
@@ -140,10 +140,10 @@ class LevelRun(WaveRun):
             return tf.zeros([0], tf.int32)
         widths = tf.stack([tf.shape(carry[name][0])[0] for name in called])
 
-        def caller(depth: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple]:
+        def caller(depth: tf.Tensor, state: Scalars) -> tuple[tf.Tensor, Scalars]:
             body, token = state
 
-            def of(name: str) -> tuple:
+            def of(name: str) -> Scalars:
                 sites = self.sites[name]
                 frames = {other: self._frame(1, other, depth - 1, carry) for other in names}
                 place, token_of_caller = caller_of(sites, frames, token)
@@ -159,7 +159,7 @@ class LevelRun(WaveRun):
         first = tf.cast(tf.argmax(widths > 0), tf.int32)
         return walk_up(wave, (first, tf.constant(0)), caller)
 
-    def _down_again(self, index: int, given: Sequence, sums: Sums) -> None:
+    def _down_again(self, index: int, given: Sequence[tf.Tensor | None], sums: Sums) -> None:
         """The first stage of a later sweep: its inputs go from callers to callees."""
         carried = {
             name: present(body.sweeps[index].parameters) for name, body in self.bodies.items()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from kerasrec.graph.custom_gradient import custom_gradient
+from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 
 def marked(result: tf.Tensor, mark: tf.Tensor | None) -> tf.Tensor:
@@ -20,7 +20,9 @@ def marked(result: tf.Tensor, mark: tf.Tensor | None) -> tf.Tensor:
     return (_eagerly if tf.executing_eagerly() else _in_graph)(result, mark)
 
 
-def _both(result: tf.Tensor, mark: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+def _both(
+    result: tf.Tensor, mark: tf.Tensor
+) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
     return tf.identity(result), lambda cotangent: [cotangent, tf.ones_like(mark)]
 
 
@@ -29,7 +31,7 @@ _eagerly = tf.custom_gradient(_both)
 
 @tf.function(autograph=False, reduce_retracing=True)
 def _in_graph(result: tf.Tensor, mark: tf.Tensor) -> tf.Tensor:
-    def call(result: tf.Tensor, mark: tf.Tensor) -> tuple[list, Callable]:
+    def call(result: tf.Tensor, mark: tf.Tensor) -> Differentiated:
         found, back = _both(result, mark)
         return [found], back
 

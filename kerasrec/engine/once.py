@@ -46,7 +46,9 @@ class OnceRun:
         outputs = self._sweep(self.frame, 0, arguments, sums)
         return Outcome({0: outputs}, sums.tables())
 
-    def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
+    def backward(
+        self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
+    ) -> Outcome:
         """Runs all sweeps after the first; arguments as in `WaveRun.backward`."""
         frame = self.frame.continued(shared, prepared_for(self.plan, shared))
         found = {}
@@ -68,7 +70,9 @@ class OnceRun:
         counts.update({region: self.frame.count(region) for region in regions})
         return {key: tf.reshape(count, [1]) for key, count in counts.items()}
 
-    def _sweep(self, frame: Frame, index: int, given: Sequence, sums: Sums) -> list:
+    def _sweep(
+        self, frame: Frame, index: int, given: Sequence[tf.Tensor | None], sums: Sums
+    ) -> list[tf.Tensor | None]:
         """Fires the nodes of a sweep; returns its outputs, None for those without a gradient."""
         sweep = self.body.sweeps[index]
         frame.set(sweep.parameters, given)

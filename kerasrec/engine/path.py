@@ -17,6 +17,8 @@ from kerasrec.graph.carried import NUM_LABELS
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.region import Region
 
+Scalars = tuple[tf.Tensor, ...]
+
 
 def caller_of(
     sites: Sequence[CallSite], frames: Frames, token: tf.Tensor
@@ -62,8 +64,8 @@ def _rows(frame: Frame, region: Region | None) -> tuple[tf.Tensor, tf.Tensor | N
 
 def walk_up(
     depth: tf.Tensor,
-    state: tuple,
-    caller: Callable[[tf.Tensor, tuple], tuple[tf.Tensor, tuple]],
+    state: Scalars,
+    caller: Callable[[tf.Tensor, Scalars], tuple[tf.Tensor, Scalars]],
 ) -> tf.Tensor:
     """The newest labels of a tag.
 
@@ -77,7 +79,9 @@ def walk_up(
         int32 `[labels]`, the newest first, at most `NUM_LABELS`.
     """
 
-    def iterate(depth: tf.Tensor, labels: tf.Tensor, state: tuple) -> tuple:
+    def iterate(
+        depth: tf.Tensor, labels: tf.Tensor, state: Scalars
+    ) -> tuple[tf.Tensor, tf.Tensor, Scalars]:
         label, state = caller(depth, state)
         return depth - 1, tf.concat([labels, [label]], 0), state
 

@@ -8,6 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 Tensors = list[tf.Tensor]
+State = dict[str, Any]
+"""What a loop carries from one iteration to the next, by name."""
 
 
 @dataclass

@@ -18,7 +18,7 @@ _MAX_SHOWN = 1500
 _CHOSEN = "of neighboring steps the one with the most tokens"
 
 
-def plot(trace: RunTrace, path: str | os.PathLike) -> None:
+def plot(trace: RunTrace, path: str | os.PathLike[str]) -> None:
     """Draws tokens, by function, and depth over the steps of a run.
 
     Args:

@@ -96,7 +96,7 @@ class RunTrace:
         """The trace as plain dicts, lists, numbers and text, which JSON can hold."""
         return dataclasses.asdict(self)
 
-    def plot(self, path: str | os.PathLike) -> None:
+    def plot(self, path: str | os.PathLike[str]) -> None:
         """Draws tokens and depth over the steps of the run into a PNG, SVG or PDF file."""
         from kerasrec.engine.run_plot import plot
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from kerasrec.engine.calls import tensors_of_present
 from kerasrec.engine.forward_only import ForwardOnly
-from kerasrec.engine.results import Outcome, Tensors
+from kerasrec.engine.results import Outcome, State, Tensors
 from kerasrec.engine.scalar_blocks import Blocks
 from kerasrec.engine.scalar_forward import Forward
 from kerasrec.engine.scalar_gradient import Gradient
@@ -39,7 +39,7 @@ class ScalarRun(ForwardOnly):
         """Runs all tokens."""
         way = Forward(self.graph, self.shared)
 
-        def check(state: dict, num_tokens: tf.Tensor) -> list[tf.Operation]:
+        def check(state: State, num_tokens: tf.Tensor) -> list[tf.Operation]:
             depth = tf.constant(self.limits.max_depth)
             fault = state["fault"]
             is_sound = tf.equal(fault, 0)
@@ -54,7 +54,9 @@ class ScalarRun(ForwardOnly):
         blocks = Blocks(way.run, check, _NUM_FRAMES, self.limits.max_depth)
         return Outcome({0: blocks.run(arguments)}, {})
 
-    def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
+    def backward(
+        self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
+    ) -> Outcome:
         """Runs all tokens again, forward and backward; arguments as in `WaveRun.backward`."""
         if gradient_obstacles(self.graph):
             return super().backward(given, shared)
@@ -74,12 +76,12 @@ class ScalarRun(ForwardOnly):
 
         def attempt(
             num_rows: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, given: Tensors
-        ) -> dict:
+        ) -> State:
             num_frames = tf.minimum(num_rows, limits.max_depth)
             arguments, cotangents = given[:num_arguments], given[num_arguments:]
             return way.run(num_frames, num_rows, first, num_tokens, arguments, cotangents)
 
-        def check(state: dict, num_tokens: tf.Tensor) -> list[tf.Operation]:
+        def check(state: State, num_tokens: tf.Tensor) -> list[tf.Operation]:
             message = (
                 f"{limits.name}: the gradient of one token keeps more bytes than "
                 f"max_memory={limits.max_memory}. If the recursion is meant to be that deep, raise "

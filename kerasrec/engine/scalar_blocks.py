@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from kerasrec.engine.results import Tensors
+from kerasrec.engine.results import State, Tensors
 
 _BLOCK = 128
 _GROWTH = 16
@@ -36,8 +36,8 @@ class Blocks:
 
     def __init__(
         self,
-        attempt: Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Tensors], dict],
-        check: Callable[[dict, tf.Tensor], list[tf.Operation]],
+        attempt: Callable[[tf.Tensor, tf.Tensor, tf.Tensor, Tensors], State],
+        check: Callable[[State, tf.Tensor], list[tf.Operation]],
         first_size: int,
         most: int,
     ):
@@ -72,10 +72,10 @@ class Blocks:
             num_results = len(state["results"])
             return [item[:num_tokens] for item in found[:num_results]] + found[num_results:]
 
-    def _begin(self, given: Tensors, num_tokens: tf.Tensor) -> dict:
+    def _begin(self, given: Tensors, num_tokens: tf.Tensor) -> State:
         return self._attempt(tf.constant(self.first_size), tf.constant(0), num_tokens, given)
 
-    def _run_blocks(self, tensors: Tensors, like: dict) -> Tensors:
+    def _run_blocks(self, tensors: Tensors, like: State) -> Tensors:
         """Runs tokens a block at a time, blocks side by side on the cores.
 
         Args:
@@ -90,7 +90,9 @@ class Blocks:
         kinds = [*like["results"], *like["sums"]]
         empty = [tf.TensorArray(item.dtype, num_blocks, element_shape=item.shape) for item in kinds]
 
-        def iterate(block: tf.Tensor, arrays: list[tf.TensorArray]) -> tuple:
+        def iterate(
+            block: tf.Tensor, arrays: list[tf.TensorArray]
+        ) -> tuple[tf.Tensor, list[tf.TensorArray]]:
             left = num_tokens - block * _BLOCK
             state = self._run_block(_block(padded, block), tf.minimum(left, _BLOCK))
             pairs = zip(arrays, [*state["results"], *state["sums"]], strict=True)
@@ -107,14 +109,14 @@ class Blocks:
         results = [array.concat() for array in arrays[:num_results]]
         return results + [tf.reduce_sum(array.stack(), axis=0) for array in arrays[num_results:]]
 
-    def _run_block(self, given: Tensors, num_tokens: tf.Tensor) -> dict:
+    def _run_block(self, given: Tensors, num_tokens: tf.Tensor) -> State:
         """Runs a block with more and more room."""
 
-        def goes_on(state: dict, size: tf.Tensor) -> tf.Tensor:
+        def goes_on(state: State, size: tf.Tensor) -> tf.Tensor:
             is_stopped = (state["token"] < num_tokens) & tf.equal(state["fault"], 0)
             return is_stopped & (size < self.most)
 
-        def go_on(state: dict, size: tf.Tensor) -> tuple[dict, tf.Tensor]:
+        def go_on(state: State, size: tf.Tensor) -> tuple[State, tf.Tensor]:
             size = tf.where(size > self.most // _GROWTH, self.most, size * _GROWTH)
             first = state["token"]
             found = self._attempt(size, first, num_tokens, given)

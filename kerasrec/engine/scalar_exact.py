@@ -128,7 +128,7 @@ def _power(node: Node, base: tf.Tensor, exponent: tf.Tensor) -> list[tf.Tensor]:
         return fire(node, [base, exponent])
     one = tf.ones_like(exponent)
 
-    def square(power: tf.Tensor, base: tf.Tensor, exponent: tf.Tensor) -> tuple:
+    def square(power: tf.Tensor, base: tf.Tensor, exponent: tf.Tensor) -> tuple[tf.Tensor, ...]:
         is_odd = tf.equal(tf.bitwise.bitwise_and(exponent, one), one)
         half = tf.bitwise.right_shift(exponent, one)
         return tf.where(is_odd, power * base, power), base * base, half

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec.engine.results import Tensors
+from kerasrec.engine.results import State, Tensors
 from kerasrec.engine.scalar_frame import Layout, empty_like, forward_routines
 from kerasrec.engine.scalar_machine import Machine
 from kerasrec.graph.carried import NUM_LABELS
@@ -26,7 +26,7 @@ class Forward:
 
     def run(
         self, size: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, arguments: Tensors
-    ) -> dict:
+    ) -> State:
         """Runs until the block is done, the stack is full, or an op fails; XLA can compile it.
 
         Args:
@@ -48,10 +48,10 @@ class Forward:
             "results": [empty_like(arguments[0], node.types[0].dtype) for node in outputs],
         }
 
-        def goes_on(state: dict) -> tf.Tensor:
+        def goes_on(state: State) -> tf.Tensor:
             return (state["registers"]["depth"] < size) & tf.equal(state["fault"], 0)
 
-        def run_token(state: dict) -> tuple[dict]:
+        def run_token(state: State) -> tuple[State]:
             (state,) = tf.while_loop(
                 lambda state: (state["registers"]["depth"] >= 0) & goes_on(state),
                 lambda state: (self._step(state),),
@@ -75,14 +75,14 @@ class Forward:
             "sums": [],
         }
 
-    def _begun(self, state: dict, arguments: Tensors) -> dict:
+    def _begun(self, state: State, arguments: Tensors) -> State:
         """The state with the next token's call begun."""
         registers = state["registers"]
         given = [tf.gather(tensor, state["token"])[tf.newaxis] for tensor in arguments]
         begun = self.machine.begin(self.graph.entry, given, registers["mark"], registers)
         return {**state, "registers": begun}
 
-    def _step(self, state: dict) -> dict:
+    def _step(self, state: State) -> State:
         registers, fault = state["registers"], state["fault"]
         step = self.machine.look(registers, {})
         for name, (frame, returns) in step.frames.items():
@@ -92,7 +92,7 @@ class Forward:
         moved = self.machine.move(registers, step, registers["mark"])
         return {**state, "registers": moved, "fault": fault}
 
-    def _ended(self, state: dict) -> dict:
+    def _ended(self, state: State) -> State:
         """The state with the token's results in it, if the token has finished."""
         registers, token = state["registers"], state["token"]
         results = self.machine.results(self.graph.entry, registers)

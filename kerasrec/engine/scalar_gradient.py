@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec.engine.results import Tensors
+from kerasrec.engine.results import State, Tensors
 from kerasrec.engine.scalar_frame import (
     Layout,
     empty_like,
@@ -51,7 +51,7 @@ class Gradient:
         num_tokens: tf.Tensor,
         arguments: Tensors,
         cotangents: Tensors,
-    ) -> dict:
+    ) -> State:
         """Runs until the block is done or a token needs more room; XLA can compile it.
 
         Args:
@@ -82,7 +82,7 @@ class Gradient:
             "sums": [tf.zeros(value.type.shape or (), value.type.dtype) for value in self.wanted],
         }
 
-        def run_token(state: dict) -> tuple[dict]:
+        def run_token(state: State) -> tuple[State]:
             token = state["token"]
             given = [tf.gather(tensor, token)[tf.newaxis] for tensor in arguments]
             state, num_logged = self._down(state, given)
@@ -102,18 +102,20 @@ class Gradient:
             "sums": state["sums"],
         }
 
-    def _down(self, state: dict, arguments: Tensors) -> tuple[dict, tf.Tensor]:
+    def _down(self, state: State, arguments: Tensors) -> tuple[State, tf.Tensor]:
         """Runs a token forward; returns how many frames are in the log."""
         size, num_rows = state["forward"]["places"].size(), state["log"]["start"].size()
         start = tf.constant([0])
         registers = self.forward.registers(state["forward"])
         registers = self.forward.begin(self.graph.entry, arguments, start, registers)
 
-        def goes_on(registers: dict, log: dict, count: tf.Tensor) -> tf.Tensor:
+        def goes_on(registers: State, log: State, count: tf.Tensor) -> tf.Tensor:
             depth = registers["depth"]
             return (depth >= 0) & (depth < size) & (count[0] < num_rows)
 
-        def iterate(registers: dict, log: dict, count: tf.Tensor) -> tuple:
+        def iterate(
+            registers: State, log: State, count: tf.Tensor
+        ) -> tuple[State, State, tf.Tensor]:
             step = self.forward.look(registers, {})
             row = {name: tf.concat(columns, 0) for name, columns in registers["columns"].items()}
             row["start"] = registers["mark"]
@@ -127,7 +129,7 @@ class Gradient:
         is_full = registers["depth"] >= 0
         return {**state, "is_full": is_full, "forward": registers["stack"], "log": log}, count
 
-    def _back(self, state: dict, cotangents: Tensors, num_logged: tf.Tensor) -> dict:
+    def _back(self, state: State, cotangents: Tensors, num_logged: tf.Tensor) -> State:
         """Runs a token backwards, if it has finished."""
         log = state["log"]
         registers = self.backward.registers(state["backward"])
@@ -135,7 +137,9 @@ class Gradient:
         registers = self.backward.begin(self.graph.entry, cotangents, last, registers)
         registers["depth"] = tf.where(state["is_full"], -1, registers["depth"])
 
-        def iterate(registers: dict, above: tf.Tensor, sums: Tensors) -> tuple:
+        def iterate(
+            registers: State, above: tf.Tensor, sums: Tensors
+        ) -> tuple[State, tf.Tensor, Tensors]:
             known = self._logged(log, registers["mark"][0])
             step = self.backward.look(registers, known)
             child = above - 1
@@ -163,7 +167,7 @@ class Gradient:
             "sums": sums,
         }
 
-    def _logged(self, log: dict, record: tf.Tensor) -> dict[str, dict[Value, tf.Tensor]]:
+    def _logged(self, log: State, record: tf.Tensor) -> dict[str, dict[Value, tf.Tensor]]:
         """What a frame held when it returned, for each body whose frame it may be."""
         layout = self.forward.layout
         rows = {
@@ -172,7 +176,7 @@ class Gradient:
         }
         return {name: layout.read(name, rows) for name in layout.routines}
 
-    def _added(self, frames: dict, sums: Tensors) -> Tensors:
+    def _added(self, frames: State, sums: Tensors) -> Tensors:
         """The sums plus what the frame that returns contributes to SHARED values."""
         found = dict(zip(self.wanted, sums, strict=True))
         for name, (frame, returns) in frames.items():

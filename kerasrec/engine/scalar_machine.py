@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
-from kerasrec.engine.results import Tensors
+from kerasrec.engine.results import State, Tensors
 from kerasrec.engine.scalar_frame import Call, Column, Layout, ScalarFrame, empty_rows
 from kerasrec.graph.graph import Value
 
@@ -93,7 +93,7 @@ class Machine:
         """An empty stack, with room for `size` frames."""
         return {"places": empty_rows(size, 2, tf.int32), **self.layout.empty_frames(size)}
 
-    def registers(self, stack: dict[str, tf.TensorArray]) -> dict:
+    def registers(self, stack: dict[str, tf.TensorArray]) -> State:
         """Registers before any call."""
         widths = self.layout.widths
         return {
@@ -104,7 +104,7 @@ class Machine:
             "stack": stack,
         }
 
-    def begin(self, routine: str, arguments: Tensors, mark: tf.Tensor, registers: dict) -> dict:
+    def begin(self, routine: str, arguments: Tensors, mark: tf.Tensor, registers: State) -> State:
         """Registers before the first step of a call from outside; arguments `[1]` each."""
         columns = {name: list(tensors) for name, tensors in registers["columns"].items()}
         values = self.layout.routines[routine].parameters
@@ -119,14 +119,14 @@ class Machine:
             "columns": columns,
         }
 
-    def results(self, routine: str, registers: dict) -> Tensors:
+    def results(self, routine: str, registers: State) -> Tensors:
         """What the call from outside has returned, `[1]` each."""
         return [
             registers["columns"][column.dtype.name][column.place]
             for column in self.layout.results[routine]
         ]
 
-    def look(self, registers: dict, known: dict[str, dict[Value, tf.Tensor]]) -> Step:
+    def look(self, registers: State, known: dict[str, dict[Value, tf.Tensor]]) -> Step:
         """Finds the next call of the frame that runs, or what it returns.
 
         Args:
@@ -151,7 +151,7 @@ class Machine:
             step.frames[name] = (frame, stays)
         return step
 
-    def move(self, registers: dict, step: Step, mark: tf.Tensor) -> dict:
+    def move(self, registers: State, step: Step, mark: tf.Tensor) -> State:
         """Makes the call, with a mark for the new frame, or leaves it behind, or returns."""
         depth, stack = registers["depth"], registers["stack"]
         is_call, is_left = step.is_call, step.is_left

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.graph.custom_gradient import custom_gradient
 from kerasrec.graph.fire import copy_of, fire, read_shared
 from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 
 def shared_tensors(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
@@ -17,7 +18,7 @@ def shared_tensors(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
 
 
 def with_cotangents(
-    graph: TaggedGraph, shared: dict[Value, tf.Tensor], sums: dict[tuple, tf.Tensor]
+    graph: TaggedGraph, shared: dict[Value, tf.Tensor], sums: Mapping[Any, tf.Tensor]
 ) -> dict[Value, tf.Tensor]:
     """The shared values again, with those that depend on the cotangents of sums over all tokens."""
     known = dict(shared)
@@ -71,7 +72,7 @@ def _fire_with_own_gradient(
     before = dict(known)
 
     @custom_gradient
-    def call(*tensors: tf.Tensor) -> tuple:
+    def call(*tensors: tf.Tensor) -> Differentiated:
         return fire(node, tensors), lambda *cotangents: _copied_gradient(
             operation, tensors, cotangents, before
         )

@@ -29,9 +29,9 @@ from kerasrec.engine.calls import (
 )
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.limits import Limits
-from kerasrec.engine.path import caller_of, one_of, walk_up
+from kerasrec.engine.path import Scalars, caller_of, one_of, walk_up
 from kerasrec.engine.plan import Part, Plan
-from kerasrec.engine.results import Tensors
+from kerasrec.engine.results import State, Tensors
 from kerasrec.engine.segments import Segment, segments_of
 from kerasrec.engine.store import Slot, TokensSlot, new_arrays
 from kerasrec.engine.sums import Sums
@@ -62,7 +62,7 @@ class StackRun(WaveRun):
         self.store.run_bulk(self.plan.last_stage(0), sums)
         return outputs
 
-    def _later_sweep(self, index: int, given: Sequence, sums: Sums) -> Tensors:
+    def _later_sweep(self, index: int, given: Sequence[tf.Tensor | None], sums: Sums) -> Tensors:
         outputs = self._walk_again(index, given)
         self.store.run_bulk(self.plan.last_stage(index), sums)
         return outputs
@@ -73,12 +73,12 @@ class StackRun(WaveRun):
         state = self._first_state(arguments)
         state["arrays"] = list(new_arrays(slots, 0, is_dynamic=True).values())
 
-        def goes_on(state: dict) -> tf.Tensor:
+        def goes_on(state: State) -> tf.Tensor:
             return (state["counter"] >= 0) & self.limits.allow(
                 state["depth"], state["width"], state["memory"]
             )
 
-        def iterate(state: dict) -> tuple[dict]:
+        def iterate(state: State) -> tuple[State]:
             state = self._noted(state)
             branches = [
                 lambda segment=segment: self._step(segment, slots, state)
@@ -100,7 +100,7 @@ class StackRun(WaveRun):
         with tf.control_dependencies([check]):
             return [tf.identity(output) for output in outputs]
 
-    def _first_state(self, arguments: Tensors) -> dict:
+    def _first_state(self, arguments: Tensors) -> State:
         """The machine before its first step.
 
         The stack holds (segment, wave) pairs that wait for a return; its lowest entry is the
@@ -123,24 +123,24 @@ class StackRun(WaveRun):
             "trace": dynamic_array(tf.int32, [3]),
         }
 
-    def _invariants(self, state: dict) -> dict:
+    def _invariants(self, state: State) -> State:
         found: dict[str, Any] = tf.nest.map_structure(_open_shape, state)
         for name, body in self.bodies.items():
             found["arguments"][name] = shapes(body.parameters)
             found["returns"][name] = shapes(body.outputs)
         return found
 
-    def _noted(self, state: dict) -> dict:
+    def _noted(self, state: State) -> State:
         """The state with a note for later sweeps: which segment runs on which wave, how deep."""
         note = [state["counter"], state["wave"], state["depth"]]
         trace = state["trace"].write(state["step"], note)
         return {**state, "trace": trace, "step": state["step"] + 1}
 
-    def _other_steps(self, state: dict) -> list[Callable[[], dict]]:
+    def _other_steps(self, state: State) -> list[Callable[[], State]]:
         """Steps that are not those of a segment; there are none here."""
         return []
 
-    def _ended(self, state: dict, slots: Sequence[Slot]) -> Tensors:
+    def _ended(self, state: State, slots: Sequence[Slot]) -> Tensors:
         """Stores what later sweeps read; returns the outputs of the program."""
         self.num_steps = state["step"]
         self.trace = state["trace"]
@@ -148,16 +148,16 @@ class StackRun(WaveRun):
         self.store.keep(dict(zip(slots, state["arrays"], strict=True)))
         return state["returns"][self.graph.entry]
 
-    def _tag(self, end: dict) -> tf.Tensor:
+    def _tag(self, end: State) -> tf.Tensor:
         """The tag of a token that was not called, from the waves that wait for a return."""
         returning = [segment for segment in self.segments if segment.before]
         if not returning:
             return tf.zeros([0], tf.int32)
 
-        def caller(depth: tf.Tensor, state: tuple) -> tuple[tf.Tensor, tuple]:
+        def caller(depth: tf.Tensor, state: Scalars) -> tuple[tf.Tensor, Scalars]:
             back, wave = self._waiting(end, depth)
 
-            def of(segment: Segment) -> tuple:
+            def of(segment: Segment) -> Scalars:
                 num_tokens = self.store.num_tokens(segment.body, wave)
                 frame = self.store.frame(segment.body, wave, num_tokens)
                 place, token = caller_of(segment.before, {segment.body: frame}, *state)
@@ -171,16 +171,16 @@ class StackRun(WaveRun):
 
         return walk_up(end["depth"], (tf.constant(0),), caller)
 
-    def _waiting(self, end: dict, depth: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def _waiting(self, end: State, depth: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The segment that goes on when the calls at a depth return, and its wave."""
         entry = end["stack"].read(depth)
         return entry[0], entry[1]
 
-    def _place_in_call(self, end: dict, body: str, wave: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
+    def _place_in_call(self, end: State, body: str, wave: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
         """Place of a wave's token among all that were called with it."""
         return token
 
-    def _step(self, segment: Segment, slots: Sequence[Slot], state: dict) -> dict:
+    def _step(self, segment: Segment, slots: Sequence[Slot], state: State) -> State:
         """Runs a segment on one wave and sets what runs next."""
         wave = state["wave"]
         arrays = dict(zip(slots, state["arrays"], strict=True))
@@ -205,7 +205,7 @@ class StackRun(WaveRun):
             return self._call(self.segments.index(segment) + 1, body.name, arguments, state)
         return self._return(segment.body, frame, state)
 
-    def _call(self, back: int, callee: str, arguments: Tensors, state: dict) -> dict:
+    def _call(self, back: int, callee: str, arguments: Tensors, state: State) -> State:
         """Calls with a new wave, to return to the segment `back`; without tokens, goes there."""
         width = tf.shape(arguments[0])[0]
         is_call = width > 0
@@ -226,7 +226,7 @@ class StackRun(WaveRun):
             "returns": {**state["returns"], callee: empty(self.bodies[callee].outputs)},
         }
 
-    def _return(self, body: str, frame: Frame, state: dict) -> dict:
+    def _return(self, body: str, frame: Frame, state: State) -> State:
         """Returns to the wave that waits."""
         outputs = [frame.get(node.output()) for node in self.bodies[body].outputs]
         waiting = state["stack"].read(state["depth"])
@@ -239,7 +239,7 @@ class StackRun(WaveRun):
             "width": tf.constant(0),
         }
 
-    def _walk_again(self, index: int, given: Sequence) -> Tensors:
+    def _walk_again(self, index: int, given: Sequence[tf.Tensor | None]) -> Tensors:
         """A later sweep: the steps that the machine has noted, for an odd sweep the last first."""
         slots = self._slots(index)
         sizes = {name: self.num_waves[place] for place, name in enumerate(self.names)}
@@ -269,7 +269,7 @@ class StackRun(WaveRun):
         }
         first, step = (self.num_steps - 1, -1) if index % 2 else (tf.constant(0), 1)
 
-        def iterate(place: tf.Tensor, state: dict) -> tuple[tf.Tensor, dict]:
+        def iterate(place: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
             note = self.trace.read(place)
             branches = [
                 lambda segment=segment: self._step_again(segment, index, slots, state, note[1])
@@ -288,8 +288,8 @@ class StackRun(WaveRun):
         return end["returns"][entry]
 
     def _step_again(
-        self, segment: Segment, index: int, slots: Sequence[Slot], state: dict, wave: tf.Tensor
-    ) -> dict:
+        self, segment: Segment, index: int, slots: Sequence[Slot], state: State, wave: tf.Tensor
+    ) -> State:
         """A segment of a later sweep on one wave."""
         arrays = dict(zip(slots, state["arrays"], strict=True))
         sweep = self.bodies[segment.body].sweeps[index]

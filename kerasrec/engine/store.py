@@ -277,7 +277,7 @@ def _joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
     If there is no element, a size of rows that is not known before the run stays unknown. It is
     taken to be 1, so that what is computed with the rows can be broadcast.
     """
-    sizes: list = list(array.element_shape[1:])
+    sizes: list[int | None] = list(array.element_shape[1:])
     if None in sizes:
         unknown = tf.where(array.size() > 0, -1, 1)
         sizes = [unknown if size is None else size for size in sizes]

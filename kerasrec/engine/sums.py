@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import tensorflow as tf
@@ -24,7 +25,9 @@ class Sums:
 
     rows: dict[str, list[Tensors]] = field(default_factory=lambda: defaultdict(list))
     sizes: dict[str, tf.Tensor] = field(default_factory=dict)
-    parts: dict[Value, list] = field(default_factory=lambda: defaultdict(list))
+    parts: dict[Value, list[tf.Tensor | tf.IndexedSlices]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
     def take(self, node: Node, frame: Frame) -> None:
         """Notes what one COLLECT or ACCUMULATE node gives for the tokens of a frame."""
@@ -103,7 +106,9 @@ def _rows_by_index(values: Tensors, index: tf.Tensor, size: tf.Tensor) -> tf.Ten
     return tf.cond(is_once, gathered, summed)
 
 
-def _total(parts: list, value: tf.Tensor) -> tf.Tensor | tf.IndexedSlices:
+def _total(
+    parts: Sequence[tf.Tensor | tf.IndexedSlices], value: tf.Tensor
+) -> tf.Tensor | tf.IndexedSlices:
     shape = tf.shape(value)
     if all(isinstance(part, tf.IndexedSlices) for part in parts):
         return tf.IndexedSlices(

@@ -40,7 +40,9 @@ class WaveRun(ABC):
         outputs = self._first_sweep(with_open_tokens(arguments), sums)
         return Outcome({0: with_open_tokens(outputs)}, sums.tables())
 
-    def backward(self, given: Sequence[Sequence], shared: dict[Value, tf.Tensor]) -> Outcome:
+    def backward(
+        self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
+    ) -> Outcome:
         """Runs all sweeps after the first; may be called several times after `forward`.
 
         Args:
@@ -75,5 +77,5 @@ class WaveRun(ABC):
         """Runs sweep 0; returns its outputs for the outside."""
 
     @abstractmethod
-    def _later_sweep(self, index: int, given: Sequence, sums: Sums) -> Tensors:
+    def _later_sweep(self, index: int, given: Sequence[tf.Tensor | None], sums: Sums) -> Tensors:
         """Runs another sweep; returns its outputs for the outside."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from kerasrec.errors import GraphError
@@ -102,7 +104,7 @@ def _check_rows(place: str, node: Node) -> None:
         raise GraphError(f"{place} neither reads nor makes entries of rows.")
 
 
-def _check_passed(name: str, node: Node, wanted: list) -> None:
+def _check_passed(name: str, node: Node, wanted: Sequence[Type]) -> None:
     for value, item in zip(node.inputs, wanted, strict=True):
         if not item.accepts(value.type):
             raise GraphError(f"{name} passes {value.type} for {item}.")

@@ -96,13 +96,13 @@ def show(node: Node, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         return tf.constant(True)
 
 
-def on_device_of(node: Node) -> contextlib.AbstractContextManager:
+def on_device_of(node: Node) -> contextlib.AbstractContextManager[object]:
     """The scope of the device that the user chose for a node; an empty one if there is none."""
     device = node.attributes.get("device")
     return tf.device(device) if device else contextlib.nullcontext()
 
 
-def _scope_of_line(node: Node) -> contextlib.AbstractContextManager:
+def _scope_of_line(node: Node) -> contextlib.AbstractContextManager[object]:
     """Names an op that holds functions after its line, so that assertions in it name the line."""
     if "function" not in node.attributes or node.source is None:
         return contextlib.nullcontext()

@@ -224,13 +224,13 @@ class Drawable:
 
         return to_dot(self)
 
-    def to_picture(self, path: str | os.PathLike) -> None:
+    def to_picture(self, path: str | os.PathLike[str]) -> None:
         """Draws the graph into a file, a PNG, SVG or PDF by its suffix; needs Graphviz."""
         from kerasrec.graph.picture import draw
 
         draw(self.to_dot(), path)
 
-    def to_tensorboard(self, logdir: str | os.PathLike) -> None:
+    def to_tensorboard(self, logdir: str | os.PathLike[str]) -> None:
         """Writes the graph into an event file, for the Graphs page of TensorBoard."""
         from kerasrec.graph.tensorboard import write_graph
 

@@ -67,9 +67,9 @@ class Interpretation:
     sweeps: list[list[Any]]
     shared_gradients: dict[Value, np.ndarray] = field(default_factory=dict)
     tables: dict[str, np.ndarray] = field(default_factory=dict)
-    fired: Counter = field(default_factory=Counter)
+    fired: Counter[Node] = field(default_factory=Counter)
     fired_under_tag: int = 0
-    dead: Counter = field(default_factory=Counter)
+    dead: Counter[Node] = field(default_factory=Counter)
 
     @property
     def outputs(self) -> list[Any]:
@@ -83,7 +83,7 @@ class Interpretation:
 
     def fired_by_title(self) -> dict[str, int]:
         """Tokens fired, by what the node does: `{"CALL_0": 5, "Mul": 4, ...}`."""
-        counts: Counter = Counter()
+        counts: Counter[str] = Counter()
         for node, count in self.fired.items():
             counts[title(node)] += count
         return dict(counts)
@@ -146,7 +146,7 @@ def _rows(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
 
 
 class _Run:
-    def __init__(self, graph: TaggedGraph, sums: Mapping):
+    def __init__(self, graph: TaggedGraph, sums: Mapping[tuple[int, str | Value], np.ndarray]):
         self.graph = graph
         self.sums = sums
         order = order_of(graph.num_sweeps - 1)
@@ -164,9 +164,9 @@ class _Run:
                 self.readers[value].append((node, place))
             for before in node.control:
                 self.after[before].append(node)
-        self.kernels: dict[Node, Callable] = {}
-        self.fired: Counter = Counter()
-        self.dead: Counter = Counter()
+        self.kernels: dict[Node, Callable[..., Any]] = {}
+        self.fired: Counter[Node] = Counter()
+        self.dead: Counter[Node] = Counter()
         self.most_fired_under_tag = 0
         self.shared_gradients: dict[Value, np.ndarray] = {}
         self.shared: dict[Value, Any] = {}
@@ -192,7 +192,7 @@ class _Run:
             tensors = []
         self.shared.update(zip(node.outputs, tensors, strict=False))
 
-    def token(self, given: list[list]) -> list[list]:
+    def token(self, given: list[list[Any]]) -> list[list[Any]]:
         """Sends one root token through the graph until nothing is ready.
 
         Args:
@@ -204,8 +204,8 @@ class _Run:
         self.waiting: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
         self.entries: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
         self.passed: set[tuple[Node, Tag]] = set()
-        self.queue: deque = deque()
-        self.fired_under_tag: Counter = Counter()
+        self.queue: deque[tuple[Node, int, Tag, Any]] = deque()
+        self.fired_under_tag: Counter[tuple[Node, Tag]] = Counter()
         root = self.graph.root
         self.found: dict[Node, Any] = {}
         self.sinks = {node for trip in root.trips for node in present(trip.returns)}
@@ -245,7 +245,7 @@ class _Run:
                 del self.waiting[(node, tag)]
                 self._ready(node, tag, inputs)
 
-    def _ready(self, node: Node, tag: Tag, inputs: list) -> None:
+    def _ready(self, node: Node, tag: Tag, inputs: list[Any]) -> None:
         """Fires a node other than MERGE and RETURN: all its inputs match."""
         if node.op == "CALL":
             self._call(node, tag, inputs[0])
@@ -260,7 +260,7 @@ class _Run:
             for value, data in zip(node.outputs, self._outputs(node, tag, inputs), strict=True):
                 self._send(value, tag, data)
 
-    def _outputs(self, node: Node, tag: Tag, inputs: list) -> list:
+    def _outputs(self, node: Node, tag: Tag, inputs: list[Any]) -> list[Any]:
         if node.op == "SWITCH":
             data, predicate = inputs
             chosen = _branch(predicate, len(node.types))
@@ -283,7 +283,7 @@ class _Run:
             return []
         return self._compute(node, inputs)
 
-    def _effect(self, node: Node, tag: Tag, inputs: list) -> None:
+    def _effect(self, node: Node, tag: Tag, inputs: list[Any]) -> None:
         """Fails for a CHECK that does not hold; runs an EFFECT."""
         if node.op == "EFFECT":
             self._kernel(node, show)(*inputs)
@@ -330,7 +330,7 @@ class _Run:
         if len(slots) == len(node.inputs):
             del self.waiting[(node, tag)]
 
-    def _enter(self, node: Node, tag: Tag, inputs: list) -> None:
+    def _enter(self, node: Node, tag: Tag, inputs: list[Any]) -> None:
         """Sends a token for each entry of a row."""
         data, *lengths = inputs
         (length,) = lengths[0].numpy()
@@ -365,10 +365,12 @@ class _Run:
         self.fired[node] += 1
         self.fired_under_tag[(node, tag)] += 1
 
-    def _compute(self, node: Node, inputs: list) -> list:
+    def _compute(self, node: Node, inputs: list[Any]) -> list[Any]:
         return list(self._kernel(node, fire)(*inputs))
 
-    def _kernel(self, node: Node, run_node: Callable) -> Callable:
+    def _kernel(
+        self, node: Node, run_node: Callable[[Node, Sequence[tf.Tensor]], Any]
+    ) -> Callable[..., Any]:
         if node not in self.kernels:
 
             def run(*tensors: tf.Tensor) -> list[tf.Tensor]:
@@ -387,7 +389,7 @@ class _Run:
             self.kernels[node] = kernel.get_concrete_function(*specs)
         return self.kernels[node]
 
-    def _accumulate(self, value: Value, inputs: list) -> None:
+    def _accumulate(self, value: Value, inputs: list[Any]) -> None:
         shape = self.shared[value].shape
         total = self.shared_gradients.setdefault(value, np.zeros(shape, inputs[0].numpy().dtype))
         if len(inputs) == 2:
@@ -400,7 +402,7 @@ class _Run:
         size = int(self.shared[node.attributes["size"]]) if "size" in node.attributes else 0
         return np.zeros((size, *shape), node.inputs[0].type.dtype.as_numpy_dtype)
 
-    def _collect(self, node: Node, inputs: list) -> None:
+    def _collect(self, node: Node, inputs: list[Any]) -> None:
         name, data = node.attributes["name"], inputs[0].numpy()
         table = self.tables.setdefault(name, self._table(node, data.shape[1:]))
         if len(inputs) == 1:

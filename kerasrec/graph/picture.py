@@ -8,7 +8,7 @@ from pathlib import Path
 FORMATS = ("png", "svg", "pdf")
 
 
-def draw(dot: str, path: str | os.PathLike) -> None:
+def draw(dot: str, path: str | os.PathLike[str]) -> None:
     """Draws a graph.
 
     Args:

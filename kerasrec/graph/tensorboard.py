@@ -15,7 +15,7 @@ from kerasrec.graph.printer import title
 from kerasrec.graph.scopes import names_in, scopes_of
 
 
-def write_graph(graph: Drawable, logdir: str | os.PathLike) -> None:
+def write_graph(graph: Drawable, logdir: str | os.PathLike[str]) -> None:
     """Writes an event file with the graph.
 
     Args:

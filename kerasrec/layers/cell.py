@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from kerasrec.errors import TraceError
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.types import Activation, Constraint, Initializer, Regularizer
 from kerasrec.trace.ragged import map_fn
@@ -107,7 +108,7 @@ class RecursiveCell(keras.layers.Layer):
         self.seed = seed
         self._output_size: int | None = None
 
-    def call(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def call(self, inputs: Any, states: Sequence[Any]) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """An inner node. A subclass may also take `training`, a bool.
 
         Args:
@@ -123,7 +124,7 @@ class RecursiveCell(keras.layers.Layer):
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
 
-    def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
+    def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """A leaf; by default a node whose children have initial states, or whose rows are empty.
 
         Args:
@@ -133,15 +134,14 @@ class RecursiveCell(keras.layers.Layer):
         Returns:
             As `call`.
         """
-        own = inputs if self.inner_inputs else None
         if self.arity is None:
             rows = tf.RaggedTensor.from_tensor(inputs[:, :0])
             none = map_fn(lambda _: [state[0] for state in self.get_initial_state(1)], rows)
-            return self.call(own, none, **kwargs)
+            return self.call(inputs, none, **kwargs)
         missing = self.get_initial_state(keras.ops.shape(inputs)[0])
-        return self.call(own, [missing] * self.arity, **kwargs)
+        return self.call(inputs, [missing] * self.arity, **kwargs)
 
-    def get_initial_state(self, batch_size: Any = None) -> list[Any]:
+    def get_initial_state(self, batch_size: int | tf.Tensor | None = None) -> list[tf.Tensor]:
         """The states of a missing child, or of roots whose states are not given.
 
         Zeros, unless a subclass says otherwise.
@@ -198,8 +198,8 @@ class RecursiveCell(keras.layers.Layer):
 
 
 def call_cell(
-    cell: RecursiveCell, method: Callable, *arguments: Any, training: bool, **options: Any
-) -> list[Any]:
+    cell: RecursiveCell, method: Callable[..., Any], *arguments: Any, training: bool, **options: Any
+) -> list[tf.Tensor]:
     """What a cell computes for tree nodes: its states, preceded by its output if that is another.
 
     Args:
@@ -210,12 +210,20 @@ def call_cell(
         **options: further arguments of the method.
 
     Raises:
-        ValueError: for a cell that does not return what its `state_size` and `output_size` promise.
+        TraceError: for a cell that does not return what its `state_size` and `output_size` promise.
     """
-    if "training" in inspect.signature(cell.call).parameters:
+    if _takes_training(cell, cell.call if method is cell else method):
         options["training"] = training
     output, states = _output_and_states(cell, method(*arguments, **options))
     return [output, *states] if cell.has_own_output else states
+
+
+def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:
+    """Whether a method has `training`, or hands `**kwargs` on to `call`, which has it."""
+    parameters = inspect.signature(method).parameters
+    hands_on = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    of_call = inspect.signature(cell.call).parameters
+    return "training" in parameters or (hands_on and "training" in of_call)
 
 
 def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]:
@@ -236,13 +244,13 @@ def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]
     units = [None if shape is None or not len(shape) else shape[-1] for shape in shapes]
     if units != [cell.output_size, *sizes]:
         got = f"units {units[0]} and {units[1:]}" if is_pair else repr(found)
-        raise ValueError(
+        raise TraceError(
             f"`call` and `call_leaf` of {name} must return an output of {cell.output_size} units "
             f"and a list of states of {sizes} units, as its `output_size` and `state_size` say: "
             f"`return output, states`. Received {got}."
         )
     if not cell.has_own_output and output is not states[0]:
-        raise ValueError(
+        raise TraceError(
             f"The output of {name} is not its first state. Set `self.output_size` in `__init__`, "
             "or return the first state itself: `return states[0], states`."
         )

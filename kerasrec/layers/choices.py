@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -57,7 +57,7 @@ class Choices:
         self._allowed = allowed
         self._num_tokens = num_tokens
 
-    def token(self, layer: Any, features: tf.Tensor) -> Choice:
+    def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
         """Each node's token, by a softmax over all but token 0, which is padding.
 
         Args:
@@ -79,7 +79,7 @@ class Choices:
         """
         raise NotImplementedError
 
-    def _weights(self, layer: Any, features: tf.Tensor) -> list[tf.Tensor]:
+    def _weights(self, layer: keras.layers.Dense, features: tf.Tensor) -> list[tf.Tensor]:
         """A Dense layer's kernel and bias, as tensors of the features' dtype."""
         is_dense = isinstance(layer, keras.layers.Dense) and layer.use_bias
         if (
@@ -117,7 +117,7 @@ class Given(Choices):
         self._tokens = tokens
         self._has_child = has_child
 
-    def token(self, layer: Any, features: tf.Tensor) -> Choice:
+    def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
         """The given tokens; see `Choices.token`."""
         logits = _token_logits(features, *self._weights(layer, features))
         return Choice(self._tokens, _log_token(logits, self._tokens))
@@ -152,7 +152,7 @@ class Drawn(Choices):
         self._temperature = temperature
         self._uniform = place.uniform(1 + allowed.shape[1])
 
-    def token(self, layer: Any, features: tf.Tensor) -> Choice:
+    def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
         """Tokens that are drawn, or given for roots; see `Choices.token`."""
         is_root = self._place.slot == ROOT
         given = tf.where(is_root, tf.gather(self._roots, self._place.tree), -1)

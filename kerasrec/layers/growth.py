@@ -143,14 +143,14 @@ def grower(
     """
 
     @recursive
-    def grow(place, states):
+    def grow(place: Place, states: list[tf.Tensor]) -> tf.Tensor:
         decision = decide(states, place)
         whose = [place.tree, place.depth, place.slot, place.key, place.parent, decision.tokens]
         collect("nodes", tf.stack([tf.cast(item, tf.int64) for item in whose], axis=1))
         total = decision.log_likelihood
         for slot in range(cell.arity):
 
-            def child(slot=slot):
+            def child(slot: int = slot) -> tf.Tensor:
                 below = Place(
                     place.tree,
                     place.depth + 1,

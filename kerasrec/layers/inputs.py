@@ -68,7 +68,7 @@ def leaf_of(
     """
 
     @recursive
-    def leaf(row):
+    def leaf(row: tf.Tensor) -> list[tf.Tensor]:
         return call_cell(cell, cell.call_leaf, row, training=training)
 
     if inputs.places is None or cell.inner_inputs or _is_random(leaf, inputs.rows):

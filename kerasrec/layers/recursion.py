@@ -55,7 +55,7 @@ class Recursion:
         self._goes_down = goes_down
         self._recompute = recompute
         self._embedding = embedding
-        self._runs: dict[tuple, tuple[Any, list[Stages]]] = {}
+        self._runs: dict[tuple[Any, ...], tuple[Any, list[Stages]]] = {}
 
     def __call__(
         self,
@@ -100,7 +100,7 @@ class Recursion:
                 return stages[0]
         return None
 
-    def _new_run(self, key: tuple) -> tuple[Any, list[Stages]]:
+    def _new_run(self, key: tuple[Any, ...]) -> tuple[Any, list[Stages]]:
         """A `tf.function` for one use, and a list that gets its stages when it is traced."""
         x_dtype, features, children_dtype, dropped, training, return_sequences = key
         has_drop, has_input_drop = dropped
@@ -119,7 +119,12 @@ class Recursion:
             ),
         ]
 
-        def run(initial_states, x, children, drops):
+        def run(
+            initial_states: tuple[tf.Tensor, ...],
+            x: tf.Tensor,
+            children: tf.Tensor,
+            drops: tuple[tuple[tf.Tensor, ...], ...],
+        ) -> tuple[list[tf.Tensor], tf.Tensor | None, tf.Tensor]:
             (drop, input_drop) = (factors[0] if factors else None for factors in drops)
             with tf.control_dependencies(check_sizes(x, children)):
                 x = tf.identity(x)
@@ -170,7 +175,7 @@ class Recursion:
 def visitor(
     cell: RecursiveCell,
     inputs: NodeInputs,
-    trees: Any,
+    trees: NodeTables,
     drop: tf.Tensor | None,
     table_size: tf.Tensor | None,
     training: bool = False,
@@ -215,16 +220,16 @@ def visitor(
     returns = [tf.TensorSpec([size], cell.compute_dtype) for size in sizes]
 
     @recursive(returns=returns, recompute=recompute)
-    def visit(node):
-        def leaf_node():
+    def visit(node: tf.Tensor) -> list[tf.Tensor]:
+        def leaf_node() -> list[tf.Tensor]:
             return keep(node, leaf(node))
 
-        def inner_node():
+        def inner_node() -> list[tf.Tensor]:
             own = inputs.of(node) if cell.inner_inputs else None
             below = states_of_children(node)
             return keep(node, call_cell(cell, cell.call, own, below, training=training))
 
-        def missing():
+        def missing() -> list[tf.Tensor]:
             output = [tf.zeros([cell.output_size], cell.compute_dtype)] * cell.has_own_output
             # Without a token axis: all tokens share the states.
             return output + [state[0] for state in cell.get_initial_state(1)]

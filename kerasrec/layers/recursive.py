@@ -131,11 +131,11 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         """Creates the cell's weights."""
         self.check_inputs(x_shape, children_shape, "int32")
         self._num_features = x_shape[-1] if self.embedding is None else self._embedding_size()
-        if not self.cell.built:
-            self.cell.build((None, self._num_features))
-            self.cell.built = True
-        if type(self.cell).build is keras.layers.Layer.build:
+        if type(self.cell).build is keras.layers.Layer.build:  # Keras' own makes no weights.
             self._build_sublayers()
+        elif not self.cell.built:
+            self.cell.build((None, self._num_features))
+        self.cell.built = True
         self.built = True
 
     def call(self, x: Any, children: Any, *, mask: Any = None, training: bool = False) -> Any:

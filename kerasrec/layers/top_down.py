@@ -15,6 +15,7 @@ from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursion import Recursion
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.tree_checks import check
+from kerasrec.layers.trees import NodeTables
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import cond
@@ -296,7 +297,7 @@ def refuse_inner_inputs(layer: TopDownCell | TopDown, options: dict[str, Any]) -
 def visitor(
     cell: TopDownCell,
     inputs: NodeInputs,
-    trees: Any,
+    trees: NodeTables,
     drop: tf.Tensor | None,
     table_size: tf.Tensor | None,
     training: bool = False,
@@ -318,13 +319,13 @@ def visitor(
     num_nodes = tf.shape(trees.children)[0] - 1
 
     @recursive(recompute=recompute)
-    def visit(node, states):
+    def visit(node: tf.Tensor, states: list[tf.Tensor]) -> tf.Tensor:
         collect("output", states[0], node, table_size)
         # Gradients enter a function through what it returns.
         nothing = tf.zeros_like(states[0][:, 0])
         own = inputs.of(node) if cell.reads == "parent" else None
 
-        def go_down(child, slot=0):
+        def go_down(child: tf.Tensor, slot: int = 0) -> tf.Tensor:
             x = inputs.of(child) if own is None else own
             handed = list(states)
             if drop is not None:

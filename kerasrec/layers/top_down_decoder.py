@@ -220,7 +220,7 @@ class TopDownDecoder(keras.layers.Layer):
             )
         return found
 
-    def decide(self, states: Any, choose: Choices) -> tuple[Choice, Choice]:
+    def decide(self, states: tf.Tensor, choose: Choices) -> tuple[Choice, Choice]:
         """Chooses the tokens of tree nodes, and which children they have.
 
         Args:
@@ -235,7 +235,11 @@ class TopDownDecoder(keras.layers.Layer):
         raise NotImplementedError(f"{type(self).__name__} must implement `decide`.")
 
     def generate(
-        self, roots: Any, seed: Any = 0, temperature: Any = 1.0, initial_state: Any = None
+        self,
+        roots: int | Sequence[int] | np.ndarray | tf.Tensor,
+        seed: int | tf.Tensor = 0,
+        temperature: float | tf.Tensor = 1.0,
+        initial_state: Sequence[tf.Tensor] | None = None,
     ) -> GrownTrees:
         """Grows a tree from each root, in one static graph that is traced once.
 
@@ -281,7 +285,7 @@ class TopDownDecoder(keras.layers.Layer):
         with tf.control_dependencies(self._check_roots(roots)):
             return tf.cast(roots, tf.int32)
 
-    def generate_signature(self) -> list[Any]:
+    def generate_signature(self) -> list[tf.TensorSpec | list[tf.TensorSpec]]:
         """Specs of all arguments of `generate`, as an exported function needs them."""
         return [
             tf.TensorSpec([None], tf.int32, "roots"),

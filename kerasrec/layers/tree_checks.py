@@ -97,7 +97,8 @@ def check_parents(links: Links) -> list[tf.Operation]:
     return [
         *check(
             ~tf.reduce_any(two),
-            "`children` is not a tree: a node has two parents. [tree, node]: {}",
+            "`children` is not a tree: a node has two parents (-1 stands for no child). "
+            "[tree, node]: {}",
             links.tree_and_node(two),
         ),
         *check(

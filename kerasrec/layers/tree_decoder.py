@@ -111,7 +111,7 @@ class TreeDecoder(TopDownDecoder):
             )
         super().build(tokens_shape, children_shape)
 
-    def decide(self, states: Any, choose: Choices) -> tuple[Choice, Choice]:
+    def decide(self, states: tf.Tensor, choose: Choices) -> tuple[Choice, Choice]:
         """First the token, then where children grow; see `TopDownDecoder.decide`."""
         token = choose.token(self.words, states)
         x = self.embedding(token.value)

@@ -35,7 +35,7 @@ class FreeTensor:
 
 
 def free_tensors(
-    tracers: Mapping[str, Tracer], functions: Mapping[str, Callable]
+    tracers: Mapping[str, Tracer], functions: Mapping[str, Callable[..., Any]]
 ) -> dict[str, list[FreeTensor]]:
     """What each function takes in addition to its own arguments.
 
@@ -44,7 +44,7 @@ def free_tensors(
         functions: the Python functions.
     """
     owners = {tracer.graph: name for name, tracer in tracers.items()}
-    free: dict[str, dict] = {name: {} for name in tracers}
+    free: dict[str, dict[Any, FreeTensor]] = {name: {} for name in tracers}
     for name, tracer in tracers.items():
         for tensor, _ in tracer.graph.captures:
             if not is_traced(tensor):
@@ -66,7 +66,7 @@ def free_tensors(
     return {name: list(found.values()) for name, found in free.items()}
 
 
-def closed_over(function: Callable) -> dict[str, Any]:
+def closed_over(function: Callable[..., Any]) -> dict[str, Any]:
     """References to the tensors of traced functions that a function closes over, by variable."""
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
     found = {}
@@ -77,7 +77,7 @@ def closed_over(function: Callable) -> dict[str, Any]:
     return found
 
 
-def variable_name(function: Callable, tensor: tf.Tensor) -> str:
+def variable_name(function: Callable[..., Any], tensor: tf.Tensor) -> str:
     """The name under which a function closes over a tensor, or else that of its op."""
     names = {reference: name for name, reference in closed_over(function).items()}
     return names.get(tensor.ref(), tensor.op.name)

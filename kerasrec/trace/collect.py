@@ -7,11 +7,12 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.errors import TraceError
+from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import CollectRecord, tracer_for
 
 
-@tf.autograph.experimental.do_not_convert
+@not_converted
 def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
     """Keeps a value of this call in a table of the whole run.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Type
+from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import (
     BranchRecord,
@@ -18,9 +19,12 @@ from kerasrec.trace.tracer import (
     tracer_for,
 )
 
+# Called without arguments; but mypy takes no lambda with a default for Callable[[], Any].
+Branch: TypeAlias = Callable[..., Any]
 
-@tf.autograph.experimental.do_not_convert
-def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
+
+@not_converted
+def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
     """Chooses between two branches, for each token separately.
 
     Each branch computes on the tokens that chose it and on no others: inside it, tensors of the
@@ -44,8 +48,8 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> 
     return _conditional(tracer, predicate, {"true_fn": true_fn, "false_fn": false_fn})
 
 
-@tf.autograph.experimental.do_not_convert
-def switch(index: Any, branches: Sequence[Callable[[], Any]]) -> Any:
+@not_converted
+def switch(index: Any, branches: Sequence[Branch]) -> Any:
     """Chooses between many branches, for each token separately.
 
     Args:
@@ -100,9 +104,7 @@ def _predicate(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.DTy
     return tensor
 
 
-def _conditional(
-    tracer: Tracer, predicate: tf.Tensor, branches: dict[str, Callable[[], Any]]
-) -> Any:
+def _conditional(tracer: Tracer, predicate: tf.Tensor, branches: dict[str, Branch]) -> Any:
     source = current_source()
     place = f" at {source.where}" if source else ""
     record = ConditionalRecord(predicate, [], [], source)

@@ -7,13 +7,14 @@ gradients of every order, wherever it is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.graph.custom_gradient import custom_gradient
 from kerasrec.graph.fire import copy_of
+from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
+from kerasrec.trace.private import copy_gradient, copy_held_function
 
 _LOOPS = frozenset({"While", "StatelessWhile"})
 _CONTROL_FLOW = _LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
@@ -44,10 +45,9 @@ def function_bodies(operation: tf.Operation) -> dict[str, Any]:
 def copy_with_held(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operation:
     """The same op in the default graph, on other inputs, with the functions that it holds."""
     copy = copy_of(operation, inputs)
-    # There is no public way; TensorFlow's own copies (lift_to_graph.py) take them like this.
-    copy._gradient_function = operation._gradient_function
+    copy_gradient(operation, copy)
     for name in held_functions(operation.node_def):
-        copy.graph._add_function_recursive(operation.graph._get_function(name))
+        copy_held_function(name, operation, copy)
     for tensor, original in zip(copy.outputs, operation.outputs, strict=True):
         tensor.set_shape(original.shape)
     return copy
@@ -98,7 +98,7 @@ def _with_known_handles(
 
 
 @custom_gradient
-def _first(tensor: tf.Tensor, *others: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+def _first(tensor: tf.Tensor, *others: tf.Tensor) -> Differentiated:
     """The first tensor alone; the others have cotangents of zero."""
 
     def gradient(cotangent: tf.Tensor) -> list[tf.Tensor]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.trace.functions import copy_with_held, held_functions
+from kerasrec.trace.private import body_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def inlined(call: tf.Operation) -> Inlined | None:
         The copies; None if the function has a gradient of the user's own (`tf.custom_gradient`),
         which reads tensors of the function's graph.
     """
-    body = call.graph._get_function(call.get_attr("f").name).graph
+    body = body_of(call)
     found = {inner.ref(): outer for inner, outer in zip(body.inputs, call.inputs, strict=True)}
     originals = [
         item

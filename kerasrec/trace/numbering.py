@@ -14,7 +14,7 @@ class Numbering:
 
     def __init__(self, graph: tf.Graph):
         self._graph = graph
-        self._numbers: dict[tuple, int] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
         self._of: dict[str, int] = {}
         self._num_seen = 0
 
@@ -30,7 +30,7 @@ class Numbering:
         self._num_seen = len(operations)
         return self._of[tensor.name]
 
-    def _key(self, operation: tf.Operation) -> tuple:
+    def _key(self, operation: tf.Operation) -> tuple[object, ...]:
         if operation.type == "Placeholder" or operation.op_def.is_stateful:
             return (operation.name,)
         attributes = sorted(

@@ -219,7 +219,7 @@ class _Tracing:
             else:
                 state.return_structure, state.return_types = found
                 return
-        raise _no_type_fits(state) from failure
+        raise _no_type_fits(state, failure) from failure
 
     def _settle(self, state: _State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
         """A return type that a function has when its calls have it, found from a first guess."""
@@ -343,7 +343,7 @@ class _Tracing:
             )
 
     def _resolve_call(
-        self, tracer: Tracer, function: Traceable, args: tuple
+        self, tracer: Tracer, function: Traceable, args: tuple[Any, ...]
     ) -> tuple[str, list[tf.Tensor], Any, list[Type]]:
         """What a call means: its callee and argument tensors, what it returns."""
         flat = tf.nest.flatten(args)
@@ -374,12 +374,13 @@ def _no_base_case(state: _State) -> NoBaseCaseError:
     )
 
 
-def _no_type_fits(state: _State) -> NoBaseCaseError:
+def _no_type_fits(state: _State, failure: Exception | None = None) -> NoBaseCaseError:
+    reason = "" if failure is None else f" The last trial failed: {str(failure).strip()}"
     return NoBaseCaseError(
         f"What {state.name} ({state.source.where}) returns cannot be inferred: every path through "
         f"it calls {state.name} with ragged arguments, and only rows without entries end it. Say "
         "what one token's value is: `@kerasrec.recursive(returns=tf.TensorSpec([], tf.float32))`, "
-        "or a nest of such specs."
+        f"or a nest of such specs.{reason}"
     )
 
 

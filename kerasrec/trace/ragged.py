@@ -10,6 +10,7 @@ import tensorflow as tf
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import Source
 from kerasrec.graph.types import Kind, Type
+from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import (
     BranchRecord,
@@ -20,7 +21,7 @@ from kerasrec.trace.tracer import (
 )
 
 
-@tf.autograph.experimental.do_not_convert
+@not_converted
 def map_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
     """Applies a function to the entries of ragged rows, to all of them at once.
 
@@ -61,7 +62,7 @@ def map_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
     )
 
 
-def call(tracer: Tracer, function: Any, arguments: tuple) -> Any:
+def call(tracer: Tracer, function: Any, arguments: tuple[Any, ...]) -> Any:
     """Records a call; one for each entry, if arguments are ragged."""
     flat = tf.nest.flatten(arguments)
     ragged = [item for item in flat if isinstance(item, tf.RaggedTensor)]

@@ -18,15 +18,15 @@ class Traceable(Protocol):
     """What tracing needs to know of a decorated function."""
 
     name: str
-    python_function: Callable
+    python_function: Callable[..., Any]
     python_signature: inspect.Signature
     returns: Any
 
-    def bind(self, args: tuple, kwargs: dict) -> tuple:
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Arguments by position, defaults filled in."""
         ...
 
-    def run_python(self, args: tuple) -> Any:
+    def run_python(self, args: tuple[Any, ...]) -> Any:
         """Calls the Python function with arguments by position."""
         ...
 
@@ -56,7 +56,7 @@ class Signature:
         return ", ".join(f"{name}: {item}" for name, item in pairs)
 
 
-def signature_of(function: Traceable, args: tuple, types: Sequence[Type]) -> Signature:
+def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Type]) -> Signature:
     """The signature of flat argument types, named after the function's parameters."""
     names = []
     parameters = list(function.python_signature.parameters)

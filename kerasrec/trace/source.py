@@ -7,11 +7,13 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from types import TracebackType
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from kerasrec.errors import GraphError, KerasrecError
 from kerasrec.graph.graph import Source
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -22,12 +24,13 @@ _NOT_THE_USERS = (
 )
 
 
-def source_of(frames: Iterable) -> Source | None:
+def source_of(frames: Iterable[traceback.FrameSummary]) -> Source | None:
     """The innermost frame that belongs neither to TensorFlow, nor Keras, nor our compiler."""
     for frame in reversed(list(frames)):
         file = _cell_or_file(frame.filename)
         if not file.startswith(_NOT_THE_USERS) and (os.path.isabs(file) or file != frame.filename):
-            return Source(file, frame.lineno)
+            # The line is None only for code that was compiled without lines.
+            return Source(file, frame.lineno)  # type: ignore[arg-type]
     return None
 
 
@@ -39,13 +42,44 @@ def _cell_or_file(file: str) -> str:
     return cell[1] if cell else file
 
 
-def name_of(function: Callable) -> str:
+class UsersFrames:
+    """A context whose errors show no frames of kerasrec, TensorFlow and Keras, as in Keras.
+
+    `keras.config.disable_traceback_filtering()` shows all of them.
+    """
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raises the same error with a shorter traceback."""
+        if not isinstance(error, KerasrecError) or isinstance(error, GraphError):
+            return
+        if keras.config.is_traceback_filtering_enabled():
+            reason: BaseException | None = error
+            while reason is not None:
+                reason.__traceback__ = _users_frames(reason.__traceback__)
+                reason = reason.__cause__ or reason.__context__
+            raise error
+
+
+def _users_frames(frames: TracebackType | None) -> TracebackType | None:
+    """A traceback without what the user has not written."""
+    if frames is None:
+        return None
+    rest = _users_frames(frames.tb_next)
+    if frames.tb_frame.f_code.co_filename.startswith((*_NOT_THE_USERS, _PACKAGE + os.sep)):
+        return rest
+    return TracebackType(rest, frames.tb_frame, frames.tb_lasti, frames.tb_lineno)
+
+
+def name_of(function: Callable[..., Any]) -> str:
     """The name of a function, a method, a partial or any other callable."""
     defined = _defined(function)
     return type(function).__name__ if defined.__name__ == "__call__" else defined.__name__
 
 
-def start_of(function: Callable) -> Source:
+def start_of(function: Callable[..., Any]) -> Source:
     """The file and line where a callable is defined."""
     code = _defined(function).__code__
     return Source(_cell_or_file(code.co_filename), code.co_firstlineno)

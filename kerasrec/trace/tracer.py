@@ -21,6 +21,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import Source
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.kinds import KindFinder
+from kerasrec.trace.private import outer_graph
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import current_source
 
@@ -30,7 +31,7 @@ _UNKNOWN_ROWS = (
 )
 
 _active = threading.local()
-_traced_graphs: weakref.WeakSet = weakref.WeakSet()
+_traced_graphs: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
 
 
 class ReturnTypeUnknownError(Exception):
@@ -128,7 +129,7 @@ class Tracer:
         self,
         graph: tf.Graph,
         parameters: Sequence[tf.Tensor],
-        resolve_call: Callable,
+        resolve_call: Callable[..., Any],
         kind_outside: Callable[[tf.Tensor], Kind],
     ):
         self.graph = graph
@@ -235,7 +236,7 @@ class Tracer:
             self._kinds.add(result, item.kind)
         return results
 
-    def call(self, function: Any, arguments: tuple) -> Any:
+    def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
         """Records a call of another function, or of this one again."""
         source = current_source()
         callee, tensors, structure, types = self._resolve_call(self, function, arguments)
@@ -255,13 +256,13 @@ def is_traced(tensor: tf.Tensor) -> bool:
 
 def is_inside_traced_graph() -> bool:
     """Whether the default graph is one that TensorFlow builds inside a traced function."""
-    graph = getattr(tf.compat.v1.get_default_graph(), "outer_graph", None)
+    graph = outer_graph(tf.compat.v1.get_default_graph())
     while graph is not None:
         if graph in _traced_graphs and any(
             graph is tracer.graph for tracer in getattr(_active, "stack", [])
         ):
             return True
-        graph = getattr(graph, "outer_graph", None)
+        graph = outer_graph(graph)
     return False
 
 
@@ -291,15 +292,15 @@ def active_tracer() -> Tracer | None:
 
 
 def run_traced(
-    function: Callable,
+    function: Callable[..., Any],
     specs: Sequence[tf.TensorSpec],
-    resolve_call: Callable,
+    resolve_call: Callable[..., Any],
     kind_outside: Callable[[tf.Tensor], Kind],
 ) -> tuple[Tracer, Any]:
     """Runs `function` on placeholders of the given specs; returns the tracer and its result."""
     outcome: dict[str, Any] = {}
 
-    def body(*parameters):
+    def body(*parameters: tf.Tensor) -> None:
         tracer = Tracer(tf.compat.v1.get_default_graph(), parameters, resolve_call, kind_outside)
         _traced_graphs.add(tracer.graph)
         stack = _active.__dict__.setdefault("stack", [])

@@ -93,12 +93,12 @@ class Parts:
             self._dataset = _split(batches.whole, context)
 
     @property
-    def spec(self) -> tuple:
+    def spec(self) -> tuple[Any, ...]:
         """The specs of the parts of a batch."""
         spec = self._dataset.element_spec
         return (spec[0] if self._has_fingerprints else spec,) * self._number
 
-    def __iter__(self) -> Iterator[tuple]:
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
         drawn = iter(self._dataset)
         for index in itertools.count():
             parts = tuple(itertools.islice(drawn, self._number))

@@ -26,7 +26,7 @@ FILE = re.compile(rf"{NAME}-(\d+)(_temp|\.index|\.data-\d+-of-\d+)")
 UNREADABLE = (tf.errors.OpError, IndexError, ValueError, RuntimeError, MemoryError)
 
 
-class Checkpoints(contextlib.AbstractContextManager):
+class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
     """Writes checkpoints to a directory, keeps the last two, and finds the newest that is whole.
 
     The number of a checkpoint says which is the newest; TensorFlow's checksums of index and data
@@ -42,7 +42,7 @@ class Checkpoints(contextlib.AbstractContextManager):
         newest: the newest checkpoint that can be read; None if there is none.
     """
 
-    def __init__(self, directory: str | os.PathLike | None, strategy: tf.distribute.Strategy):
+    def __init__(self, directory: str | os.PathLike[str] | None, strategy: tf.distribute.Strategy):
         self.directory = None if directory is None else os.fspath(directory)
         self.newest: str | None = None
         self._strategy = strategy

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
@@ -27,10 +27,10 @@ def fit(
     validation_data: tf.data.Dataset | Reader | None = None,
     epochs: int = 1,
     callbacks: Sequence[keras.callbacks.Callback] | None = None,
-    verbose: str | int = "auto",
+    verbose: Literal["auto", 0, 1, 2] | bool = "auto",
     initial_epoch: int = 0,
-    backup_dir: str | os.PathLike | None = None,
-    save_freq: str | int = "epoch",
+    backup_dir: str | os.PathLike[str] | None = None,
+    save_freq: Literal["epoch"] | int = "epoch",
 ) -> keras.callbacks.History:
     """Trains a compiled Keras model under the strategy in whose scope it was made.
 
@@ -161,7 +161,7 @@ def _train(
     model: keras.Model,
     callbacks: keras.callbacks.CallbackList,
     progress: Progress,
-    save_freq: str | int,
+    save_freq: Literal["epoch"] | int,
     between_steps: Callable[[], None],
     reads: bool,
 ) -> dict[str, Any]:
@@ -238,7 +238,7 @@ def _saved_when_interrupted(runner: Runner, progress: Progress) -> Iterator[None
 
 
 @contextlib.contextmanager
-def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike | None) -> Iterator[None]:
+def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike[str] | None) -> Iterator[None]:
     """Replaces TensorFlow's error for a lost process with one that says what to do."""
     try:
         yield

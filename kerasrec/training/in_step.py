@@ -12,6 +12,7 @@ import tensorflow as tf
 from kerasrec.training import replica
 from kerasrec.training.accumulation import Accumulation, accumulates
 from kerasrec.training.batches import Batches, Parts
+from kerasrec.training.sparse_gradients import Gradients
 from kerasrec.training.strategies import is_of_workers
 
 
@@ -43,7 +44,7 @@ class InStep:
         self._add = self._training(accumulation.add) if accumulation else self._move
         self._metrics = self._compiled(self._reduced_metrics)
 
-    def train(self, parts: tuple) -> None:
+    def train(self, parts: tuple[Any, ...]) -> None:
         """Takes a step with the parts of a batch."""
         if self.accumulation is None or self.accumulation.moves_weights():
             self._move(parts)
@@ -65,7 +66,7 @@ class InStep:
         if self._strategy.num_replicas_in_sync == 1:
             return self._model.get_metrics_result()
 
-        def on_replica():
+        def on_replica() -> list[tf.Tensor]:
             # Copies stand on the replica's device, as what is reduced must.
             values = [tf.identity(variable.value) for variable in variables]
             return tf.distribute.get_replica_context().all_reduce("sum", values)
@@ -77,16 +78,16 @@ class InStep:
         with keras.StatelessScope(list(zip(variables, sums, strict=True))):
             return self._model.get_metrics_result()
 
-    def _training(self, use: Callable[[list], None]) -> Callable[[tuple], None]:
+    def _training(self, use: Callable[[Gradients], None]) -> Callable[[tuple[Any, ...]], None]:
         """A function that takes a step of training; `use` is as for `replica.train_step`."""
         return self._on_replicas(functools.partial(replica.train_step, use=use), self.step)
 
     def _on_replicas(
-        self, step: Callable, counter: tf.Variable | None = None
-    ) -> Callable[[tuple], None]:
+        self, step: Callable[[keras.Model, Any], None], counter: tf.Variable | None = None
+    ) -> Callable[[tuple[Any, ...]], None]:
         """A function that takes a step with the parts of a batch."""
 
-        def on_replica(data):
+        def on_replica(data: Any) -> None:
             step(self._model, data)
 
         # What XLA compiles cannot communicate with other replicas.
@@ -94,7 +95,7 @@ class InStep:
         if self._model.jit_compile and is_alone and not self._model.run_eagerly:
             on_replica = tf.function(on_replica, jit_compile=True, reduce_retracing=True)
 
-        def on_all(*parts):
+        def on_all(*parts: Any) -> None:
             self._strategy.run(lambda: on_replica(parts[_place() % len(parts)]))
             if counter is not None:
                 counter.assign_add(1)
@@ -103,7 +104,7 @@ class InStep:
         on_all = self._compiled(on_all, self.data.spec)
         return lambda parts: on_all(*parts)
 
-    def _compiled(self, function: Callable, signature: Any = ()) -> Callable:
+    def _compiled(self, function: Callable[..., Any], signature: Any = ()) -> Callable[..., Any]:
         if self._model.run_eagerly:
             return function
         return tf.function(function, signature, autograph=False)

@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         serve()
     cluster = local_cluster(options.workers, options.ps)
     server = [sys.executable, "-m", "kerasrec.training.local_cluster", "--serve"]
-    processes: dict[str, list[subprocess.Popen]] = {job: [] for job in cluster}
+    processes: dict[str, list[subprocess.Popen[bytes]]] = {job: [] for job in cluster}
     programs = processes["chief" if options.ps else "worker"]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     seconds = TERMINATION_SECONDS
@@ -95,13 +95,15 @@ def local_cluster(num_workers: int, num_servers: int) -> dict[str, list[str]]:
 
 def start(
     command: Sequence[str], cluster: dict[str, list[str]], job: str, index: int, **options: Any
-) -> subprocess.Popen:
+) -> subprocess.Popen[bytes]:
     """Starts a task of a cluster; options are those of `subprocess.Popen`."""
     place = {"cluster": cluster, "task": {"type": job, "index": index}}
     return subprocess.Popen(command, env={**os.environ, "TF_CONFIG": json.dumps(place)}, **options)
 
 
-def wait(processes: Sequence[subprocess.Popen], workers: Sequence[subprocess.Popen] = ()) -> int:
+def wait(
+    processes: Sequence[subprocess.Popen[bytes]], workers: Sequence[subprocess.Popen[bytes]] = ()
+) -> int:
     """Waits until all have ended, or one has failed, since the others would wait for it.
 
     Or until all workers have ended that a coordinator would wait for.
@@ -119,7 +121,9 @@ def wait(processes: Sequence[subprocess.Popen], workers: Sequence[subprocess.Pop
         time.sleep(0.1)
 
 
-def stop(processes: Sequence[subprocess.Popen], seconds: float = TERMINATION_SECONDS) -> None:
+def stop(
+    processes: Sequence[subprocess.Popen[bytes]], seconds: float = TERMINATION_SECONDS
+) -> None:
     """Ends all processes that still run, and waits up to this many seconds."""
     for process in processes:
         process.terminate()

@@ -94,7 +94,7 @@ def _plain(value: Any) -> Any:
 
 
 def _of_json(text: str) -> Any:
-    def restored(value: dict) -> Any:
+    def restored(value: dict[str, Any]) -> Any:
         is_array = value.keys() == {"dtype", "array"}
         return np.array(value["array"], value["dtype"]) if is_array else value
 

@@ -170,7 +170,9 @@ class Sequential(_OfKnownInputs, keras.Sequential):
     """
 
 
-def _given(method: Callable, args: tuple, kwargs: dict) -> dict[str, Any]:
+def _given(
+    method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
     """The arguments of a call by name, without those that are None or have their default."""
     signature = inspect.signature(method)
     given = signature.bind(None, *args, **kwargs).arguments

@@ -2,10 +2,13 @@
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
+
+# A dict is a configuration, as Keras saves it.
+OptimizerLike: TypeAlias = str | keras.optimizers.Optimizer | dict[str, Any]
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -54,8 +57,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
 
     def __init__(
         self,
-        default: Any,
-        layers: Mapping[str, Any],
+        default: OptimizerLike,
+        layers: Mapping[str, OptimizerLike],
         name: str = "optimizer_per_layer",
         use_ema: bool = False,
         ema_momentum: float = 0.99,

@@ -14,7 +14,7 @@ from kerasrec.training import replica
 from kerasrec.training.accumulation import Accumulation, accumulates
 from kerasrec.training.batches import Batches, part_of
 from kerasrec.training.left_on_servers import LeftOnServers
-from kerasrec.training.sparse_gradients import with_rows_once
+from kerasrec.training.sparse_gradients import Gradients, with_rows_once
 
 
 class Coordinated:
@@ -69,7 +69,7 @@ class Coordinated:
         """Loss and metrics so far."""
         return self._model.get_metrics_result()
 
-    def _training(self, use: Callable[[list], None]) -> Callable[[Any], None]:
+    def _training(self, use: Callable[[Gradients], None]) -> Callable[[Any], None]:
         """A function that takes a step of training; `use` gets the gradients of a whole batch."""
 
         def collect(parts: Sequence[Any]) -> None:
@@ -81,7 +81,9 @@ class Coordinated:
 
         return self._in_parts(self._leave_gradients, collect)
 
-    def _in_parts(self, leave: Callable, collect: Callable) -> Callable[[Any], None]:
+    def _in_parts(
+        self, leave: Callable[..., Any], collect: Callable[..., Any]
+    ) -> Callable[[Any], None]:
         """A function that takes a step with a batch."""
         left = LeftOnServers(self._num_workers)
         signature = [tf.TensorSpec([], tf.int32), self._part_spec, tf.TensorSpec([], tf.float32)]
@@ -142,7 +144,9 @@ class Coordinated:
         replica.track(self._model, loss, number, number)
         self._model.compute_metrics(*batch)
 
-    def _replicated(self, function: Callable, signature: Sequence[Any]) -> Callable:
+    def _replicated(
+        self, function: Callable[..., Any], signature: Sequence[Any]
+    ) -> Callable[..., Any]:
         return tf.function(
             lambda *args: self._strategy.run(function, args), signature, autograph=False
         )

@@ -6,6 +6,7 @@ import io
 import itertools
 import re
 import warnings
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ class Progress:
         self.logs: dict[str, Any] | None = None
         self._step = runner.step
         self._checkpoints = checkpoints
-        self._saved: tuple | None = None
+        self._saved: tuple[int, int, bool] | None = None
         # Of the start of training; a checkpoint is compared with these.
         self.learning_rate = _learning_rate(model)
         self.first_batch: str | None = None
@@ -107,7 +108,7 @@ class Progress:
             self._compare_learning_rates(compiled)
         self._check_workers_agree()
 
-    def watched(self, data: Iterable) -> Iterator:
+    def watched(self, data: Iterable[Any]) -> Iterator[Any]:
         """Yields the batches; the first shows whether the data are the same as before."""
         for drawn in data:
             if not self._drew_first and self._checkpoints.directory is not None:
@@ -137,7 +138,7 @@ class Progress:
         self._step.assign(0)
         self.save()
 
-    def _place(self) -> tuple:
+    def _place(self) -> tuple[int, int, bool]:
         return self.epoch, self.step, self.logs is None
 
     def _difference(self, checkpoint: str) -> str | None:
@@ -247,20 +248,18 @@ class _NoVariables(tf.train.experimental.PythonState):
         self._memory = memory
 
     def serialize(self) -> bytes:
-        buffer = io.BytesIO()
         logs, rate = self._progress.logs, self._progress.learning_rate
-        np.savez(
-            buffer,
-            allow_pickle=False,
-            epoch=self._progress.epoch,
-            stopped=self._progress.model.stop_training,
-            optimizer=type(self._progress.model.optimizer).__name__,
-            learning_rate=np.nan if rate is None else rate,
-            first_batch=self._progress.first_batch or "",
-            **({} if logs is None else {f"{LOGS}{name}": value for name, value in logs.items()}),
-            **self._memory.arrays(),
+        return _file_of(
+            {
+                "epoch": self._progress.epoch,
+                "stopped": self._progress.model.stop_training,
+                "optimizer": type(self._progress.model.optimizer).__name__,
+                "learning_rate": np.nan if rate is None else rate,
+                "first_batch": self._progress.first_batch or "",
+                **{f"{LOGS}{name}": value for name, value in (logs or {}).items()},
+                **self._memory.arrays(),
+            }
         )
-        return buffer.getvalue()
 
     def deserialize(self, string_value: bytes) -> None:
         arrays = _arrays(string_value)
@@ -275,6 +274,16 @@ class _NoVariables(tf.train.experimental.PythonState):
             plain({name[len(LOGS) :]: value for name, value in logs.items()}) or None
         )
         self._memory.take_up(arrays)
+
+
+def _file_of(arrays: dict[str, Any]) -> bytes:
+    """An .npz file. NumPy before 2.1 has no `savez(allow_pickle=False)`."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, value in arrays.items():
+            with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asarray(value), allow_pickle=False)
+    return buffer.getvalue()
 
 
 def _arrays(file: bytes) -> dict[str, np.ndarray]:

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from kerasrec.training.accumulation import Accumulation, optimizers_in
 from kerasrec.training.input_range import checked_inputs
-from kerasrec.training.sparse_gradients import with_rows_once
+from kerasrec.training.sparse_gradients import Gradients, with_rows_once
 from kerasrec.training.strategies import is_served, splits_batches
 
 
@@ -68,7 +68,7 @@ def check_losses(model: keras.Model, y: Any, y_pred: Any) -> None:
             )
 
 
-def train_step(model: keras.Model, data: Any, use: Callable[[list], None]) -> None:
+def train_step(model: keras.Model, data: Any, use: Callable[[Gradients], None]) -> None:
     """Updates the metrics with a batch, together with all other replicas.
 
     Args:
@@ -92,7 +92,7 @@ def train_step(model: keras.Model, data: Any, use: Callable[[list], None]) -> No
     model.compute_metrics(x, y, y_pred, sample_weight)
 
 
-def move(model: keras.Model, gradients: list, accumulation: Accumulation | None) -> None:
+def move(model: keras.Model, gradients: Gradients, accumulation: Accumulation | None) -> None:
     """A step of gradient descent, together with all other replicas.
 
     Args:
@@ -143,14 +143,16 @@ def loss_of(
     return model.compute_loss(x, y, y_pred, sample_weight, **options)
 
 
-def counted(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tuple[dict, dict]:
+def counted(
+    model: keras.Model, x: Any, y: Any, y_pred: Any
+) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
     """Of a replica, and of the whole batch: examples, and what the loss is a mean over."""
     own = {"examples": num_examples(x), "divisor": divisor(model, x, y, y_pred)}
     whole = tf.distribute.get_replica_context().all_reduce("sum", list(own.values()))
     return own, dict(zip(own, whole, strict=True))
 
 
-def share(model: keras.Model, own: dict, whole: dict) -> tf.Tensor:
+def share(model: keras.Model, own: dict[str, tf.Tensor], whole: dict[str, tf.Tensor]) -> tf.Tensor:
     """What to multiply a replica's loss by, so that the sum over replicas is the batch's loss.
 
     Unless it is a sum, Keras has divided it by the number of replicas, as if all held as much.
@@ -211,7 +213,7 @@ def _looks_at_gradients(optimizer: Any) -> bool:
     )
 
 
-def _met(gradients: list, meets: Callable[[Any], bool]) -> list:
+def _met(gradients: Gradients, meets: Callable[[Any], bool]) -> Gradients:
     """Gradients, some of them summed: the first replica has the whole sum, the others have zeros.
 
     Entries that are not finite stay on all replicas, since each worker decides by its own gradients
@@ -239,7 +241,7 @@ def _met(gradients: list, meets: Callable[[Any], bool]) -> list:
     return [next(whole) if meets(of) else of for of in gradients]
 
 
-def _where(condition: tf.Tensor, gradients: list) -> list:
+def _where(condition: tf.Tensor, gradients: Gradients) -> Gradients:
     """Gradients if a condition holds, otherwise zeros; None stays None."""
 
     def chosen(gradient: Any) -> Any:

@@ -9,12 +9,14 @@ optimizer has weight decay.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeAlias
 
 import tensorflow as tf
 
+Gradients: TypeAlias = list[tf.Tensor | tf.IndexedSlices | None]
 
-def with_rows_once(gradients: Iterable[Any]) -> list:
+
+def with_rows_once(gradients: Iterable[tf.Tensor | tf.IndexedSlices | None]) -> Gradients:
     """The same gradients; in sparse ones, rows with the same index are added up.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -31,7 +32,7 @@ def replicas_here(strategy: tf.distribute.Strategy) -> tf.distribute.InputContex
     """Which of a strategy's replicas belong to this process."""
 
     @tf.function(autograph=False)
-    def numbers():
+    def numbers() -> Any:
         context = tf.distribute.get_replica_context
         return strategy.run(lambda: tf.identity(context().replica_id_in_sync_group))
 
@@ -43,12 +44,14 @@ def replicas_here(strategy: tf.distribute.Strategy) -> tf.distribute.InputContex
     )
 
 
-def of_all_workers(strategy: tf.distribute.Strategy, row: tf.Tensor) -> list:
+def of_all_workers(strategy: tf.distribute.Strategy, row: tf.Tensor) -> list[list[int]]:
     """A tensor of one row of each replica, which all workers must ask for together."""
     return strategy.gather(strategy.run(lambda: tf.identity(row)), 0).numpy().tolist()
 
 
-def asking_all_workers(strategy: tf.distribute.Strategy, size: int) -> Callable[[list], list]:
+def asking_all_workers(
+    strategy: tf.distribute.Strategy, size: int
+) -> Callable[[list[int]], list[list[int]]]:
     """As `of_all_workers`, for frequent use: compiled once, for rows of `size` integers."""
     number = strategy.num_replicas_in_sync
 

@@ -27,7 +27,7 @@ class _End(BaseException):
     """Leaves the training loop, before the signal ends the process."""
 
 
-class Termination(contextlib.AbstractContextManager):
+class Termination(contextlib.AbstractContextManager["Termination"]):
     """Holds SIGTERM back until the end of a step, and saves; then the signal has its usual effect.
 
     That is: it ends the process, or calls the handler that the program has set; if that returns,

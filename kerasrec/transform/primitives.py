@@ -228,5 +228,5 @@ def _type_of_cotangent(value: Value) -> Type:
     return Type(value.type.dtype, value.type.shape, kind)
 
 
-def _dense(result):
+def _dense(result: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | None:
     return tf.convert_to_tensor(result) if isinstance(result, tf.IndexedSlices) else result

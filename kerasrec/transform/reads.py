@@ -79,11 +79,11 @@ class Reads:
         return bool(readers) and readers <= self._dropped
 
 
-def _any_in(readers: Readers, found: set) -> bool:
+def _any_in(readers: Readers, found: set[Output | None]) -> bool:
     return not found.isdisjoint(readers)
 
 
-def _all_in(readers: Readers, found: set) -> bool:
+def _all_in(readers: Readers, found: set[Output | None]) -> bool:
     return found >= readers
 
 

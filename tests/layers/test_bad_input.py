@@ -79,7 +79,8 @@ def test_trees_without_nodes(layer):
 
 
 TWO_PARENTS = np.array([[[1, 1], [-1, -1]]], np.int32)
-SENTENCE = "`children` is not a tree: a node has two parents. [tree, node]: [[0 1]]"
+SENTENCE = "`children` is not a tree: a node has two parents (-1 stands for no child). "
+SENTENCE += "[tree, node]: [[0 1]]"
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ def test_configuration_round_trip(layer_class):
     ):
         assert type(again) is layer_class
         assert again.get_config() == config
-        assert again.cell.kernel_regularizer.l2 == pytest.approx(0.1)
+        assert float(again.cell.kernel_regularizer.l2) == pytest.approx(0.1)
         assert again.compute_dtype == again.cell.compute_dtype == "bfloat16"
         assert again.variable_dtype == again.cell.variable_dtype == "float32"
         assert not again.trainable

@@ -1,5 +1,7 @@
 """`Recursive(cell)` with a cell of the user's own."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -243,18 +245,27 @@ class WithTraining(RecursiveCell):
 
     state_size = 1
 
+    def call_leaf(self, inputs, **kwargs):
+        return super().call_leaf(inputs, **kwargs)
+
     def call(self, inputs, states, training=False):
         told = states[0][0] + states[1][0] + (1.0 if training else 0.0)
         return told, [told]
 
 
+class LeavesWithoutTraining(WithTraining):
+    def call_leaf(self, inputs):
+        return inputs, [inputs]
+
+
 @pytest.mark.many
+@pytest.mark.parametrize(("cell_class", "told"), [(WithTraining, 3), (LeavesWithoutTraining, 1)])
 @pytest.mark.parametrize("training", [True, False])
-def test_training_is_handed_on(training):
+def test_training_is_handed_on(cell_class, told, training):
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
-    layer = Recursive(WithTraining())
+    layer = Recursive(cell_class())
     found = layer(np.zeros((1, 3, 1), "float32"), children, training=training)
-    assert float(found[0, 0]) == (3.0 if training else 0.0)
+    assert float(found[0, 0]) == (told if training else 0)
 
 
 class Old(RecursiveCell):
@@ -292,3 +303,58 @@ class Handed(TopDownCell):
 
     def call(self, inputs, states, slot=0):
         return states[0], list(states)
+
+
+@keras.saving.register_keras_serializable("tests")
+class WithoutBuild(RecursiveCell):
+    """Layers in it make their weights when they are called."""
+
+    state_size = 2
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = keras.layers.Dense(2, name="dense")
+
+    def call_leaf(self, inputs):
+        hidden = self.dense(inputs)
+        return hidden, [hidden]
+
+    def call(self, inputs, states):
+        total = states[0][0] + states[1][0]
+        return total, [total]
+
+
+@pytest.mark.many
+def test_a_cell_without_build(tmp_path):
+    inputs = keras.Input([None, 4]), keras.Input([None, 2], dtype="int32")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = keras.Model(inputs, Recursive(WithoutBuild())(*inputs))
+    assert len(model.weights) == 2
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    children = random_children(2, 5, 2)
+    x = features(children).astype("float32")
+    np.testing.assert_array_equal(loaded([x, children]), model([x, children]))
+
+
+class ReadsWhatItGets(RecursiveCell):
+    """Leaves are nodes whose children have initial states, and read their inputs."""
+
+    state_size = 2
+
+    def call(self, inputs, states):
+        total = sum(child[0] for child in states)
+        total = total if inputs is None else total + inputs
+        return total, [total]
+
+
+def test_leaves_read_inputs_without_a_call_leaf():
+    children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    x = np.array([[[9, 9], [1, 2], [3, 4]]], "float32")
+    np.testing.assert_array_equal(Recursive(ReadsWhatItGets())(x, children), [[4, 6]])
+
+
+def test_a_cell_that_returns_something_else_is_named_first():
+    with pytest.raises(ValueError, match=r"Recursive.call\(\).\s+\S*`call` and `call_leaf` of Wr"):
+        Recursive(Wrong(lambda state: None))(np.zeros((1, 3, 4)), random_children(1, 3, 2))

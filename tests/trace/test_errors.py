@@ -1,7 +1,9 @@
 """A user's mistake is answered in the user's words: what, where, and how to mend it."""
 
 import re
+import traceback
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -631,3 +633,40 @@ def test_gradient_of_what_a_function_without_float_results_collects():
         return tape.gradient(tables["seen"], x)
 
     answer(kerasrec.TraceError, gradient, "count has no gradient", "Return a float, too")
+
+
+def test_tracebacks_show_the_users_lines():
+    """And a few of ours: with all of them, what is wrong is far below what is typed."""
+
+    @kerasrec.recursive
+    def wrong(n):
+        return kerasrec.cond(n < 1, lambda: tf.ones([3]) @ tf.ones([2]), lambda: wrong(n - 1))
+
+    def frames(error):
+        return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+
+    with pytest.raises(kerasrec.TraceError) as caught:
+        wrong(3)
+    few = len(frames(caught.value))
+    assert set(frames(caught.value.__cause__)) == {__file__}
+    keras.config.disable_traceback_filtering()
+    try:
+        with pytest.raises(kerasrec.TraceError) as caught:
+            wrong(3)
+        assert few < 10 < len(frames(caught.value))
+    finally:
+        keras.config.enable_traceback_filtering()
+
+
+def test_functions_that_run_eagerly():
+    @kerasrec.recursive
+    def count(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: count(n - 1))
+
+    tf.config.run_functions_eagerly(True)
+    try:
+        with pytest.raises(kerasrec.TraceError, match=r"run_functions_eagerly\(True\): a recursi"):
+            count(3)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert count(3) == 0

@@ -7,12 +7,18 @@ the graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from kerasrec.trace.private import set_gradient
 
-def custom_gradient(function: Callable) -> Callable:
+Differentiated: TypeAlias = tuple[Sequence[Any], Callable[..., Sequence[Any]]]
+"""Results, and a function from their cotangents to gradients."""
+
+
+def custom_gradient(function: Callable[..., Differentiated]) -> Callable[..., list[Any]]:
     """A function that is called while a graph is built, with its own gradient.
 
     TensorFlow uses only this gradient, in `tf.gradients` and in the tapes around the `tf.function`
@@ -23,7 +29,7 @@ def custom_gradient(function: Callable) -> Callable:
           cotangents that returns one gradient, or None, for each tensor that was taken.
     """
 
-    def call(*tensors: tf.Tensor) -> list:
+    def call(*tensors: tf.Tensor) -> list[Any]:
         results, gradient = function(*tensors)
         results = list(results)
         flat = tf.nest.flatten(results, expand_composites=True)
@@ -32,15 +38,16 @@ def custom_gradient(function: Callable) -> Callable:
         gates = [tf.stop_gradient(tensor) for tensor in tensors]
         hidden = tf.identity_n([*map(tf.stop_gradient, flat), *gates])
 
-        def of_op(_: tf.Operation, *cotangents: tf.Tensor | None) -> list:
+        def of_op(
+            _: tf.Operation, *cotangents: tf.Tensor | None
+        ) -> list[tf.Tensor | tf.IndexedSlices | None]:
             given = cotangents[: len(flat)]
             packed = tf.nest.pack_sequence_as(results, given, expand_composites=True)
             return [None] * len(flat) + list(gradient(*packed))
 
-        # There is no public way; TensorFlow's loader of saved functions does it like this.
-        hidden[0].op._gradient_function = of_op
+        set_gradient(hidden[0].op, of_op)
         for gate in gates:
-            gate.op._gradient_function = _pass
+            set_gradient(gate.op, _pass)
         return tf.nest.pack_sequence_as(results, hidden[: len(flat)], expand_composites=True)
 
     return call

@@ -1,0 +1,94 @@
+"""What docs/extensions adds to Sphinx."""
+
+import re
+
+import pytest
+
+from docs.extensions.docstrings import markdown_of
+from docs.extensions.included import pages_of_files, with_links_of_site
+from docs.extensions.offline import READS
+
+
+def test_docstrings_become_markdown():
+    docstring = """Does `this`.
+
+Args:
+    x: int `[batch]`,
+      or None.
+    a, b: of `x`.
+
+Returns:
+    A pair:
+
+        not a section:
+
+Example:
+
+>>> f(1)
+2
+
+After it."""
+    found = re.sub(r"\n{3,}", "\n\n", "\n".join(markdown_of(docstring.split("\n"))))
+    expected = """Does `this`.
+
+**Arguments**
+
+`x`
+: int `[batch]`,
+  or None.
+
+`a`, `b`
+: of `x`.
+
+**Returns**
+
+A pair:
+
+    not a section:
+
+**Example**
+
+```pycon
+>>> f(1)
+2
+```
+
+After it."""
+    assert found == expected
+
+
+def test_links_lead_to_the_pages_of_the_site(tmp_path):
+    docs = tmp_path / "docs"
+    (docs / "guides").mkdir(parents=True)
+    (docs / "models.md").write_text("```{include} ../models/README.md\n```\n")
+    (docs / "examples.md").write_text("```{literalinclude} ../examples/01_a.py\n:x: y\n```\n")
+    pages = pages_of_files(docs)
+
+    def moved(text, folder, page):
+        return with_links_of_site(text, tmp_path / folder, docs / page, pages)
+
+    guide = (
+        "[1](../../models/README.md#a-b) [2](../../models) [3](trees.md#x) [4](#y) [5](https://a/b)"
+    )
+    expected = "[1](../models.md#a-b) [2](../models.md) [3](trees.md#x) [4](#y) [5](https://a/b)"
+    assert moved(guide, "docs/guides", "guides/gpus.md") == expected
+    code = "```sh\n[1](../../models)\n```\n"
+    assert moved(code, "docs/guides", "guides/gpus.md") == code
+    included = "[1](../examples/01_a.py) [2](../docs/limits.md) ![3](shapes.png)"
+    expected = "[1](examples.md#01_apy) [2](limits.md) ![3](../models/shapes.png)"
+    assert moved(included, "models", "models.md") == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<script async="async" src="https://a.b/c.js"></script>',
+        '<link rel="stylesheet" type="text/css" href="//a.b/c.css" />',
+        '<link href="https://a.b/c.woff" rel="preload">',
+        '@import "https://a.b/c.css";',
+        "src: url(https://a.b/c.woff)",
+    ],
+)
+def test_what_is_read_from_the_network_is_found(text):
+    assert READS.search(text)
+    assert not READS.search(text.replace("https:", "").replace("//", "_static/"))
