@@ -17,7 +17,7 @@ _ASSERTED = re.compile(r"assertion failed: \[(.*?)\]\s*(?:\[\[|\[Op:|$)", re.DOT
 class KerasrecError(Exception):
     """Base class of every error that kerasrec raises about a recursive function."""
 
-    # Autograph raises an error again as what it was only if it is made as Exception is.
+    # AutoGraph raises an error again with its own class only if it is built as Exception is.
     __init__ = Exception.__init__
 
 

@@ -14,7 +14,7 @@ def cast_integers(values: tf.Tensor, dtype: tf.DType, what: str) -> tf.Tensor:
         what: What the integers are, for messages.
 
     Raises:
-        ValueError: If they are no integers.
+        ValueError: If they are not integers.
         tf.errors.InvalidArgumentError: When the graph runs, if one is out of the range of `dtype`;
             the message says which one and where.
     """

@@ -1,6 +1,6 @@
 """`@kerasrec.recursive`: a Python function that calls itself, as one static graph.
 
-The way of a function through the compiler is `_pipeline`; docs/compiler.md follows one.
+`_pipeline` takes a function through the compiler; docs/compiler.md follows one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kerasrec.transform.tag import tag
 
 MAX_DEPTH = 200_000
 MAX_WIDTH = 1 << 23
-# As TensorFlow has it for tf.function.
+# The same numbers as for the warning of tf.function.
 _WATCHED_CALLS = 10
 _MANY_NEW = 5
 # Flat outputs, tables by name, and marks by result.
@@ -67,9 +67,10 @@ class _Compiled:
 
     @functools.cached_property
     def run_in_session(self) -> Any:
-        """The same by waves, for graphs of TensorFlow 1.
+        """`run` by waves, for graphs of TensorFlow 1.
 
-        Version 2.21 mixes up the frames of nested loops around a function that XLA compiles there.
+        In these, version 2.21 mixes up the frames of nested loops around a function that XLA
+        compiles.
         """
         return _runner(lower(self.extended, self.program.limits, "waves"), self.specs)
 
@@ -111,17 +112,17 @@ class RecursiveFunction:
     * Every argument and every value has a leading token axis, `[tokens, ...]`, as seen by the
       Python function. Arguments from outside have it too; a Python number or a 0-d tensor is one
       token, and is repeated where other arguments have more.
-    * If all arguments are 0-d, so is the answer.
+    * If all arguments are 0-d, so is the result.
     * Entries of `tf.RaggedTensor`s `[rows, (k), ...]` are tokens, and other arguments are repeated
-      for each entry of their row; so the answer is ragged, with the same row splits.
+      for each entry of their row; so the result is ragged, with the same row splits.
 
     It is compiled once for each signature (dtypes, shapes without the token axis, structure), and
     differentiable in its arguments and in all tensors and variables it closes over. Each signature
     takes some megabytes until `clear_cache` forgets it.
 
-    It is copied as Python's own functions are: `copy.copy` and `copy.deepcopy` return the function
-    itself, or for a method, that of the copied object. `pickle` stores its name; cloudpickle also
-    takes functions that have no name in an imported module. Compiled signatures are not copied.
+    Copies work as for Python functions: `copy.copy` and `copy.deepcopy` return the function itself,
+    or for a method, that of the copied object. `pickle` stores its name; cloudpickle also takes
+    functions that have no name in an imported module. Compiled signatures are not copied.
     """
 
     def __init__(
@@ -137,13 +138,15 @@ class RecursiveFunction:
     ):
         if not callable(python_function):
             raise TraceError(
-                f"@kerasrec.recursive was given {python_function!r}, which is no function. Let it "
-                "decorate the function itself, under @staticmethod or @classmethod."
+                f"@kerasrec.recursive was given {python_function!r}, which is not a function. Put "
+                "it directly above the function, below @staticmethod or @classmethod."
             )
         if engine not in ENGINES:
             raise TraceError(f"engine is {engine!r}; it must be one of {', '.join(ENGINES)}.")
         if parallel_tokens is not None and parallel_tokens < 1:
-            raise TraceError(f"parallel_tokens is {parallel_tokens}; at least 1 token must run.")
+            raise TraceError(
+                f"parallel_tokens is {parallel_tokens}; it must be at least 1, or None for all."
+            )
         functools.update_wrapper(self, python_function)
         self.python_function = python_function
         self.name = name_of(python_function)
@@ -155,7 +158,7 @@ class RecursiveFunction:
         self.parallel_tokens = parallel_tokens
         self.recompute = recompute
         self.python_signature = inspect.signature(python_function)
-        # `inspect`, which keras.layers.Lambda asks, takes what has `__get__` for a builtin.
+        # keras.layers.Lambda uses `inspect`, which takes objects with `__get__` for builtins.
         self.__signature__ = self.python_signature
         self._keywords = [
             parameter.name
@@ -209,7 +212,7 @@ class RecursiveFunction:
         name = keras.saving.get_registered_name(self)
         if keras.saving.get_registered_object(name) is not self:
             raise ValueError(
-                f"Keras can save {self.name} by a name only. Put "
+                f"Keras can save {self.name} only by a registered name. Put "
                 '@keras.saving.register_keras_serializable("your_package") above '
                 "@kerasrec.recursive."
             )
@@ -243,7 +246,7 @@ class RecursiveFunction:
 
     @not_converted
     def with_tables(self, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, tf.Tensor]]:
-        """Calls the function from outside and returns what `kerasrec.collect` kept beside it.
+        """Calls the function from outside; also returns the tables of `kerasrec.collect`.
 
         Returns:
             The result, and a dict of tables `[size, ...]` by name.
@@ -263,7 +266,7 @@ class RecursiveFunction:
         if not given.is_scalar:
             outputs, tables, marks = run(*given.tensors)
             if not tf.executing_eagerly():
-                for tensor in outputs:  # A loop around may want to know.
+                for tensor in outputs:  # A loop around the call may need the static size.
                     tensor.set_shape([given.tensors[0].shape[0], *tensor.shape[1:]])
         elif tf.executing_eagerly():
             outputs, tables, marks = compiled.run_one(*given.tensors)
@@ -283,17 +286,17 @@ class RecursiveFunction:
 
     @not_converted
     def function_graphs(self, *args: Any, **kwargs: Any) -> FunctionGraphs:
-        """The graph of each function, before tagging; prints and draws itself."""
+        """The graph of each function, before tagging; it can be printed and drawn."""
         return self._compile(self._arguments(args, kwargs).signature).graphs
 
     @not_converted
     def tagged_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
-        """The static tagged graph of the program; prints and draws itself."""
+        """The static tagged graph of the program; it can be printed and drawn."""
         return self._compile(self._arguments(args, kwargs).signature).tagged
 
     @not_converted
     def extended_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
-        """The tagged graph with its gradient; prints and draws itself."""
+        """The tagged graph with its gradient; it can be printed and drawn."""
         return self._compile(self._arguments(args, kwargs).signature).extended
 
     @not_converted
@@ -303,10 +306,10 @@ class RecursiveFunction:
 
     @not_converted
     def run_trace(self, *args: Any, **kwargs: Any) -> RunTrace:
-        """Runs the function on these arguments, forward, and returns what happened on the way.
+        """Runs the function forward on these arguments and returns a record of the run.
 
-        Prints as a table: which nodes fired with how many tokens, wave by wave. The run is one by
-        waves without a bound, also where another `engine` or `parallel_tokens` is asked for.
+        The record prints as a table: which nodes fired with how many tokens, wave by wave. The run
+        is always by waves without a bound, whatever `engine` and `parallel_tokens` say.
         """
         if not tf.executing_eagerly():
             raise TraceError(
@@ -319,10 +322,10 @@ class RecursiveFunction:
     def clear_cache(self) -> None:
         """Forgets all signatures; the next call compiles again.
 
-        Their memory is free once Python has collected the garbage (`gc.collect()`) and no tape or
+        Their memory is freed once Python has collected the garbage (`gc.collect()`) and no tape or
         `tf.function` that called them is left. With the engine "scalar" some of it has been seen to
-        stay until the process ends, about 4 MB a signature with TensorFlow 2.21 on a CPU; probably
-        what XLA compiled.
+        stay until the process ends, about 4 MB per signature with TensorFlow 2.21 on a CPU;
+        probably what XLA compiled.
         """
         self._compiled.clear()
         self._were_new.clear()
@@ -351,8 +354,9 @@ class RecursiveFunction:
         others = [name for name in bound.kwargs if name not in self._keywords]
         if others:
             raise SignatureError(
-                f"{self.name} takes any keyword, and was given {', '.join(others)}. Name the "
-                "arguments of a recursive function, or pass a dict."
+                f"{self.name} takes any keyword (**) and was given {', '.join(others)}, but the "
+                "arguments of a recursive function need names in its signature. Name them there, "
+                "or pass a dict."
             )
         given = (*bound.args, *(bound.kwargs[name] for name in self._keywords))
         if given and not tf.nest.flatten(given):
@@ -438,7 +442,7 @@ class RecursiveFunction:
         return name if found is self else None
 
     def _pipeline(self, signature: Signature) -> _Compiled:
-        """The way of a function: each stage hands on a value that prints."""
+        """Takes a function through all stages; each returns a value that can be printed."""
         traced = trace(self, signature)
         tagged = tag(traced.graphs)
         extended = extend(tagged)
@@ -490,19 +494,19 @@ class RecursiveFunction:
             return tf.convert_to_tensor(value)
         except (TypeError, ValueError) as error:
             raise SignatureError(
-                f"{self.name} was given {value!r}, which cannot be made a tensor: {error}."
+                f"{self.name} was given {value!r}, which cannot be converted to a tensor: {error}."
             ) from error
 
     def _same_tokens(self, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-        """Gives every tensor the token axis that the longest of them has."""
+        """Gives every tensor the same token axis; 0-d tensors are repeated."""
         with_axis = [tensor for tensor in tensors if tensor.shape.rank]
         sizes = {tensor.shape[0] for tensor in with_axis}
         if len(sizes - {None}) > 1:
             shapes = ", ".join(str(tensor.shape) for tensor in tensors)
             raise SignatureError(
                 f"Arguments of {self.name} have different numbers of tokens, shapes {shapes}. "
-                "The first axis of every argument is the token axis: it must be equal, or the "
-                "argument 0-d."
+                "The first axis of every argument is the token axis: its size must be equal in all "
+                "arguments that are not 0-d."
             )
         count = tf.shape(with_axis[0])[0] if None in sizes else max(sizes)
         for tensor in with_axis[1:] if None in sizes else ():
@@ -510,7 +514,7 @@ class RecursiveFunction:
                 tf.shape(tensor)[0],
                 count,
                 f"Arguments of {self.name} have different numbers of tokens; the first axis of "
-                "every argument is the token axis.",
+                "every argument is the token axis, and its size must be equal.",
             )
         return [tensor if tensor.shape.rank else tf.fill([count], tensor) for tensor in tensors]
 
@@ -531,7 +535,7 @@ class _Methods:
 
     @classmethod
     def of(cls, instance: Any) -> _Methods:
-        """Those of an object; never those of its original, or of a base class."""
+        """The methods of an object; never those of what it was copied from, or of a base class."""
         name = "_recursive_methods"
         methods = vars(instance).get(name)
         if methods is None or methods.instance is not instance:
@@ -571,7 +575,7 @@ def recursive(
     parallel_tokens: int | None = None,
     recompute: bool = False,
 ) -> RecursiveFunction | Callable[[Callable[..., Any]], RecursiveFunction]:
-    """Makes a Python function that calls itself, or others that call it back, run in a graph.
+    """Makes a Python function that calls itself, directly or through others, run in a graph.
 
     The function is traced once into a static tagged dataflow graph (Kostopoulou et al.; its
     gradient: Vasilakopoulos 2024) and run in batches of all tokens that are ready.
@@ -586,16 +590,16 @@ def recursive(
     ```
 
     For any number of children, call it with a `tf.RaggedTensor`, a row of entries for each token:
-    one call is made for each entry, and what they return is ragged, too (see `kerasrec.map_fn`).
+    one call is made for each entry, and the result is ragged, too (see `kerasrec.map_fn`).
     Rows without entries may end the recursion.
 
     Args:
-        function: to decorate. It sees a leading token axis on every argument, chooses with
-          `kerasrec.cond` or `kerasrec.switch`, and may use any TensorFlow op or Keras layer that
-          treats its first axis as a batch axis.
-        returns: a nest of `tf.TensorSpec` without the token axis, if what the function returns
-          cannot be inferred from its branches without calls: a nest, where only rows without
-          entries end the recursion.
+        function: the function to decorate. It sees a leading token axis on every argument, chooses
+          with `kerasrec.cond` or `kerasrec.switch`, and may use any TensorFlow op or Keras layer
+          that treats its first axis as a batch axis.
+        returns: a nest of `tf.TensorSpec` without the token axis, needed only if what the function
+          returns cannot be inferred from its branches without calls. That is so if it returns a
+          nest and only rows without entries end the recursion.
         max_depth: how many calls may be nested before the run stops with an error.
         max_width: how many tokens may be called at once before the run stops with an error.
         max_memory: how many bytes of values a run may keep, for later parts of it and for its
@@ -603,15 +607,15 @@ def recursive(
         engine: "waves" batches all tokens that are ready; "scalar" runs one after the other in a
           loop that XLA compiles, and takes programs of plain numbers only. "auto" takes "scalar"
           for these and "waves" for all others. Results are the same; `execution_plan` says which
-          engine runs and why. Where very many tokens run at once, "waves" may be the faster.
+          engine runs and why. Where very many tokens run at once, "waves" may be faster.
           Derivatives of a gradient run the function again, by waves.
         parallel_tokens: how many tokens may run at once; None for all that are ready. Memory of
           the forward run then grows with the depth of the recursion times this bound, and not with
           the number of calls. Results are the same. A gradient still reads values of all calls:
           if it is asked for, the program runs again, unbounded, and keeps them.
-        recompute: whether a gradient computes again what calls have computed, from what their own
-          calls returned, and does not keep it. That takes less memory and more time; gradients are
-          the same. Random numbers are kept. Without effect in the engine "scalar".
+        recompute: whether a gradient computes the values inside a call again, from what the call's
+          own calls returned, instead of keeping them. That takes less memory and more time;
+          gradients are the same. Random numbers are kept. No effect in the engine "scalar".
 
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.
@@ -645,7 +649,7 @@ def _array_like(value: Any) -> Any:
 
 
 def _is_within_reach(graph: TaggedGraph) -> bool:
-    """Whether what a program closes over can be read where TensorFlow builds now."""
+    """Whether the tensors that a program closes over can be read in the graph being built."""
     reach = {None}
     building = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     while building is not None:
@@ -682,5 +686,5 @@ def _runner(program: Program, specs: Sequence[tf.TensorSpec]) -> Any:
         outcome, marks = program.run(arguments)
         return tuple(outcome.outputs), outcome.tables, marks
 
-    # TensorFlow warns of many traces of one Python function; partials are counted apart.
+    # TensorFlow warns of many traces of one Python function; partials are counted separately.
     return tf.function(functools.partial(run), input_signature=specs, autograph=False)

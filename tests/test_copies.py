@@ -359,7 +359,7 @@ def test_keras_is_told_how_to_save_a_recursive_function():
         return n
 
     layer = keras.layers.Lambda(unregistered)
-    with pytest.raises(ValueError, match="Keras can save unregistered by a name only"):
+    with pytest.raises(ValueError, match="Keras can save unregistered only by a registered name"):
         layer.get_config()
     with pytest.raises(ValueError, match="No recursive function is registered as 'a>b'"):
         kerasrec.RecursiveFunction.from_config({"function": "a>b"})

@@ -1,8 +1,8 @@
 """Encoded trees to padded batches.
 
 The trees lie one after another in three arrays, and a batch is one gather from each: padding is the
-row behind the last tree. The order of an epoch is a dataset of indices, so nothing of this
-runs in Python once training starts, and the dataset can be sharded, saved and distributed.
+row after the last tree. The order of an epoch is a dataset of indices, so none of this runs in
+Python once training starts, and the dataset can be sharded, saved and distributed.
 """
 
 from collections.abc import Callable, Sequence
@@ -81,17 +81,17 @@ def tree_batches(
     `bucket_by_size`, since each dataset is sorted by its own sizes.
 
     Args:
-        encoded_trees: Trees as `encode_tree` and `encode_dependencies` give them; or tuples
-            `(tokens, children, labels)` of one's own.
-        batch_size: Trees a batch.
-        shuffle: Whether trees come in another order each epoch.
+        encoded_trees: Trees as `encode_tree` and `encode_dependencies` give them; or other tuples
+            `(tokens, children, labels)`.
+        batch_size: Trees per batch.
+        shuffle: Whether trees come in a different order each epoch.
         seed: Makes the shuffling the same in each run (together with TensorFlow's global seed,
             where that is set).
         bucket_by_size: Whether trees of similar size come together, which saves padding. Without
             `shuffle` the trees then come in order of size.
         drop_remainder: Whether a last batch with fewer trees is left out.
         arity: Slots for children of each tree node, so that several datasets get the same shape;
-            by default as many as the tree with most of them has.
+            by default the largest number that a tree has.
         return_order: Whether to return a `TreeOrder` as well, which puts predictions back into
             the order of `encoded_trees`.
 
@@ -176,7 +176,7 @@ def _pad(
 ) -> Callable[[tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
     tokens, children, labels = zip(*encoded_trees, strict=True)
     arity = max(np.shape(rows)[1] for rows in children) if arity is None else arity
-    # The row behind the last tree is the padding.
+    # The row after the last tree is the padding.
     flat_children = np.full((sizes.sum() + 1, arity), -1, np.int32)
     for start, rows in zip(np.cumsum(sizes) - sizes, children, strict=True):
         flat_children[start : start + len(rows), : np.shape(rows)[1]] = rows

@@ -4,10 +4,10 @@ r"""The reader of constituency trees in brackets, in the style of the Penn Treeb
         (NP (DT the) (NN film))
         (VP (VBZ works))))
 
-Own code for the brackets, since `nltk.Tree.fromstring` refuses trees more than 500 high, and gives
-up on long ones by the clock.
+`nltk.Tree.fromstring` is not used, because it refuses trees more than 500 high, and gives up on
+long ones after some time.
 
-Tokens are separated by the ASCII space, tab or line break alone, since some of SST's tokens hold
+Tokens are separated only by the ASCII space, tab or line break, because some of SST's tokens hold
 U+00A0; `\/` and `\*` are escapes; `-LRB-` and `-RRB-` stand for brackets and are kept as they are.
 
 Source of the format: Marcus et al. 1993, Building a Large Annotated Corpus of English: The Penn
@@ -48,8 +48,8 @@ def read_brackets(path: str | os.PathLike[str], strict: bool = True) -> list[Tre
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and brackets do not match, a tree node has no label, is
             empty, or holds several words, or words beside trees; if there is no tree; or if bytes
-            are no UTF-8. It is a `ValueError` whose `problems` name every malformed tree with file,
-            line number and reason.
+            are not UTF-8. It is a `ValueError` whose `problems` name every malformed tree with
+            file, line number and reason.
     """
     trees: list[Tree] = []
     problems: list[str] = []
@@ -115,9 +115,9 @@ def _chunks(
     """Yields the numbered lines of each tree, and which of them looks as if it began another.
 
     Two of three signs say that a tree begins: the tree above is closed, a blank line stands between
-    them, and there is a bracket indented no more than that tree's. Where the last sign stands
-    alone, nobody knows whether a tree is not indented or was cut off: so pieces of it, and trees
-    that follow, stay together, and none is read.
+    them, and there is a bracket indented no more than that tree's. With the last sign alone, it is
+    unknown whether a tree is not indented or was cut off. So its pieces, and trees that follow,
+    stay together, and none is read.
     """
     chunk: list[tuple[int, bytes]] = []
     intruder: int | None = None

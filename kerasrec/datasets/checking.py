@@ -87,7 +87,7 @@ def _checked_labels(labels: ArrayLike | None, nodes: int, num_classes: int | Non
 
 
 def _parents(children: np.ndarray) -> np.ndarray:
-    """Returns each tree node's parent `[nodes]`, -1 for none, having checked that it is alone."""
+    """Returns each tree node's parent `[nodes]`, -1 for none; raises if a node has two."""
     nodes = len(children)
     wrong = np.argwhere((children < -1) | (children >= nodes))
     if len(wrong):

@@ -25,8 +25,8 @@ def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
         The class, 0 or more, or -1 for none.
 
     Raises:
-        ValueError: If the label is no integer, or not in `classes`; or if the class is no integer
-            (a fraction is none), less than -1, or too large for int32.
+        ValueError: If the label is not an integer, or not in `classes`; or if the class is not an
+            integer (such as a fraction), less than -1, or too large for int32.
     """
     if classes is not None and label in classes:
         number = _integer(classes[label])
@@ -48,7 +48,7 @@ def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
     number = _integer(int(label) if is_number else label)
     if number is None:
         raise ValueError(
-            f"Label {label!r} of {place} is no integer from 0, nor -1 for none. Give each label a "
+            f"Label {label!r} of {place} is neither an integer from 0 nor -1. Give each label a "
             "class 0, 1, ... (a dict that Treebank and encode_tree take as labels), or set it to "
             "None where there is none."
         )

@@ -1,7 +1,7 @@
 """The reader of dependency treebanks in CoNLL-U, the format of Universal Dependencies.
 
-Own code, since `nltk.parse.dependencygraph` finds neither cycles nor wrong ids, takes any number of
-columns, and knows no line numbers.
+`nltk.parse.dependencygraph` is not used, because it finds neither cycles nor wrong ids, takes any
+number of columns, and reports no line numbers.
 
 Source of the format: https://universaldependencies.org/format.html.
 """
@@ -37,8 +37,8 @@ def read_conllu(path: str | os.PathLike[str], strict: bool = True) -> list[Depen
     """Reads a file of dependency trees in CoNLL-U.
 
     Words are those of the syntax: *don't* is *do* and *n't*, so the line of a multiword token
-    (`1-2`) is passed over, as is that of an empty node (`8.1`). `_`, what the format has where a
-    part of speech or a relation is unknown, becomes `""`; a sentence where all are has none.
+    (`1-2`) is skipped, as is that of an empty node (`8.1`). `_`, which stands for an unknown part
+    of speech or relation, becomes `""`; where all of a sentence are unknown, the list is empty.
 
     Args:
         path: A UTF-8 text file: a line of ten columns, separated by tabs, for each word; comments
@@ -51,12 +51,12 @@ def read_conllu(path: str | os.PathLike[str], strict: bool = True) -> list[Depen
 
     Raises:
         FileNotFoundError: If there is no file at `path`.
-        MalformedFileError: If `strict`, and a line has not ten columns, another id than expected
-            or a head that is no word of the sentence; multiword tokens overlap, or end behind the
-            last word; a sentence has no root, several, or a cycle; no blank line follows the last
-            sentence, so that it may be cut off; there is no sentence; or bytes are no UTF-8. It is
-            a `ValueError` whose `problems` name every malformed line with file, line number and
-            reason.
+        MalformedFileError: If `strict`, and a line does not have ten columns, has an unexpected id
+            or a head that is not a word of the sentence; multiword tokens overlap, or end after
+            the last word; a sentence has no root, several, or a cycle; no blank line follows the
+            last sentence, so that it may be cut off; there is no sentence; or bytes are not UTF-8.
+            It is a `ValueError` whose `problems` name every malformed line with file, line number
+            and reason.
     """
     trees: list[DependencyTree] = []
     problems: list[str] = []

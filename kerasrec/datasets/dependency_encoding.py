@@ -15,17 +15,17 @@ from kerasrec.datasets.vocabulary import Vocabulary
 def encode_dependencies(
     tree: DependencyTree, vocabulary: Vocabulary, labels: Sequence[Any] | None = None
 ) -> EncodedTree:
-    """Turns a dependency tree into arrays, each word's dependents being its children.
+    """Turns a dependency tree into arrays, in which a word's children are its dependents.
 
     The words come in the order `tree.order`: tree node `i` is the word `tree.words[tree.order[i]]`,
-    and tree node 0 is the root. To give something of one's own to each tree node, index it alike:
-    `np.array(values)[tree.order]`.
+    and tree node 0 is the root. Put other values of words into the order of tree nodes in the same
+    way: `np.array(values)[tree.order]`.
 
     Args:
         tree: A dependency tree.
         vocabulary: Gives words their tokens.
         labels: A label for each word, in the order of the sentence: an integer, or text that reads
-            as one; -1 or `None` for a word without, `None` for all.
+            as one; -1 or `None` for a word without a label; `None` if no word has one.
 
     Returns:
         An `EncodedTree`: tokens int32 `[words]`, 1 or more; children int32 `[words, arity]` in the
@@ -34,7 +34,7 @@ def encode_dependencies(
 
     Raises:
         ValueError: If `tree` is something else; if there is not one label for each word, or one is
-            no integer.
+            not an integer.
     """
     nodes = nodes_of_words(tree)
     below = [nodes[tree.dependents[word]] for word in tree.order]
@@ -70,13 +70,13 @@ def labels_of_nodes(tree: DependencyTree, labels: Sequence[Any] | None) -> np.nd
 
     Args:
         tree: A dependency tree.
-        labels: A label for each word, as `class_of` takes them; `None` for all without.
+        labels: A label for each word, as `class_of` takes them; `None` if no word has one.
 
     Returns:
         int32 `[words]`, -1 = none.
 
     Raises:
-        ValueError: If there is not one label for each word, or one is no integer.
+        ValueError: If there is not one label for each word, or one is not an integer.
     """
     if labels is None:
         labels = [None] * len(tree.words)

@@ -11,7 +11,7 @@ from kerasrec.datasets.expected import expect
 
 @dataclass(frozen=True)
 class DependencyTree:
-    """A sentence and the head of each of its words; what is made is a tree, or nothing is.
+    """A sentence and the head of each of its words, which are checked to form a tree.
 
     Attributes:
         words: The words (`str`), in the order of the sentence.
@@ -23,9 +23,9 @@ class DependencyTree:
         sent_id: Where the sentence comes from; may be empty.
 
     Raises:
-        ValueError: If there are no words, or one is no `str`; if the other lists are of another
-            length, or text; if a head is no integer, or out of range; if there is no root or more
-            than one; if heads form a cycle.
+        ValueError: If there are no words, or one is not a `str`; if the other lists have another
+            length, or are text; if a head is not an integer, or out of range; if there is no root
+            or more than one; if heads form a cycle.
     """
 
     words: Sequence[str]
@@ -52,7 +52,7 @@ class DependencyTree:
         object.__setattr__(self, "heads", tuple(map(_place, self.heads)))
         problem = problem_of_heads(self.words, self.heads)
         if problem:
-            raise ValueError(f"The heads of a dependency tree form no tree: {problem[1]}.")
+            raise ValueError(f"The heads of a dependency tree do not form a tree: {problem[1]}.")
 
     @property
     def root(self) -> int:
@@ -66,7 +66,7 @@ class DependencyTree:
 
     @cached_property
     def order(self) -> list[int]:
-        """Which word is which tree node, where the tree is encoded: `words[order[node]]`.
+        """The word of each tree node in the encoded tree: node `i` is `words[order[i]]`.
 
         Preorder: the root is tree node 0, and the tree of each dependent follows its head, in the
         order of the sentence.
@@ -121,7 +121,7 @@ def problem_of_heads(
 
 
 def _listed(name: str, values: Any) -> tuple[Any, ...]:
-    # Letters of a text would pass for words.
+    # The letters of a text would be taken for words.
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise ValueError(
             f"{name} of a dependency tree is {values!r}; expected a list with one for each word, "

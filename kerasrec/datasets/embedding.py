@@ -1,4 +1,4 @@
-"""The first value of an embedding layer's weights, from word vectors."""
+"""The initial weights of an embedding layer, from word vectors."""
 
 from typing import Any, Literal
 
@@ -19,13 +19,13 @@ def embedding_matrix(
 ) -> np.ndarray:
     """Gathers a vector for every entry of a vocabulary.
 
-    A word without a vector of its own takes that of its lower-case form; failing that, and for the
-    unknown word, `unknown` says what it gets. Padding is zeros.
+    A word without a vector takes that of its lower-case form. If that has none either, and for the
+    unknown word, `unknown` says what the row is. The row of padding is zeros.
 
     Args:
         vocabulary: Its entries become the rows.
         vectors: What `read_vectors` gives.
-        seed: Of the random rows; without one they are others each time.
+        seed: For the random rows; without a seed they differ each time.
         scale: Bound of the random rows.
         unknown: `"random"`: numbers drawn uniformly from `-scale` to `scale`; `"mean"`: the mean
             of all vectors; `"zeros"`.
@@ -62,13 +62,13 @@ def word_embedding(
 ) -> keras.layers.Embedding:
     """Makes an embedding layer that begins with word vectors.
 
-    Its vectors are tuned like all other weights; with `trainable=False` they stay as they are, and
-    `kerasrec.training.OptimizerPerLayer` gives them a smaller step or another rule. It makes no
-    Keras mask: the token 0 is that of inner tree nodes, too, and tree layers know padding by its
-    children.
+    Its vectors are trained like all other weights. With `trainable=False` they do not change, and
+    with `kerasrec.training.OptimizerPerLayer` they get another learning rate or update rule. The
+    layer makes no Keras mask: inner tree nodes have the token 0, too, and tree layers recognize
+    padding by its children.
 
     Args:
-        vocabulary: Gave the words their tokens.
+        vocabulary: The vocabulary that gave words their tokens.
         vectors: What `read_vectors` gives.
         seed: As for `embedding_matrix`.
         unknown: As for `embedding_matrix`.
@@ -83,7 +83,7 @@ def word_embedding(
     if options.get("mask_zero"):
         raise ValueError(
             "mask_zero=True would mask the inner tree nodes, whose token is 0. Leave it out: tree "
-            "layers know padding by its children."
+            "layers recognize padding by its children."
         )
     matrix = embedding_matrix(vocabulary, vectors, seed, unknown=unknown)
     return keras.layers.Embedding(*matrix.shape, weights=[matrix], **options)

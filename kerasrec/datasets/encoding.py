@@ -56,7 +56,7 @@ def encode_tree(
 
     Raises:
         ValueError: If `tree` is something else; if a tree node holds anything else, or its label is
-            no integer and not in `labels`; or if a class is no integer.
+            not an integer and not in `labels`; or if a class is not an integer.
     """
     words: dict[int, str] = {}
     children: list[list[int]] = []

@@ -7,7 +7,7 @@ from nltk import Tree
 
 
 def expect(name: str, value: Any, kind: type, mend: str) -> None:
-    """Raises where a user passed something else.
+    """Raises ValueError if an argument is of another type than expected.
 
     Args:
         name: The argument.
@@ -16,7 +16,7 @@ def expect(name: str, value: Any, kind: type, mend: str) -> None:
         mend: How to get that: one sentence or more.
 
     Raises:
-        ValueError: If `value` is no `kind`.
+        ValueError: If `value` is not a `kind`.
     """
     if not isinstance(value, kind):
         raise ValueError(
@@ -26,7 +26,7 @@ def expect(name: str, value: Any, kind: type, mend: str) -> None:
 
 
 def expect_several(name: str, trees: Any) -> None:
-    """Raises where one tree stands for several: an `nltk.Tree` is a list, too, of its children.
+    """Raises ValueError if one tree is passed for several: an `nltk.Tree` is a list, too.
 
     Args:
         name: The argument.

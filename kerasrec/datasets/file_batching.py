@@ -1,4 +1,4 @@
-"""Files of encoded trees to padded batches, of which each process reads its own part."""
+"""Files of encoded trees to padded batches; each process reads its own part."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ def tree_file_batches(
     drop_remainder: bool = False,
     input_context: tf.distribute.InputContext | None = None,
 ) -> tf.data.Dataset:
-    """Reads batches of trees from files that `write_tree_files` wrote, padded to their largest.
+    """Reads batches of trees from files of `write_tree_files`, padded to the largest of a batch.
 
     For treebanks that are larger than memory, and for clusters: each process opens only its own
     files. Trees come in the order in which they were written, unless `shuffle` or `bucket_by_size`
@@ -35,8 +35,8 @@ def tree_file_batches(
 
     Args:
         directory: What `write_tree_files` wrote, which all processes can read.
-        batch_size: Trees a batch, of all processes together: a multiple of the number of files.
-        shuffle: Whether trees come in another order each epoch. Trees at the same place of all
+        batch_size: Trees per batch, of all processes together: a multiple of the number of files.
+        shuffle: Whether trees come in a different order each epoch. Trees at the same place of all
             files stay together.
         seed: Makes the shuffling the same in each run, and in each process: there must be one if
             several read, and their TensorFlow's global seeds must be the same, where they are set.
@@ -44,24 +44,24 @@ def tree_file_batches(
             `write_tree_files` had it, too. Trees do not keep their order then: predict without it.
         drop_remainder: Whether a last batch with fewer trees is left out, and with it a group with
             fewer trees than there are files.
-        input_context: Which of all processes reads, as `kerasrec.training.fit` and
-            `tf.distribute.Strategy.distribute_datasets_from_function` tell functions that read. By
-            default there is one, which reads all.
+        input_context: Says which of all processes reads; `kerasrec.training.fit` and
+            `tf.distribute.Strategy.distribute_datasets_from_function` pass it. By default there is
+            one process, which reads everything.
 
     Returns:
         A `tf.data.Dataset` of `((tokens, children), labels)`, as `tree_batches` gives them. With an
-        `input_context`, of the parts of its replicas: in each step one's after another's.
+        `input_context`, of the parts of its replicas: in each step one part for each, in turn.
 
     Raises:
         FileNotFoundError: If `directory` has no index, or lacks a file that this process reads.
         MalformedFileError: If the index is damaged or of another version of kerasrec, or a file
             does not have the size and the number of records that the index says. The content of
             records is checked later, when TensorFlow reads them: `tf.errors.DataLossError` if bytes
-            are not those that were written, and `tf.errors.InvalidArgumentError` if they are no
+            are not those that were written, and `tf.errors.InvalidArgumentError` if they are not a
             tree (`UnicodeDecodeError` if TensorFlow's message quotes bytes that are not text).
-        ValueError: If `batch_size` is no multiple of the number of files, or the number of files no
-            multiple of the number of replicas; several processes shuffle without a seed; or no
-            batch would come out.
+        ValueError: If `batch_size` is not a multiple of the number of files, or the number of files
+            not a multiple of the number of replicas; several processes shuffle without a seed; or
+            no batch would come out.
 
     Example:
 
@@ -81,12 +81,12 @@ def tree_file_batches(
     _check(num_files, batch_size, num_replicas)
     if shuffle and seed is None and context.num_input_pipelines > 1:
         raise ValueError(
-            "Several processes shuffle trees, each by a seed of its own, so that their parts of a "
+            "Several processes shuffle trees, each with a different seed, so their parts of a "
             "batch would differ in size, and from run to run. Pass a seed."
         )
     num_whole_groups = index.num_trees // num_files
     num_groups = num_whole_groups if drop_remainder else index.num_groups
-    # All replicas shuffle alike.
+    # All replicas shuffle in the same way.
     seed = random.randrange(2**31) if seed is None else seed
     groups_per_batch = batch_size // num_files
     num_batches = num_groups // groups_per_batch
@@ -122,7 +122,7 @@ def tree_file_batches(
         tf.data.Dataset.range(here).repeat(),
     )
     parts = in_turns.apply(tf.data.experimental.assert_cardinality(num_batches * here))
-    # tf.data's tuner may sleep on when an epoch has ended, for as long again as that took.
+    # At the end of an epoch, tf.data's tuner may sleep for as long as the epoch took.
     options = tf.data.Options()
     options.autotune.enabled = False
     return parts.prefetch(tf.data.AUTOTUNE).with_options(options)
@@ -159,7 +159,7 @@ def _sort_by_size(places: tf.Tensor, groups: tf.Tensor) -> tuple[tf.Tensor, tf.T
 def pad_groups(
     files: Sequence[str], index: TreeIndex, num_rows: int | None
 ) -> Callable[[tf.Tensor, tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
-    """Returns a function that makes padded trees of groups.
+    """Returns a function that turns groups into padded trees.
 
     Args:
         files: Paths; each group has a record of each.

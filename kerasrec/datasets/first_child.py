@@ -34,7 +34,7 @@ def encode_first_child(tree: Tree, vocabulary: Vocabulary) -> EncodedTree:
         labels int32 `[nodes]`, the tokens, which such a model is to predict.
 
     Raises:
-        ValueError: If a label is no `str`.
+        ValueError: If a label is not a `str`.
     """
     names: list[str] = []
     children: list[list[int]] = []
@@ -86,7 +86,7 @@ def decode_first_child(tokens: ArrayLike, children: ArrayLike, vocabulary: Vocab
         )
         raise ValueError(
             f"children {found}; expected 2 slots, first child and next sibling, and a root that "
-            "stands alone."
+            "has no sibling."
         )
     whole = Tree("", [])
     waiting: list[tuple[int, Tree]] = [(0, whole)]
@@ -94,8 +94,8 @@ def decode_first_child(tokens: ArrayLike, children: ArrayLike, vocabulary: Vocab
         node, parent = waiting.pop()
         if not 0 < tokens[node] < len(vocabulary):
             raise ValueError(
-                f"Token {tokens[node]} of tree node {node} is no word of the vocabulary; expected "
-                f"1 to {len(vocabulary) - 1}."
+                f"Token {tokens[node]} of tree node {node} is not a word of the vocabulary; "
+                f"expected 1 to {len(vocabulary) - 1}."
             )
         name = vocabulary.words[tokens[node]]
         first, following = children[node].tolist()

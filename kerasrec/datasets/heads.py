@@ -12,7 +12,7 @@ from kerasrec.datasets.traversal import preorder
 def dependencies_from_heads(
     tree: Tree, is_left_head: Callable[[Tree], bool]
 ) -> tuple[DependencyTree, list[Any]]:
-    """Makes each constituent a word, its head, that the other constituents within depend on.
+    """Turns each constituent into its head word, on which the words of its other parts depend.
 
     The head word of a leaf is its word; that of any other tree node is the head word of its head
     child, and the head word of the other child depends on it. The result is projective. Trees of

@@ -97,7 +97,7 @@ def decode_left_right(
     wrong = [node for node in in_order if not 0 < tokens[node] < len(vocabulary)]
     if wrong:
         raise ValueError(
-            f"Token {tokens[wrong[0]]} of tree node {wrong[0]} is no word of the vocabulary; "
+            f"Token {tokens[wrong[0]]} of tree node {wrong[0]} is not a word of the vocabulary; "
             f"expected 1 to {len(vocabulary) - 1}."
         )
     place = {node: place for place, node in enumerate(in_order)}
@@ -108,7 +108,7 @@ def decode_left_right(
 
 
 def _heads(children: np.ndarray) -> dict[int, int]:
-    """Returns each tree node's head, -1 for the root's, having checked who has siblings."""
+    """Returns each tree node's head, -1 for the root's; raises for siblings on a wrong side."""
     heads = {0: -1}
     waiting: list[tuple[int, int | None]] = [(0, None)]
     while waiting:
@@ -126,7 +126,7 @@ def _heads(children: np.ndarray) -> dict[int, int]:
                 side = "left" if slot == NEXT_LEFT else "right"
                 raise ValueError(
                     f"Tree node {node} has a next sibling to the {side} (slot {slot}), but it is "
-                    f"itself no dependent to the {side} of any word."
+                    f"not itself a dependent to the {side} of any word."
                 )
     return heads
 

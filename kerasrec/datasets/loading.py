@@ -29,13 +29,13 @@ LabelledTree: TypeAlias = Tree | DependencyTree | tuple[DependencyTree, Sequence
 
 @dataclass(frozen=True)
 class Treebank:
-    """Three lists of labelled trees and a vocabulary.
+    """Three lists of labeled trees and a vocabulary.
 
     Attributes:
         train: Trees to train on: `nltk.Tree` objects; dependency trees; or pairs of a dependency
             tree and a label for each of its words, as `dependencies_from_heads` gives them.
-        dev: Those to choose settings by.
-        test: Those to report on.
+        dev: Trees to choose settings by.
+        test: Trees to report results on.
         vocabulary: Gives words their tokens.
         num_classes: Classes are integers from 0 to `num_classes - 1`.
         arity: Slots for children of each tree node. A dependency tree has as many as it needs.
@@ -155,8 +155,8 @@ class Treebank:
 
         Args:
             split: `"train"`, `"dev"` or `"test"`.
-            batch_size: Trees a batch.
-            shuffle: Whether trees come in another order each epoch.
+            batch_size: Trees per batch.
+            shuffle: Whether trees come in a different order each epoch.
             seed: Makes the shuffling the same in each run.
             bucket_by_size: Whether trees of similar size come together, which saves padding.
             drop_remainder: Whether a last batch with fewer trees is left out.
@@ -185,7 +185,7 @@ class Treebank:
 
 
 def embedded_treebank() -> Path:
-    """Where the treebank lies that comes with kerasrec: in the package, or in a clone beside it."""
+    """The path of the treebank that comes with kerasrec: in the package, or beside it."""
     installed = Path(__file__).parent / "embedded"
     return installed if installed.exists() else Path(__file__).parents[2] / "data" / "treebank"
 
@@ -203,11 +203,11 @@ def load_treebank(
     Args:
         directory: Where the three files lie, in the format of `read_treebank`. By default the
             treebank that comes with kerasrec: 5,500 made-up sentences of film criticism, each
-            phrase labelled from 0 (very bad) to 4 (very good).
+            phrase labeled from 0 (very bad) to 4 (very good).
         lowercase: Whether words are lowercased.
         min_count: Words seen less often in `vocabulary_splits` are unknown.
-        vocabulary_splits: Whose words the vocabulary holds. Words of dev and test have a use only
-            where they come with pretrained vectors: then pass `("train", "dev", "test")`.
+        vocabulary_splits: Whose words the vocabulary holds. Words of dev and test are useful only
+            with pretrained vectors: then pass `("train", "dev", "test")`.
         num_classes: Labels are integers from 0 to `num_classes - 1`.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
@@ -243,14 +243,14 @@ def treebank_of(
     arity: int = 2,
     labels: Mapping[Any, int] | None = None,
 ) -> Treebank:
-    """Makes a treebank of trees that are in memory, and gathers their vocabulary.
+    """Makes a treebank from trees in memory, and gathers their vocabulary.
 
     Args:
         train: Trees to train on: `nltk.Tree` objects, as `encode_tree` takes them; dependency
             trees; or pairs of a dependency tree and a label for each of its words, as
             `dependencies_from_heads` gives them.
-        dev: Those to choose settings by.
-        test: Those to report on.
+        dev: Trees to choose settings by.
+        test: Trees to report results on.
         lowercase: Whether words are lowercased.
         min_count: Words seen less often in `vocabulary_splits` are unknown.
         vocabulary_splits: Whose words the vocabulary holds, as for `load_treebank`.

@@ -45,7 +45,7 @@ def read_arrays(path: Path, limit: int) -> tuple[list[str], np.ndarray]:
 
     Raises:
         OSError: If the file may not be read.
-        MalformedFileError: If it is no `.npz` file with these arrays, or they do not fit each
+        MalformedFileError: If it is not a `.npz` file with these arrays, or they do not fit each
             other, are of other types, or take more than `limit`.
     """
     with path.open("rb") as file:
@@ -55,7 +55,7 @@ def read_arrays(path: Path, limit: int) -> tuple[list[str], np.ndarray]:
             return _read(file, limit)
         except Exception as error:
             if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-                raise  # The disk's fault. A seek to before the start of the file is EINVAL.
+                raise  # An error of the disk; EINVAL is a seek to before the start of the file.
             raise MalformedFileError(
                 f"'{path}' cannot be read: {error or type(error).__name__}. {SAVE}"
             ) from error

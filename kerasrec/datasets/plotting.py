@@ -34,9 +34,9 @@ def plot_tree(
     Args:
         tree: An `nltk.Tree`.
         values: A number or text for each tree node, in the order of `encode_tree` (preorder), so
-            that a row of a model's predictions fits. What is beyond the tree's nodes, such as
-            padding, is left out. By default the labels of the tree.
-        truth: Numbers likewise, which color rings around the discs.
+            that a row of a model's predictions fits. Values after the last tree node, such as
+            those of padding, are left out. By default the labels of the tree.
+        truth: Numbers in the same order, which color rings around the discs.
         cmap: The colormap of Matplotlib.
         limits: The numbers that get the first and the last color; by default the smallest and the
             largest of `values` and `truth`.
@@ -46,7 +46,7 @@ def plot_tree(
         The axes. `plot_tree(tree).figure.savefig("tree.png")` makes a file of them.
 
     Raises:
-        ValueError: If there are fewer values than tree nodes, or `truth` are no numbers.
+        ValueError: If there are fewer values than tree nodes, or `truth` are not numbers.
         ImportError: If Matplotlib is missing.
 
     Example:
@@ -111,7 +111,7 @@ def _label(node: Tree) -> Any:
 
 
 def _of_nodes(name: str, values: Any) -> list[Any]:
-    """Values as a list; integers that are written out, as labels may be, as numbers."""
+    """Values as a list; text that reads as an integer, as labels may be, becomes one."""
     array = np.asarray(values, dtype=object)
     if array.ndim != 1:
         raise ValueError(

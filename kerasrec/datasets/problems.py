@@ -1,4 +1,4 @@
-"""What is done about files with malformed parts: one error, or one warning, that names them all."""
+"""Reports of malformed parts of files: one error, or one warning, that names them all."""
 
 import functools
 import os
@@ -50,7 +50,7 @@ class _Lines(Protocol):
 
 
 def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
-    """Reads lines as bytes, so that one that is no UTF-8 spoils no other.
+    """Reads lines as bytes, so that a line that is not UTF-8 does not affect the others.
 
     Args:
         path: A text file.
@@ -133,19 +133,19 @@ def text_of(line: bytes) -> str:
         Its text.
 
     Raises:
-        ValueError: If it is no UTF-8.
+        ValueError: If it is not UTF-8.
     """
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"byte {error.start + 1} of the line (0x{line[error.start]:02x}) is no UTF-8; save "
+            f"byte {error.start + 1} of the line (0x{line[error.start]:02x}) is not UTF-8; save "
             "the file as UTF-8"
         ) from error
 
 
 def report(problems: Sequence[str], expected: str, strict: bool) -> None:
-    """Raises or warns where there are problems; to be called by what the user calls.
+    """Raises or warns if there are problems; only functions that users call may call it.
 
     Args:
         problems: Text, `file:line: reason` each.
@@ -162,7 +162,7 @@ def report(problems: Sequence[str], expected: str, strict: bool) -> None:
         listed += f"\n... and {len(problems) - LISTED} more; the attribute problems has all of them"
     if strict:
         raise MalformedFileError(
-            f"{len(problems)} malformed line(s); expected {expected}. Mend them, or pass "
+            f"{len(problems)} malformed line(s); expected {expected}. Fix them, or pass "
             f"strict=False to leave them out:\n{listed}",
             problems,
         )

@@ -102,7 +102,7 @@ def _check_nodes(
 
     is_child = (children >= 0) & (children < (end_of - root_of)[:, None])
     has_no_child = tf.reduce_all(children == -1, axis=1)
-    # No segment has the number -1, so a slot without a child counts nowhere.
+    # There is no segment -1, so slots without a child are not counted.
     links = tf.where(is_child, children + root_of[:, None], -1)
     num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, num_nodes)
     has_parent = num_parents > 0
@@ -132,7 +132,7 @@ def _check_nodes(
     wrong = {
         "its token is outside int32, or negative": (tokens < 0) | (tokens > LARGEST),
         "its label is outside int32, or less than -1": (labels < -1) | (labels > LARGEST),
-        "it has a child that is no tree node of its tree": tf.reduce_any(
+        "it has a child that is not a tree node of its tree": tf.reduce_any(
             ~is_child & (children != -1), axis=1
         ),
         "it is the root, and a child": is_root & has_parent,

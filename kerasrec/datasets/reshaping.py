@@ -1,7 +1,7 @@
-"""Constituency trees with other numbers of children: no only children, or two at most.
+"""Changes numbers of children in constituency trees: not one alone, or two at most.
 
-Own code, since `nltk.treetransforms` changes the tree that it is given, fails on integer labels,
-and refuses trees more than 500 high.
+`nltk.treetransforms` is not used, because it changes the tree that it is given, fails on integer
+labels, and refuses trees more than 500 high.
 """
 
 from typing import Any, Literal
@@ -21,7 +21,7 @@ def collapse_unary(tree: Tree, join: str = "+") -> Tree:
     trees.
 
     Args:
-        tree: An `nltk.Tree` of any height. It is left as it is.
+        tree: An `nltk.Tree` of any height. It is not changed.
         join: Stands between the labels of a chain. A chain of labels that are not all text, such as
             classes, keeps the uppermost.
 
@@ -56,7 +56,7 @@ def binarize(tree: Tree, branching: Literal["left", "right"]) -> Tree:
     that for no label. Words, their order, and all other tree nodes stay.
 
     Args:
-        tree: An `nltk.Tree` of any height. It is left as it is.
+        tree: An `nltk.Tree` of any height. It is not changed.
         branching: `"left"` or `"right"`.
 
     Returns:

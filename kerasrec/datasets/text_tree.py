@@ -12,7 +12,7 @@ def text_tree(
     shape: Literal["balanced", "left", "right"] = "balanced",
     label: Any = None,
 ) -> Tree:
-    """Puts the words of a sentence into a binary tree whose shape depends on their number alone.
+    """Puts the words of a sentence into a binary tree whose shape depends only on their number.
 
     | shape | `a b c d` | height, over n words |
     |---|---|---|
@@ -30,12 +30,12 @@ def text_tree(
         label: The label of the root, such as the sentence's class.
 
     Returns:
-        An `nltk.Tree` whose nodes hold one word or two trees each; their label is `None`, but for
-        the root's.
+        An `nltk.Tree` whose nodes hold one word or two trees each; their label is `None`, except
+        for the root's.
 
     Raises:
-        ValueError: If `text` is something else, there are no words, a word is empty or no
-            `str`, or `shape` is another.
+        ValueError: If `text` is something else, there are no words, a word is empty or not a
+            `str`, or `shape` is none of the three.
     """
     if not isinstance(text, Iterable):
         raise ValueError(f"text is {text!r}; expected a sentence, or a list of its words.")

@@ -1,4 +1,4 @@
-"""Walks over trees without recursion, so that height is no limit."""
+"""Walks over trees without recursion, so that trees may have any height."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +15,7 @@ def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
     before their children, and leaves come in the order of the sentence.
 
     Args:
-        tree: An `nltk.Tree`. Its words are no tree nodes: they belong to the node above them.
+        tree: An `nltk.Tree`. Its words are not tree nodes: they belong to the node above them.
 
     Yields:
         `(node, parent, slot)`: `parent` counts the visited nodes from 0, and `slot` is the place
@@ -28,7 +28,7 @@ def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
         "tree",
         tree,
         Tree,
-        "Make an nltk.Tree of text with read_tree or nltk.Tree.fromstring; for a DependencyTree "
+        "Make an nltk.Tree from text with read_tree or nltk.Tree.fromstring; for a DependencyTree "
         "there are encode_dependencies and encode_left_right.",
     )
     waiting = [(tree, -1, -1)]
@@ -43,12 +43,12 @@ def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
 
 
 def rebuilt(tree: Tree, make: Callable[[Any, list[Tree | str]], Tree]) -> Tree:
-    """Builds a new tree from the leaves up, and leaves the given one as it is.
+    """Builds a new tree from the leaves up, and does not change the given one.
 
     Args:
         tree: An `nltk.Tree`.
         make: Takes a tree node's label and what it holds, words and trees built already, and
-            returns what stands in its place.
+            returns the tree that replaces it.
 
     Returns:
         What was made of the root.

@@ -1,10 +1,9 @@
-"""Encoded trees in files, written once, of which each worker of a cluster reads its own.
+"""Encoded trees in files, which are written once; each worker of a cluster reads its own files.
 
 A group has as many trees as there are files. Each file has one tree of every group, at the same
 place. By default a group is trees that follow one another, so that their order is kept. With
 `bucket_by_size` a group is trees of similar size: processes that read different files in an order
-drawn with the same seed then have trees of about the same size at each step, without asking each
-other.
+drawn with the same seed then have trees of about the same size at each step, without communicating.
 """
 
 import itertools
@@ -35,14 +34,14 @@ def write_tree_files(
 ) -> None:
     """Writes trees to a directory of TFRecord files, for `tree_file_batches`.
 
-    The directory is there when all of it is written, and not before.
+    The directory appears only when all of it is written.
 
     Args:
         encoded_trees: Trees as `encode_tree` and `encode_dependencies` give them, or an iterator
             that reads them one by one.
-        directory: Is made; it must not exist.
-        num_files: So many processes, or fewer that divide it, can share the trees. Batches have a
-            multiple of so many trees.
+        directory: The directory to make; it must not exist.
+        num_files: The number of files. As many processes, or a number that divides it, can share
+            the trees. Batch sizes must be a multiple of it.
         arity: Slots for children of each tree node. By default as many as the first tree has.
         seed: For the random order in which trees are written with `bucket_by_size`.
         bucket_by_size: Whether trees of similar size are put at the same place of all files, so
@@ -103,7 +102,7 @@ def _write(
 
 
 def _checked(encoded_trees: Iterable[TreeArrays], arity: int | None) -> Iterator[EncodedTree]:
-    """The trees, each with slots for so many children, or as many as the first."""
+    """The trees, each with slots for `arity` children, or as many as the first has."""
     for index, tree in enumerate(encoded_trees):
         hint = ", by default that of the first tree. Pass arity={} or more."
         check_nth_tree(index, tree, arity, hint)
@@ -115,7 +114,7 @@ def _checked(encoded_trees: Iterable[TreeArrays], arity: int | None) -> Iterator
 
 
 def _chunks(trees: Iterator[EncodedTree], group_size: int) -> Iterator[list[EncodedTree]]:
-    """As many trees as are sorted together: whole groups of them, but for the last."""
+    """Lists of trees that are sorted together: whole groups, except for the last list."""
     size = group_size * max(1, TREES_IN_MEMORY // group_size)
     while chunk := list(itertools.islice(trees, size)):
         yield chunk

@@ -121,7 +121,7 @@ def _checked(content: Any) -> TreeIndex:
     index = TreeIndex(**content)
     sizes = index.file_sizes
     if not isinstance(sizes, list) or not sizes:
-        raise ValueError("file_sizes is no list of sizes; expected one for each file")
+        raise ValueError("file_sizes is not a list of sizes; expected one for each file")
     # Anybody can compute a checksum, so a file from an untrusted source needs these checks, too.
     for name, value in [*index._asdict().items(), *(("a size", size) for size in sizes)]:
         smallest = 0 if name == "arity" else 1

@@ -40,7 +40,7 @@ def read_treebank(
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line is malformed (see `read_tree`), there is none,
-            or bytes are no UTF-8. It is a `ValueError` whose `problems` name every malformed line
+            or bytes are not UTF-8. It is a `ValueError` whose `problems` name every malformed line
             with file, line number and reason.
     """
     trees, problems = gather_trees(path, num_classes)
@@ -76,7 +76,7 @@ def read_tree(text: str, num_classes: int = 5) -> Tree:
 
     Raises:
         ValueError: If brackets do not match, the tree is empty, a tree node has no label, a label
-            is no integer or out of range, or a tree node holds neither one word nor two trees.
+            is not an integer or out of range, or a tree node holds neither one word nor two trees.
     """
     tree = parse_brackets(text.strip(" \t\r\n"))
     for node, _, _ in preorder(tree):
@@ -108,5 +108,5 @@ def _check_arity(node: Tree) -> None:
         raise ValueError(
             f"tree node {shown(node)} holds {words} word(s) and {trees} tree(s); expected one "
             "word or two trees. Binarize the tree: nest children in pairs, each pair and each "
-            "word in a labelled bracket of its own, and collapse tree nodes with a single child"
+            "word in a separate labeled bracket, and collapse tree nodes with a single child"
         )

@@ -59,7 +59,7 @@ def read_vectors(
             itself), with or without word2vec's first line `words dim`. Without it, `dim` is how
             many numbers follow the first word that holds no space. Numbers are finite decimal
             numbers in ASCII, such as `-0.25`, `.5` and `1e-3`.
-        words: If given, only these words are kept, and what they are in lower case: pass
+        words: If given, only these words and their lower-case forms are kept: pass
             `vocabulary.words` to read a large file in little memory. Of other lines only the
             number of numbers is checked.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
@@ -69,16 +69,15 @@ def read_vectors(
             times the file's size, or 16 MiB if that is more.
 
     Returns:
-        `WordVectors`, in the order of the file; where a word is there twice, the first counts.
+        `WordVectors`, in the order of the file; if a word occurs twice, the first counts.
 
     Raises:
         FileNotFoundError: If there is no file at `path`.
-        MalformedFileError: If `strict`, and a line is no UTF-8, has no word, another number of
-            numbers than `dim`, or one that is none; if there are more or fewer lines than the
-            first says, or packed data ends early. It is a `ValueError` whose `problems` name every
-            such line (or row of a `.npz` file), with file and reason. Also without `strict`, if an
-            array is missing or does not fit, nothing can be read at all, or the file unpacks to
-            more than `max_unpacked_bytes`.
+        MalformedFileError: If `strict`, and a line is not UTF-8, or is not a word and `dim`
+            numbers; if there are more or fewer lines than the first says, or packed data ends
+            early. It is a `ValueError` whose `problems` name every such line (or row of a `.npz`
+            file), with file and reason. Also without `strict`, if an array is missing or does not
+            fit, nothing can be read at all, or the file unpacks to more than `max_unpacked_bytes`.
         ValueError: If the file has another extension, or none of the words asked for.
     """
     path = Path(path)
@@ -138,7 +137,7 @@ def _check_text(word: str) -> None:
     try:
         word.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"the word {word!r} is no text: it holds half a character") from None
+        raise ValueError(f"the word {word!r} is not text: it holds half a character") from None
 
 
 def _read_text(path: Path, wanted: set[str] | None, limit: int) -> _Read:
@@ -193,11 +192,11 @@ def _sizes(path: Path, limit: int) -> tuple[int | None, int]:
         for number, parts in _lines(path, limit):
             if number == 1 and len(parts) == 2 and all(map(COUNT.fullmatch, parts)):
                 return int(parts[0]), int(parts[1])
-            # A first line that is something else shall not condemn all others.
+            # A malformed first line must not make all others malformed.
             if len(parts) > 1 and parts[0] and all(map(_looks_like_a_number, parts[1:])):
                 return None, len(parts) - 1
     except PACKED_ERRORS:
-        pass  # Whoever reads the lines says so.
+        pass  # The reader of the lines reports it.
     return None, 0
 
 
@@ -223,7 +222,7 @@ def _vector(word: str, parts: list[bytes]) -> np.ndarray:
     except ValueError:
         wrong = next(part for part in parts if not NUMBER.fullmatch(part))
         raise ValueError(
-            f"{expected}: '{text_of(wrong)}' is no finite decimal number, such as -0.25 or 1e-3"
+            f"{expected}: '{text_of(wrong)}' is not a finite decimal number such as -0.25 or 1e-3"
         ) from None
     finite = np.isfinite(vector)
     if not finite.all():
@@ -234,7 +233,7 @@ def _vector(word: str, parts: list[bytes]) -> np.ndarray:
 
 
 def _looks_like_a_number(text: bytes) -> bool:
-    """Also for spellings that are refused, so that they are not taken for part of a word."""
+    """Whether text is a number, also in refused spellings, which must not pass for words."""
     try:
         float(text)
     except ValueError:

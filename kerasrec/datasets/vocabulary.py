@@ -19,7 +19,7 @@ UNKNOWN = "<unk>"
 
 
 class Vocabulary:
-    """Maps words to int32 tokens: 0 is padding (inner tree nodes, too), 1 the unknown word.
+    """Maps words to int32 tokens: 0 is padding (and inner tree nodes), 1 is the unknown word.
 
     Args:
         words: The known words, which get the tokens 2, 3, ... in this order.
@@ -31,8 +31,8 @@ class Vocabulary:
         lowercase: As passed.
 
     Raises:
-        ValueError: If a word is no `str`, is empty, holds a line break, is `"<pad>"` or
-            `"<unk>"`, or is there twice (after lowercasing, where that is on).
+        ValueError: If a word is not a `str`, is empty, holds a line break, is `"<pad>"` or
+            `"<unk>"`, or occurs twice (after lowercasing, if that is on).
     """
 
     def __init__(self, words: Iterable[str], lowercase: bool = True) -> None:
@@ -49,7 +49,7 @@ class Vocabulary:
                 )
             if word in self._tokens:
                 raise ValueError(
-                    f"The word {word!r} is there twice (lowercase={lowercase}). Pass each once."
+                    f"The word {word!r} occurs twice (lowercase={lowercase}). Pass each word once."
                 )
             self._tokens[word] = len(self.words)
             self.words.append(word)
@@ -58,7 +58,7 @@ class Vocabulary:
     def from_trees(
         cls, trees: Iterable[Tree | DependencyTree], lowercase: bool = True, min_count: int = 1
     ) -> "Vocabulary":
-        """Gathers the words of trees: the most frequent first, equals in alphabetical order.
+        """Gathers the words of trees: the most frequent first, ties in alphabetical order.
 
         Args:
             trees: `nltk.Tree` objects with words as leaves, or dependency trees.
@@ -90,7 +90,7 @@ class Vocabulary:
             Their tokens, int32 `[words]`; 1 for words that are not in the vocabulary.
 
         Raises:
-            ValueError: If a word is no `str`.
+            ValueError: If a word is not a `str`.
         """
         return np.array([self._tokens.get(self._normal(word), 1) for word in words], np.int32)
 
@@ -126,7 +126,7 @@ class Vocabulary:
             return cls(lines[3:], settings[lines[0]])
         except ValueError as error:
             raise MalformedFileError(
-                f"'{path}' is no saved vocabulary: {error}. Write it with Vocabulary.save."
+                f"'{path}' is not a saved vocabulary: {error}. Write it with Vocabulary.save."
             ) from error
 
     def __repr__(self) -> str:

@@ -24,7 +24,7 @@ def batch_word_trees(
             `children`, integers `[nodes, arity]`, -1 = no child; `labels`, integers `[nodes]`: a
             split of the builder `kerasrec.datasets.sst_trees`, for instance.
         vocabulary: Gives words their tokens.
-        batch_size: Trees a batch.
+        batch_size: Trees per batch.
         drop_remainder: Whether a last batch with fewer trees is left out.
 
     Returns:
@@ -32,8 +32,8 @@ def batch_word_trees(
         0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
 
     Raises:
-        ValueError: If a key is missing, examples are no dictionaries, or `children` or `labels` are
-            no integers.
+        ValueError: If a key is missing, examples are not dictionaries, or `children` or `labels`
+            are not integers.
         tf.errors.InvalidArgumentError: When the dataset is read, if one of them is out of int32's
             range.
 
@@ -49,7 +49,7 @@ def batch_word_trees(
     if missing:
         raise ValueError(
             f"The dataset's examples have no {', '.join(sorted(missing))}; expected dictionaries "
-            f"with 'tokens', 'children' and 'labels', found {spec}. If it is of "
+            f"with 'tokens', 'children' and 'labels', found {spec}. If it comes from "
             "tensorflow_datasets, load it without as_supervised=True."
         )
     # An inner tree node has no word and the token 0, as padding has.

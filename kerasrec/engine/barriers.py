@@ -1,7 +1,8 @@
 """Ops that TensorFlow's graph optimizer does not look through.
 
-In a graph with loops the optimizer takes what it knows of one iteration for true of all, and it may
-move an op to the wrong side of a loop (both seen with TensorFlow 2.21). These ops prevent that.
+In a graph with loops the optimizer assumes that what it knows of one iteration holds for all, and
+it may move an op to the wrong side of a loop (both seen with TensorFlow 2.21). These ops prevent
+that.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ stalled. A stack answers it. A wave that is wider than the bound is cut: its fir
 their end, then the next, until all have returned. Only tokens at one depth wait for their turn, and
 those whose turn it is can always go deeper.
 
-It is the machine of `stack.py` with three changes. A call only lays down the arguments at its
-depth; a step of its own then takes one piece after the other from there, and puts together what
-they return. Values lie under the depth of their wave instead of its number, and give way to those
-of the next wave at that depth; nothing is kept for a way back. So memory grows with the depth times
+It is the machine of `stack.py` with three changes. A call only stores the arguments at its depth; a
+separate step then takes one piece after the other from there, and joins what they return. Values
+are stored under the depth of their wave instead of its number, and are replaced by those of the
+next wave at that depth. Nothing is kept for a backward pass. So memory grows with the depth times
 the bound, and not with the number of calls.
 """
 
@@ -58,7 +58,7 @@ class BoundedRun(ForwardOnly):
         self._machine = _BoundedMachine(forward, shared, limits, parallel_tokens)
 
     def run(self, arguments: Tensors) -> Outcome:
-        """Runs all tokens, so many at once."""
+        """Runs all tokens, at most `parallel_tokens` at once."""
         return self._machine.forward(arguments)
 
 
@@ -70,13 +70,15 @@ def _forward_part(graph: TaggedGraph) -> TaggedGraph:
 
 
 class _BoundedMachine(StackRun):
-    """What it holds beside the registers of `StackRun`, all of it by depth.
+    """The machine, with more registers than that of `StackRun`.
+
+    By depth, it has:
 
     * `waiting`: arguments of all tokens that are called at a depth.
     * `returned`: what those that have had their turn have returned.
-    * `resume`: the segment that goes on, one depth higher up, when all have.
+    * `resume`: the segment that goes on, one depth higher up, when all have returned.
 
-    And, not by depth, `collected`: what COLLECT nodes put down, by the number of the step.
+    And, not by depth, `collected`: what COLLECT nodes have collected, by the number of the step.
     """
 
     def __init__(
@@ -117,11 +119,11 @@ class _BoundedMachine(StackRun):
         }
 
     def _noted(self, state: State) -> State:
-        """There is no way back."""
+        """There is no later sweep that would read notes."""
         return state
 
     def _call(self, back: int, callee: str, arguments: Tensors, state: State) -> State:
-        """Lays down the arguments, one depth further down, for `_take_turns`."""
+        """Stores the arguments, one depth further down, for `_take_turns`."""
         depth = state["depth"] + 1
         nothing = empty(self.bodies[callee].outputs)
         return {
@@ -146,7 +148,7 @@ class _BoundedMachine(StackRun):
         return [partial(self._take_turns, name, state) for name in self.names]
 
     def _take_turns(self, callee: str, state: State) -> State:
-        """Puts down what a piece has returned; calls with the next, or goes on after the last."""
+        """Stores what a piece has returned; calls with the next, or goes on after the last."""
         depth = state["depth"]
         waiting = [array.read(depth) for array in state["waiting"][callee]]
         returned = [
@@ -173,7 +175,7 @@ class _BoundedMachine(StackRun):
         }
 
     def _return(self, body: str, frame: Frame, state: State) -> State:
-        """Hands the results to `_take_turns`, and puts down what the body collects."""
+        """Passes the results to `_take_turns`, and stores what the body collects."""
         frame.run(self.plan.nodes.get((body, Part(self.plan.rounds, is_bulk=True)), ()))
         collected = [
             frame.get(value) for node in self.bodies[body].collects for value in node.inputs

@@ -25,7 +25,7 @@ Frames = dict[str, Frame]
 def tensors_of_present(
     nodes: Sequence[Node | None], tensors: Sequence[tf.Tensor | None]
 ) -> list[tf.Tensor]:
-    """The tensors whose node is there."""
+    """The tensors whose node is not None."""
     pairs = zip(nodes, tensors, strict=True)
     return [tensor for node, tensor in pairs if node is not None and tensor is not None]
 
@@ -36,9 +36,9 @@ def passed(body: Body, index: int, sites: Sequence[CallSite], frames: Frames) ->
     Zeros stand for the tokens of a call site that sends nothing.
 
     Args:
-        body: that is called.
+        body: the body that is called.
         index: of the sweep.
-        sites: that call it.
+        sites: the call sites that call it.
         frames: of the callers, by name.
     """
     places = [place for place, node in enumerate(body.sweeps[index].parameters) if node]
@@ -51,7 +51,7 @@ def passed(body: Body, index: int, sites: Sequence[CallSite], frames: Frames) ->
 
 
 def hand_back(index: int, sites: Sequence[CallSite], frames: Frames, tensors: Tensors) -> None:
-    """Splits what a sweep returns among the call sites that made it.
+    """Splits what a sweep returns among the call sites that called it.
 
     Args:
         index: of the sweep.
@@ -76,7 +76,7 @@ def alternating(sites: Sequence[CallSite]) -> list[list[CallSite]]:
 
 
 def empty(nodes: Sequence[Node]) -> Tensors:
-    """No tokens, `[0, ...]`, for each node."""
+    """A tensor without tokens, `[0, ...]`, for each node."""
     for node in nodes:
         if not node.types[0].is_static:
             raise GraphError(f"{node.op} of type {node.types[0]} has no static shape.")

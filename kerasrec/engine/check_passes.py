@@ -36,7 +36,7 @@ _TOLERANCE = {2: 1e-2, 4: 1e-3, 8: 1e-8}  # by the bytes of a float
 
 @dataclass
 class _Found:
-    """What a run gave, NumPy arrays by name: outputs, tables, and gradients."""
+    """The results of a run, NumPy arrays by name: outputs, tables, and gradients."""
 
     values: dict[Any, np.ndarray] = field(default_factory=dict)
     gradients: dict[Any, np.ndarray] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def check_passes(
 
 
 def _plans(extended: TaggedGraph, passes: Sequence[Pass]) -> Iterator[tuple[str, Plan]]:
-    """Plans with one pass more each time, and the name of the last pass."""
+    """Plans with one more pass each time, and the name of the last pass."""
     first = plan(extended)
     yield "plan", first
     for count, one in enumerate(passes, start=1):
@@ -160,7 +160,7 @@ def _interpreted(
 def _run(
     found: Plan, given: Sequence[np.ndarray], cotangents: _Cotangents | None, limits: Limits
 ) -> _Found:
-    """What a plan gives when it is run by waves."""
+    """The results of a plan that is run by waves."""
     keys: list[Value] = []
 
     def run() -> tuple[Any, ...]:

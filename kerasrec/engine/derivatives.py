@@ -75,12 +75,12 @@ def differentiable(
     gradient: Callable[[Inputs, Outcome], Outcome],
     inputs: Inputs,
 ) -> Outcome:
-    """Runs a function of which TensorFlow sees nothing but its gradient.
+    """Runs a function of which TensorFlow sees only the gradient.
 
     Args:
         run: the function.
         gradient: takes the inputs and cotangents of the results, and gives what the derivative of
-          all sweeps found. TensorFlow may call it more than once, in graphs of its own.
+          all sweeps found. TensorFlow may call it more than once, in different graphs.
         inputs: of the function.
 
     Returns:
@@ -106,7 +106,7 @@ def differentiable(
 
 
 def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
-    """The cotangent of a gradient; of a sparse one as the table whose rows it has, made for it.
+    """The cotangent of a gradient; that of a sparse gradient becomes a table, by its rows.
 
     Raises:
         tf.errors.InvalidArgumentError: when it runs, if cotangents of one row of the table differ,
@@ -130,9 +130,10 @@ def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
 
 
 def _hidden(tensor: tf.Tensor) -> tf.Tensor:
-    """The same tensor, but TensorFlow finds no way from it to what is computed from it.
+    """The same tensor, without a gradient path from what is computed from it.
 
-    A tape in a tape would otherwise differentiate the loops of a run, for what they keep.
+    A tape inside a tape would otherwise differentiate the loops of a run, because of what they
+    keep.
     """
     if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
         return tensor
@@ -143,12 +144,12 @@ def _hidden(tensor: tf.Tensor) -> tf.Tensor:
 def _map(
     function: Callable[[tf.Tensor], tf.Tensor], sweeps: Iterable[_Tensors]
 ) -> list[list[tf.Tensor | None]]:
-    """A function of every tensor that is there."""
+    """Applies a function to every tensor that is not None."""
     return [[None if item is None else function(item) for item in sweep] for sweep in sweeps]
 
 
 def _flat(outcome: Outcome) -> list[tf.Tensor]:
-    """All tensors; those of a sparse gradient one by one, for TensorFlow would make it dense."""
+    """All tensors; a sparse gradient in its parts, because TensorFlow would make it dense."""
     tensors = [tensor for sweep in outcome.sweeps.values() for tensor in sweep]
     found = [tensor for tensor in (*tensors, *outcome.sums.values()) if tensor is not None]
     return tf.nest.flatten(found, expand_composites=True)

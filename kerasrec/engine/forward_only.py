@@ -1,4 +1,4 @@
-"""What engines have in common that keep nothing for a gradient."""
+"""The base class of engines that keep nothing for a gradient."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class ForwardOnly(ABC):
     def backward(
         self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
     ) -> Outcome:
-        """Runs the program again, and back; arguments as in `WaveRun.backward`.
+        """Runs the program again, forward and backward; arguments as in `WaveRun.backward`.
 
         Raises:
-            TraceError: the program would not do the same again.
+            TraceError: the program may give different results when it runs again.
         """
         reason = unrepeatable(self.graph)
         if reason:

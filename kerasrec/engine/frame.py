@@ -34,7 +34,7 @@ class Frame:
         shared: tensors of SHARED values.
         fetch: gives the tensor of a value that another part computed; None where no other does.
         choices: where the tokens of a region and its siblings come from (see `rows`), if another
-          part has worked it out already.
+          part has computed it already.
         prepared: what rewrites have prepared, by node.
     """
 
@@ -80,16 +80,16 @@ class Frame:
         return frame
 
     def set(self, nodes: Iterable[Node | None], tensors: Iterable[tf.Tensor]) -> None:
-        """Says what came in from outside for nodes of one output."""
+        """Sets what came in from outside for nodes of one output."""
         for node, tensor in zip(nodes, tensors, strict=True):
             if node is not None:
                 self._values[node.output()] = tensor
 
     def set_alternating(self, nodes: Sequence[Node | None], tensor: tf.Tensor) -> None:
-        """Says what came in for several nodes of one output, `[tokens * nodes, ...]`.
+        """Sets what came in for several nodes of one output, `[tokens * nodes, ...]`.
 
-        The first row is of the first node, the second of the second, and so on. It is cut among
-        them where one of them is read.
+        The first row belongs to the first node, the second to the second, and so on. The tensor is
+        split among the nodes when one of them is read.
         """
         if len(nodes) == 1:
             self.set(nodes, [tensor])
@@ -117,7 +117,7 @@ class Frame:
                     self._fire(node)
 
     def get(self, value: Value) -> tf.Tensor:
-        """The tensor of a value, from here, from another part, or computed on the way."""
+        """The tensor of a value: known here, computed now, or fetched from another part."""
         if value in self._alternating and value not in self._values:
             self._cut(*self._alternating[value])
         if value not in self._values:
@@ -132,9 +132,9 @@ class Frame:
         return self._values[value]
 
     def rows(self, region: Region) -> tf.Tensor:
-        """For each token of a region, the int32 position of the one around it that it is made of.
+        """For each token of a region, int32, the position of the outer token that it is made from.
 
-        They ascend: tokens of a branch and entries of rows stand in the order of their tokens.
+        Positions ascend: tokens of a branch and entries of rows stand in the order of their tokens.
         """
         if region not in self._rows:
             found = self._choices(region) or self._choose(region)
@@ -164,7 +164,7 @@ class Frame:
         return tf.dynamic_partition(tf.range(tf.size(branch)), branch, num_branches)
 
     def _cut(self, tensor: tf.Tensor, values: Sequence[Value | None]) -> None:
-        """Cuts what came in for several values among them."""
+        """Splits what came in for several values among them."""
         shape = tensor.shape[1:]
         if shape.rank == 1:  # Columns of one row.
             width = shape[0] * len(values)
@@ -175,7 +175,7 @@ class Frame:
         self._values.update({value: piece for value, piece in pairs if value})
 
     def _side_by_side(self, node: Node) -> tf.Tensor | None:
-        """What a ConcatV2 joins, if it came in like that."""
+        """The result of a ConcatV2, if its inputs came in side by side."""
         values = tuple(node.inputs[:-1])
         tensor, found = self._alternating.get(values[0], (None, ()))
         if tensor is None or found != values or tensor.shape.rank != 2:

@@ -31,10 +31,10 @@ def cut_again(found: Plan) -> Changes:
 
 
 def decided_at_once(found: Plan) -> Changes:
-    """Which tokens are called, and which branch they take, is kept for no wave, but found again.
+    """Decides again which tokens are called, and which branch they take, instead of keeping it.
 
-    In programs that decide by integers alone, as all that go up trees do, the first loop then has
-    little to keep, and it is cheaper to decide once more for the tokens of all waves together.
+    In programs that decide by integers alone, as all programs that go up trees do, the first loop
+    then keeps little, and deciding again for the tokens of all waves together is cheaper.
     """
     nodes = [node for node, part in found.parts.items() if part == Part(0, is_bulk=False)]
     operations = [node.attributes["operation"] for node in nodes if "operation" in node.attributes]
@@ -45,10 +45,10 @@ def decided_at_once(found: Plan) -> Changes:
 
 
 def summed_by_wave(found: Plan) -> Changes:
-    """Gradients of weights are added up wave by wave, where a bulk reads nothing but loops.
+    """Adds up gradients of weights wave by wave, if the bulk that sums them reads only loops.
 
-    No cotangents are kept for such a bulk then, and what the forward run has computed need not be
-    kept for it either; but each wave adds as many numbers as the weight has.
+    Then no cotangents are kept for that bulk, and no forward values either; but each wave adds as
+    many numbers as the weight has.
     """
     return Changes(
         summed_by_wave=frozenset(
@@ -77,7 +77,7 @@ def _origins(node: Node, part: Part, found: Plan) -> set[Part]:
 
 
 def recomputed(found: Plan) -> Changes:
-    """What only loops of the gradient read of a loop of the forward run is computed again there.
+    """Computes values of forward loops again, if only loops of the gradient read them.
 
     Less is kept then: what calls returned, from which the rest follows (Chen et al. 2016, "Training
     Deep Nets with Sublinear Memory Cost", section 4). What a bulk reads is kept: TensorFlow would

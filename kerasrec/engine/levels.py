@@ -3,7 +3,7 @@
 A wave is all tokens of a body at one depth. Since every body calls once, the waves of a program
 lie in a line: wave w calls wave w + 1, in which the tokens of all call sites are together.
 So the recursion over tokens is a linear recursion over waves, and a stage of the plan is one loop
-over them. Loops are of stock ops; what a run does not need TensorFlow removes.
+over them. Loops are made of stock ops; TensorFlow removes what a run does not need.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ Frames = dict[str, Frame]
 
 
 class _State(NamedTuple):
-    """What a loop has when it comes to a wave.
+    """The state of a loop when it comes to a wave.
 
     Args:
-        wave: int32 scalar, its number.
-        carry: what the wave is handed, by body.
-        arrays: what the waves before it have written down, in the order of the loop's slots.
+        wave: int32 scalar, the number of the wave.
+        carry: what is passed to the wave, by body.
+        arrays: what the waves before it have stored, in the order of the loop's slots.
         totals: what they have added up, in the order of the loop's ACCUMULATE nodes.
-        memory: int64 scalar, the bytes that are kept by now; empty but in the first loop.
+        memory: int64 scalar, the bytes kept so far; an empty list except in the first loop.
     """
 
     wave: tf.Tensor
@@ -64,9 +64,9 @@ class _Loop:
         start: the first wave.
         step: to the next wave.
         goes_on: whether to run the wave that it has come to.
-        carried: the nodes whose tensors a wave hands to the next, by body.
-        enter: puts what a wave is handed into the frames.
-        leave: takes what it hands on out of them.
+        carried: the nodes whose tensors a wave passes to the next, by body.
+        enter: puts what is passed to a wave into the frames.
+        leave: takes what the wave passes on out of the frames.
     """
 
     stage: int
@@ -102,7 +102,7 @@ class LevelRun(WaveRun):
         return self._back_up(index, sums)
 
     def _down(self, arguments: Tensors, sums: Sums) -> None:
-        """Stage 0: each wave computes the arguments of the next, until nobody calls."""
+        """Stage 0: each wave computes the arguments of the next, until no token calls."""
 
         def width(carry: Carry) -> tf.Tensor:
             return tf.add_n([tf.shape(tensors[0])[0] for tensors in carry.values()])
@@ -160,7 +160,7 @@ class LevelRun(WaveRun):
         return walk_up(wave, (first, tf.constant(0)), caller)
 
     def _down_again(self, index: int, given: Sequence[tf.Tensor | None], sums: Sums) -> None:
-        """The first stage of a later sweep: what comes in goes from the caller to the called."""
+        """The first stage of a later sweep: its inputs go from callers to callees."""
         carried = {
             name: present(body.sweeps[index].parameters) for name, body in self.bodies.items()
         }
@@ -213,15 +213,15 @@ class LevelRun(WaveRun):
         return outputs
 
     def _run(self, loop: _Loop, given: Tensors | None, sums: Sums) -> _State:
-        """Runs a loop: all bodies fire on their wave, and what is kept is written down.
+        """Runs a loop: all bodies fire on their wave, and what is kept is stored.
 
         Args:
             loop: the loop.
-            given: what the outside hands to the entry.
+            given: what the outside passes to the entry.
             sums: takes what was added up wave by wave.
 
         Returns:
-            What the loop ended with.
+            The state at the end of the loop.
         """
         part = Part(loop.stage, is_bulk=False)
         slots = [slot for name in self.bodies for slot in self.store.slots(name, part)]
@@ -263,7 +263,7 @@ class LevelRun(WaveRun):
         slots: Sequence[Slot],
         summed: Sequence[tuple[str, Node]],
     ) -> tuple[_State, _State]:
-        """What a loop begins with, and the shapes of that which all waves have."""
+        """The state that a loop begins with, and its shapes for all waves."""
         is_first = loop.stage == 0
         arrays = new_arrays(slots, 0 if is_first else self.num_waves, is_dynamic=is_first)
         types = [node.inputs[0].type for _, node in summed]
@@ -298,7 +298,7 @@ class LevelRun(WaveRun):
         return frames
 
     def _bytes_kept(self, frames: Frames) -> tf.Tensor:
-        """int64 scalar: what a wave leaves behind on the way forward, at least."""
+        """int64 scalar: how many bytes a wave keeps in the forward pass, at least."""
         return tf.add_n(
             [self.plan.bytes_kept(name, frame.count(None)) for name, frame in frames.items()]
         )

@@ -1,4 +1,4 @@
-"""Bounds that stop a recursion without end with an error in place of a hang or a crash."""
+"""Bounds that stop an endless recursion with an error instead of a hang or a crash."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Limits:
         name: the function, for the error.
         max_depth: how many calls may be nested in each other.
         max_width: how many tokens may be called at once.
-        max_memory: how many bytes may be kept for the way back.
+        max_memory: how many bytes may be kept for the backward pass.
     """
 
     name: str
@@ -36,8 +36,8 @@ class Limits:
         and a run that stopped there would return nothing without an error.
 
         Args:
-            depth: int32 scalar, inside how many calls.
-            width: int32 scalar, of how many tokens.
+            depth: int32 scalar, how many calls the wave is nested in.
+            width: int32 scalar, how many tokens the wave has.
             memory: int64 scalar, how many bytes the run has kept so far.
         """
         is_within = (depth < self.max_depth) | (width <= 0)
@@ -67,8 +67,8 @@ class Limits:
             depth: int32 scalar, how many calls are nested.
             width: int32 scalar, tokens that have not been called because of the bounds.
             memory: int64 scalar, how many bytes are kept.
-            tag: gives that of one of these tokens, int32 `[labels]`: the newest labels, at most
-              `NUM_LABELS`.
+            tag: returns the tag of one of these tokens, int32 `[labels]`: the newest labels, at
+              most `NUM_LABELS`.
         """
         bounds = [
             (depth < self.max_depth, "recursion is deeper", "max_depth", self.max_depth),
@@ -106,7 +106,7 @@ class Limits:
 
 
 def memory_of_machine() -> int:
-    """Bytes of main memory; where the system does not tell, more than there can be."""
+    """Bytes of main memory; a number above any memory where the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

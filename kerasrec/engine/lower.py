@@ -40,7 +40,7 @@ class Program:
         limits: bounds on depth and width.
         engine: which engine is to run it, one of `choice.ENGINES`.
         parallel_tokens: how many tokens may run at once; None for all.
-        is_linear: False runs a program of one round by the engine for all programs, too.
+        is_linear: False runs even a program of one round by the engine for all programs.
         recompute: whether loops of the gradient compute again what only they would read.
         passes: over the plan; by default those that suit the machine.
     """
@@ -76,7 +76,7 @@ class Program:
         Call it while a graph is being built. Gradients come from the extended graph: to the
         arguments, and to every shared value, from where TensorFlow takes them to the variables and
         tensors that the functions close over. TensorFlow may ask for the gradient in several
-        graphs; each walks back for itself.
+        graphs; each has its own backward pass.
         """
         runs: list[Any] = []
 
@@ -101,14 +101,14 @@ class Program:
         inputs = Inputs([given], shared_tensors(self.graph))
         outcome = differentiable(forward, gradient, inputs)
         for node in self.graph.collects:
-            if "size" not in node.attributes:  # Rows in no order have no gradient.
+            if "size" not in node.attributes:  # Rows without an index have no gradient.
                 name = node.attributes["name"]
                 outcome.sums[name] = tf.stop_gradient(outcome.sums[name])
         return outcome, {result: outcome.sums.pop(_Mark(result)) for result in self._marked}
 
     @functools.cached_property
     def _marked(self) -> list[str]:
-        """All results with a gradient, if it needs to know of any whether it is read."""
+        """All results with a gradient, if the gradient needs to know which of them are read."""
         if not self._asked:
             return []
         outputs = self.graph.bodies[self.graph.entry].outputs
@@ -133,7 +133,7 @@ class Program:
     def _read(self, marks: dict[str, tf.Tensor], cotangents: Outcome) -> dict[Value, tf.Tensor]:
         """Whether results are read, from the cotangents of the marks.
 
-        A tape around the tape of a gradient may ask with zeros for all cotangents, of marks, too.
+        An outer tape may pass zeros for all cotangents, including those of the marks.
         """
         is_read = {result: tf.not_equal(mark, 0) for result, mark in marks.items()}
         is_unknown = ~tf.reduce_any([False, *is_read.values()]) & _any_but_zero(cotangents)
@@ -151,7 +151,7 @@ class Program:
         inputs: Inputs,
         cotangents: Outcome,
     ) -> Outcome:
-        """A derivative, differentiable in its turn.
+        """A derivative, which is differentiable itself.
 
         Args:
             order: of the derivative.
@@ -172,11 +172,11 @@ class Program:
         return differentiable(run, further, Inputs([*inputs.sweeps, *given], shared))
 
     def _second(self, order: int, inputs: Inputs, cotangents: Outcome) -> Outcome:
-        """A second or higher derivative: all sweeps run again, of a graph extended so often."""
+        """A second or higher derivative: all sweeps of a graph extended `order` times run again."""
         plan = self._plan(order)
 
         def run(inputs: Inputs) -> Outcome:
-            # TensorFlow may prepare a derivative that nobody asks for: an error waits for the run.
+            # TensorFlow may build a derivative that is never used: errors are raised at run time.
             refusals = [
                 tf.debugging.Assert(False, [message]) for message in plan.graph.obstacles[:1]
             ]
@@ -229,7 +229,7 @@ def _any_but_zero(cotangents: Outcome) -> tf.Tensor:
 
 
 def _zeros(nodes: Sequence[Node | None], num_tokens: tf.Tensor) -> list[tf.Tensor | None]:
-    """No cotangents, for the outputs of a sweep."""
+    """Cotangents of zero for the outputs of a sweep."""
     return [
         node and tf.zeros([num_tokens, *(node.types[0].shape or ())], node.types[0].dtype)
         for node in nodes

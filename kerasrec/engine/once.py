@@ -1,7 +1,7 @@
-"""Runs programs that call nobody: all tokens come from outside, and each node fires once.
+"""Runs programs without calls: all tokens come from outside, and each node fires once.
 
-It is what `levels.py` does with a single wave, but without loops, and nothing is written down for
-other waves: the way back reads what the way forward has computed where it is.
+This does what `levels.py` does with a single wave, but without loops. Nothing is stored for other
+waves: the backward pass reads the tensors of the forward pass directly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kerasrec.graph.region import Region
 
 
 class OnceRun:
-    """One run of such a program; what it keeps serves all of its derivatives.
+    """One run of a program without calls; what it keeps serves all of its derivatives.
 
     Args:
         plan: of the program.
@@ -73,7 +73,7 @@ class OnceRun:
     def _sweep(
         self, frame: Frame, index: int, given: Sequence[tf.Tensor | None], sums: Sums
     ) -> list[tf.Tensor | None]:
-        """Fires the nodes of a sweep and gives what it returns, None for what has no gradient."""
+        """Fires the nodes of a sweep; returns its outputs, None for those without a gradient."""
         sweep = self.body.sweeps[index]
         frame.set(sweep.parameters, given)
         for stage in range(self.plan.first_stage(index) - 1, self.plan.last_stage(index) + 1):

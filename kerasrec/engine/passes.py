@@ -1,4 +1,4 @@
-"""Passes over a plan that make its runs faster or smaller: results are the same without each."""
+"""Passes over a plan that make its runs faster or smaller; results are the same without them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def optimize(found: Plan, passes: Sequence[Pass]) -> Plan:
 
 
 def default_passes(recomputes: bool = False) -> list[Pass]:
-    """The passes that suit the devices that are there.
+    """The passes that suit the devices of this machine.
 
     Args:
         recomputes: whether memory matters more than time.

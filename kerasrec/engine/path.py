@@ -1,7 +1,7 @@
 """The tag of a token that a run was not allowed to call, read back from what its waves have kept.
 
 A wave does not carry tags, but its tokens stand in an order that follows from that of the callers
-(see `calls.py`). So a token's place in its wave tells who called it.
+(see `calls.py`). So a token's place in its wave tells which token called it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Scalars = tuple[tf.Tensor, ...]
 def caller_of(
     sites: Sequence[CallSite], frames: Frames, token: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Who called a token of a wave.
+    """The call site and the token that called a token of a wave.
 
     Args:
         sites: the call sites whose tokens the wave holds, in order.
@@ -49,7 +49,7 @@ def caller_of(
 
 
 def one_of(place: tf.Tensor, branches: Sequence[Callable[[], Any]]) -> Any:
-    """What the branch at a place gives; a single one is no choice."""
+    """The result of the branch at a place; a single branch needs no switch."""
     return tf.switch_case(place, branches) if len(branches) > 1 else branches[0]()
 
 

@@ -45,14 +45,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Another way to the outputs of a node of TensorFlow.
+    """Another way to compute the outputs of a node of TensorFlow.
 
     Args:
         inputs: the TOKEN values that it reads, in place of the node's own.
         shared: the SHARED values that `prepare` takes.
-        prepare: makes of these tensors what all firings share; it runs once before the loops of the
-          way forward, and once before those of each way back.
-        fire: makes the node's outputs of the tensors of `inputs` and of what was prepared.
+        prepare: computes from these tensors what all firings share; it runs once before the loops
+          of the forward pass, and once before those of each backward pass.
+        fire: computes the node's outputs from the tensors of `inputs` and what was prepared.
     """
 
     inputs: tuple[Value, ...]
@@ -63,13 +63,13 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Changes:
-    """How passes let nodes of TensorFlow run otherwise than the graph has it.
+    """How passes change where and how nodes of TensorFlow run.
 
     Args:
-        placeless: nodes that run wherever they are read, and nowhere if nobody reads them.
+        placeless: nodes that run again at each use, and not at all if nothing reads them.
         rewrites: other ways to fire nodes.
-        decides_at_once: whether the first loop keeps arguments alone, from which all else that it
-          decides is worked out again for all waves at once.
+        decides_at_once: whether the first loop keeps only arguments, from which the rest of what
+          it decides is computed again for all waves at once.
         summed_by_wave: ACCUMULATE nodes that add up wave by wave, and not in bulk.
     """
 
@@ -79,7 +79,7 @@ class Changes:
     summed_by_wave: frozenset[Node] = frozenset()
 
     def __or__(self, other: Changes) -> Changes:
-        """Both."""
+        """The changes of both."""
         return Changes(
             self.placeless | other.placeless,
             {**self.rewrites, **other.rewrites},
@@ -88,7 +88,7 @@ class Changes:
         )
 
     def is_placeless(self, node: Node) -> bool:
-        """Whether a node runs wherever its value is read, by itself or by a pass."""
+        """Whether a node runs wherever its value is read, by its kind or because of a pass."""
         return node in self.placeless or is_placeless(node)
 
     def inputs(self, node: Node) -> Sequence[Value]:
@@ -127,7 +127,7 @@ class Plan:
     changes: Changes
 
     def first_stage(self, sweep: int) -> int:
-        """The stage in which what comes into a sweep is there."""
+        """The stage in which the inputs of a sweep are known."""
         return _first_stage(sweep, self.rounds)
 
     def last_stage(self, sweep: int) -> int:
@@ -144,7 +144,7 @@ class Plan:
         return (node for node, part in self.parts.items() if not part.is_bulk)
 
     def bytes_kept(self, body: str, num_tokens: tf.Tensor) -> tf.Tensor:
-        """int64 scalar: what so many tokens of a body leave behind on the way forward, at least."""
+        """int64 scalar: how many bytes the tokens of a body keep in the forward pass, at least."""
         size = sum(
             value.type.dtype.size * math.prod(dim or 0 for dim in value.type.shape or ())
             for (name, part), values in self.kept.items()
@@ -224,8 +224,8 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None, changes: Changes = N
 
     Args:
         graph: extended.
-        is_linear: False lets each round have one callee even where one round is enough.
-        changes: how nodes are to run otherwise.
+        is_linear: False gives each round a single callee even where one round is enough.
+        changes: what passes change.
     """
     depths = {name: _call_depths(body) for name, body in graph.bodies.items()}
     if is_linear is None:
@@ -361,7 +361,7 @@ def _sweep_of(stage: int, rounds: int) -> int:
 
 
 def _is_before(stage: int, rounds: int) -> bool:
-    """Whether a stage has nothing of what comes into its sweep."""
+    """Whether a stage comes before the inputs of its sweep are known."""
     return stage == _first_stage(_sweep_of(stage, rounds), rounds) - 1
 
 

@@ -1,4 +1,4 @@
-"""Passes about products of few rows: what a loop does again for each wave.
+"""Passes about matrix products of few rows, which a loop computes for each wave.
 
 Like all passes they change a plan, and can be left out: results are the same.
 """
@@ -15,18 +15,18 @@ from kerasrec.engine.cuts import cut_value
 from kerasrec.engine.plan import Changes, Plan, Rewrite
 from kerasrec.graph.graph import Node, Value
 
-# Elements of a weight that may be cut. Larger ones take longer to copy than is gained, and their
-# products are large enough for several threads.
+# The most elements of a weight that is cut. Copying a larger weight takes more time than is gained,
+# and its products are large enough for several threads.
 MOST_CUT = 1 << 19
 
 
 def columns_apart(found: Plan) -> Changes:
-    """A product that is cut into columns is made in parts, of a weight that is cut once.
+    """Computes a product that is cut into columns in parts, from a weight that is cut once.
 
-    Threads of a CPU then work on parts of a wave, too narrow for several threads as a whole; no
-    columns are copied, and TensorFlow makes one op of a product, its bias and its activation. On
-    the way back, what would read the joined cotangents of the columns reads each by itself. Weights
-    of more than `MOST_CUT` elements stay whole.
+    Threads of a CPU then work on parts of a wave, which is too narrow for several threads as a
+    whole; no columns are copied, and TensorFlow fuses a product, its bias and its activation into
+    one op. In the backward pass, what would read the joined cotangents of the columns reads them
+    one by one. Weights of more than `MOST_CUT` elements stay whole.
     """
     readers = _readers(found)
     placeless: set[Node] = set()
@@ -48,7 +48,7 @@ def columns_apart(found: Plan) -> Changes:
 def _back_in_parts(
     back: Node, sizes: Sequence[int], readers: dict[Value, list[Node]]
 ) -> dict[Node, Rewrite]:
-    """Other ways for all that reads the joined cotangent of a product: by its columns.
+    """Rewrites for all nodes that read the joined cotangent of a product: they read its columns.
 
     Args:
         back: the product of that cotangent and the transposed weight.
@@ -67,9 +67,9 @@ def _back_in_parts(
 
 
 def transposed_once(found: Plan) -> Changes:
-    """A weight that a loop multiplies by in transposed order is transposed before it.
+    """Transposes a weight before a loop that multiplies by its transpose.
 
-    With few rows, the product takes longer in the other order.
+    With few rows, a product takes longer if it has to transpose the weight.
     """
     products = [node for node in found.in_loops() if _is_transposing(node)]
     return Changes(

@@ -1,6 +1,6 @@
-"""Runs a program and says what the engine did: which part ran on which wave, with how many tokens.
+"""Runs a program and records what the engine did: what ran on which wave, with how many tokens.
 
-The engine keeps the numbers of tokens for itself in any case, so an ordinary run pays nothing.
+The engine keeps the numbers of tokens in any case, so ordinary runs pay nothing for this.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Sizes = dict[Region | str, list[int]]
 
 
 class Recorder:
-    """Runs a program by waves, for what happens on the way.
+    """Runs a program by waves and records what happens.
 
     Args:
         program: the lowered program.
@@ -120,7 +120,7 @@ class _Tokens:
         wave: int | None = None,
         depth: int | None = None,
     ) -> Iterator[RunStep]:
-        """What bodies with tokens did in one step; it is a bulk where no wave is given."""
+        """What bodies with tokens did in one step; without a wave, the step is a bulk."""
         parts = [Part(stage, is_bulk=wave is None) for stage in stages]
         span = "-".join(str(stage) for stage in sorted({stages[0], stages[-1]}))
         text = f"{span} {'bulk' if wave is None else 'loop'}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _MAX_SHOWN = 1500
-_CHOSEN = "of neighbours the one with most tokens"
+_CHOSEN = "of neighboring steps the one with the most tokens"
 
 
 def plot(trace: RunTrace, path: str | os.PathLike[str]) -> None:
@@ -23,10 +23,10 @@ def plot(trace: RunTrace, path: str | os.PathLike[str]) -> None:
 
     Args:
         trace: of the run.
-        path: of the picture; its suffix says what it becomes.
+        path: of the picture; its suffix chooses the format.
 
     Raises:
-        ImportError: where Matplotlib is missing.
+        ImportError: Matplotlib is missing.
     """
     try:
         from matplotlib.figure import Figure
@@ -76,8 +76,8 @@ def _depths(trace: RunTrace) -> np.ndarray:
 def _shown(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The steps to draw, and the edges between them.
 
-    Where there are more than can be told apart, the step with most tokens stands for its
-    neighbours: Matplotlib took 50 s for an area of 127,000 steps.
+    Where there are more than can be told apart, the step with the most tokens stands for its
+    neighbors: Matplotlib took 50 s for an area of 127,000 steps.
     """
     starts = np.unique(np.linspace(0, len(totals), _MAX_SHOWN + 1).astype(int))
     parts = np.split(totals, starts[1:-1])
@@ -87,7 +87,7 @@ def _shown(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _draw_tokens(
     axes: Axes, trace: RunTrace, tokens: dict[str, np.ndarray], edges: np.ndarray
 ) -> None:
-    """An area for each function, one upon the other."""
+    """An area for each function, stacked."""
     base = np.zeros(len(edges) - 1)
     for name, counts in tokens.items():
         label = f"{name}: {trace.calls[name]:,} calls"
@@ -98,7 +98,7 @@ def _draw_tokens(
 
 
 def _draw_bulks(axes: Axes, trace: RunTrace) -> None:
-    """A line and a text where tokens of all waves are taken at once: so many would hide waves."""
+    """A line and a label for each bulk; an area for its tokens would dwarf those of the waves."""
     bulks = (step for step in trace.steps if step.wave is None)
     for number, group in itertools.groupby(bulks, lambda step: step.step):
         found = list(group)

@@ -1,4 +1,4 @@
-"""What happened in a run, wave by wave: how parallel a recursion was."""
+"""What happened in a run, wave by wave, and how parallel the recursion was."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RunTrace:
         steps: in the order in which they happened.
         calls: by function, how many tokens entered it in the whole run: its number of calls.
         fired: by node, how many tokens it fired in the whole run; all forward nodes.
-        usual_way: how ordinary calls of the function run, if it is not by waves as here.
+        usual_way: how ordinary calls of the function run, if not by waves as in this trace.
     """
 
     name: str
@@ -69,17 +69,17 @@ class RunTrace:
 
     @property
     def num_calls(self) -> int:
-        """How many calls there were of all functions, those from outside among them."""
+        """How many calls there were of all functions, including those from outside."""
         return sum(self.calls.values())
 
     @property
     def num_steps(self) -> int:
-        """How many steps the engine took: what a run's time grows with."""
+        """How many steps the engine took; the time of a run grows with it."""
         return self.steps[-1].step + 1 if self.steps else 0
 
     @property
     def max_depth(self) -> int:
-        """How many calls were nested in the deepest place, beside the call from outside."""
+        """How many calls were nested at the deepest place, not counting the one from outside."""
         return max((step.depth for step in self.waves if step.depth is not None), default=0)
 
     @property
@@ -93,7 +93,7 @@ class RunTrace:
         return max((step.tokens for step in self.waves), default=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as plain dicts, lists, numbers and text, as JSON has them."""
+        """The trace as plain dicts, lists, numbers and text, which JSON can hold."""
         return dataclasses.asdict(self)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
@@ -149,7 +149,7 @@ def _row(step: RunStep) -> list[str]:
 
 
 def _line(row: list[str], widths: list[int]) -> str:
-    """Numbers stand to the right of their column, words to the left."""
+    """Aligns numbers to the right of their column, words to the left."""
     cells = [
         f"{cell:>{width}}" if name in _NUMBERS else f"{cell:<{width}}"
         for name, cell, width in zip(_HEAD, row, widths, strict=True)

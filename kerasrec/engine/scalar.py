@@ -22,8 +22,8 @@ from kerasrec.engine.scalar_gradient import Gradient
 from kerasrec.engine.scalar_ops import gradient_obstacles
 from kerasrec.graph.graph import Value
 
-# What a machine begins with. Filling it with zeros costs little beside the launch; a run that was
-# long and then needs more stack has been for nothing, a full log ends a run soon.
+# The room that a machine begins with. Filling it with zeros costs little compared with the launch.
+# A long run that needs more stack in the end is wasted; a log that is too small ends a run early.
 _NUM_FRAMES = 1 << 12
 _NUM_ROWS = 1 << 10
 
@@ -31,7 +31,7 @@ _NUM_ROWS = 1 << 10
 class ScalarRun(ForwardOnly):
     """One run of a program of plain numbers.
 
-    Its gradient runs the program again. What the gradient cannot do here is left to an engine of
+    Its gradient runs the program again. Gradients that cannot run here are left to an engine of
     waves.
     """
 
@@ -57,7 +57,7 @@ class ScalarRun(ForwardOnly):
     def backward(
         self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
     ) -> Outcome:
-        """Runs all tokens again, and back; arguments as in `WaveRun.backward`."""
+        """Runs all tokens again, forward and backward; arguments as in `WaveRun.backward`."""
         if gradient_obstacles(self.graph):
             return super().backward(given, shared)
         way = Gradient(self.graph, shared)
@@ -84,7 +84,8 @@ class ScalarRun(ForwardOnly):
         def check(state: State, num_tokens: tf.Tensor) -> list[tf.Operation]:
             message = (
                 f"{limits.name}: the gradient of one token keeps more bytes than "
-                f"max_memory={limits.max_memory}."
+                f"max_memory={limits.max_memory}. If the recursion is meant to be that deep, raise "
+                "@kerasrec.recursive(max_memory=...)."
             )
             return [tf.debugging.Assert(state["token"] >= num_tokens, [message])]
 

@@ -1,9 +1,9 @@
-"""Takes tokens through a compiled machine: in blocks of one size, with room that grows.
+"""Runs tokens through a compiled machine: in blocks of one size, with room that grows.
 
 XLA needs sizes that are known when it compiles. So tokens go through in blocks of one size, and a
 machine begins with little room; a token that outgrows it begins again, in the same machine compiled
-for more. Most calls are one block that needs little room. They cost one launch; all else is a
-function apart, which costs nothing as long as nobody calls it.
+for more. Most calls are one block that needs little room. They cost one launch; everything else is
+in a separate function, which costs nothing unless it is called.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Blocks:
     Args:
         attempt: runs tokens of a block; XLA can compile it. It is given (size, first, num_tokens,
           tensors `[_BLOCK]`): how much room there is, the token to begin with, how many tokens are
-          real, int32. It returns a dict of `token`: int32, the one that did not come to its end, or
+          real, int32. It returns a dict of `token`: int32, the one that did not finish, or
           `num_tokens`; `fault`: int32, 0 unless an op failed; `results`: `[_BLOCK]` each; `sums`:
-          over the tokens that came to their end; and what else `check` reads.
-        check: ops that fail unless a block came to its end, for (what the last attempt returned,
-          num_tokens).
+          over the tokens that finished; and what else `check` reads.
+        check: takes what the last attempt returned, and num_tokens; returns ops that fail unless
+          the block finished.
         first_size: how much room a block begins with.
         most: the largest size.
     """
@@ -57,7 +57,7 @@ class Blocks:
         """
         with tf.device("/device:CPU:0"):
             num_tokens = tf.shape(tensors[0])[0]
-            # None if they are more than one block: blocks run side by side.
+            # Zero if there is more than one block: blocks run side by side.
             at_once = tf.where(num_tokens <= _BLOCK, num_tokens, 0)
             state = self._begin(_block(_padded(tensors), 0), at_once)
 
@@ -83,7 +83,7 @@ class Blocks:
             like: what an attempt returns.
 
         Returns:
-            The results with some rows below those of the tokens, then the sums.
+            The results, with further rows after those of the tokens, then the sums.
         """
         num_tokens, padded = tf.shape(tensors[0])[0], _padded(tensors)
         num_blocks = tf.shape(padded[0])[0] // _BLOCK
@@ -139,7 +139,7 @@ class Blocks:
 
 
 def _padded(tensors: Tensors) -> Tensors:
-    """The tensors with zeros below, so that they are one block or more."""
+    """The tensors padded with zeros to whole blocks, at least one."""
     num_tokens = tf.shape(tensors[0])[0]
     num_rows = tf.maximum((num_tokens + _BLOCK - 1) // _BLOCK, 1) * _BLOCK
     return [tf.pad(tensor, [[0, num_rows - num_tokens]]) for tensor in tensors]

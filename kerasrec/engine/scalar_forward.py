@@ -1,4 +1,4 @@
-"""The scalar engine's way forward: a block of tokens, one after the other."""
+"""The forward pass of the scalar engine: a block of tokens, one after the other."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Forward:
             arguments: `[block]` for each argument of the program.
 
         Returns:
-            A dict of `token`: int32, the one that did not come to its end, or `num_tokens`;
-            `fault`: int32, which message tells why an op failed, or 0; `labels`: int32, of the
+            A dict of `token`: int32, the one that did not finish, or `num_tokens`; `fault`: int32,
+            the number of the message that says why an op failed, or 0; `labels`: int32, of the
             newest calls on a full stack, the newest first; `results`: `[block]` for each output.
         """
         outputs = self.graph.bodies[self.graph.entry].outputs
@@ -93,7 +93,7 @@ class Forward:
         return {**state, "registers": moved, "fault": fault}
 
     def _ended(self, state: State) -> State:
-        """The state with the token's results written down, if it has come to its end."""
+        """The state with the token's results in it, if the token has finished."""
         registers, token = state["registers"], state["token"]
         results = self.machine.results(self.graph.entry, registers)
         is_ended = (registers["depth"] < 0) & tf.equal(state["fault"], 0)

@@ -109,7 +109,7 @@ class Column:
 
 
 class Layout:
-    """Which value stands where in the frames of each routine, and which place is which.
+    """Where values stand in the frames of each routine, and how its places are numbered.
 
     Place k of a routine means that k of its calls are behind it; all places have their own number.
 
@@ -206,7 +206,7 @@ class ScalarFrame:
         return alive
 
     def faults(self, body: Body) -> Iterator[tuple[str, tf.Tensor]]:
-        """Nodes of the body that may fail: what is said then, and bool `[1]`, whether one does."""
+        """For nodes of the body that may fail, the message, and bool `[1]`, whether one fails."""
         for node in filter(may_fail, body.sweeps[0].nodes):
             message, fails = fault_of(node, [self.get(value) for value in node.inputs])
             yield message, fails & self.is_alive(node.region)

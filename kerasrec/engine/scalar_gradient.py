@@ -1,9 +1,9 @@
-"""The scalar engine's way back: each token runs once more, with a log, and then backwards.
+"""The backward pass of the scalar engine: each token runs again, with a log, and then backwards.
 
-When a frame returns, the log takes it down. So frames lie in the log in the order in which they
-have returned, and the frames of its calls lie before a frame's own. The gradient calls in the
-opposite order, and every call finds its frame as the next one up the log. What a frame has in the
-log is what its body read and what its calls returned; all else is computed from that once more.
+When a frame returns, it is written to the log. So the log holds frames in the order in which they
+returned, and a frame stands after the frames of the calls it made. The gradient makes these calls
+in the opposite order, and every call finds its frame as the next one up the log. A frame in the log
+holds what its body read and what its calls returned; the rest is computed from that again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Gradient:
     """Gradients of a program on a block of tokens.
 
     Args:
-        graph: a program without obstacles, those of gradients among them.
+        graph: a program without obstacles, including those of gradients.
         shared: tensors of SHARED values.
     """
 
@@ -63,9 +63,9 @@ class Gradient:
             cotangents: `[block]` for each output that has one.
 
         Returns:
-            A dict of `token`: int32, the one that did not come to its end, or `num_tokens`;
-            `results`: `[block]` for each argument that has a gradient; `sums`: for each SHARED
-            value, its gradient over the tokens that came to their end.
+            A dict of `token`: int32, the one that did not finish, or `num_tokens`; `results`:
+            `[block]` for each argument that has a gradient; `sums`: for each SHARED value, its
+            gradient over the tokens that finished.
         """
         outputs = present(self.entry.sweeps[1].outputs)
         state = {
@@ -73,7 +73,7 @@ class Gradient:
             "is_full": tf.constant(False),
             "forward": self.forward.stack(num_frames),
             "backward": self.backward.stack(num_frames),
-            # By dtype, and how long the log was when the frame was begun.
+            # By dtype, and how long the log was when the frame began.
             "log": {
                 "start": empty_rows(num_rows, 1, tf.int32),
                 **self.forward.layout.empty_frames(num_rows),
@@ -130,7 +130,7 @@ class Gradient:
         return {**state, "is_full": is_full, "forward": registers["stack"], "log": log}, count
 
     def _back(self, state: State, cotangents: Tensors, num_logged: tf.Tensor) -> State:
-        """Runs a token backwards, unless it has not come to its end."""
+        """Runs a token backwards, if it has finished."""
         log = state["log"]
         registers = self.backward.registers(state["backward"])
         last = num_logged - 1
@@ -177,7 +177,7 @@ class Gradient:
         return {name: layout.read(name, rows) for name in layout.routines}
 
     def _added(self, frames: State, sums: Tensors) -> Tensors:
-        """The sums with what the frame that returns gives to SHARED values."""
+        """The sums plus what the frame that returns contributes to SHARED values."""
         found = dict(zip(self.wanted, sums, strict=True))
         for name, (frame, returns) in frames.items():
             for node in self.graph.bodies[name].accumulates:

@@ -4,8 +4,8 @@ A frame of the stack holds a call's arguments, what its own calls have returned 
 counter: the place in the program where it stands. Calls of a routine are made in the order in which
 they stand in the graph; those of a branch that was not chosen are left out. Place k of a routine
 means "the first k calls are behind us". A step of the machine computes the whole routine from the
-frame (what is not known yet counts as it lies, and is not looked at), and either makes the first
-call that is not behind us, or returns. So there is nothing to branch on: a step is straight code.
+frame (a value that is not known yet may be anything, and nothing uses it), and either makes the
+first call that is not behind us, or returns. So a step is straight-line code, without branches.
 
 The gradient is a program for the same machine (`scalar_gradient.py`).
 """
@@ -26,7 +26,7 @@ Rows = dict[str, Tensors]
 
 @dataclass
 class Made:
-    """A call that a step may make: whether it does, bool `[1]`, and with what, `[1]` each."""
+    """A call that a step may make: whether it does, bool `[1]`, and the arguments, `[1]` each."""
 
     is_made: tf.Tensor
     call: Call
@@ -38,9 +38,9 @@ class Step:
     """What a step finds out before it moves.
 
     Args:
-        calls: that it may make; at most one is made.
-        results: `[1]` each, what it returns if it makes none, by column.
-        frames: values of each routine, and bool `[1]`, whether it is this one that returns.
+        calls: those that it may make; at most one is made.
+        results: `[1]` each, what it returns if it makes no call, by column.
+        frames: values of each routine, and bool `[1]`, whether this routine returns.
     """
 
     calls: list[Made] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Step:
 
     @property
     def made(self) -> list[Made]:
-        """Calls that pass something on."""
+        """Calls that pass arguments."""
         return [item for item in self.calls if item.call.arguments]
 
     @property
@@ -75,7 +75,7 @@ class Machine:
 
     * `depth`: int32, how many calls wait; -1 when the first has returned.
     * `counter`: int32 `[1]`, the place in the program.
-    * `mark`: int32 `[1]`, a number that stays with the frame, for those who use the machine.
+    * `mark`: int32 `[1]`, a number that stays with the frame, for the code that uses the machine.
     * `columns`: the frame that runs, by dtype a list of `[1]` tensors.
     * `stack`: TensorArrays of frames that wait, by dtype `[size, width]`, and `places`,
       `[size, 2]`: counter and mark.
@@ -94,7 +94,7 @@ class Machine:
         return {"places": empty_rows(size, 2, tf.int32), **self.layout.empty_frames(size)}
 
     def registers(self, stack: dict[str, tf.TensorArray]) -> State:
-        """Registers at rest."""
+        """Registers before any call."""
         widths = self.layout.widths
         return {
             "depth": tf.constant(-1),

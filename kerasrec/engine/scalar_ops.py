@@ -1,9 +1,9 @@
 """What the scalar engine can run, and which of its ops may fail.
 
-XLA compiles far more ops than stand here. These are the ones whose answer on one token is known to
-be that of TensorFlow's own kernels, also for infinities and NaN (`scalar_exact.py` does that), and
-that terminate on any numbers: the scalar engine computes both branches and takes one, so ops also
-run on the numbers of a branch that was not chosen.
+XLA compiles far more ops than are listed here. These are the ones whose result for one token is
+known to be that of TensorFlow's own kernels, also for infinities and NaN (`scalar_exact.py` sees to
+that), and that terminate on any numbers: the scalar engine computes both branches and takes one, so
+ops also run on the numbers of a branch that was not chosen.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def may_fail(node: Node) -> bool:
 
 
 def fault_of(node: Node, inputs: Sequence[tf.Tensor]) -> tuple[str, tf.Tensor]:
-    """What to say when an op that `may_fail` does, and bool `[1]`, whether it does.
+    """The message for an op that `may_fail`, and bool `[1]`, whether it fails.
 
     Args:
         node: of a body.
@@ -118,7 +118,7 @@ def _is_number(item: Type) -> bool:
 
 
 def _is_sound(node: Node) -> bool:
-    """Whether the answer is known to be that of TensorFlow's own kernel."""
+    """Whether the result is known to be that of TensorFlow's own kernel."""
     if node.op not in OPS or not _dtypes(node) <= DTYPES:
         return False
     if node.op == "Cast" and node.inputs[0].type.dtype.is_floating:

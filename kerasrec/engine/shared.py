@@ -32,7 +32,7 @@ def with_cotangents(
 def _compute_shared(nodes: Sequence[Node], known: dict[Value, tf.Tensor]) -> dict[Value, tf.Tensor]:
     found = dict(known)
     for node in nodes:
-        # What has no outputs changes something, and has done so where anything is known.
+        # A node without outputs changes something; it has run already if any value is known.
         is_done = node.output() in found if node.outputs else bool(known)
         if "cotangent_of" in node.attributes or is_done:
             continue

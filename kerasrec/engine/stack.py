@@ -7,8 +7,8 @@ on a stack while the wave it called runs; when that returns, the next segment ru
 
 The gradient is the same walk backwards. The machine has noted which segment it ran on which wave,
 and the gradient's segments follow the notes from the last to the first: so each finds what its
-callee's gradient handed up, and needs no stack. Sweeps of further derivatives follow the notes,
-too, those of even number from the first to the last.
+callee's gradient returned, and needs no stack. Sweeps of further derivatives follow the notes, too,
+those of even number from the first to the last.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class StackRun(WaveRun):
         return found
 
     def _noted(self, state: State) -> State:
-        """The state with a note for the way back: which segment runs on which wave, how deep."""
+        """The state with a note for later sweeps: which segment runs on which wave, how deep."""
         note = [state["counter"], state["wave"], state["depth"]]
         trace = state["trace"].write(state["step"], note)
         return {**state, "trace": trace, "step": state["step"] + 1}
@@ -141,7 +141,7 @@ class StackRun(WaveRun):
         return []
 
     def _ended(self, state: State, slots: Sequence[Slot]) -> Tensors:
-        """Takes over what the machine has left; returns what it returns to the outside."""
+        """Stores what later sweeps read; returns the outputs of the program."""
         self.num_steps = state["step"]
         self.trace = state["trace"]
         self.num_waves = state["num_waves"]
@@ -181,7 +181,7 @@ class StackRun(WaveRun):
         return token
 
     def _step(self, segment: Segment, slots: Sequence[Slot], state: State) -> State:
-        """Runs a segment on one wave and says what is next."""
+        """Runs a segment on one wave and sets what runs next."""
         wave = state["wave"]
         arrays = dict(zip(slots, state["arrays"], strict=True))
         if segment.place == 0:
@@ -206,7 +206,7 @@ class StackRun(WaveRun):
         return self._return(segment.body, frame, state)
 
     def _call(self, back: int, callee: str, arguments: Tensors, state: State) -> State:
-        """Calls with a new wave, to return to the segment `back`; without tokens goes on there."""
+        """Calls with a new wave, to return to the segment `back`; without tokens, goes there."""
         width = tf.shape(arguments[0])[0]
         is_call = width > 0
         place = self.names.index(callee)
@@ -317,7 +317,7 @@ class StackRun(WaveRun):
         return {**state, "returns": {**state["returns"], segment.body: found}}
 
     def _slots(self, index: int) -> list[Slot]:
-        """What the loop of a sweep writes down."""
+        """What the loop of a sweep stores."""
         stages = range(self.plan.first_stage(index), self.plan.last_stage(index) + 1)
         return [slot for name in self.names for slot in self._slots_of(name, stages)]
 
@@ -345,7 +345,7 @@ class StackRun(WaveRun):
         wave: tf.Tensor,
         frame: Frame,
     ) -> list[tf.TensorArray]:
-        """The arrays, after what a segment keeps was written down."""
+        """The arrays with what a segment keeps written into them."""
         written = dict(arrays)
         for slot in self._slots_of(segment.body, segment.stages[index]):
             written[slot] = arrays[slot].write(wave, slot.of(frame))

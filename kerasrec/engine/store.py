@@ -117,7 +117,7 @@ class WaveStore:
         return other
 
     def slots(self, body: str, part: Part) -> list[Slot]:
-        """What the loop part of a body has to write down."""
+        """What the loop part of a body has to store."""
         if part.stage == 0 and self.plan.changes.decides_at_once:
             parameters = self.plan.graph.bodies[body].parameters
             return [ValueSlot(body, node.output()) for node in parameters]
@@ -142,7 +142,7 @@ class WaveStore:
                 self._sizes[slot.body] = array.stack()[:, 0]
 
     def decide(self) -> None:
-        """Finds again what the first loop has decided, from the arguments of all waves."""
+        """Decides again what the first loop has decided, from the arguments of all waves."""
         part = Part(0, is_bulk=False)
         for name, body in self.plan.graph.bodies.items():
             values = [node.output() for node in body.parameters]
@@ -264,7 +264,7 @@ class WaveStore:
 def _divided(
     tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = _OF_ROWS
 ) -> tf.TensorArray:
-    """Rows of a tensor, so many for each wave."""
+    """The rows of a tensor, divided among the waves: `sizes` says how many each wave gets."""
     array = tf.TensorArray(
         tensor.dtype, size=tf.size(sizes), element_shape=shape, clear_after_read=False
     )
@@ -274,8 +274,8 @@ def _divided(
 def _joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
     """All rows of an array, and how many each element has.
 
-    If there is no element, and a size of rows is not known before the run, nobody knows it. It is
-    1 then, so that what is computed with the rows can be broadcast.
+    If there is no element, a size of rows that is not known before the run stays unknown. It is
+    taken to be 1, so that what is computed with the rows can be broadcast.
     """
     sizes: list[int | None] = list(array.element_shape[1:])
     if None in sizes:
@@ -291,7 +291,7 @@ def _joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def prepared_for(plan: Plan, shared: dict[Value, tf.Tensor]) -> dict[Node, Sequence[tf.Tensor]]:
-    """What rewrites prepare of SHARED values that are there, for all of their firings."""
+    """What rewrites prepare from the SHARED values known so far, for all of their firings."""
     return {
         node: rewrite.prepare(*(shared[value] for value in rewrite.shared))
         for node, rewrite in plan.changes.rewrites.items()
@@ -300,14 +300,14 @@ def prepared_for(plan: Plan, shared: dict[Value, tf.Tensor]) -> dict[Node, Seque
 
 
 def scope_of(part: Part) -> str:
-    """The name scope of a part's ops, by which profiles show them."""
+    """The name scope of a part's ops, under which profiles show them."""
     return str(part).replace(" ", "_")
 
 
 def new_arrays(
     slots: Iterable[Slot], size: tf.Tensor | int, is_dynamic: bool
 ) -> dict[Slot, tf.TensorArray]:
-    """Empty TensorArrays for what a loop writes down."""
+    """Empty TensorArrays for what a loop stores."""
     return {
         slot: tf.TensorArray(
             slot.spec().dtype,

@@ -15,7 +15,7 @@ from kerasrec.graph.graph import Node, Value
 
 @dataclass
 class Sums:
-    """What COLLECT and ACCUMULATE nodes have given, whatever the tags.
+    """What COLLECT and ACCUMULATE nodes have contributed, over all tags.
 
     Args:
         rows: by table name, (value, index) pairs, or values alone where there is no index.
@@ -50,12 +50,15 @@ class Sums:
             return
         size = frame.get(node.attributes["size"])
         if name in self.sizes:
-            message = f"kerasrec.collect is given two sizes for the table {name!r}."
+            message = (
+                f"kerasrec.collect is given two sizes for the table {name!r}. Pass the same `size` "
+                "wherever values are collected under this name."
+            )
             tf.debugging.assert_equal(size, self.sizes[name], message)
         self.sizes[name] = size
 
     def tables(self) -> dict[str, tf.Tensor]:
-        """The collected tables; where several tokens wrote one row by its index, it is summed."""
+        """The collected tables; a row that several tokens wrote by index is the sum of these."""
         return {name: self._table(name, rows) for name, rows in self.rows.items()}
 
     def _table(self, name: str, rows: list[Tensors]) -> tf.Tensor:
@@ -85,7 +88,7 @@ class Sums:
 
 
 def _rows_by_index(values: Tensors, index: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """A table `[size, ...]` of joined values, by their row numbers; others are zero."""
+    """A table `[size, ...]` with the values at their row numbers; other rows are zero."""
     count = tf.size(index)
     places = tf.math.unsorted_segment_sum(tf.range(1, count + 1), index, size)
 

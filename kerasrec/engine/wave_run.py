@@ -1,4 +1,4 @@
-"""What the engines that run by waves have in common: one sweep after the other."""
+"""The base class of the engines that run by waves, one sweep after the other."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class WaveRun(ABC):
     def backward(
         self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
     ) -> Outcome:
-        """Runs all sweeps after the first, after `forward`, as often as it is asked to.
+        """Runs all sweeps after the first; may be called several times after `forward`.
 
         Args:
             given: for each of these sweeps, what comes in from outside: cotangents of flat outputs
-              of an earlier sweep; anything for those without gradient.
-            shared: tensors of SHARED values, the cotangents of sums over all tokens among them.
+              of an earlier sweep; anything for those without a gradient.
+            shared: tensors of SHARED values, including the cotangents of sums over all tokens.
         """
         run = copy.copy(self)
         run.store = self.store.copy(shared)
@@ -74,8 +74,8 @@ class WaveRun(ABC):
 
     @abstractmethod
     def _first_sweep(self, arguments: Tensors, sums: Sums) -> Tensors:
-        """Runs sweep 0 and returns what it returns to the outside."""
+        """Runs sweep 0; returns its outputs for the outside."""
 
     @abstractmethod
     def _later_sweep(self, index: int, given: Sequence[tf.Tensor | None], sums: Sums) -> Tensors:
-        """Runs another sweep and returns what it returns to the outside."""
+        """Runs another sweep; returns its outputs for the outside."""

@@ -1,9 +1,9 @@
-"""What tokens carry beside the arguments of the user; calls pass it on.
+"""What tokens carry in addition to the user's arguments; calls pass it on.
 
 An engine knows a token only by its place in a wave, but the message of a failed assertion must name
-the token. So functions of a program with assertions take two more arguments, the tag as values. And
-where calls of a function read different results of it, it takes bools that say which of them are
-read (see `transform/reads.py`).
+the token. So functions of a program with assertions take two more arguments, the root token and the
+tag. And where calls of a function read different results of it, the function takes bools that say
+which results are read (see `transform/reads.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CARRIED = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))}
 
 
 def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
-    """The flat arguments of root tokens, `[tokens, ...]`, with what these carry."""
+    """The flat arguments of root tokens, `[tokens, ...]`, followed by what these tokens carry."""
     parameters = graph.bodies[graph.entry].parameters
     names = [node.attributes["name"] for node in parameters if "is_carried" in node.attributes]
     return [*arguments, *(_of_roots(name, tf.shape(arguments[0])[0]) for name in names)]

@@ -52,7 +52,7 @@ def check_tagged_graph(graph: TaggedGraph) -> None:
         ends = [node for trip in site.trips for node in (*trip.calls, *trip.returns)]
         labels = {node.attributes["label"] for node in present(ends)}
         if labels != {label} or site.label != label:
-            raise GraphError(f"The call site {label} of {body.name} has nodes of another label.")
+            raise GraphError(f"The call site {label} of {body.name} has nodes with another label.")
         for trip, sweep in zip(site.trips, body.sweeps, strict=True):
             if trip.calls:
                 _check_trip(site, trip, sweep)
@@ -78,7 +78,7 @@ def _check_node(name: str, node: Node) -> None:
     if node.op == "SWITCH":
         value, predicate = node.inputs
         if predicate.type.kind is not Kind.TOKEN or predicate.type.shape != ():
-            raise GraphError(f"{place}: predicate {predicate.type} is not one value a token.")
+            raise GraphError(f"{place}: predicate {predicate.type} is not one value per token.")
         if any(item != value.type for item in node.types):
             raise GraphError(f"{place} changes a type.")
     if node.op in ("REPEAT", "ENTER", "LEAVE", "ROWS"):
@@ -94,14 +94,14 @@ def _check_node(name: str, node: Node) -> None:
 def _check_rows(place: str, node: Node) -> None:
     *values, lengths = node.inputs[:2]
     if lengths.type != Type(tf.int32, ()):
-        raise GraphError(f"{place}: lengths {lengths.type} are not one number a token.")
+        raise GraphError(f"{place}: lengths {lengths.type} are not one number per token.")
     entries = node.region
     if node.op in ("LEAVE", "ROWS"):
         entries = values[0].region if values else Each(node.region, lengths)
         if lengths.region != node.region:
-            raise GraphError(f"{place} leaves for another region than that of its lengths.")
+            raise GraphError(f"{place} stands in another region than its lengths.")
     if entries is None or not any(isinstance(region, Each) for region in entries.path()):
-        raise GraphError(f"{place} has no entries of rows on one of its sides.")
+        raise GraphError(f"{place} neither reads nor makes entries of rows.")
 
 
 def _check_passed(name: str, node: Node, wanted: Sequence[Type]) -> None:

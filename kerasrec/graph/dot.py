@@ -42,7 +42,7 @@ _BLUE = 'color="#3d85c6"'
 
 
 def to_dot(graph: Drawable) -> str:
-    """DOT of a graph, a box for each function, and in it one for its gradient."""
+    """The graph in DOT, with a box for each function, and in it one for its gradient."""
     scopes = scopes_of(graph)
     names = {node: f"n{place}" for place, node in enumerate(scopes)}
     boxes: dict[Scope, list[Node]] = {(): []}
@@ -101,12 +101,12 @@ def _edge(value: Value, node: Node, scopes: dict[Node, Scope]) -> str:
     if value.node.op == "CALL" or node.op == "RETURN":
         style += f" {_BLUE}"
         if scopes[value.node][0] == scopes[node][0]:
-            # A body's way back to itself must not turn its picture upside down.
+            # An edge from a body to itself must not turn the picture upside down.
             style += " constraint=false"
     return style
 
 
 def _quoted(text: str) -> str:
-    """A string of DOT."""
+    """The text as a quoted string of DOT."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{text}"'

@@ -16,13 +16,13 @@ from kerasrec.graph.types import Kind, Type
 def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> list[tf.Tensor]:
     """The outputs of a primitive node, for the given inputs.
 
-    The op is made anew, with the attributes it was traced with, in the default graph. One that
-    holds functions of its own, such as a loop, is called as the function that does what it does.
+    The op is made anew in the default graph, with the attributes it was traced with. An op that
+    holds functions, such as a loop, runs as a call of a function instead (`trace/functions.py`).
 
     Args:
         node: a primitive node.
         inputs: tensors for its inputs, in order.
-        has_gradient: False hides such a function from tapes and gradients.
+        has_gradient: False hides such a call from tapes and gradients.
     """
     function = node.attributes.get("function")
     with on_device_of(node), _scope_of_line(node):
@@ -33,7 +33,7 @@ def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> 
         else:
             run = partial(_run_without_gradient, node, inputs)
             outputs = _run_if_any(node, inputs, run) if node.attributes.get("has_effect") else run()
-    # More may be known of a node than TensorFlow infers for the op.
+    # The types of a node may say more than TensorFlow infers for the op.
     for tensor, item in zip(outputs, node.types, strict=True):
         tensor.set_shape(item.tensor_shape())
     return list(outputs)
@@ -49,10 +49,10 @@ def _run_without_gradient(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Te
 def _run_if_any(
     node: Node, inputs: Sequence[tf.Tensor], run: Callable[[], list[tf.Tensor]]
 ) -> list[tf.Tensor]:
-    """Runs an op that holds an assertion, but not for zero tokens: none of them reaches it.
+    """Runs an op that holds an assertion, unless it has zero tokens: then no token reaches it.
 
-    It does run for them where its outputs for zero tokens are not known: for a `tf.TensorArray`, or
-    an open shape that is not one value a token.
+    It also runs for zero tokens where its outputs are not known otherwise: for a `tf.TensorArray`,
+    or an open shape that is not one value per token.
     """
     pairs = zip(node.inputs, inputs, strict=True)
     tokens = [tensor for value, tensor in pairs if value.type.kind is Kind.TOKEN]
@@ -97,13 +97,13 @@ def show(node: Node, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def on_device_of(node: Node) -> contextlib.AbstractContextManager[object]:
-    """Where the user wants a node to run; where all else runs if it was not said."""
+    """The scope of the device that the user chose for a node; an empty one if there is none."""
     device = node.attributes.get("device")
     return tf.device(device) if device else contextlib.nullcontext()
 
 
 def _scope_of_line(node: Node) -> contextlib.AbstractContextManager[object]:
-    """Names an op that holds functions after its line: an assertion inside has no better name."""
+    """Names an op that holds functions after its line, so that assertions in it name the line."""
     if "function" not in node.attributes or node.source is None:
         return contextlib.nullcontext()
     return tf.name_scope(scope_of_line(str(node.source)))
@@ -112,8 +112,8 @@ def _scope_of_line(node: Node) -> contextlib.AbstractContextManager[object]:
 def copy_of(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operation:
     """The same op in the default graph, on other inputs.
 
-    Attributes of the executor's own, such as ops to be placed beside, are left out. So is XLA:
-    it would compile for each number of tokens.
+    Attributes of the executor, such as colocation with other ops, are left out. So is the request
+    for XLA, which would compile for each number of tokens.
     """
     attributes = {
         name: value

@@ -8,21 +8,21 @@ tagged dataflow, written in capitals (Kostopoulou et al., sections 2 and 3):
     SWITCH value, predicate          one output for each branch; the branches not taken are dead
     MERGE values...                  whichever value is not dead
     BROADCAST value, token           a shared value, as one value for each token
-    COLLECT value [, index]          puts a value into a table of the run, at an index or anywhere
+    COLLECT value [, index]          adds a value to a table of the run, at an index or in any order
     REPEAT value, lengths            a token's value, once for each entry of its row
     ENTER values, lengths...         entries of the tokens' rows become tokens; all lengths agree
-    LEAVE value, lengths             one value an entry becomes rows again
+    LEAVE value, lengths             values of entries become rows again
     ROWS lengths                     for each entry, which token it belongs to
     CALLSITE arguments...            a call, in a function graph
-    CALL argument                    tag grows by its label: enter a function
-    RETURN output                    tag loses its label; tokens of other call sites are dropped
+    CALL argument                    puts its label before the tag: enters a function
+    RETURN output                    takes its label off the tag; drops tokens of other call sites
     IDENTITY value                   an output of a function, read by all its RETURNs
     ARGUMENT                         an input of the whole program
     ACCUMULATE contribution          sums over all tokens, whatever their tags, into the gradient
                                      of a shared value
     CHECK condition, root, tag, data...  fails, and shows the data, for a token whose condition does
                                      not hold; root and tag say which token it is
-    EFFECT inputs...                 an op of TensorFlow that shows something of the tokens
+    EFFECT inputs...                 an op of TensorFlow that shows something, such as a print
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Node:
         inputs: the values it matches on.
         types: the types of its outputs.
         region: the region it stands in; None in the body of a function, or for SHARED values.
-          Entries come in by nodes of their own region, and leave by nodes of the parent's.
+          REPEAT and ENTER stand in the region of the entries, LEAVE and ROWS in its parent.
         source: the user's line.
         attributes: what else its op needs: `operation` for a TensorFlow op, and `device` where the
           user says where it is to run; `label` for CALL and RETURN, `name` for PARAMETER, SHARED,
@@ -150,7 +150,7 @@ class Value:
 
     @property
     def region(self) -> Region | None:
-        """The region whose tokens it has one value for."""
+        """The region whose tokens have this value."""
         if self.node.op == "SWITCH":
             return Branch(self.node.region, self.node.inputs[1], self.index, len(self.node.types))
         return self.node.region
@@ -188,7 +188,7 @@ class FunctionGraph:
         name: unique in the program.
         parameters: PARAMETER nodes, one for each flat argument.
         outputs: one value for each flat output, each a TOKEN in the function's body.
-        nodes: in an order in which every input comes first.
+        nodes: in an order in which inputs come before the nodes that read them.
         collects: COLLECT nodes.
         traced: what TensorFlow traced for it.
         source: where the user's function starts.
@@ -212,7 +212,7 @@ class FunctionGraph:
 
 
 class Drawable:
-    """What a graph of a whole program has beside its print."""
+    """Ways to look at the graph of a whole program, besides printing it."""
 
     def _repr_html_(self) -> str:
         """The graph as it prints, for notebooks."""
@@ -277,7 +277,7 @@ class CallSite:
         label: i, what CALL_i puts before a tag and RETURN_i takes away.
         caller: name of the function that calls; None for the call from outside.
         callee: name of the function called.
-        trips: one for each sweep of the callee; empty where this call has no part in a sweep.
+        trips: one for each sweep of the callee; an empty one if this call has no part in the sweep.
     """
 
     label: int
@@ -298,16 +298,16 @@ class CallSite:
 
 @dataclass
 class Sweep:
-    """One way through a body, from what comes in to what goes out.
+    """One traversal of a body, from its inputs to its outputs.
 
-    Sweep 0 computes the function and sweep 1 its gradient. The gradient of both are the sweeps 2
-    and 3, and so on: each derivative has as many sweeps as all before it.
+    Sweep 0 computes the function and sweep 1 its gradient. The gradients of both are sweeps 2 and
+    3, and so on: each derivative has as many sweeps as all lower ones together.
 
     Args:
         parameters: MERGE nodes that gather what all call sites send: arguments in sweep 0, later
-          cotangents of outputs of an earlier sweep; None for an output without gradient.
+          cotangents of outputs of an earlier sweep; None for an output without a gradient.
         outputs: IDENTITY nodes that all RETURNs read: results in sweep 0, later cotangents of
-          parameters of an earlier sweep; None for a parameter without gradient.
+          parameters of an earlier sweep; None for a parameter without a gradient.
         nodes: all of its nodes, MERGEs, IDENTITYs, CALLs and RETURNs included.
         sinks: those among them that sum over all tags: COLLECTs in sweep 0, later ACCUMULATEs.
     """
@@ -319,7 +319,7 @@ class Sweep:
 
 
 def order_of(sweep: int) -> int:
-    """Of which derivative a sweep is a part: 0, 1, 2, 2, 3, 3, 3, 3, and so on."""
+    """The order of the derivative that a sweep belongs to: 0, 1, 2, 2, 3, 3, 3, 3, and so on."""
     return sweep.bit_length()
 
 
@@ -366,7 +366,7 @@ class Body:
 
 
 def present(nodes: Iterable[Node | None]) -> list[Node]:
-    """The nodes that are there."""
+    """The nodes that are not None."""
     return [node for node in nodes if node is not None]
 
 
@@ -382,9 +382,10 @@ class TaggedGraph(Drawable):
         entry: name of the function that the outside calls.
         call_sites: by label; the call from outside has the last label.
         shared: nodes with one value for all tokens, computed once, in order.
-        obstacles: why it has no gradient after all, in words for the user; empty if it has.
-        where_read: by op, the branch in which its gradient stands, where calls that drop what
-          depends on the op have no cotangent for it; of ops that run again together, by the last.
+        obstacles: why it has no gradient, in words for the user; empty if it has one.
+        where_read: by op, the branch in which its gradient stands, for ops that have a cotangent
+          for some tokens only, because some calls drop what depends on the op. Of ops that run
+          again together, the last one is the key.
         read_by: by op, the results without which its gradient is zero, where others may be read.
     """
 

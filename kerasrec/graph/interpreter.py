@@ -50,15 +50,17 @@ DEAD = _Dead()
 
 @dataclass
 class Interpretation:
-    """What a run gave.
+    """The results of a run.
 
     Args:
         sweeps: for each sweep that ran, one array for each of its flat outputs, `[tokens, ...]`,
           None where it has none.
-        shared_gradients: by the shared value, summed over all tokens; of the last derivative.
+        shared_gradients: by shared value, its gradient summed over all tokens, in the last
+          derivative.
         tables: collected values by name.
         fired: how often each node fired with live tokens, over all tags.
-        fired_under_tag: the most often that any node fired under one tag of one root token.
+        fired_under_tag: the largest number of times that a node fired under one tag of one root
+          token.
         dead: how many dead tokens each node passed on.
     """
 
@@ -93,7 +95,7 @@ def interpret(
     *cotangents: Sequence[np.ndarray | None],
     sums: Mapping[tuple[int, str | Value], np.ndarray] = MappingProxyType({}),
 ) -> Interpretation:
-    """Runs a tagged graph, or an extended one, a token at a time.
+    """Runs a tagged graph, or an extended one, one token at a time.
 
     Args:
         graph: tagged; extended where cotangents are given.
@@ -179,7 +181,7 @@ class _Run:
     def _share(self, node: Node) -> None:
         key = node.attributes.get("cotangent_of")
         if key is not None:
-            # Without information, a result counts as read.
+            # A result counts as read unless the caller says otherwise.
             given = self.sums.get(key, True if node.types[0].dtype.is_bool else None)
             tensors = [] if given is None else [tf.constant(given)]
         elif node.op == "SHARED":

@@ -13,17 +13,17 @@ def draw(dot: str, path: str | os.PathLike[str]) -> None:
 
     Args:
         dot: the graph in DOT.
-        path: of the picture; its suffix, .png, .svg or .pdf, says what it becomes.
+        path: of the picture; its suffix, .png, .svg or .pdf, chooses the format.
 
     Raises:
         ValueError: for another suffix.
-        ImportError: where the Python package or the program of Graphviz is missing.
+        ImportError: the Python package graphviz or Graphviz's program dot is missing.
     """
     target = Path(path)
     kind = target.suffix[1:].lower()
     if kind not in FORMATS:
         wanted = ", ".join(f".{item}" for item in FORMATS)
-        raise ValueError(f"A picture of a graph ends in one of {wanted}. Received: {path!s}.")
+        raise ValueError(f"The path of a picture must end in one of {wanted}. Received: {path!s}.")
     try:
         import graphviz
     except ImportError as error:

@@ -9,12 +9,12 @@ The lines follow this grammar:
     inputs    := %NAME {", " %NAME}
     place     := " into " FUNCTION for CALL, " into " %NAME for ACCUMULATE, and for COLLECT
                  with an index " at " %NAME " of " %NAME, the index and the size of its table
-    device    := " on " DEVICE, where the user says on which a node is to run
+    device    := " on " DEVICE, where the user chose one
     control   := " after " OP_LABEL
     TYPE      := f32[2,3] for a token; "shared " or "wave " stands before the other kinds
 
-Names are given while printing: %0, %1 and so on, in the order of the lines. Lines below a branch,
-further to the right, are for the tokens that take it.
+Names are given while printing: %0, %1 and so on, in the order of the lines. The indented lines
+below a branch are for the tokens that take it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def print_tagged_graph(graph: TaggedGraph) -> str:
 
 
 def sweep_name(index: int) -> str:
-    """What to call a sweep that is no function's own: gradient, then by its number."""
+    """The name of a sweep after sweep 0: "gradient", then "sweep" and its number."""
     return "gradient" if index == 1 else f"sweep {index}"
 
 
@@ -87,7 +87,7 @@ class _Names:
 
 
 def _lines(nodes: Iterable[Node], names: _Names) -> list[str]:
-    """A line for each node, and one wherever a branch begins or is taken up again."""
+    """A line for each node, and one wherever a branch begins or goes on."""
     lines: list[str] = []
     open_branches: tuple[Region, ...] = ()
     for node in nodes:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Region:
-    """Nodes with tokens of their own, which are made from those of the region around.
+    """Nodes whose tokens are made from those of the region around them.
 
     Args:
         parent: the region around it; None for the body of the function.
@@ -24,7 +24,7 @@ class Region:
 
     @property
     def siblings(self) -> tuple[Region, ...]:
-        """The regions that get their tokens by the same selector, this one among them."""
+        """The regions with the same selector, including this one."""
         return (self,)
 
     def path(self) -> tuple[Region, ...]:
@@ -52,7 +52,7 @@ class Branch(Region):
 
 @dataclass(frozen=True)
 class Each(Region):
-    """The entries of ragged rows: each token has as many here as `selector` says, int32."""
+    """The entries of ragged rows: each token has as many as `selector` says, int32."""
 
 
 def branches(parent: Region | None, predicate: Value, num_branches: int) -> tuple[Branch, ...]:

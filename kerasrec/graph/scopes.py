@@ -1,4 +1,4 @@
-"""Where nodes stand, for pictures: in which function, its gradient, and branch of a conditional.
+"""The scope of each node in a picture: its function, gradient, and branch of a conditional.
 
 A scope is a path such as `("power", "cond", "false")`, which TensorBoard and Graphviz draw as boxes
 inside each other. SWITCHes and MERGEs of a conditional stand in its scope, beside its branches;
@@ -20,7 +20,7 @@ from kerasrec.graph.region import Branch, Each, Region
 
 Scope = tuple[str, ...]
 
-# With a blank, so that no function has their names.
+# No function can have these names, because they contain a space.
 SHARED: Scope = ("shared values",)
 OUTSIDE: Scope = ("call from outside",)
 
@@ -40,7 +40,7 @@ def scopes_of(graph: Drawable) -> dict[Node, Scope]:
                 scope = (body.name, sweep_name(index)) if index else (body.name,)
                 scopes |= _scopes_in(conditionals, scope, sweep.nodes)
         return scopes
-    raise GraphError(f"{type(graph).__name__} is no graph of a program.")
+    raise GraphError(f"{type(graph).__name__} is not the graph of a program.")
 
 
 def names_in(scopes: dict[Node, Scope]) -> dict[Node, str]:
@@ -98,7 +98,7 @@ def chosen_by(node: Node) -> Value | None:
 
 
 def branch_name(predicate: Value, branch: int) -> str:
-    """What to call a branch: true or false, or its number."""
+    """The name of a branch: true or false, or its number."""
     if predicate.type.dtype == tf.bool:
         return ("true", "false")[branch]
     return str(branch)
@@ -111,6 +111,6 @@ def _short(node: Node) -> str:
 
 
 def _valid(part: str) -> str:
-    """A part of a scope, with nothing in it that TensorFlow's names may not have."""
+    """A part of a scope, without the characters that TensorFlow does not allow in names."""
     text = re.sub(r"[^A-Za-z0-9_.\-]", "_", part)
     return text if re.match(r"[A-Za-z0-9.]", text) else f"f{text}"

@@ -1,7 +1,7 @@
 """Tags: lists of call-site labels. The newest call stands first; the root's tag is empty.
 
-The order is that of Kostopoulou et al., section 3: CALL_i makes `i : t` of a tag `t`. Entry j of a
-token's row has `Entry(j) : t`.
+The order is that of Kostopoulou et al., section 3: CALL_i makes `i : t` of a tag `t`. The tag of
+entry j of a token's row is `Entry(j) : t`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kerasrec.errors import GraphError
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands before the tag of a token in the tags of its row's entries."""
+    """What an entry of a ragged row puts before the tag of the row's token."""
 
     place: int
 
@@ -42,5 +42,5 @@ def leave_row(tag: Tag) -> tuple[int, Tag]:
     """An entry's place in its row, and the tag of the token whose row it is."""
     entry, *rest = tag
     if not isinstance(entry, Entry):
-        raise GraphError(f"The tag {tag} is not that of an entry.")
+        raise GraphError(f"The tag {tag} is not the tag of an entry of a row.")
     return entry.place, tuple(rest)

@@ -20,7 +20,7 @@ def write_graph(graph: Drawable, logdir: str | os.PathLike[str]) -> None:
 
     Args:
         graph: of a program.
-        logdir: folder of the event file; TensorBoard shows each folder as a run of its own.
+        logdir: folder of the event file; TensorBoard shows each folder as a separate run.
     """
     writer = tf.summary.create_file_writer(os.fspath(logdir))
     with writer.as_default():
@@ -29,7 +29,7 @@ def write_graph(graph: Drawable, logdir: str | os.PathLike[str]) -> None:
 
 
 def graph_def(graph: Drawable) -> tf.compat.v1.GraphDef:
-    """The graph as a GraphDef, one NodeDef for each node; only for looking at."""
+    """The graph as a GraphDef, one NodeDef for each node; for display only."""
     names = names_in(scopes_of(graph))
     return tf.compat.v1.GraphDef(node=[_node_def(node, names) for node in names])
 

@@ -30,8 +30,8 @@ class Kind(enum.Enum):
     TOKEN: one value for each token; the tensor has a leading token axis.
     SHARED: one value for all tokens, whatever their tags (a constant, a variable, a tensor the
       function closes over: the outer references of Kostopoulou et al.).
-    WAVE: something computed from tokens that is not one value a token, such as the number of
-      tokens that `tf.shape(x)[0]` reads. It means nothing outside the place that computed it.
+    WAVE: computed from tokens, but not one value per token, such as the number of tokens that
+      `tf.shape(x)[0]` reads. It means nothing outside the place that computed it.
     """
 
     TOKEN = "token"
@@ -84,7 +84,7 @@ class Type:
         return tf.TensorSpec(self.tensor_shape(), self.dtype, name)
 
     def as_rows(self) -> Type:
-        """For a TOKEN, the type of a tensor of any number of such values that are no tokens."""
+        """For a TOKEN, the type of a tensor of any number of such values, none of them a token."""
         return Type(self.dtype, shape_of(self.tensor_shape()), Kind.WAVE)
 
     def accepts(self, other: Type) -> bool:

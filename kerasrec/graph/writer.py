@@ -19,7 +19,7 @@ class GraphWriter:
         self._entered: dict[tuple[Value, ...], Value] = {}
 
     def reuse(self, nodes: list[Node]) -> None:
-        """Lets SWITCHes and REPEATs that stand in a graph already serve new readers."""
+        """Lets new readers use the SWITCHes and REPEATs that are in a graph already."""
         for node in nodes:
             if node.op in ("SWITCH", "REPEAT"):
                 for output in node.outputs:
@@ -57,7 +57,7 @@ class GraphWriter:
         return self._brought[key]
 
     def know(self, value: Value, inside: Value) -> None:
-        """Says what a value is for the tokens of a region inside its own."""
+        """Records what a value is for the tokens of a region inside its own."""
         self._brought[(value, inside.region)] = inside
 
     def enter(
@@ -86,7 +86,7 @@ class GraphWriter:
         return self._entered[tuple(inputs)]
 
     def leave(self, value: Value, lengths: Value, region: Region | None) -> Value:
-        """What `enter` undoes: one value for each entry, as rows of the tokens of `region`."""
+        """Undoes `enter`: one value for each entry, as rows of the tokens of `region`."""
         if value.node.op == "ENTER" and value.node.inputs[1:] == [lengths]:
             return value.node.inputs[0]
         inputs = [value, lengths]
@@ -113,7 +113,7 @@ class GraphWriter:
         return self.add(node).output()
 
     def _choose_rows(self, rows: Value, region: Region) -> Value:
-        """Rows of the tokens that a branch has: their entries are chosen as the tokens are."""
+        """The rows of a branch's tokens: each entry takes the branch of its token."""
         entries, lengths = rows.node.inputs
         if not isinstance(region, Branch):
             raise _rows_inside_each(rows)
@@ -151,7 +151,7 @@ def _left_its_branch(value: Value) -> TraceError:
     if isinstance(value.region, Each):
         return TraceError(
             f"A tensor{where} inside kerasrec.map_fn (or a call with ragged arguments) is used "
-            "outside it, where tokens are no entries. Return it from the function that is mapped "
+            "outside it, where tokens are not entries. Return it from the function that is mapped "
             "and use what kerasrec.map_fn returns."
         )
     return TraceError(
@@ -165,6 +165,6 @@ def _rows_inside_each(value: Value) -> TraceError:
     where = f" made at {value.node.source.where}" if value.node.source else ""
     return TraceError(
         f"A tf.RaggedTensor{where} is used inside kerasrec.map_fn (or a call with ragged "
-        "arguments) without being one of its elems. There every entry is a token of its own: pass "
-        "it in elems, or reduce it (tf.reduce_sum(..., axis=1)) before."
+        "arguments) without being one of its elems. There each token is one entry and has no "
+        "rows: pass the tf.RaggedTensor in elems, or reduce it (tf.reduce_sum(..., axis=1)) before."
     )

@@ -26,17 +26,17 @@ _MERGES = {
 class Bidirectional(StatesOfNodes, keras.layers.Layer):
     """Applies a layer to trees from the leaves up, and another to its outputs from the root down.
 
-    The states of the root, which has seen all that is below, are what the way down begins with; on
-    it each tree node reads its own upward output (Kokkinos and Potamianos 2017, section 2.2). So
+    The downward layer begins with the upward states of the root, which depend on the whole tree,
+    and each tree node reads its own upward output (Kokkinos and Potamianos 2017, section 2.2). So
     the output of every node depends on the whole tree, as that of
     `keras.layers.Bidirectional` does on the whole sequence.
 
     Args:
-        layer: a `Recursive` layer such as `TreeLSTM(150)`. A copy of it, with all its options but
-            what it returns, and with the same `embedding`, goes up.
+        layer: a `Recursive` layer such as `TreeLSTM(150)`. A copy of it goes up, with the same
+            `embedding` and the same options except for what it returns.
         downward_layer: a `TopDown` layer whose cell has `reads="node"` and whose first state has
-            as many units, copied likewise. By default a `TopDownTreeLSTM`, which shares its weights
-            among all children where `layer` does so.
+            as many units; it is copied, too. By default a `TopDownTreeLSTM`, which shares its
+            weights among all children if `layer` does so.
         merge_mode: `"concat"` (default), `"sum"`, `"ave"`, `"mul"`, or None for a list of both.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
@@ -104,8 +104,8 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
             )
         if down.embedding is not None:
             raise ValueError(
-                "`downward_layer` reads what `layer` makes of the words, so that it has no "
-                f"`embedding`; received {down.embedding!r}. Give it to `layer`."
+                "`downward_layer` reads the outputs of `layer` and no words, so it must have no "
+                f"`embedding`; received {down.embedding!r}. Give the embedding to `layer`."
             )
         units, units_down = layer.cell.state_sizes[0], down.cell.state_sizes[0]
         if units_down != units:
@@ -144,7 +144,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         refuse_mask(self.name, mask)
         up, *root = self.upward_layer(x, children, training=training)
         sizes = self.downward_layer.cell.state_sizes
-        # What the way up has no state for, an LSTM's memory above a plain cell, begins at zero.
+        # A state that the upward layer lacks, such as the memory of an LSTM, begins at zero.
         begin = [
             root[place]
             if place < len(root) and root[place].shape[-1] == size

@@ -30,7 +30,7 @@ class RecursiveCell(keras.layers.Layer):
 
     Args:
         arity: positive int, how many children a tree node has at most. A missing child has the
-            states of `get_initial_state`. None for any number of children, in rows.
+            states of `get_initial_state`. None for any number of children, as ragged rows.
         inner_inputs: whether inner nodes read inputs, too; otherwise `call` gets None for them.
             False ignores their inputs. None accepts only trees whose inner nodes have no inputs, as
             far as that is known: a word other than 0 at an inner node is an error, and so are the
@@ -45,7 +45,7 @@ class RecursiveCell(keras.layers.Layer):
         inputs: float `[nodes, features]`, or None without `inner_inputs`.
         states: a list for each child: its states, `[nodes, units]` each. With `arity=None` the
             children's states, RaggedTensors `[nodes, (children), units]`.
-        training: bool, handed on to a cell that takes it.
+        training: bool, passed to a cell whose `call` takes it.
 
     Output shape:
         The output `[nodes, output_size]`, and a list of the new states, `[nodes, units]` each.
@@ -73,7 +73,7 @@ class RecursiveCell(keras.layers.Layer):
 
     state_size: int | Sequence[int]
     goes_down: ClassVar[bool] = False
-    # An int to all cells that multiply by it, which those of any number of children do not.
+    # Cells that multiply by it need an int; only cells for any number of children have None.
     arity: Any
 
     @formerly_positional("arity", "inner_inputs", "dropout", "recurrent_dropout", "seed")
@@ -114,8 +114,8 @@ class RecursiveCell(keras.layers.Layer):
         Args:
             inputs: `[nodes, features]`, or None without `inner_inputs`.
             states: for each child, its states `[nodes, units]` each. With `arity=None`, for each
-                state a RaggedTensor `[nodes, (children), units]`, a row for each node: reduce it by
-                `tf.reduce_sum(state, axis=1)` and its like, and compute something of each child by
+                state a RaggedTensor `[nodes, (children), units]`, a row for each node: reduce it
+                with `tf.reduce_sum(state, axis=1)` or the like, and compute on each child with
                 `kerasrec.map_fn`.
 
         Returns:
@@ -142,7 +142,7 @@ class RecursiveCell(keras.layers.Layer):
         return self.call(inputs, [missing] * self.arity, **kwargs)
 
     def get_initial_state(self, batch_size: int | tf.Tensor | None = None) -> list[tf.Tensor]:
-        """The states of a child that is not there, or of roots whose states are not given.
+        """The states of a missing child, or of roots whose states are not given.
 
         Zeros, unless a subclass says otherwise.
 
@@ -165,18 +165,18 @@ class RecursiveCell(keras.layers.Layer):
         self._output_size = units
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Sets an attribute. Keras sets none that reads the same, as `output_size` may unset."""
+        """Sets an attribute; `output_size` also if it reads the same unset, which Keras skips."""
         super().__setattr__("_output_size" if name == "output_size" else name, value)
 
     @property
     def has_own_output(self) -> bool:
-        """Whether the output is something else than the first state."""
+        """Whether the output is not the first state."""
         overridden = type(self).output_size is not RecursiveCell.output_size
         return overridden or self._output_size is not None
 
     @property
     def num_slots(self) -> Any:
-        """How many children have weights of their own; 1 where all share them."""
+        """How many children have separate weights; 1 where all share them."""
         return self.arity or 1
 
     @property
@@ -200,13 +200,13 @@ class RecursiveCell(keras.layers.Layer):
 def call_cell(
     cell: RecursiveCell, method: Callable[..., Any], *arguments: Any, training: bool, **options: Any
 ) -> list[tf.Tensor]:
-    """What a cell makes of tree nodes: its states, and before them an output of its own if any.
+    """What a cell computes for tree nodes: its states, preceded by its output if that is another.
 
     Args:
         cell: any.
         method: `cell.call`, `cell.call_leaf`, or `cell`, which casts weights and inputs first.
         *arguments: of the method.
-        training: handed on to a cell that takes it.
+        training: passed to a cell whose `call` takes it.
         **options: further arguments of the method.
 
     Raises:
@@ -258,7 +258,7 @@ def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]
 
 
 def _is_old_result(found: Any, num_states: int) -> bool:
-    """Whether a cell returned a list of states alone, as cells did at first."""
+    """Whether a cell returned only a list of states, as cells did before they returned outputs."""
     if not isinstance(found, list | tuple) or len(found) != num_states:
         return False
     return not any(isinstance(state, list | tuple | None) for state in found)
@@ -267,8 +267,8 @@ def _is_old_result(found: Any, num_states: int) -> bool:
 class KernelCell(RecursiveCell):
     """A cell with `kernel`, `recurrent_kernel` and `bias`, made as Keras' own layers make them.
 
-    There are rows of `recurrent_kernel` for each child, so a cell needs an arity, unless a subclass
-    says by `needs_arity = False` that all children share them, or that it is given the arity later.
+    There are rows of `recurrent_kernel` for each child, so a cell needs an arity. A subclass whose
+    children share them, or whose arity is known only later, sets `needs_arity = False`.
 
     Args:
         units: positive int, the size of the output.

@@ -1,4 +1,4 @@
-"""What stands at tree nodes and where children grow: as a given tree has it, or drawn."""
+"""Chooses the tokens of tree nodes and where children grow: as in a given tree, or drawn."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Choices:
 
         Args:
             layer: a `keras.layers.Dense` from features to logits, with a unit for each token, a
-                bias and no activation. It is not called: a tree that grows keeps no row of the
-                whole vocabulary.
+                bias and no activation. Its weights are read and it is not called, so that growing
+                trees keep no logits of the whole vocabulary.
             features: `[nodes, features]`.
 
         Raises:
@@ -80,7 +80,7 @@ class Choices:
         raise NotImplementedError
 
     def _weights(self, layer: keras.layers.Dense, features: tf.Tensor) -> list[tf.Tensor]:
-        """A Dense layer's kernel and bias, to be handed over as tensors to where they multiply."""
+        """A Dense layer's kernel and bias, as tensors of the features' dtype."""
         is_dense = isinstance(layer, keras.layers.Dense) and layer.use_bias
         if (
             not is_dense
@@ -129,7 +129,7 @@ class Given(Choices):
 
 
 class Drawn(Choices):
-    """Draws at nodes that grow, or takes what is likeliest.
+    """Draws at nodes that grow, or takes the likeliest choice.
 
     Args:
         place: of the nodes.
@@ -171,7 +171,7 @@ class Drawn(Choices):
 
 def _token_logits(features: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """float32 `[nodes, tokens]`; token 0 is padding and never drawn."""
-    # What forbids token 0 goes into the bias: a pass over all nodes' rows of logits less.
+    # The bias forbids token 0, which saves a pass over the logits of all nodes.
     bias = tf.cast(bias, tf.float32) + tf.one_hot(0, tf.size(bias), _IMPOSSIBLE, 0.0)
     return tf.cast(tf.matmul(features, kernel), tf.float32) + bias
 
@@ -191,7 +191,8 @@ def _draw_token(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Each node's token and its log-probability.
 
-    As one function it is one node of the graph: no row of the whole vocabulary outlives a wave.
+    As one function it is one node of the graph: logits of the whole vocabulary are freed with each
+    wave.
 
     Args:
         features: `[nodes, features]`.

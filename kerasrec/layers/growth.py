@@ -1,9 +1,9 @@
-"""Trees that grow: whether a tree node has children is decided from what is computed at it.
+"""Trees that grow: what is computed at a tree node decides whether it has children.
 
 Nothing of the structure is known before the graph runs, and one static graph grows any number of
 trees at once. So a node has no number while it grows. It has a key of 64 bits instead, made from
-its parent's key and its slot, and numbers are given when all nodes are there. The key also seeds
-what is drawn at the node: a tree does not depend on what else grows beside it, nor on the engine.
+its parent's key and its slot, and numbers are given when all nodes are known. The key also seeds
+what is drawn at the node: a tree does not depend on the other trees of a batch, nor on the engine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Place(NamedTuple):
         depth: int32 `[nodes]`, 0 for a root.
         slot: int32 `[nodes]`, its place among its parent's children; -1 for a root.
         may_grow: bool `[nodes]`, whether it may have children; not on the last level.
-        key: int64 `[nodes]`, its own.
+        key: int64 `[nodes]`, its key.
         parent: int64 `[nodes]`, the key of its parent.
     """
 
@@ -56,7 +56,7 @@ class Decision(NamedTuple):
     """What a model decides at tree nodes.
 
     Args:
-        tokens: int32 `[nodes]`, what stands at the node.
+        tokens: int32 `[nodes]`, the node's token.
         wants: bool `[nodes, arity]`, the slots that get a child; none where it may not grow.
         inputs: `[nodes, features]`, what the cell reads of the node to make its children's states.
         log_likelihood: float `[nodes]`, of all that was decided.
@@ -102,11 +102,11 @@ def grow_trees(
 
     Args:
         cell: makes a child's states from its parent's; it must read the parent.
-        decide: from the states of tree nodes, `[nodes, units]` each, and their places, what stands
-            there and which slots get a child.
+        decide: from the states of tree nodes, `[nodes, units]` each, and their places to their
+            tokens and the slots that get a child.
         initial_states: of the roots, `[batch, units]` each.
         seed: int64 scalar; trees of the same seed and place in the batch are the same.
-        max_depth: at most so many levels; nodes on the last one get no children.
+        max_depth: the most levels; nodes on the last one get no children.
 
     Returns:
         `GrownTrees`.

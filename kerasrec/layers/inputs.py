@@ -44,8 +44,8 @@ def look_up(
 
     Args:
         words: int `[batch, nodes]`.
-        is_read: bool `[batch * nodes]`, whether any cell reads a node's word. Other words, those of
-            padding among them, do not come into any product, forward or backward.
+        is_read: bool `[batch * nodes]`, whether any cell reads a node's word. Other words, such as
+            those of padding, take part in no product, forward or backward.
         embedding: from words to features.
         dtype: of the features.
     """
@@ -60,11 +60,11 @@ def look_up(
 def leaf_of(
     cell: RecursiveCell, inputs: NodeInputs, training: bool
 ) -> Callable[[tf.Tensor], list[tf.Tensor]]:
-    """What makes the results of leaves, as `call_cell` has them, from their numbers in the batch.
+    """A function from the numbers of leaves in the batch to their results, as of `call_cell`.
 
     Leaves of one row have the same states, which are computed once: before the recursion, and with
-    gradients added up before they go through the cell. Not so where the cell draws random numbers,
-    nor where inner nodes read rows, too, of which there may then be more than leaves.
+    gradients added up before they go through the cell. They are computed for each leaf if the cell
+    draws random numbers, or if inner nodes read rows, too: there may be more rows than leaves then.
     """
 
     @recursive

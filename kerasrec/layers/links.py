@@ -1,4 +1,4 @@
-"""Who is whose child in a batch of trees, with its tree nodes numbered through."""
+"""Parents and children in a batch of trees whose tree nodes are numbered consecutively."""
 
 from __future__ import annotations
 

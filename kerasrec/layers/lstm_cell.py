@@ -1,4 +1,4 @@
-"""What the cells that have gates and a memory share."""
+"""The base class of LSTM cells, which have gates and a memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kerasrec.layers.types import Activation
 class LSTMCell(KernelCell):
     """A cell of two states, h and c, whose forget gates begin open.
 
-    A subclass says with `_bias_with_open_forget_gates` which part of its bias is theirs.
+    A subclass implements `_bias_with_open_forget_gates`, the bias with ones for the forget gates.
 
     Args:
         units: positive int, the size of h and c.
@@ -42,7 +42,7 @@ class LSTMCell(KernelCell):
         return super().add_weight(*args, **kwargs)
 
     def _bias_with_open_forget_gates(self, shape: Any, dtype: Any = None) -> Any:
-        """The first value of a bias of this shape."""
+        """The initial value of a bias of this shape."""
         raise NotImplementedError(
             f"{type(self).__name__} must implement `_bias_with_open_forget_gates`."
         )

@@ -37,7 +37,7 @@ class Recursion:
     Args:
         cell: built before the first call.
         visitor: makes the recursive function from the cell and a batch; see `visitor`.
-        goes_down: whether that function takes states beside the node.
+        goes_down: whether that function takes states in addition to the node.
         recompute: as for `kerasrec.recursive`.
         embedding: maps words to inputs, if `x` are words.
     """
@@ -67,7 +67,7 @@ class Recursion:
         return_sequences: bool,
         initial_states: Sequence[tf.Tensor] = (),
     ) -> tuple[list[tf.Tensor], tf.Tensor | None, tf.Tensor]:
-        """What the roots return, outputs of all nodes, and which nodes are no padding.
+        """What the roots return, outputs of all nodes, and which nodes are not padding.
 
         Args:
             x: `[batch, nodes, features]`, or words, int `[batch, nodes]`.
@@ -94,7 +94,7 @@ class Recursion:
         return sum(run.experimental_get_tracing_count() for run, _ in self._runs.values())
 
     def stages(self, return_sequences: bool) -> Stages | None:
-        """What the recursive function is compiled to, or None where it was not traced yet."""
+        """What the recursive function is compiled to, or None if it was not traced yet."""
         for key, (_, stages) in self._runs.items():
             if stages and key[-1] == return_sequences:
                 return stages[0]
@@ -149,7 +149,7 @@ class Recursion:
                 sequence = tf.reshape(sequence, [batch, nodes, cell.output_size])
             return results, sequence, trees.is_node
 
-        # TensorFlow warns of many traces of one Python function; partials are counted apart.
+        # TensorFlow warns of many traces of one Python function; partials are counted separately.
         traced = tf.function(functools.partial(run), input_signature=specs, autograph=False)
         return traced, stages
 
@@ -183,7 +183,7 @@ def visitor(
 ) -> RecursiveFunction:
     """The recursive function that computes a tree node from its children.
 
-    It returns the node's states and, before them, an output that is none of them.
+    It returns the node's states and, before them, an output that is not the first state.
 
     Args:
         cell: what each node computes.
@@ -231,7 +231,7 @@ def visitor(
 
         def missing() -> list[tf.Tensor]:
             output = [tf.zeros([cell.output_size], cell.compute_dtype)] * cell.has_own_output
-            # Without an axis of tokens: they all share it.
+            # Without a token axis: all tokens share the states.
             return output + [state[0] for state in cell.get_initial_state(1)]
 
         kinds = [leaf_node, inner_node] + [missing] * (cell.arity is not None)

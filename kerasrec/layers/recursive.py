@@ -29,32 +29,33 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     read the inputs of inner nodes, or False to leave them out. If `x` are vectors that do not come
     from a tree layer, None leaves those of inner nodes out, too.
 
-    The layer is a recursive function under the hood; `tagged_graph()` shows the static graph it is
-    compiled to.
+    The layer runs a recursive function; `tagged_graph()` shows the static graph that it is compiled
+    to.
 
     Args:
         cell: a `RecursiveCell`.
         return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's states beside the output.
+        return_state: whether to return the root's states in addition to the output.
         recompute: whether the backward pass computes the cells again instead of keeping what they
             computed: less memory, more time, the same gradients.
         embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
           `keras.layers.Embedding`, which looks up each different word of a batch once. Words that
           are read must be below its `input_dim`, also if it is the first layer of a
-          `keras.Sequential`; any other layer checks words itself. Results are
-          those of `layer(embedding(x), children)` if it maps each word by itself: give dropout to
-          the cell. Leaves of one word are computed once, too, unless the cell reads inputs at inner
-          nodes or draws random numbers at leaves, as in training with `dropout`. No other layer may
-          hold the same one in a model that is saved: Keras would not load it.
+          `keras.Sequential`; any other layer checks words itself. Results are those of
+          `layer(embedding(x), children)` if the embedding maps each word separately, so give
+          dropout to the cell. Leaves with the same word are computed once, too, unless the cell
+          reads inputs at inner nodes or draws random numbers at leaves, as in training with
+          `dropout`. In a model that is saved, no other layer may hold the same embedding: Keras
+          could not load the model.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
         x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
             nodes]`, their words.
         children: int `[batch, nodes, arity]`, the indices of each tree node's children in its tree,
-            -1 for none. Node 0 is the root; padding nodes come last, have no children and are
-            nobody's child. They are not computed, and masked in the output. If the cell takes any
-            number of children, `arity` may be any number, too, from one batch to the next:
+            -1 for none. Node 0 is the root; padding nodes come last, have no children and no
+            parent. They are not computed, and are masked in the output. If the cell takes any
+            number of children, `arity` may be any number, too, and differ between batches:
             `keras.Input([None, None], dtype="int32")`.
         training: bool, whether dropout is on.
 
@@ -174,12 +175,12 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return keras.random.dropout(x, rate, seed=self.seed_generator)
 
     def _embedding_size(self) -> int:
-        """How many features the embedding, which is built with that, makes of a word."""
+        """The number of features of the embedding, which is built to find it."""
         shape = self.embedding(keras.Input([], dtype="int32")).shape
         if len(shape) != 2 or shape[-1] is None:
             raise ValueError(
-                f"`embedding` of {self.name} must make [words, features] of [words], with known "
-                f"features; {self.embedding.name} makes {tuple(shape)}."
+                f"`embedding` of {self.name} must map [words] to [words, features], with known "
+                f"features; {self.embedding.name} returns {tuple(shape)}."
             )
         return shape[-1]
 
@@ -214,7 +215,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         elif len(x_shape) != 3 or x_shape[-1] is None:
             raise ValueError(
                 f"`x` of {self.name} must be [batch, nodes, features] with known features, or the "
-                f"layer have an `embedding`, {shapes}"
+                f"layer must have an `embedding`, {shapes}"
             )
         elif self.built and x_shape[-1] != self._num_features:
             raise ValueError(
@@ -260,9 +261,9 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return [outputs, *states] if self.return_state else outputs
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        """The masks of what `call` returns: which tree nodes are no padding.
+        """The masks of what `call` returns: which tree nodes are not padding.
 
-        After a call Keras hands over `x` alone, which does not tell; then `call` has set the mask.
+        After a call Keras passes only `x`, which does not say this; then `call` has set the mask.
 
         Args:
             inputs: `[x, children]`, or `x`.
@@ -390,7 +391,7 @@ def both_inputs(name: str, x: Any, children: Any) -> tuple[Any, Any]:
 def refuse_mask(name: str, mask: Any) -> None:
     """Raises ValueError for a mask, which tree layers do not read.
 
-    `keras.Sequential` hands over a list, an entry for each input, of None where it has no mask.
+    `keras.Sequential` passes a list with an entry for each input, None where it has no mask.
     """
     if any(item is not None for item in keras.tree.flatten(mask)):
         raise ValueError(
@@ -414,7 +415,7 @@ class CellLayer(Recursive):
 
 
 def _option_names(cell_class: type[RecursiveCell]) -> set[str]:
-    """Names of a cell's own constructor arguments, its base classes' among them."""
+    """Names of a cell's constructor arguments, including those of its base classes."""
     names: set[str] = set()
     for base in cell_class.__mro__:
         if issubclass(base, RecursiveCell):

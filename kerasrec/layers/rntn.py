@@ -24,7 +24,7 @@ class RNTNCell(TreeRNNCell):
         leaf:   activation((x kernel + bias)_i)
         inner:  activation(h tensor[:, :, i] h^T + (h recurrent_kernel + bias)_i)
 
-    so that each pair of numbers in the children's states has a weight of its own. With
+    so that each pair of numbers in the children's states has its own weight. With
     `inner_inputs`, `x kernel` is added at inner nodes too.
 
     Weights: those of `TreeRNNCell`, and `tensor` `[arity * units, arity * units, units]`. Its only
@@ -139,8 +139,9 @@ class RNTNCell(TreeRNNCell):
         )
 
     def _combined(self, hidden: Any) -> Any:
-        # One product of all nodes with the tensor, then one of each node. That of outer products
-        # h^T h with the tensor took a third more time to train, and keeps twice as many numbers.
+        # One product of all nodes with the tensor, then one for each node. Multiplying the outer
+        # products h^T h by the tensor took a third more time in training, and keeps twice as many
+        # numbers.
         joined = self.arity * self.units
         half = ops.matmul(hidden, ops.reshape(self.tensor, (joined, -1)))
         half = ops.reshape(half, (-1, joined, self.units))
@@ -191,7 +192,7 @@ class RNTN(CellLayer):
         recurrent_dropout: fraction of the output to drop in training where the parent reads it.
         seed: int, the seed of the dropout.
         return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's states beside the output.
+        return_state: whether to return the root's states in addition to the output.
         recompute: whether the backward pass computes the cells again instead of keeping what they
             computed: less memory, more time, the same gradients.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each

@@ -1,4 +1,4 @@
-"""`TopDown(cell)`: hands states down trees, from the root to the leaves."""
+"""`TopDown(cell)`: passes states down trees, from the root to the leaves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TopDownCell(RecursiveCell):
         reads: `"parent"`: the state of a tree node is made from the inputs of its ancestors alone,
             so that the node itself can be predicted from it. `"node"`: from its own inputs, too,
             except at the root, whose states are given.
-        shares_weights: whether all slots are one to `call`.
+        shares_weights: whether all slots share the weights; `call` gets slot 0 for all of them.
         dropout: fraction of the input features to drop in training, separately for each tree node.
         recurrent_dropout: fraction of the first state to drop in training where a child reads it.
         seed: int, the seed of the dropout.
@@ -48,7 +48,7 @@ class TopDownCell(RecursiveCell):
         inputs: float `[nodes, features]`, of the parents; of the children with `reads="node"`.
         states: the parents' states, `[nodes, units]` each.
         slot: int, which child, from 0 to `arity - 1`; 0 for all with `shares_weights`.
-        training: bool, handed on to a cell that takes it.
+        training: bool, passed to a cell whose `call` takes it.
 
     Output shape:
         The children's output `[nodes, units]`, which is their first state, and a list of their
@@ -111,7 +111,7 @@ class TopDownCell(RecursiveCell):
 
     @property
     def num_slots(self) -> Any:
-        """How many slots have weights of their own; 1 where all share them."""
+        """How many slots have separate weights; 1 where all share them."""
         return 1 if self.shares_weights else self.arity
 
     def get_config(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class TopDown(Recursive):
     Args:
         cell: a `TopDownCell`.
         return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's states, as given, beside the output.
+        return_state: whether to return the root's states, as given, in addition to the output.
         recompute: whether the backward pass computes the cells again instead of keeping what they
             computed: less memory, more time, the same gradients.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
@@ -303,10 +303,10 @@ def visitor(
     training: bool = False,
     recompute: bool = False,
 ) -> RecursiveFunction:
-    """The recursive function that hands states from a tree node to its children.
+    """The recursive function that passes states from a tree node to its children.
 
     Args:
-        cell: what each node hands to a child.
+        cell: computes what each node passes to a child.
         inputs: of the nodes.
         trees: `NodeTables`.
         drop: factors for what each node reads of its parent's first state,

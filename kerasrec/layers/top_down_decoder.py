@@ -1,4 +1,4 @@
-"""`TopDownDecoder`: base class of models of labelled trees, which score trees and grow them."""
+"""`TopDownDecoder`: base class of models of labeled trees, which score trees and grow them."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ class TopDownDecoder(keras.layers.Layer):
     """Base class of distributions over trees with a token at each node, from the root down.
 
     A node's state is made by `cell` from the tokens above it. `decide`, which a subclass
-    implements, says what it tells of the node's token and of the slots in which children grow. It
-    is written once: the same lines score given trees and grow new ones. Layers for it are created
-    in `__init__` and built in `build`. `TreeDecoder` is the model of Zhang et al. 2016.
+    implements, computes from the state how likely each token is at the node, and in which slots
+    children grow. It is written once: the same lines score given trees and grow new ones. Layers
+    for it are created in `__init__` and built in `build`. `TreeDecoder` is the model of Zhang et
+    al. 2016.
 
-    A decoder that is called gives the log-likelihood of given trees, and `generate` grows trees
-    from the same distribution.
+    Calling a decoder gives the log-likelihood of given trees, and `generate` grows trees from the
+    same distribution.
 
-    To train it by `kerasrec.training.TreeNegativeLogLikelihood`, the targets are int `[batch,
+    To train it with `kerasrec.training.TreeNegativeLogLikelihood`, the targets are int `[batch,
     nodes]`: the tokens, as `kerasrec.datasets.encode_left_right` and `encode_first_child` label
     trees, but -1 where a token is given and not to be predicted.
 
@@ -164,7 +165,7 @@ class TopDownDecoder(keras.layers.Layer):
         x = self.drop(self.embedding(tokens), training=training)
         states = self.top_down(x, children, initial_state=initial_state)
         allowed, has_child = tf.gather(self._allowed, slots + 1), children >= 0
-        # Slots say something only of what `top_down` has found to be trees.
+        # Slots have a meaning only for what `top_down` has found to be trees.
         with tf.control_dependencies([states]):
             self._check_slots(has_child & ~allowed)
         # Padding is left out before the softmax over all tokens, the largest part of the work.
@@ -188,7 +189,7 @@ class TopDownDecoder(keras.layers.Layer):
             )
 
     def _check_tokens(self, tokens: Any, is_node: Any) -> list[tf.Operation]:
-        """Checks, for when the graph runs, that each node has a token of the vocabulary."""
+        """Checks, when the graph runs, that each node has a token of the vocabulary."""
         wordless = is_node & ~((tokens > 0) & (tokens < self.num_tokens))
         return check(
             ~tf.reduce_any(wordless),
@@ -199,7 +200,7 @@ class TopDownDecoder(keras.layers.Layer):
         )
 
     def _check_slots(self, misplaced: Any) -> None:
-        """Checks, for when the graph runs, that children are where `follows` allows them."""
+        """Checks, when the graph runs, that children are where `follows` allows them."""
         check(
             ~tf.reduce_any(misplaced),
             f"{self.name} got a child in a slot in which `follows` allows none. "
@@ -220,13 +221,13 @@ class TopDownDecoder(keras.layers.Layer):
         return found
 
     def decide(self, states: tf.Tensor, choose: Choices) -> tuple[Choice, Choice]:
-        """What stands at tree nodes, and which children they have.
+        """Chooses the tokens of tree nodes, and which children they have.
 
         Args:
             states: the nodes' outputs of the cell, `[nodes, units]`.
             choose: `choose.token(layer, features)` and `choose.children(logits)` give the values of
-                a given tree or of one that grows, and their log-likelihoods; see `Choices`. What is
-                asked for second may be computed from the value of the first.
+                a given tree or of one that grows, and their log-likelihoods; see `Choices`. What
+                the second call gets may be computed from the value of the first.
 
         Returns:
             The tokens and the children, as `choose` gave them.
@@ -240,11 +241,11 @@ class TopDownDecoder(keras.layers.Layer):
         temperature: float | tf.Tensor = 1.0,
         initial_state: Sequence[tf.Tensor] | None = None,
     ) -> GrownTrees:
-        """Grows a tree for each root: one static graph, traced once, whatever grows.
+        """Grows a tree from each root, in one static graph that is traced once.
 
         Args:
             roots: int `[batch]`, the roots' tokens, -1 where the model is to choose; or the number
-                of trees, whose roots it chooses all.
+                of trees, and the model chooses all roots.
             seed: int; the same seed, weights and place in the batch give the same tree.
             temperature: float, divides all logits: 1 draws from the model, 0 takes the likeliest.
             initial_state: the roots' states, `[batch, units]` each; zeros by default.
@@ -254,16 +255,16 @@ class TopDownDecoder(keras.layers.Layer):
             terms of a tree summed, the roots' tokens among them.
 
         Raises:
-            ValueError: if the decoder was not built, or `roots` or `seed` are no integers.
-            tf.errors.InvalidArgumentError: for a root that is no token, a negative number of trees
-                or temperature, or an `initial_state` of another number of trees.
+            ValueError: if the decoder was not built, or `roots` or `seed` are not integers.
+            tf.errors.InvalidArgumentError: for a root that is not a token, a negative number of
+                trees or temperature, or an `initial_state` of another number of trees.
         """
         self._check_built()
         expected = "integers [batch], tokens or -1, or the number of trees"
         roots = as_indices(_integers("roots", roots, expected, ranks=(0, 1)))
         seed = _integers("seed", seed, "an integer", ranks=(0,))
         if self._generate is None:
-            # TensorFlow warns of many traces of one Python function; partials are counted apart.
+            # TensorFlow warns of many traces of one Python function; it counts partials separately.
             grow = partial(self._grow)
             self._generate = tf.function(grow, self.generate_signature(), autograph=False)
         with SentenceFirst():
@@ -309,7 +310,7 @@ class TopDownDecoder(keras.layers.Layer):
         return grow_trees(self.cell, decide, list(initial_state), seed, self.max_depth)
 
     def _check_roots(self, roots: Any) -> list[tf.Operation]:
-        """Checks, for when the graph runs, that roots are tokens or -1."""
+        """Checks, when the graph runs, that roots are tokens or -1."""
         is_token = (roots >= -1) & (roots < self.num_tokens) & (roots != 0)
         return check(
             tf.reduce_all(is_token),
@@ -320,7 +321,7 @@ class TopDownDecoder(keras.layers.Layer):
         )
 
     def _grown(self, roots: Any, temperature: Any, states: Sequence[Any], place: Place) -> Decision:
-        """What stands at nodes that grow, and which children they get."""
+        """The tokens of nodes that grow, and which children they get."""
         allowed = tf.gather(self._allowed, place.slot + 1)
         drawn = Drawn(place, roots, temperature, allowed, self.num_tokens)
         token, growth = self._decide(states[0], drawn)

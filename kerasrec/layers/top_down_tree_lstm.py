@@ -83,7 +83,7 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
     TensorShape([3, 4])
     """
 
-    needs_arity = False  # `children` tell it.
+    needs_arity = False  # It may be read from the shape of `children`.
 
     @formerly_positional("recurrent_activation", "unit_forget_bias")
     def __init__(
@@ -202,7 +202,7 @@ class TopDownTreeLSTM(CellLayer, TopDown):
         recurrent_dropout: fraction of h to drop in training where a child reads it.
         seed: int, the seed of the dropout.
         return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's h and c, as given, beside the output.
+        return_state: whether to return the root's h and c, as given, in addition to the output.
         recompute: whether the backward pass computes the cells again instead of keeping what they
             computed: less memory, more time, the same gradients.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each

@@ -1,4 +1,4 @@
-"""What is wrong with trees that are none: checks for when the graph runs."""
+"""Checks that `children` are trees, and their words allowed, when the graph runs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check(is_right: tf.Tensor, sentence: str, *values: Any) -> list[tf.Operation
 
 
 def check_sizes(x: tf.Tensor, children: tf.Tensor) -> list[tf.Operation]:
-    """Checks, for when the graph runs, that `x` and `children` may be of the same trees."""
+    """Checks, when the graph runs, that `x` and `children` may be of the same trees."""
     mine, theirs = tf.shape(x)[:2], tf.shape(children)[:2]
     return check(
         tf.reduce_all(mine == theirs),
@@ -73,7 +73,7 @@ def check_sizes(x: tf.Tensor, children: tf.Tensor) -> list[tf.Operation]:
 
 
 def check_indices(children: tf.Tensor) -> list[tf.Operation]:
-    """Checks, for when the graph runs, that each index is -1 or a node of its tree."""
+    """Checks, when the graph runs, that each index is -1 or a node of its tree."""
     nodes = tf.shape(children)[1]
     wrong = (children < -1) | (children >= tf.cast(nodes, children.dtype))
     return [
@@ -90,7 +90,7 @@ def check_indices(children: tf.Tensor) -> list[tf.Operation]:
 
 
 def check_parents(links: Links) -> list[tf.Operation]:
-    """Checks, for when the graph runs, that the only node without a parent is the root."""
+    """Checks, when the graph runs, that the only node without a parent is the root."""
     two = links.num_parents > 1
     root_is_child = links.is_root & (links.num_parents > 0)
     second_root = ~links.is_root & (links.num_parents == 0) & links.has_children
@@ -117,7 +117,7 @@ def check_parents(links: Links) -> list[tf.Operation]:
 
 
 def check_cycles(links: Links) -> list[tf.Operation]:
-    """Follows parents twice as far each time; whoever has a parent must end at the root."""
+    """Follows parents twice as far each time; each node with a parent must end at the root."""
     size, arity = tf.unstack(tf.shape(links.numbers))
     everyone = tf.range(size)
     numbers = tf.reshape(links.numbers, [-1])
@@ -141,7 +141,7 @@ def check_cycles(links: Links) -> list[tf.Operation]:
 
 
 def check_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[tf.Operation]:
-    """Checks, for when the graph runs, the words of tree nodes.
+    """Checks, when the graph runs, the words of tree nodes.
 
     Args:
         words: int `[batch * nodes]`; padding may have any.
@@ -175,8 +175,7 @@ def tree_checks(
 ) -> Callable[..., tf.Tensor]:
     """A `tf.function` that fails with the first thing that is wrong with trees.
 
-    It is traced once, and not for each layer: these are a hundred and fifty ops, which hardly ever
-    run.
+    It is traced once, and not for each layer, because it has about 150 ops, which hardly ever run.
 
     Args:
         dtype: of the children, int32 or int64 `[batch, nodes, arity]`.

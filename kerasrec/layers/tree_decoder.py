@@ -1,4 +1,4 @@
-"""`TreeDecoder`: the model of labelled trees of Zhang et al. 2016."""
+"""`TreeDecoder`: the model of labeled trees of Zhang et al. 2016."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TreeDecoder(TopDownDecoder):
         num_tokens: int, the size of the vocabulary, token 0 included.
         embedding_dim: int, the size of the tokens' vectors, which the cell reads.
         growth: a Keras layer from `[nodes, units + embedding_dim]` to logits `[nodes, arity]`; by
-            default one Dense layer whose bias begins so that trees end.
+            default one Dense layer whose initial bias makes untrained trees end.
         follows: the slots in which a tree node may have children: for a root, then for a node in
             each slot, a sequence of ints; `"left_right"` or `"first_child"` for the slots of
             `kerasrec.datasets.encode_left_right` or `encode_first_child`. By default all.
@@ -102,7 +102,7 @@ class TreeDecoder(TopDownDecoder):
         units = self.cell.state_sizes[0]
         self.words.build((None, units))
         read = (None, units + self.embedding_dim)
-        if not self.growth.built:  # as it is where Keras has loaded it
+        if not self.growth.built:  # It is built if Keras has loaded it.
             self.growth.build(read)
         if self.growth.compute_output_shape(read)[-1] != self.cell.arity:
             raise ValueError(

@@ -21,9 +21,9 @@ class TreeGRUCell(KernelCell):
 
     The Tree-GRU of Zhou, Liu and Pan 2016, Modelling Sentence Pairs with Tree-structured Attentive
     Encoder, https://aclanthology.org/C16-1274/, with a reset gate for each child and the sum of the
-    children where a GRU has the state before; but as in the N-ary Tree-LSTM (Tai et al. 2015,
-    section 3.2), each child has matrices of its own. U, W and b are parts of recurrent_kernel,
-    kernel and bias:
+    children where a GRU has the previous state; but as in the N-ary Tree-LSTM (Tai et al. 2015,
+    section 3.2), each child has its own matrices. U, W and b are parts of recurrent_kernel, kernel
+    and bias:
 
         z   = sigmoid([h_1, .., h_arity] U_z + x W_z + b_z)
         r_k = sigmoid([h_1, .., h_arity] U_rk + x W_r + b_r)
@@ -208,7 +208,7 @@ class TreeGRU(CellLayer):
         recurrent_dropout: fraction of the output to drop in training where the parent reads it.
         seed: int, the seed of the dropout.
         return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's states beside the output.
+        return_state: whether to return the root's states in addition to the output.
         recompute: whether the backward pass computes the cells again instead of keeping what they
             computed: less memory, more time, the same gradients.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each

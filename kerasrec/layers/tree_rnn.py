@@ -169,7 +169,7 @@ class TreeRNN(CellLayer):
         recurrent_dropout: fraction of the output to drop in training where the parent reads it.
         seed: int, the seed of the dropout.
         return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's states beside the output.
+        return_state: whether to return the root's states in addition to the output.
         recompute: whether the backward pass computes the cells again instead of keeping what they
             computed: less memory, more time, the same gradients.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each

@@ -14,7 +14,7 @@ LEAF, INNER, MISSING = 0, 1, 2
 
 @dataclass
 class NodeTables:
-    """A batch of trees, its tree nodes numbered through.
+    """A batch of trees whose tree nodes are numbered consecutively.
 
     Args:
         children: int32 `[batch * nodes + 1, arity]`, numbers of children; the last number stands
@@ -81,7 +81,7 @@ def node_tables(
     )
     check = tree_checks(children.dtype, word_dtype, rules)
 
-    # All tables wait for the checks, so that no op that reads them fails first and says less.
+    # All tables wait for the checks, so that no op that reads them fails first, less clearly.
     with tf.control_dependencies(
         [tf.cond(is_right, lambda: tf.constant(True), lambda: check(*given))]
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-# Each also a configuration, as Keras saves it: a dict.
+# Each may also be a configuration as Keras saves it, a dict.
 Activation: TypeAlias = str | Callable[[Any], Any] | dict[str, Any] | None
 Initializer: TypeAlias = str | Callable[..., Any] | dict[str, Any]
 Regularizer: TypeAlias = str | Callable[[Any], Any] | dict[str, Any] | None

@@ -83,7 +83,7 @@ class Closures:
     """What functions close over that other functions own.
 
     Args:
-        free: by function, the tensors that it takes beside its own arguments.
+        free: by function, the tensors that it takes in addition to its own arguments.
         owners: the graphs that are built already, by what TensorFlow traced for them. Owners are
           built before those that close over their tensors.
     """
@@ -281,14 +281,14 @@ class _Builder:
         self.values[operation.outputs[0].name] = self.writer.add(node).output()
 
     def _take(self, node: Node) -> None:
-        """Takes a node that no token has a part in over from the function that owns it."""
+        """Adds a node that depends on no token, which another function owns."""
         if node not in self.nodes:
             for value in node.inputs:
                 self._take(value.node)
             self.writer.add(node)
 
     def _primitive(self, operation: tf.Operation, user: tf.Operation | None = None) -> None:
-        """A node for an op that stands in the user's program, or in place of one that does."""
+        """A node for an op of the user's program, or for an op that replaces one."""
         types = [self.tracer.type(output) for output in operation.outputs]
         is_shared = types[0].kind is Kind.SHARED
         region = None if is_shared else self._region(operation)
@@ -317,7 +317,7 @@ class _Builder:
         return source_of(operation.traceback or ()) or self.source
 
     def _made(self, operation: tf.Operation, make: Callable[[], tf.Tensor]) -> tf.Tensor:
-        """A tensor that is computed at the place of an op, in addition to it or instead."""
+        """A tensor that is computed where an op stands, in addition to the op or instead of it."""
         graph = self.tracer.graph
         start = len(graph.get_operations())
         with graph.as_default():
@@ -374,29 +374,29 @@ class _Builder:
                 self._effect(operation)
 
     def _refuse_effects_before_tokens(self, needed: list[Node]) -> None:
-        """What all tokens share is computed before it is known which of them reach it."""
+        """Raises TraceError for effects in what all tokens share, which runs before any token."""
         for node in [item for item in needed if item.is_primitive]:
             is_shared = any(value.is_shared for value in node.outputs)
             if is_shared and has_effect(node.attributes["operation"]):
                 raise TraceError(
                     f"{self.name}: {node.op} at {node.source} asserts or shows something and reads "
-                    "no token. It would run once, even if no token reaches it. Move it outside of "
-                    "the recursive function, or let it read a token."
+                    "no token. It would run once, even if no token reaches it. Move it out of the "
+                    "recursive function, or let it read a tensor that depends on tokens."
                 )
 
     def _refusal(self, operation: tf.Operation) -> TraceError:
         return TraceError(
             f"{self.name}: {operation.type} at {self._source_of(operation)} may change something, "
-            "or read what others change. Tokens have no order in which that could be done. Return "
-            "the new value, or keep it with kerasrec.collect, and make the change outside; if the "
-            "op reads no token, move it outside."
+            "or read what other ops change. Calls run in no fixed order, so the result would not "
+            "be defined. Return the new value, or keep it with kerasrec.collect, and make the "
+            "change outside the function; if the op reads no token, move it outside."
         )
 
     def _check_repeatable(self, operation: tf.Operation, source: Source | None) -> None:
-        """What is not one value a token runs wherever it is read, each time anew."""
+        """Raises TraceError if a WAVE value, which is computed again at each use, could differ."""
         name = None
         if operation.type == "RngReadAndSkip":
-            return  # It gives the key of one draw; that is looked at.
+            return  # It gives the key of one draw; the draw itself is checked.
         if held_functions(operation.node_def) or operation.op_def.is_stateful:
             name = unrepeatable_op([operation])
         elif operation.type.startswith(STATELESS_RANDOM):
@@ -422,14 +422,15 @@ class _Builder:
         variable = self.variables.get(id(self.captured.get(operation.inputs[0].op.name)))
         if not is_state_of_a_seed(variable) or not all(value.is_shared for value in inputs):
             raise TraceError(
-                f"{self.name} assigns to a variable, at {source}. Tokens have no order in which "
-                "they could do so. Return the value or use kerasrec.collect, and assign outside."
+                f"{self.name} assigns to a variable, at {source}. Calls run in no fixed order, so "
+                "the variable's value would not be defined. Return the value or use "
+                "kerasrec.collect, and assign outside the function."
             )
         node = Node(operation.type, inputs, [], None, source, {"operation": operation})
         self.effects.append(self.writer.add(node))
 
     def _gather(self, operation: tf.Operation) -> None:
-        """A gather straight from a variable reads it first, so that its gradient is a tensor's."""
+        """A gather from a variable becomes a read and a gather from a tensor, for its gradient."""
         handle, indices = operation.inputs
 
         def gather() -> tf.Tensor:
@@ -465,7 +466,7 @@ class _Builder:
         return [self.writer.into(self._value(tensor), region) for tensor in (root, inside)]
 
     def _known(self, operation: tf.Operation) -> Value | None:
-        """What an op works out from the splits of rows, if it is known where the op stands."""
+        """What an op computes from the splits of rows, if it is known already where it stands."""
         for tensor in self.tracer.rows.known(operation.outputs[0]):
             value = self.values.get(tensor.name)
             region = self._region(operation)
@@ -503,8 +504,8 @@ class _Builder:
             if not value.type.is_static:
                 raise SignatureError(
                     f"What the function given to kerasrec.map_fn at {record.source} returns has "
-                    f"an open shape, {value.type} an entry. Set the shape with tf.ensure_shape, or "
-                    "pad to one shape."
+                    f"an open shape, {value.type} per entry. Set the shape with tf.ensure_shape, "
+                    "or pad to one shape."
                 )
             self.values[result.name] = self.writer.leave(value, inside.selector, region)
 
@@ -547,8 +548,8 @@ class _Builder:
             attributes["size"] = self._value(record.size)
             if not attributes["size"].is_shared:
                 raise SignatureError(
-                    f"`size` of kerasrec.collect at {record.source} depends on the tokens; "
-                    "a table has one size for the whole run."
+                    f"`size` of kerasrec.collect at {record.source} depends on the tokens, but a "
+                    "table has one size for the whole run. Pass one that does not depend on them."
                 )
         node = Node("COLLECT", inputs, [], region, record.source, attributes)
         self.collects.append(self.writer.add(node))

@@ -1,9 +1,9 @@
 """What nested recursive functions close over, as further arguments.
 
-A recursive function that stands in the body of another may use the tensors of that one, which are
-different for each of its tokens. Lambda lifting (Johnsson 1985, "Lambda Lifting: Transforming
-Programs to Recursive Equations") makes them arguments: of the function that uses them, and of every
-function on the way there from the one that owns them.
+A recursive function defined in the body of another may use the tensors of the outer one, which
+differ from token to token. Lambda lifting (Johnsson 1985, "Lambda Lifting: Transforming Programs to
+Recursive Equations") makes them arguments: of the function that uses them, and of every function
+through which calls reach it from the one that owns them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kerasrec.trace.tracer import Tracer, is_traced
 
 @dataclass(frozen=True)
 class FreeTensor:
-    """A tensor that a function closes over and another one computes for each of its tokens.
+    """A tensor that one function closes over and another computes for each of its tokens.
 
     Args:
         tensor: of the graph of the function that owns it.
@@ -37,7 +37,7 @@ class FreeTensor:
 def free_tensors(
     tracers: Mapping[str, Tracer], functions: Mapping[str, Callable[..., Any]]
 ) -> dict[str, list[FreeTensor]]:
-    """What each function takes beside its own arguments.
+    """What each function takes in addition to its own arguments.
 
     Args:
         tracers: of all functions of a program, by name.
@@ -67,7 +67,7 @@ def free_tensors(
 
 
 def closed_over(function: Callable[..., Any]) -> dict[str, Any]:
-    """References to the tensors of traced functions that a function names as its own variables."""
+    """References to the tensors of traced functions that a function closes over, by variable."""
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
     found = {}
     for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=True):

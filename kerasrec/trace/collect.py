@@ -19,9 +19,9 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
     `function.with_tables(...)` then returns the tables beside the result; gradients flow through
     them. Values collected at the same index are summed; rows that no call wrote are zero.
 
-    Without `index` and `size` the table has a row for each token that comes here, however many
-    they turn out to be. The rows are in no particular order, so a value should say whose it is,
-    and no gradient flows through them.
+    Without `index` and `size` the table has a row for each token that reaches this call. The rows
+    are in no particular order, so a value should include what tells it from the others, and no
+    gradient flows through them.
 
     Args:
         name: of the table.
@@ -50,7 +50,7 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
         found = tracer.token_type(rows, "`index` of kerasrec.collect")
         if found.shape != () or found.dtype != tf.int32:
             raise TraceError(
-                f"kerasrec.collect{place}: `index` must be one int32 a token; it is {found}."
+                f"kerasrec.collect{place}: `index` must be one int32 per token; it is {found}."
             )
         count = tracer.tensor(size, None, "`size` of kerasrec.collect")
     tracer.collects.append(CollectRecord(name, values, rows, count, tf.no_op("collect"), source))

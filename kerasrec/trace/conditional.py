@@ -25,7 +25,7 @@ Branch: TypeAlias = Callable[..., Any]
 
 @not_converted
 def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
-    """Chooses between two branches, for each token by itself.
+    """Chooses between two branches, for each token separately.
 
     Each branch computes on the tokens that chose it and on no others: inside it, tensors of the
     function around it have as many rows as tokens chose it. In the graph this is SWITCH and MERGE
@@ -34,7 +34,7 @@ def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
     Args:
         pred: bool `[tokens]`, one value a token.
         true_fn: called with no arguments; returns any nest of tensors.
-        false_fn: the same, of the same structure, dtypes and shapes.
+        false_fn: the same; what it returns has the same structure, dtypes and shapes.
 
     Returns:
         What the chosen branch returns, in the order of the tokens.
@@ -50,7 +50,7 @@ def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
 
 @not_converted
 def switch(index: Any, branches: Sequence[Branch]) -> Any:
-    """Chooses between many branches, for each token by itself.
+    """Chooses between many branches, for each token separately.
 
     Args:
         index: of any int dtype, `[tokens]`, one value a token; an index out of range chooses the
@@ -73,7 +73,7 @@ def switch(index: Any, branches: Sequence[Branch]) -> Any:
 
 
 def _as_int32(index: Any) -> Any:
-    """An index of another int dtype; what int32 cannot hold is out of range as it was."""
+    """An index of any int dtype as int32; what int32 cannot hold stays out of range."""
     dtype = getattr(index, "dtype", None)
     if dtype is None or not tf.as_dtype(dtype).is_integer or dtype == tf.int32:
         return index
@@ -87,13 +87,13 @@ def _predicate(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.DTy
     if isinstance(value, bool | int):
         raise TraceError(
             f"{caller}{place}: `{name}` is the Python value {value!r}, the same for every token "
-            "and known before the graph is built. Use Python's own `if` there."
+            "and known before the graph is built. Use Python's `if` instead."
         )
     tensor = tracer.tensor(value, None, f"`{name}` of {caller}")
     found = tracer.token_type(tensor, f"`{name}` of {caller}")
     if found.shape != () or found.dtype != dtype:
         raise TraceError(
-            f"{caller}{place}: `{name}` must be one {dtype.name} value a token, shape [tokens]; "
+            f"{caller}{place}: `{name}` must be one {dtype.name} value per token, shape [tokens]; "
             f"it is {found.dtype.name} of shape {_with_tokens(found)}. "
             + (
                 "Reduce the other axes (tf.reduce_any, tf.reduce_all) or index them away."
@@ -113,7 +113,7 @@ def _conditional(tracer: Tracer, predicate: tf.Tensor, branches: dict[str, Branc
         if not callable(branch):
             raise TraceError(
                 f"{name} of the conditional{place} is {branch!r}, not a function. Wrap what it "
-                "computes: `lambda: ...`, so that it runs on the tokens that chose it only."
+                "computes: `lambda: ...`, so that it runs only on the tokens that chose it."
             )
         start = tracer.num_ops()
         outputs: list[tf.Tensor] = []

@@ -1,7 +1,8 @@
-"""`tf.custom_gradient` for graphs that come and go.
+"""A `tf.custom_gradient` that does not keep the graph alive.
 
-TensorFlow's own registers a gradient under a new name at each use, for as long as the process runs,
-and the gradient holds the graph. Here the op holds its gradient, so that both go with the graph.
+TensorFlow's version registers a gradient under a new name at each use, for as long as the process
+runs, and the gradient holds the graph. Here the op holds its gradient, so that both are freed with
+the graph.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import tensorflow as tf
 from kerasrec.trace.private import set_gradient
 
 Differentiated: TypeAlias = tuple[Sequence[Any], Callable[..., Sequence[Any]]]
-"""Results, and what makes gradients of their cotangents."""
+"""Results, and a function from their cotangents to gradients."""
 
 
 def custom_gradient(function: Callable[..., Differentiated]) -> Callable[..., list[Any]]:
-    """A function that is called while a graph is built, with a gradient of its own.
+    """A function that is called while a graph is built, with its own gradient.
 
-    TensorFlow sees nothing but this gradient, in `tf.gradients` and in the tapes around the
-    `tf.function` that is built; tapes in the same graph, and exported models, see none.
+    TensorFlow uses only this gradient, in `tf.gradients` and in the tapes around the `tf.function`
+    that is built; tapes in the same graph, and exported models, find no gradient.
 
     Args:
         function: takes tensors; returns tensors or `tf.IndexedSlices`, and a function of their
@@ -32,8 +33,8 @@ def custom_gradient(function: Callable[..., Differentiated]) -> Callable[..., li
         results, gradient = function(*tensors)
         results = list(results)
         flat = tf.nest.flatten(results, expand_composites=True)
-        # What the gradient reaches is let through by these alone. Saved, they stop it: a model that
-        # was loaded has no gradient, rather than one of zeros.
+        # Cotangents reach the inputs only through these ops. In a saved model the ops stop them, so
+        # that a loaded model has no gradient, rather than one of zeros.
         gates = [tf.stop_gradient(tensor) for tensor in tensors]
         hidden = tf.identity_n([*map(tf.stop_gradient, flat), *gates])
 

@@ -6,9 +6,9 @@ something cannot be in a graph whose tokens have no order. The lists below say w
 other op with a state, a resource or no outputs is refused.
 
 Two kinds of allowed ops may change something. A random draw changes the state of its generator;
-which token gets which numbers is not defined. A Python function may do anything, which nobody can
-know; it is treated as an op that shows something. `build.py` allows one more op: the assignment of
-the next state of a Keras seed.
+which token gets which numbers is not defined. What a Python function does cannot be known; it is
+treated as an op that shows something. `build.py` allows one more op: the assignment of the next
+state of a Keras seed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NUMERICS = frozenset({"CheckNumerics", "CheckNumericsV2"})
 _SHOWS = frozenset({"PrintV2", "Print", "PyFunc", "EagerPyFunc"})
 _EFFECTS = _NUMERICS | _SHOWS | {"Assert"}
 _ALLOWED = _READS | _DRAWS | _HOLDERS | _EFFECTS
-# Ops that may be with the Assert in the branches that tf.debugging's functions make.
+# Ops that may stand beside the Assert in the branches that tf.debugging's functions make.
 _BESIDE_ASSERT = frozenset({"Assert", "Const", "Identity", "NoOp"})
 
 

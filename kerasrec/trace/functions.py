@@ -1,8 +1,8 @@
 """Ops that hold functions of their own, such as loops, as functions that are called.
 
-TensorFlow's gradient of such an op changes it, and finds what it holds by what Python keeps beside
-the op: a copy has no gradient. A function that is called has one, of every order, wherever it is
-called.
+TensorFlow's gradient of such an op changes the op, and finds its functions through attributes that
+Python keeps beside the op. A copy lacks these, so it has no gradient. A function that is called has
+gradients of every order, wherever it is called.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kerasrec.trace.private import copy_gradient, copy_held_function
 
 _LOOPS = frozenset({"While", "StatelessWhile"})
 _CONTROL_FLOW = _LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
-# Ops with a state that they only read, and those that hold others: what they hold is looked at.
+# Ops that only read their state, and ops that hold functions, which are searched as well.
 _REPEATABLE_OPS = frozenset(
     {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "Assert", "PrintV2"}
     | {"While", "If", "Case", "StatefulPartitionedCall", "CheckNumerics", "CheckNumericsV2"}
 )
 
-# Their draws depend on their shape, and so on which tokens are together.
+# Their draws depend on their shape, and so on which tokens share a tensor.
 STATELESS_RANDOM = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
 
 
@@ -56,10 +56,10 @@ def copy_with_held(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.O
 def as_function(
     operation: tf.Operation, variables: Sequence[tf.Variable | None]
 ) -> tf.types.experimental.ConcreteFunction:
-    """A function that does what an op does: of its inputs, to its outputs.
+    """A function that computes the outputs of an op from its inputs.
 
     Args:
-        operation: of a traced graph, which is being built.
+        operation: an op of a graph that is being traced.
         variables: for each input, the variable whose handle it is.
     """
 
@@ -69,7 +69,7 @@ def as_function(
             return _with_known_handles(copy.outputs, inputs, variables)
         return list(copy.outputs)
 
-    # Tensors in place of specs: they say what the handles among them are handles of.
+    # Tensors, not specs: the handles among them know their variables.
     return tf.function(run, autograph=False).get_concrete_function(*operation.inputs)
 
 
@@ -78,10 +78,11 @@ def _with_known_handles(
     inputs: Sequence[tf.Tensor],
     variables: Sequence[tf.Variable | None],
 ) -> list[tf.Tensor]:
-    """What a copied loop returns, so that its gradient can be taken.
+    """The outputs of a copied loop, changed so that its gradient can be taken.
 
-    A loop returns each handle that it reads, and a copy has forgotten what these are handles of.
-    TensorFlow asks them for it where they have no cotangent; so they get one, which is zero.
+    A loop returns each handle that it reads. The handles that a copy returns do not know their
+    variables, but TensorFlow asks a handle without a cotangent for its variable. So each handle
+    gets a cotangent, which is zero.
     """
     results = list(outputs)
     reads = []
@@ -107,7 +108,7 @@ def _first(tensor: tf.Tensor, *others: tf.Tensor) -> Differentiated:
 
 
 def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
-    """An op that may give something else when it runs again, such as a random one.
+    """An op that may give a different result when it runs again, such as a random one.
 
     Args:
         operations: of one graph; the functions that they hold are searched, too.
@@ -129,13 +130,13 @@ def definitions(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.OpDef]:
         graph_def.node.add().CopyFrom(node)
         graph_def.node[-1].name = f"op_{len(graph_def.node)}"
         del graph_def.node[-1].input[:]
-    # What TensorFlow tells in public of the ops that functions hold.
+    # The public way to the definitions of ops that functions hold.
     meta = tf.compat.v1.train.export_meta_graph(graph_def=graph_def, graph=tf.Graph())
     return list(meta.meta_info_def.stripped_op_list.op)
 
 
 def random_op(operations: Sequence[tf.Operation]) -> str | None:
-    """An op that draws random numbers, also of a given seed, or that changes something.
+    """An op that draws random numbers, with a given seed or without, or that changes something.
 
     Args:
         operations: of one graph; the functions that they hold are searched, too.
@@ -145,10 +146,10 @@ def random_op(operations: Sequence[tf.Operation]) -> str | None:
 
 
 def hides_a_variable(operation: tf.Operation) -> bool:
-    """Whether a loop or choice inside a loop or choice reads a variable.
+    """Whether a loop or conditional inside a loop or conditional reads a variable.
 
-    TensorFlow makes the inner one anew from its definition, which does not say what its handles are
-    of, and then takes the variable's gradient for zero.
+    TensorFlow makes the inner op anew from its definition, which does not say which variables its
+    handles belong to, and then takes the variable's gradient to be zero.
     """
     return operation.type in _CONTROL_FLOW and any(
         node.op in _CONTROL_FLOW and tf.resource.as_datatype_enum in _input_dtypes(node)

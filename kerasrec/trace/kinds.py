@@ -1,8 +1,8 @@
-"""Which tensors of a traced graph are one value a token.
+"""Which tensors of a traced graph have one value per token.
 
-A tensor that depends on tokens is one value a token if its leading axis is theirs. TensorFlow's
-shape inference says so by leaving the size of that axis open; what it cannot say is that an op cut,
-joined or reduced the axis, and that is looked up here.
+A tensor that depends on tokens has one value per token if its leading axis is the token axis.
+TensorFlow's shape inference leaves the size of that axis open. It cannot say whether an op cut,
+joined or reduced the axis; the tables below say that.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class KindFinder:
         self.forget()
 
     def forget(self) -> None:
-        """Makes it look again at all ops, because more is known than when it saw them."""
+        """Looks at all ops again, because more is known now than when they were first seen."""
         self._kinds: dict[str, Kind] = dict(self._given)
         self._rows: dict[str, Fraction] = {}
         self._mixed = {name for name, kind in self._given.items() if kind is Kind.WAVE}
         self._num_seen = 0
 
     def add(self, tensor: tf.Tensor, kind: Kind) -> None:
-        """Says of what kind a tensor is that nobody has asked for yet."""
+        """Sets the kind of a tensor, before anything has asked for it."""
         self._given[tensor.name] = self._kinds[tensor.name] = kind
         if kind is Kind.WAVE:
             self._mixed.add(tensor.name)
@@ -133,7 +133,7 @@ def _mixes_tokens(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
     if operation.type in _COUNTING_OPS:
         return True
     if operation.type in ("AddV2", "Sub") and operation.outputs[0].shape.rank == 0:
-        return True  # One more or one less than there are tokens.
+        return True  # The number of tokens, plus or minus something.
     if operation.type == "ConcatV2" and Kind.TOKEN in kinds:
         return tf.get_static_value(operation.inputs[-1]) == 0
     if kinds[0] is not Kind.TOKEN:

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 class Numbering:
-    """Value numbering: tensors of one number are the same op of the same tensors, so are equal.
+    """Value numbering: tensors with one number come from the same op on the same tensors.
 
     Args:
         graph: it may grow between calls.

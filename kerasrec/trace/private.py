@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 # Keras works out the shapes of subclassed models by calling them inside scopes in which variables
-# stand for other values than their own: their initializers' output, or the caller's tensors. What
+# have other values than usual: their initializers' output, or the caller's tensors. What
 # is traced there must not be kept. Without these names, kerasrec cannot be imported.
 from keras.src.backend import in_stateless_scope
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope

@@ -35,7 +35,7 @@ from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, is_traced, run
 
 _Result = TypeVar("_Result")
 
-# What a function may return that only rows without entries end, in the order of trial.
+# Return types to try, in order, for a function that only rows without entries end.
 _TRIED_TYPES = [
     Type(dtype, shape)
     for dtype in (
@@ -77,12 +77,12 @@ class _State:
 
     @property
     def tracer(self) -> Tracer:
-        """What its last run recorded, once all is known."""
+        """What the last run of the function recorded, once all types are known."""
         return self._recorded()[0]
 
     @property
     def outputs(self) -> list[tf.Tensor]:
-        """What it returned then."""
+        """What the function returned in that run."""
         return self._recorded()[1]
 
     def _recorded(self) -> tuple[Tracer, list[tf.Tensor]]:
@@ -175,7 +175,7 @@ class _Tracing:
     def _finish(self, state: _State) -> None:
         """Traces a function once more as soon as its types are known.
 
-        While the function around it still runs, its variables are what they are at the call.
+        That is while the function around it still runs, whose variables are then as at the call.
         """
         is_known = state.unknown is None or self._named(state.unknown).return_types is not None
         if state.recorded is None and is_known and not state.is_running:
@@ -203,7 +203,7 @@ class _Tracing:
         return found
 
     def _guess_return_type(self, error: ReturnTypeUnknownError) -> None:
-        """Fills in what a function returns that only rows without entries end, by trial.
+        """Finds by trial what a function returns that only rows without entries end.
 
         Raises:
             NoBaseCaseError: no type fits, or rows without entries do not end it.
@@ -222,7 +222,7 @@ class _Tracing:
         raise _no_type_fits(state, failure) from failure
 
     def _settle(self, state: _State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
-        """A return type that a function has when its calls have it, from one to begin with."""
+        """A return type that a function has when its calls have it, found from a first guess."""
         for _ in range(_MAX_TRIALS):
             trial = _Tracing(self)
             again = trial._named(state.name)
@@ -317,14 +317,14 @@ class _Tracing:
         if owner is None:
             raise TraceError(
                 f"{what}that another recursive function computed for each of its tokens, and that "
-                "function does not run any more. Call it in the body of that function, or pass the "
-                "tensor as an argument."
+                f"function has returned. Call {state.name} in the body of that function, or pass "
+                "the tensor as an argument."
             )
         kind = owner.kind(tensor)
         if kind is Kind.WAVE:
             raise TraceError(
                 f"{what}of shape {tensor.shape} that was computed across the tokens of another "
-                "recursive function. Its own tokens are others; compute it from them."
+                f"recursive function. {state.name} has other tokens: compute the tensor inside it."
             )
         return kind
 
@@ -337,9 +337,9 @@ class _Tracing:
         ):
             raise SignatureError(
                 f"{state.name} ({state.source.where}) returns "
-                f"({', '.join(map(str, types))}) in the end, but "
-                f"({', '.join(map(str, known))}) where it does not call itself, or where "
-                "`returns=` says so. Let all paths return the same types."
+                f"({', '.join(map(str, types))}) once all its branches are traced, but "
+                f"({', '.join(map(str, known))}) from the branches without a recursive call, or "
+                "according to `returns=`. Let all branches return the same types."
             )
 
     def _resolve_call(
@@ -368,7 +368,7 @@ class _Tracing:
 def _no_base_case(state: _State) -> NoBaseCaseError:
     return NoBaseCaseError(
         f"{state.name} ({state.source.where}) has no base case: every path through it calls "
-        f"{state.name} again, by itself or by way of others, so it would never return. Add a "
+        f"{state.name} again, directly or through other functions, so it never returns. Add a "
         "branch to kerasrec.cond that returns without a call; calls belong inside the "
         "functions that cond is given (`lambda: f(n - 1)`)."
     )

@@ -161,7 +161,7 @@ def _check(item: Any, what: str, source: Source | None) -> None:
         raise TraceError(
             f"{what[0].upper()}{what[1:]}{_at(source)} must be a tf.RaggedTensor, a row of entries "
             f"for each token; it is {item!r}. If its rows all have the same length, "
-            "`tf.RaggedTensor.from_tensor` makes one of it."
+            "`tf.RaggedTensor.from_tensor` converts it."
         )
     if item.ragged_rank != 1:
         raise TraceError(_too_ragged(item, what, source))

@@ -1,9 +1,9 @@
 """Rows of ragged values: tensors derived from row splits, and ops that lead back to tokens.
 
 A `tf.RaggedTensor` with a row for each token is two tensors, splits and entries, neither of which
-is one value a token. What TensorFlow records when a user reduces it begins with working out row
-numbers from the splits, in some forty ops and with a mask of the longest row for each row. The
-tracer knows them already: a tensor that is the same computation stands for what it knows.
+has one value per token. When a user reduces it, TensorFlow first computes row numbers from the
+splits, in some forty ops and with a mask as long as the longest row for each row. The tracer knows
+these numbers already, and replaces a tensor that is computed in the same way by what it knows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RowsFinder:
     """The rows that a function was seen to use.
 
     Args:
-        graph: that is traced.
+        graph: the graph that is traced.
     """
 
     def __init__(self, graph: tf.Graph):
@@ -58,17 +58,17 @@ class RowsFinder:
         self._paddings: set[tuple[int, ...]] = set()
 
     def find(self, splits: tf.Tensor, scope: Scope) -> Rows | None:
-        """The rows of these splits, if they were met around this scope."""
+        """The rows of these splits, if they were met in this scope or around it."""
         for rows in self._rows.get(self._numbering.number(splits), ()):
             if rows.scope == scope[: len(rows.scope)]:
                 return rows
         return None
 
     def add(self, ragged: tf.RaggedTensor, scope: Scope) -> Rows:
-        """Takes note of the rows of a RaggedTensor that has one for each token."""
+        """Records the rows of a RaggedTensor that has one for each token."""
         number = self._numbering.number
         splits = ragged.row_splits
-        # What TensorFlow works out of these rows, it will work out of them in the same way again.
+        # TensorFlow will compute what it needs of these rows in the same way again.
         probe = ragged.with_values(tf.zeros(tf.shape(ragged.values)[:1], tf.int32))
         start = len(self._graph.get_operations())
         tf.reduce_sum(probe, axis=1)
@@ -91,7 +91,7 @@ class RowsFinder:
         return [item for found in self._rows.values() for item in found]
 
     def known(self, tensor: tf.Tensor) -> list[tf.Tensor]:
-        """Tensors that are equal to one that TensorFlow works out from splits."""
+        """Known tensors that are equal to one that TensorFlow computes from splits."""
         if not self._rows:
             return []
         number = self._numbering.number(tensor)
@@ -113,7 +113,7 @@ class RowsFinder:
         return self._numbering.number(one.splits) == self._numbering.number(other.splits)
 
     def leads_back(self, operation: tf.Operation) -> bool:
-        """Whether an op makes one row a token of what rows have."""
+        """Whether an op makes one value per token from rows."""
         if not self._rows:
             return False
         number = self._numbering.number
@@ -125,5 +125,5 @@ class RowsFinder:
         return any(number(output) in self._lengths for output in operation.outputs)
 
     def _partition(self, operation: tf.Operation) -> tuple[int, ...]:
-        """What says to an op that pads where rows begin and end: its inputs after three others."""
+        """The inputs that tell a padding op where rows begin and end: all after the third."""
         return tuple(self._numbering.number(tensor) for tensor in operation.inputs[3:])

@@ -69,12 +69,12 @@ def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Typ
 
 
 def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> None:
-    """Raises SignatureError for tokens of an open shape: rows of different calls stand together."""
+    """Raises SignatureError for an open shape, because values of many calls share one tensor."""
     for name, item in zip(names, types, strict=True):
         if not item.is_static:
             raise SignatureError(
-                f"{name} of {function} has an open shape, {item} a token. Only the token axis may "
-                "be open, because values of many calls share one tensor: set the shape with "
+                f"{name} of {function} has an open shape, {item} per token. Only the token axis "
+                "may be open, because values of many calls share one tensor: set the shape with "
                 "tf.ensure_shape, or pad to one shape."
             )
 
@@ -95,7 +95,7 @@ def call_does_not_fit(name: str, known: Signature, passed: Signature) -> Signatu
     ]
     if len(passed.types) != len(known.types):
         lines.append(
-            f"  it has {len(known.types)} flat arguments, the call passes {len(passed.types)}"
+            f"  {name} has {len(known.types)} flat arguments, the call passes {len(passed.types)}"
         )
     return SignatureError(
         f"A call of {name}{f' at {source.where}' if source else ''} does not fit the "

@@ -74,13 +74,13 @@ def _users_frames(frames: TracebackType | None) -> TracebackType | None:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What a function, a method, a partial or any other callable is called."""
+    """The name of a function, a method, a partial or any other callable."""
     defined = _defined(function)
     return type(function).__name__ if defined.__name__ == "__call__" else defined.__name__
 
 
 def start_of(function: Callable[..., Any]) -> Source:
-    """Where it is defined."""
+    """The file and line where a callable is defined."""
     code = _defined(function).__code__
     return Source(_cell_or_file(code.co_filename), code.co_firstlineno)
 

@@ -26,8 +26,8 @@ from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import current_source
 
 _UNKNOWN_ROWS = (
-    " Rows of a tf.RaggedTensor are known as the tokens' own once kerasrec.map_fn has seen them: "
-    "before such rows are reduced or padded, `kerasrec.map_fn(lambda entry: entry, rows)`."
+    " A tf.RaggedTensor is known to have one row per token only after kerasrec.map_fn has seen it: "
+    "call `rows = kerasrec.map_fn(lambda entry: entry, rows)` before reducing or padding the rows."
 )
 
 _active = threading.local()
@@ -61,7 +61,7 @@ class CallRecord:
 
 @dataclass
 class BranchRecord:
-    """A branch: its ops have indices from `start` up to `stop`; no outputs while unknown."""
+    """A branch: ops with indices from `start` up to `stop`; no outputs while types are unknown."""
 
     start: int
     stop: int
@@ -83,8 +83,8 @@ class MapRecord:
     """A function applied to the entries of rows.
 
     Args:
-        rows: of each of the ragged values.
-        values: all entries of each.
+        rows: the rows of each ragged value.
+        values: all entries of each ragged value.
         entries: placeholders for them, as the function sees them.
         body: what the function did.
         results: placeholders for all entries of what it returns.
@@ -134,7 +134,7 @@ class Tracer:
     ):
         self.graph = graph
         self.parameters = list(parameters)
-        # Where the function is traced is not where it is to run.
+        # The device of tracing: ops on it were not placed by the user.
         self.device = parameters[0].op.device if parameters else ""
         self.calls: list[CallRecord] = []
         self.conditionals: list[ConditionalRecord] = []
@@ -167,7 +167,7 @@ class Tracer:
         found = self.type(tensor)
         if found.kind is Kind.WAVE:
             raise TraceError(
-                f"{what} is not one value a token: it was computed across tokens and has shape "
+                f"{what} is not one value per token: it was computed across tokens and has shape "
                 f"{tensor.shape}. A recursive function sees a leading token axis, as a Keras "
                 "layer sees a batch axis; reduce and reshape the other axes only."
                 + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
@@ -177,7 +177,7 @@ class Tracer:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[None]:
-        """While the function of a branch or of a map runs."""
+        """A context in which the function of a branch or of a map runs."""
         outer = self._scope
         self._num_scopes += 1
         self._scope = (*outer, self._num_scopes)
@@ -197,15 +197,15 @@ class Tracer:
         return found
 
     def tensor(self, value: Any, like: Type | None, what: str) -> tf.Tensor:
-        """A value of the user's as a tensor of the graph.
+        """A value from the user's function as a tensor of the graph.
 
-        A Python number takes the dtype of `like` if that is of its own sort (int or float), or
-        else that of the function's arguments of its sort, if they have one.
+        A Python number takes the dtype of `like` if both are ints or both are floats. Without
+        `like`, it takes the dtype of the function's int (or float) arguments if all have the same.
         """
         if isinstance(value, tf.RaggedTensor):
             raise SignatureError(
-                f"{what} is a tf.RaggedTensor, a row of another length for each token. Values of "
-                "many tokens share one tensor, so only their token axis may be open: reduce it "
+                f"{what} is a tf.RaggedTensor, whose rows differ in length. Values of many "
+                "tokens share one tensor, so only their token axis may be open: reduce it "
                 "(tf.reduce_sum(..., axis=1)), pad it to one shape (`.to_tensor(shape=[None, n])`) "
                 f"or work on its entries in kerasrec.map_fn.{_at(current_source())}"
             )
@@ -214,7 +214,8 @@ class Tracer:
             tensor = tf.convert_to_tensor(value, dtype=dtype)
         except (TypeError, ValueError) as error:
             raise SignatureError(
-                f"{what} cannot be made a tensor: {value!r} ({error}).{_at(current_source())}"
+                f"{what} cannot be converted to a tensor: {value!r} ({error})."
+                f"{_at(current_source())}"
             ) from error
         if getattr(tensor, "graph", None) is not self.graph:
             tensor = tf.identity(tensor)
@@ -229,7 +230,7 @@ class Tracer:
         return same.pop() if len(same) == 1 else None
 
     def placeholders(self, types: Sequence[Type]) -> list[tf.Tensor]:
-        """Placeholders of values that TensorFlow has no op for."""
+        """Placeholders for values that TensorFlow has no op for."""
         results = [tf.compat.v1.placeholder(item.dtype, item.tensor_shape()) for item in types]
         for result, item in zip(results, types, strict=True):
             self._kinds.add(result, item.kind)
@@ -310,7 +311,7 @@ def run_traced(
             stack.pop()
         outcome["tracer"] = tracer
 
-    # Eagerly, this pauses tapes: TensorFlow wraps loops in functions where a persistent one runs.
+    # In eager mode, this pauses tapes: under a persistent one, TensorFlow wraps loops in functions.
     with tf.init_scope() if tf.executing_eagerly() else contextlib.nullcontext():
         concrete = tf.function(body, autograph=False).get_concrete_function(*specs)
     outcome["tracer"].concrete = concrete

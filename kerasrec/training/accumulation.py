@@ -1,7 +1,7 @@
 """Accumulation of gradients where a batch is computed in parts.
 
-Keras' optimizers accumulate in a conditional, in which replicas cannot meet. Here the choice is
-made before the step, which is one of two functions.
+Keras' optimizers accumulate in a conditional, in which replicas cannot exchange gradients. Here the
+choice is made before the step, which is one of two functions.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class Accumulation:
         self._optimizer = model.optimizer
         self._steps = model.optimizer.gradient_accumulation_steps
         with self._switched_off():
-            # Of all steps; what Keras calls iterations are else those that move weights.
+            # Counts all steps; without this, `iterations` counts those that move weights.
             self._counter = self._optimizer.iterations.value
-        # They go on from one training to the next, as the optimizer's count of steps does.
+        # Sums are kept from one training to the next, as is the optimizer's count of steps.
         if self._optimizer not in _SUMS:
             _SUMS[self._optimizer] = _sums(model)
         self.sums = _SUMS[self._optimizer]
 
     def moves_weights(self) -> bool:
-        """Whether the next step does."""
+        """Whether the next step moves weights."""
         return (int(self._counter.numpy()) + 1) % self._steps == 0
 
     def add(self, gradients: Sequence[Any]) -> None:
@@ -56,7 +56,7 @@ class Accumulation:
         self._counter.assign_add(1)
 
     def mean(self, gradients: Sequence[Any]) -> list[tf.Tensor | None]:
-        """The mean of the gradients added up, these included; they are forgotten with it."""
+        """The mean of the gradients added up, including these; resets the sums."""
         means = []
         for total, gradient in zip(self.sums, gradients, strict=True):
             means.append(gradient)
@@ -107,7 +107,7 @@ def accumulates(model: keras.Model) -> bool:
     if any(_steps(of) for of in optimizers_in(optimizer) if of is not optimizer):
         raise ValueError(
             f"An optimizer inside of {optimizer.name!r} has gradient_accumulation_steps, which "
-            "several replicas can only follow in an optimizer that is no part of another."
+            "several replicas support only in an optimizer that is not part of another."
         )
     if not _steps(optimizer):
         return False
@@ -116,7 +116,7 @@ def accumulates(model: keras.Model) -> bool:
         raise ValueError(
             f"The optimizer has gradient_accumulation_steps and "
             f"{'a schedule of learning rates' if has_schedule else 'use_ema'}, which several "
-            "replicas cannot both follow. Leave out one, or make batches larger instead."
+            "replicas do not support together. Leave out one, or make batches larger instead."
         )
     return True
 

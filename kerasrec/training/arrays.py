@@ -13,7 +13,7 @@ from kerasrec.training.batches import Reader
 
 
 def inputs(batch: Any) -> Any:
-    """Of what a dataset of batches gives, what a model reads."""
+    """The inputs of a model, from a batch of a dataset."""
     return keras.utils.unpack_x_y_sample_weight(batch)[0]
 
 
@@ -39,7 +39,10 @@ def dataset(
     """
     if isinstance(x, tf.data.Dataset) or callable(x):
         if y is not None or sample_weight is not None:
-            raise ValueError("y and sample_weight are for arrays; those of a dataset are in it.")
+            raise ValueError(
+                "y and sample_weight are for arrays. Put those of a dataset into its batches: "
+                "(x, y, sample_weight)."
+            )
         return x
     arrays = tuple(_without_lists(of) for of in (x, y, sample_weight) if of is not None)
     if not all(hasattr(of, "shape") for of in keras.tree.flatten(arrays)):
@@ -53,7 +56,7 @@ def dataset(
 
 
 def _without_lists(nest: Any) -> Any:
-    """Tuples for lists, which TensorFlow takes for tensors."""
+    """The nest with tuples in place of lists, which TensorFlow would take for tensors."""
     if isinstance(nest, dict):
         return {key: _without_lists(value) for key, value in nest.items()}
     return tuple(map(_without_lists, nest)) if isinstance(nest, list | tuple) else nest

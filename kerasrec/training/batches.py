@@ -56,7 +56,7 @@ class Batches:
 
 
 def _read(reader: Reader) -> Any:
-    """What a function reads for all replicas; itself, if it is no such function."""
+    """The dataset that a function reads for all replicas; other callables as they are."""
     try:
         inspect.signature(reader).bind(None)
     except TypeError:
@@ -69,8 +69,8 @@ class Parts:
 
     Every replica gets one, which may have no examples.
 
-    Not of `tf.distribute`, whose iterator asks all workers before each batch whether one has
-    another: here all have as many, which is checked at the first.
+    `tf.distribute` is not used, because its iterator asks all workers before each batch whether
+    there is another. Here all have equally many, which is checked at the first batch.
 
     Raises:
         ValueError: in the first batch of an epoch, if workers have different numbers of them, or
@@ -124,7 +124,7 @@ class Parts:
         if any(of != numbers[0] for of in numbers):
             raise ValueError(
                 f"Workers have different numbers of batches of `{self._name}`: {list(numbers)}. "
-                "Each step needs all of them, so all must have as many."
+                "Each step needs all workers, so all must have equally many."
             )
         if any(of != fingerprints[0] for of in fingerprints):
             raise ValueError(
@@ -135,9 +135,9 @@ class Parts:
 
 
 def _split(whole: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.data.Dataset:
-    """The parts of batches that are of a process: of each batch one replica's after another's.
+    """The parts of batches for one process: for each batch, one part after another by replica.
 
-    On several workers a fingerprint of the whole batch comes with each.
+    On several workers a fingerprint of the whole batch comes with each part.
     """
     number = context.num_replicas_in_sync
     here = number // context.num_input_pipelines
@@ -162,15 +162,15 @@ def _split(whole: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.da
 
 
 def fingerprint_of(batch: Any) -> tf.Tensor:
-    """A number that other batches do not have, int64."""
+    """A hash of a batch, int64."""
     tensors = tf.nest.flatten(batch, expand_composites=True)
     text = tf.strings.join([tf.io.serialize_tensor(tensor) for tensor in tensors])
     return tf.strings.to_hash_bucket_fast(text, 2**62)
 
 
 def part_of(batch: Any, part: int, number: int) -> Any:
-    """Every `number`-th row of a batch, so that parts are similar if neighbouring rows are.
+    """Every `number`-th row of a batch, so that parts are similar if neighboring rows are.
 
-    They are in batches of trees that come in order of size.
+    Neighboring rows are similar in batches of trees that come in order of size.
     """
     return tf.nest.map_structure(lambda of: of[part::number], batch)

@@ -1,4 +1,4 @@
-"""What callbacks do where several workers have the same: write files, and read metrics."""
+"""Callbacks that several workers have: which of them write files, and which read metrics."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ def of_this_worker(
 ) -> list[keras.callbacks.Callback]:
     """The callbacks that a worker is to call.
 
-    The chief's write files. Other workers save models along with it, since all must read what is
-    spread over them, but to a directory that nobody reads; logs they leave out.
+    Those of the chief write files. Other workers save models at the same time, because all of them
+    must take part in reading distributed variables, but to a temporary directory. They write no
+    logs.
 
     Args:
         callbacks: the user's, the same in every worker.
         strategy: the model's.
-        goes_on: whether training does so from a checkpoint, and logs with it.
+        goes_on: whether training goes on from a checkpoint, so that logs go on, too.
 
     Raises:
-        ValueError: if one of them restores training, which `fit` does by itself.
+        ValueError: if one of them restores training, which `fit` does itself.
     """
     callbacks = list(keras.tree.flatten(callbacks or []))
     if any(isinstance(callback, keras.callbacks.BackupAndRestore) for callback in callbacks):
         raise ValueError(
-            "kerasrec.training.fit goes on from checkpoints by itself: pass backup_dir=... instead "
-            "of the callback BackupAndRestore."
+            "kerasrec.training.fit saves and restores checkpoints itself: pass backup_dir=... "
+            "instead of the callback BackupAndRestore."
         )
     if is_chief(strategy):
         return [_appending(callback) if goes_on else callback for callback in callbacks]
@@ -71,7 +72,7 @@ def want_metrics(
 
 
 def _appending(callback: keras.callbacks.Callback) -> keras.callbacks.Callback:
-    """The same, but that a log is not begun anew."""
+    """The same callback; a log is appended to and not overwritten."""
     if isinstance(callback, keras.callbacks.CSVLogger):
         callback = copy.copy(callback)
         callback.append = True
@@ -79,7 +80,7 @@ def _appending(callback: keras.callbacks.Callback) -> keras.callbacks.Callback:
 
 
 def _aside(callback: keras.callbacks.ModelCheckpoint) -> keras.callbacks.ModelCheckpoint:
-    """The same, but for the directory that it writes to."""
+    """The same callback, which writes to a temporary directory."""
     callback = copy.copy(callback)
     callback.directory = tempfile.TemporaryDirectory()  # lives as long as the callback
     callback.filepath = str(Path(callback.directory.name) / Path(callback.filepath).name)

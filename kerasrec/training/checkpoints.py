@@ -1,4 +1,4 @@
-"""The checkpoints of one training run, in a directory of its own."""
+"""The checkpoints of one training run, in a separate directory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
 
         Raises:
             ValueError: if it has checkpoints, but none can be read.
-            OSError: if it is no directory, or cannot be written.
+            OSError: if it is not a directory, or cannot be written.
             RuntimeError: if another program trains with it, or another worker cannot use it.
         """
         if self.directory is None:
@@ -137,9 +137,9 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         if damages and self.newest is None:
             raise ValueError(
                 f"`backup_dir` is '{self.directory}', in which no checkpoint can be read: "
-                f"{'; '.join(damages)}. Training does not start over where it had begun before: "
-                "put back a copy of these files, or choose another `backup_dir`, or empty this one "
-                "to start over."
+                f"{'; '.join(damages)}. Training does not start over by itself: restore these "
+                "files from a copy, or choose another `backup_dir`, or empty this one to start "
+                "over."
             )
         if damages:
             warnings.warn(

@@ -39,11 +39,11 @@ def fit(
     `ParameterServerStrategy` (call it in the coordinator). Batches are those of the whole cluster:
     each replica gets its part of one, and the loss and its gradient are those of the whole batch.
     So the same seeds and data give the same weights under each strategy, to rounding. Losses that
-    cannot be put together from those of parts are refused. If a word is looked up several times,
+    cannot be computed from those of parts are refused. If a word is looked up several times,
     its gradients are added up before the optimizer squares or clips them, as if the gradient of the
     table were dense. Keras' own `fit` does not do that.
 
-    Optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` (but under
+    Optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` (except under
     `ParameterServerStrategy`) and `jit_compile` (on one replica) are those of `model.compile`;
     clipping, which applies to the gradient of the whole batch, accumulation and loss scaling
     are those of the optimizer.
@@ -52,28 +52,29 @@ def fit(
         model: compiled, made in the scope of its strategy.
         data: batches of `(x, y)` or `(x, y, sample_weight)`: a dataset, which each worker reads, or
             a function of a `tf.distribute.InputContext` that returns the parts of batches for the
-            replicas that this names, as `kerasrec.datasets.tree_file_batches` reads them. It is
-            called for all replicas as well, which says what batches are and how many.
+            replicas that the context names, as `kerasrec.datasets.tree_file_batches` reads them.
+            It is also called once for all replicas, to learn the spec and the number of batches.
         validation_data: batches to evaluate after each epoch, as `data`.
         epochs: the number of the last epoch.
         callbacks: of Keras, which get the metrics of the whole cluster. Of several workers the
             chief writes the files of `CSVLogger`, `TensorBoard` and `ModelCheckpoint`.
         verbose: of Keras' progress bar, which the chief shows: 0, 1, 2 or "auto".
         initial_epoch: the number of the first epoch.
-        backup_dir: of checkpoints. Where it has one, training goes on from there, to the same
-            weights as if it had not been interrupted, if the data come in the same order again
+        backup_dir: the directory of checkpoints. If it has one, training goes on from there, and
+            reaches the weights of an uninterrupted run if the data come in the same order again
             (`shuffle` with a seed). The last two are kept; if the newest is damaged, training goes
             on from the one before. None is written while a weight is NaN or infinite. At SIGTERM
             one is written; then the signal ends the process, or calls the program's own handler. On
             a cluster all workers must be able to read it; the chief writes and locks the directory.
-        save_freq: "epoch" for a checkpoint after each epoch; or also after so many steps of one.
+        save_freq: "epoch" for a checkpoint after each epoch; or a number of steps, after which one
+            is written as well.
 
     Returns:
         Loss and metrics of all epochs, as `model.fit` gives them.
 
     Raises:
-        ValueError: if the model is not compiled in the scope of its strategy, `data` is no
-            dataset and reads none, `save_freq` is neither "epoch" nor a positive number, the
+        ValueError: if the model is not compiled in the scope of its strategy, `data` is neither a
+            dataset nor reads one, `save_freq` is neither "epoch" nor a positive number, the
             checkpoint is of another model or of other data, or replicas cannot follow the loss or
             the optimizer as one device does; if no checkpoint of `backup_dir` can be read.
         OSError: if a checkpoint cannot be written.
@@ -147,8 +148,8 @@ def evaluate(model: keras.Model, data: tf.data.Dataset | Reader) -> dict[str, An
         data: batches of `(x, y)` or `(x, y, sample_weight)`, as for `fit`.
 
     Raises:
-        ValueError: if the model is not compiled in the scope of its strategy, or `data` is no
-            dataset and reads none.
+        ValueError: if the model is not compiled in the scope of its strategy, or `data` is neither
+            a dataset nor reads one.
     """
     runner = runner_of(model, Batches("data", data))
     with SentenceFirst():
@@ -164,7 +165,7 @@ def _train(
     between_steps: Callable[[], None],
     reads: bool,
 ) -> dict[str, Any]:
-    """Trains on what an epoch has left, and returns the metrics of all of it.
+    """Trains on the rest of an epoch, and returns the metrics of the whole epoch.
 
     Callbacks get the metrics so far after each execution if one of them `reads` them.
     """
@@ -217,9 +218,9 @@ def _test(
 
 
 def _executions(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of so many batches; the last may be shorter.
+    """Lists of `size` batches; the last may be shorter.
 
-    Not drawn inside of a step: at the end of the data part of it would still run.
+    They are not drawn inside of a step: at the end of the data a part of the step would still run.
     """
     while drawn := list(itertools.islice(batches, size)):
         yield drawn
@@ -238,14 +239,14 @@ def _saved_when_interrupted(runner: Runner, progress: Progress) -> Iterator[None
 
 @contextlib.contextmanager
 def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Says what to do where TensorFlow says that a process cannot be reached."""
+    """Replaces TensorFlow's error for a lost process with one that says what to do."""
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
         hope = (
             f"training goes on from the checkpoints in {backup_dir}"
             if backup_dir
-            else "with backup_dir=... training would go on where it was"
+            else "with backup_dir=... training would resume from a checkpoint"
         )
         raise RuntimeError(
             f"A process of the cluster was lost in epoch {epoch + 1}; what it printed may say why. "
@@ -258,6 +259,6 @@ def _metrics(runner: Runner) -> dict[str, Any]:
 
 
 def _draw_again(data: Any, progress: Progress, epochs: int) -> None:
-    """Brings data to where they are after some epochs, since each shuffles them anew."""
+    """Advances the data by some epochs, because each epoch shuffles them again."""
     for _ in range(epochs):
         next(progress.watched(data), None)

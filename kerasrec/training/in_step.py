@@ -21,7 +21,7 @@ class InStep:
 
     Args:
         model: compiled, made in the scope of its strategy.
-        batches: that it is to be given.
+        batches: the batches that it will be given.
 
     Attributes:
         data: the batches in parts, as `train` and `test` take them.
@@ -35,7 +35,7 @@ class InStep:
         with self._strategy.scope():
             replica.create_variables(model, batches.spec)
             accumulation = Accumulation(model) if accumulates(model) else None
-        # Counted with the step itself: what is interrupted has either both or none.
+        # Counted in the step itself: an interruption comes before both or after both.
         self.step = tf.Variable(0, trainable=False, dtype=tf.int64)
         self.data = Parts(batches, self._strategy)
         self.accumulation = accumulation
@@ -61,7 +61,7 @@ class InStep:
         return not (self._model.run_eagerly or is_of_workers(self._strategy))
 
     def _reduced_metrics(self) -> dict[str, Any]:
-        """Loss and metrics of all replicas, which are asked once for all of them."""
+        """Loss and metrics of all replicas, which exchange all of them at once."""
         variables = self._model.metrics_variables
         if self._strategy.num_replicas_in_sync == 1:
             return self._model.get_metrics_result()
@@ -90,7 +90,7 @@ class InStep:
         def on_replica(data: Any) -> None:
             step(self._model, data)
 
-        # XLA has no messages between replicas.
+        # What XLA compiles cannot communicate with other replicas.
         is_alone = self._strategy.num_replicas_in_sync == 1
         if self._model.jit_compile and is_alone and not self._model.run_eagerly:
             on_replica = tf.function(on_replica, jit_compile=True, reduce_retracing=True)

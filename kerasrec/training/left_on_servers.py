@@ -1,4 +1,4 @@
-"""What the workers of a cluster leave on its servers, for the coordinator to put together."""
+"""What the workers of a cluster leave on its servers, for the coordinator to combine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import tensorflow as tf
 class LeftOnServers:
     """A nest of tensors for each part of a batch, in variables of the servers.
 
-    A place has one writer at a time, and writing twice is writing once. Tensors stand there as
-    strings, since parts have more rows or fewer, and a variable of no fixed shape cannot be remote.
+    A place has one writer at a time, and writing twice has the effect of writing once. Tensors are
+    stored as strings, because parts differ in numbers of rows, and a remote variable needs a fixed
+    shape.
 
     Args:
         number: how many parts there are.
@@ -23,7 +24,7 @@ class LeftOnServers:
         self._places: list[tf.Variable] = []
 
     def leave(self, part: tf.Tensor, values: Any) -> None:
-        """Keeps the values of a part, int32 scalar; those of all parts are alike but for rows."""
+        """Keeps the values of a part, int32 scalar; parts may differ in numbers of rows only."""
         tensors = tf.nest.flatten(values, expand_composites=True)
         if not self._places:
             self._like = values
@@ -47,6 +48,6 @@ class LeftOnServers:
 
 
 def _parsed(string: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """A tensor of the dtype of another, and of its shape but for the rows."""
+    """A tensor of the dtype of another, and of its shape except for the number of rows."""
     shape = [None, *like.shape[1:]] if like.shape.rank else []
     return tf.ensure_shape(tf.io.parse_tensor(string, like.dtype), shape)

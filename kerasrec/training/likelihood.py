@@ -25,7 +25,7 @@ class TreeNegativeLogLikelihood(keras.losses.Loss):
 
     Call arguments:
         y_true: int `[batch, nodes]`; -1 where a token was given and is not to be predicted, as that
-            of an artificial root, and at padding. Any other number lets the token term count.
+            of an artificial root, and at padding. With any other number the token term counts.
         y_pred: terms, float `[batch, nodes, 2]`, of the token and of the growth of each tree node,
             as `kerasrec.layers.TreeDecoder` gives them; 0 at padding.
         sample_weight: optional weights of trees, `[batch, 1]`. `[batch]` is refused, since

@@ -1,4 +1,4 @@
-"""The loss of a tree whose nodes are labelled: Tai, Socher and Manning 2015, section 4.1."""
+"""The loss of a tree whose nodes are labeled: Tai, Socher and Manning 2015, section 4.1."""
 
 import math
 import operator
@@ -13,9 +13,9 @@ from kerasrec.training.tree_labels import NO_LABEL, node_weights, tree_labels
 
 @keras.saving.register_keras_serializable(package="kerasrec")
 class TreeCrossentropy(keras.losses.Loss):
-    """Cross-entropy of every labelled tree node, from logits.
+    """Cross-entropy of every labeled tree node, from logits.
 
-    The loss of a tree is the sum over its labelled nodes,
+    The loss of a tree is the sum over its labeled nodes,
 
         loss(tree) = - sum over nodes j with a label:
                          class_weight[label[j]] log softmax(logits[j])[label[j]]
@@ -23,17 +23,17 @@ class TreeCrossentropy(keras.losses.Loss):
     where a class weighs 1 unless `class_weight` says otherwise. The loss of a batch is the mean
     over its trees, which, without weights, is the objective of Tai et al. 2015, section 4.1
     (without its L2 term: Keras adds regularizers by itself). So a long sentence weighs more than a
-    short one; `normalize="nodes"` divides by the number of labelled nodes instead.
+    short one; `normalize="nodes"` divides by the number of labeled nodes instead.
 
-    What counts is said by the labels alone. A Keras mask on the predictions changes nothing,
-    neither the terms nor the scale. The sum is made in float32 whatever the model computes in.
+    The labels alone say which nodes count. A Keras mask on the predictions changes nothing, neither
+    the terms nor the scale. The sum is computed in float32, whatever dtype the model computes in.
 
     Args:
         normalize: `"trees"` (default) divides the sum by the number of trees that have a label,
-            `"nodes"` by the number of labelled nodes.
+            `"nodes"` by the number of labeled nodes.
         reduction: `"sum_over_batch_size"` (default; `"mean"` is the same) as said above,
             `"sum"` for the sum over all trees, or `None` for one value a tree, undivided for
-            `"trees"` and divided by the tree's own number of labelled nodes for `"nodes"`.
+            `"trees"` and divided by the tree's own number of labeled nodes for `"nodes"`.
         name: name of the loss.
         dtype: as in every Keras loss; the computation is float32 and the result is cast to it.
         class_weight: optional weights of classes, such as `{0: 2.0, 4: 0.5}`; other classes weigh
@@ -54,8 +54,8 @@ class TreeCrossentropy(keras.losses.Loss):
         gradients of replicas are summed.
 
     Raises:
-        ValueError: when the shapes do not fit, or `class_weight` names no class or has a weight
-            that is not 0 or more.
+        ValueError: when the shapes do not fit, or `class_weight` has a key that is not a class or a
+            weight that is not 0 or more.
         tf.errors.InvalidArgumentError: for a label that is neither -1 nor a class.
 
     Example:
@@ -98,13 +98,13 @@ class TreeCrossentropy(keras.losses.Loss):
             return tf.cast(self._reduce(sums, nodes), self.dtype)
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        """Returns the sum over the labelled nodes of each tree, float32 `[batch]`."""
+        """Returns the sum over the labeled nodes of each tree, float32 `[batch]`."""
         return self._sums(y_true, y_pred, None)[0]
 
     def _sums(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the trees' sums and their numbers of labelled nodes, both float32 `[batch]`."""
+        """Returns the trees' sums and their numbers of labeled nodes, both float32 `[batch]`."""
         labels, logits, labelled = tree_labels(y_true, y_pred, asked_by="TreeCrossentropy")
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=tf.where(labelled, labels, 0), logits=logits
@@ -129,7 +129,7 @@ class TreeCrossentropy(keras.losses.Loss):
         return tf.gather(table, tf.clip_by_value(labels, 0, last + 1))
 
     def _reduce(self, sums: tf.Tensor, nodes: tf.Tensor) -> tf.Tensor:
-        """Reduces the trees' sums `[batch]`, knowing their numbers of labelled nodes `[batch]`."""
+        """Reduces the trees' sums `[batch]`, knowing their numbers of labeled nodes `[batch]`."""
         if self.reduction in (None, "none"):
             return sums if self.normalize == "trees" else tf.math.divide_no_nan(sums, nodes)
         if self.reduction == "sum":

@@ -1,4 +1,4 @@
-"""What callbacks remember of a training, as arrays that a file can hold."""
+"""The state of callbacks during training, as arrays that a file can hold."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 class Memory:
     """Attributes of callbacks that have changed since training began.
 
-    They are those that are numbers, strings, small arrays, lists or dicts of these, or lists of
-    arrays, such as the best weights.
+    They may be numbers, strings, small arrays, lists or dicts of these, or lists of arrays, such as
+    the best weights; other attributes are left out.
 
     Args:
         callbacks: before training begins.
@@ -45,7 +45,7 @@ class Memory:
         return {"attributes": np.array(json.dumps(changed)), **lists}
 
     def take_up(self, arrays: dict[str, np.ndarray]) -> None:
-        """Gives callbacks what `arrays` had of them, or of others of their classes."""
+        """Restores callbacks from `arrays`, by class and place among callbacks of the class."""
         remembered: dict[str, dict[str, Any]] = {
             key: {name: _of_json(value) for name, value in attributes.items()}
             for key, attributes in json.loads(str(arrays["attributes"])).items()

@@ -42,7 +42,7 @@ class TreeAccuracy(keras.metrics.Mean):
         weights = node_weights(sample_weight, counted, asked_by=type(self).__name__)
         if self.roots_only:
             right, weights = right[:, 0], weights[:, 0]
-        # Mean averages rows first, which would favour the nodes of batches of small trees.
+        # Mean averages rows first, which would favor the nodes of batches of small trees.
         super().update_state(tf.reshape(right, [-1]), tf.reshape(weights, [-1]))
 
 
@@ -104,7 +104,7 @@ class RootAccuracy(TreeAccuracy):
 
 @keras.saving.register_keras_serializable(package="kerasrec")
 class NodeAccuracy(TreeAccuracy):
-    """Share of labelled tree nodes, of all trees together, that are given their label.
+    """Share of labeled tree nodes, of all trees together, that are given their label.
 
     Args:
         name: name of the metric.
@@ -166,7 +166,7 @@ class BinaryRootAccuracy(TreeAccuracy):
 
 @keras.saving.register_keras_serializable(package="kerasrec")
 class BinaryNodeAccuracy(TreeAccuracy):
-    """Share of labelled tree nodes that are not neutral for which the right side is predicted.
+    """Share of labeled tree nodes that are not neutral for which the right side is predicted.
 
     For five classes, nodes with label 2 are dropped, and the prediction is positive where the
     probabilities p[3] + p[4] exceed p[0] + p[1].

@@ -24,7 +24,7 @@ FIT_ARGUMENTS = {"epochs", "verbose", "callbacks", "initial_epoch"}
 DATA = ("x", "y", "sample_weight", "batch_size")
 READ = {"x", "validation_data"}
 
-# What comes after in the order of classes, to a type checker.
+# The next class in the method resolution order, for the type checker.
 _Keras: Any = object
 
 
@@ -43,9 +43,9 @@ class _AnyStrategy(KerasStep, _Keras):
             self.optimizer.build(self.trainable_variables)
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """`keras.Model.fit`, by `kerasrec.training.fit` where batches are computed in parts.
+        """`keras.Model.fit`, or `kerasrec.training.fit` where batches are computed in parts.
 
-        There data are what that takes, or arrays, the same in every worker.
+        The latter also takes arrays here, which must be the same in every worker.
 
         Raises:
             ValueError: if `kerasrec.training.fit` has no such argument, or `class_weight` is given
@@ -57,7 +57,7 @@ class _AnyStrategy(KerasStep, _Keras):
         if not splits_batches(self.distribute_strategy):
             return super().fit(**_with_datasets(given))
         batch_size = given.get("batch_size")
-        # In the same order in each worker, or some examples would be none's; others in each call.
+        # All workers must have the same order, or some would miss examples; calls have others.
         seed = int(self.optimizer.iterations.numpy()) if given.pop("shuffle", True) else None
         data = dataset(**_taken(given, *DATA), seed=seed)
         held_out = given.pop("validation_data", None)
@@ -68,7 +68,7 @@ class _AnyStrategy(KerasStep, _Keras):
         return fit(self, data, held_out, **given)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        """`keras.Model.evaluate`, by `kerasrec.training.evaluate` where `fit` is by its `fit`.
+        """`keras.Model.evaluate`, or `kerasrec.training.evaluate`, chosen as for `fit`.
 
         Raises:
             ValueError: if `kerasrec.training.evaluate` has no such argument.
@@ -115,7 +115,7 @@ class _OfKnownInputs(_AnyStrategy):
 class Functional(_OfKnownInputs, keras.Model):
     """What `Model` makes of inputs and outputs.
 
-    A class of its own: Keras changes the bases of one that it makes a functional model of.
+    It is a separate class, because Keras changes the bases of a class that it makes functional.
     """
 
 
@@ -124,13 +124,15 @@ class Model(_AnyStrategy, keras.Model):
 
     Under `MultiWorkerMirroredStrategy` and `ParameterServerStrategy` the methods of Keras 3 do not
     work, and with several replicas of `MirroredStrategy` they do not weigh the parts of a batch by
-    what these hold: there they are `kerasrec.training.fit` and `evaluate`, and else Keras' own. For
-    functional models, and to make subclasses of. A functional one raises an error if a number does
-    not fit into the dtype of its input; Keras would keep only its lower bits.
+    what these hold. There, this model uses `kerasrec.training.fit` and `evaluate`; elsewhere it
+    uses those of Keras. It can be a functional model or a base class. A functional one raises an
+    error if a number does not fit into the dtype of its input; Keras would keep only its lower
+    bits.
 
     If a batch looks up a row of a table several times, the optimizer gets the sum of its gradients.
-    In Keras' own models it squares and clips each of them by itself, unless the table is the
-    `embedding` of a tree layer and there is one replica. Plain gradient descent is not affected.
+    In Keras' own models the optimizer squares and clips each of them separately, unless the table
+    is the `embedding` of a tree layer and there is one replica. Plain gradient descent is not
+    affected.
 
     Args:
         *args: as `keras.Model` takes them, such as `inputs` and `outputs`.
@@ -171,7 +173,7 @@ class Sequential(_OfKnownInputs, keras.Sequential):
 def _given(
     method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """The arguments of a call by name, but for those that are as if they were not there."""
+    """The arguments of a call by name, without those that are None or have their default."""
     signature = inspect.signature(method)
     given = signature.bind(None, *args, **kwargs).arguments
     given.pop("self")
@@ -215,7 +217,7 @@ def _taken(given: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _with_datasets(given: dict[str, Any]) -> dict[str, Any]:
-    """The same arguments, but that a function of a context is the dataset that it reads."""
+    """The same arguments, with the dataset that it reads in place of a function of a context."""
     return {
         name: Batches(name, value).whole if name in READ and callable(value) else value
         for name, value in given.items()
@@ -226,7 +228,7 @@ def _refuse(given: dict[str, Any], known: set[str], method: str) -> None:
     unknown = sorted(given.keys() - known)
     if unknown:
         raise ValueError(
-            f"{method} on several replicas does not know {', '.join(unknown)}. Pass a "
-            "tf.data.Dataset that has what is wanted: `take` and `skip` choose its batches, and a "
-            "third entry of a batch weighs its examples."
+            f"{method} on several replicas does not take {', '.join(unknown)}. Pass a "
+            "tf.data.Dataset instead: `take` and `skip` choose its batches, and a third entry of a "
+            "batch weighs its examples."
         )

@@ -1,4 +1,4 @@
-"""An optimizer that leaves some layers to optimizers of their own."""
+"""An optimizer that uses separate optimizers for some layers."""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +13,13 @@ OptimizerLike: TypeAlias = str | keras.optimizers.Optimizer | dict[str, Any]
 
 @keras.saving.register_keras_serializable("kerasrec")
 class OptimizerPerLayer(keras.optimizers.Optimizer):
-    """Gives named layers an optimizer of their own, and one optimizer to all others.
+    """Uses separate optimizers for named layers, and one optimizer for all others.
 
     Tai, Socher and Manning 2015 (section 5.3, and their program) train word vectors by plain
-    gradient descent and all else by AdaGrad; word vectors that are good already want a smaller
-    step than weights that begin at random. Each optimizer is used as it is: its rule, schedule,
-    clipping (a `global_clipnorm` is that of its own layers), weight decay, moving average and
-    accumulation. A moving average of all weights is this optimizer's own.
+    gradient descent and all other weights by AdaGrad; pretrained word vectors need a smaller step
+    than weights that begin at random. Each optimizer is used as it is: its rule, schedule, clipping
+    (a `global_clipnorm` is that of its own layers), weight decay, moving average and accumulation.
+    `use_ema` here is for a moving average of all weights.
 
     `learning_rate` is that of `default`. Setting it, as `ReduceLROnPlateau` and
     `LearningRateScheduler` do, changes all learning rates by the same factor, or none: where an
@@ -29,8 +29,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
 
     Args:
         default: a Keras optimizer, or the name of one, for the layers that `layers` does not name.
-        layers: from the name of a layer, or a part of its path (`"encoder/embedding"`), to the
-            Keras optimizer, or the name of one, for it and all layers in it.
+        layers: a dict from the name of a layer, or a part of its path (`"encoder/embedding"`), to
+            the Keras optimizer, or the name of one, for it and all layers in it.
         name: name of the optimizer.
         use_ema: whether to keep a moving average of all trainable weights, as every optimizer of
             Keras can; `keras.callbacks.SwapEMAWeights` evaluates and saves it.
@@ -41,11 +41,11 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         layers: the optimizers by layer.
 
     Raises:
-        ValueError: if `layers` is no dict, a key of it no name, or something no optimizer; if an
-            optimizer stands at two places, or scales the loss; when weights are first seen, if a
-            name fits no layer with trainable weights, or two names fit the same weight; when the
-            learning rate is set, if that of `default` was 0, an optimizer has a schedule, or what
-            is set is one.
+        ValueError: if `layers` is not a dict from names, or something is not an optimizer; if an
+            optimizer is given twice, or scales the loss; when weights are first seen, if a name
+            fits no layer with trainable weights, or two names fit the same weight; when the
+            learning rate is set, if that of `default` was 0, an optimizer has a schedule, or the
+            new one is a schedule.
 
     Example:
 
@@ -63,7 +63,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         use_ema: bool = False,
         ema_momentum: float = 0.99,
     ) -> None:
-        # Keras wants a learning rate; nothing reads it.
+        # Keras requires a learning rate; nothing reads it.
         super().__init__(0.0, name=name, use_ema=use_ema, ema_momentum=ema_momentum)
         if not isinstance(layers, Mapping) or not all(isinstance(key, str) for key in layers):
             raise ValueError(
@@ -120,8 +120,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
                     [trainable_variables[place] for place in places],
                 )
             elif places:
-                # Keras warns where some weights of an optimizer have no gradient, as here, and
-                # raises where all have none; but all of one layer's are only some of the model's.
+                # Keras warns if some weights of an optimizer have no gradient, and raises if all
+                # have none. Here they are only some of the model's weights, so a warning is right.
                 paths = [trainable_variables[place].path for place in places]
                 warnings.warn(f"Gradients do not exist for variables {paths}.", stacklevel=2)
         self._update_model_variables_moving_average(self._trainable_variables)
@@ -144,7 +144,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
                 "which those of the layers change, too. Pass schedules to the optimizers: "
                 "OptimizerPerLayer(keras.optimizers.SGD(schedule), ...)."
             )
-        # All is checked before anything is changed. A number is a number in a configuration, too.
+        # Everything is checked before anything is changed. A schedule is a dict in a configuration.
         places = ["default", *(f"layers[{layer!r}]" for layer in self.layers)]
         for place, optimizer in zip(places, self._all(), strict=True):
             schedule = optimizer.get_config().get("learning_rate")

@@ -22,12 +22,12 @@ class Coordinated:
 
     The coordinator reads the data and hands each worker its part of a batch. The workers leave
     gradients and predictions on the servers; then the coordinator takes the step with all of them.
-    So a step is the same on any number of workers, and a part that runs twice, since its worker was
-    lost, counts once: but for what a layer changes as it runs, as `BatchNormalization` does.
+    So a step is the same on any number of workers, and a part that runs twice, because its worker
+    was lost, counts once, except for what a layer changes as it runs, as `BatchNormalization` does.
 
     Args:
         model: compiled, made in the scope of a `ParameterServerStrategy`.
-        batches: that it is to be given.
+        batches: the batches that it will be given.
 
     Attributes:
         data: whole batches, as `train` and `test` take them: the coordinator reads them.
@@ -103,9 +103,9 @@ class Coordinated:
         return step
 
     def _parts(self, batch: Any) -> list[tuple[Any, float]]:
-        """A part of a batch for each worker, and what it counts.
+        """A part of a batch for each worker, and its weight.
 
-        Where there is none for it, some row that counts 0.
+        A worker for which there is none gets one row, of weight 0.
         """
         parts = [part_of(batch, number, self._num_workers) for number in range(self._num_workers)]
         no_part = tf.nest.map_structure(lambda of: of[:1], batch)
@@ -158,8 +158,8 @@ def _coordinator_of(
 ) -> tf.distribute.coordinator.ClusterCoordinator:
     """A strategy's coordinator, which is never deleted.
 
-    TensorFlow's would stop its cluster then: when Python ends, it would wait for the thread that
-    looks for a lost worker, for ever.
+    If TensorFlow's coordinator is deleted, it stops its cluster: when Python ends, it would wait
+    forever for the thread that looks for lost workers.
     """
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(coordinator))
@@ -173,13 +173,13 @@ def _num_workers() -> int:
 
 
 def _shares(parts: Sequence[Any]) -> list[tf.Tensor]:
-    """What each part counts of the whole batch; they add up to 1."""
+    """The weight of each part in the whole batch; the weights add up to 1."""
     divisors = [divisor for _, (_, divisor, _) in parts]
     return [tf.math.divide_no_nan(divisor, tf.add_n(divisors)) for divisor in divisors]
 
 
 def _mean(gradients: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:
-    """The sum of what all parts have of the same, times their shares; None where they have none."""
+    """The sum of the parts' gradients times their shares; None if they have none."""
     first = gradients[0]
     if first is None:
         return None

@@ -1,4 +1,4 @@
-"""How far training is, kept on disk, so that a restart goes on as if nothing had happened."""
+"""How far training is, kept on disk, so that a restart reaches the same weights."""
 
 from __future__ import annotations
 
@@ -231,9 +231,8 @@ class Progress:
         places = of_all_workers(strategy, own)
         if any(place != places[0] for place in places):
             raise ValueError(
-                f"Workers resume from different places, [epoch, step] {places}: each has a "
-                f"{self._checkpoints.directory} of its own. `backup_dir` must be on a disk "
-                "that all share."
+                f"Workers resume from different places, [epoch, step] {places}: each has its own "
+                f"{self._checkpoints.directory}. `backup_dir` must be on a disk that all share."
             )
 
 
@@ -242,7 +241,7 @@ LOGS = "logs/"
 
 
 class _NoVariables(tf.train.experimental.PythonState):
-    """What is no variable, in a checkpoint."""
+    """The part of a checkpoint that is not variables."""
 
     def __init__(self, progress: Progress, memory: Memory):
         self._progress = progress
@@ -293,7 +292,7 @@ def _arrays(file: bytes) -> dict[str, np.ndarray]:
 
 
 def _learning_rate(model: keras.Model) -> float | None:
-    """The optimizer's; None if it follows a schedule, which is no variable."""
+    """The optimizer's learning rate; None if it is a schedule, which is not a variable."""
     rate = getattr(model.optimizer, "learning_rate", None)
     return float(rate.numpy()) if isinstance(rate, keras.Variable) else None
 
@@ -305,7 +304,7 @@ def plain(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_path(variables: Sequence[keras.Variable]) -> dict[str, Any]:
-    """TensorFlow's variables, each once, by the names of Keras'."""
+    """TensorFlow's variables, each once, by the paths of Keras' variables."""
     found: dict[int, keras.Variable] = {id(of.value): of for of in variables}
     paths: dict[str, Any] = {}
     for variable in found.values():

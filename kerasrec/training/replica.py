@@ -1,8 +1,8 @@
 """What one replica does with its part of a batch.
 
 Keras' losses are means over a batch. A replica's part of it may be smaller than another's, so that
-the mean of the replicas' means is not the mean over the batch. Here every part counts by what it
-holds, and the loss is that of the whole batch, on any number of replicas.
+the mean of the replicas' means is not the mean over the batch. Here every part is weighted by what
+it holds, and the loss is that of the whole batch, on any number of replicas.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ def check_losses(model: keras.Model, y: Any, y_pred: Any) -> None:
     losses = keras.tree.flatten(model.loss)
     if len(losses) > 1 and (is_served(strategy) or any(hasattr(of, "divisor") for of in losses)):
         raise ValueError(
-            "Of several losses, the parts of a batch would weigh differently in each, where one is "
-            "a mean over trees or tree nodes, and under ParameterServerStrategy. Compile the model "
-            f"with one loss. Received: {model.loss!r}."
+            "With several losses, a part of a batch would have a different weight in each. That is "
+            "not supported under ParameterServerStrategy, nor if one of them is a mean over trees "
+            f"or tree nodes. Compile the model with one loss. Received: {model.loss!r}."
         )
     for loss in losses:
         if getattr(loss, "ignore_class", None) is not None:
             raise ValueError(
-                f"{loss!r} leaves out the class {loss.ignore_class}, so that the parts of a batch "
-                "weigh by what is left, which nobody else knows. Give these examples the sample "
-                "weight 0 instead, or use kerasrec.training.TreeCrossentropy."
+                f"{loss!r} leaves out the class {loss.ignore_class}, so the weight of a part of a "
+                "batch depends on what is left of it, which other replicas do not know. Give these "
+                "examples the sample weight 0 instead, or use kerasrec.training.TreeCrossentropy."
             )
         reduction = getattr(loss, "reduction", "sum_over_batch_size")
         known = {"sum_over_batch_size", "mean"} | (set() if is_served(strategy) else {"sum"})
@@ -62,9 +62,9 @@ def check_losses(model: keras.Model, y: Any, y_pred: Any) -> None:
         if reduction not in known or (of_one and len(loss(y, y_pred).shape) == 0):
             what = f"reduces by {reduction!r}" if reduction not in known else "returns a scalar"
             raise ValueError(
-                f"The loss {loss!r} {what}, which parts of a batch cannot be put together from. It "
-                f"must return a value for each example, or be a keras.losses.Loss that reduces by "
-                f"{' or '.join(sorted(known))}."
+                f"The loss {loss!r} {what}, so the loss of a batch cannot be computed from its "
+                f"parts. It must return a value for each example, or be a keras.losses.Loss that "
+                f"reduces by {' or '.join(sorted(known))}."
             )
 
 
@@ -85,7 +85,7 @@ def train_step(model: keras.Model, data: Any, use: Callable[[Gradients], None]) 
         scaled = model.optimizer.scale_loss(loss)
     gradients = with_rows_once(tape.gradient(scaled, model.trainable_weights))
     if _num_replicas() > 1:
-        # What has no examples may have no finite gradients.
+        # Without examples, gradients may not be finite.
         gradients = _where(own["examples"] > 0, gradients)
     use(gradients)
     track(model, loss, own["examples"], whole["examples"])
@@ -155,7 +155,7 @@ def counted(
 def share(model: keras.Model, own: dict[str, tf.Tensor], whole: dict[str, tf.Tensor]) -> tf.Tensor:
     """What to multiply a replica's loss by, so that the sum over replicas is the batch's loss.
 
-    Keras has divided it by the number of replicas, as if all held as much, if it is no sum.
+    Unless it is a sum, Keras has divided it by the number of replicas, as if all held as much.
     """
     if all(getattr(of, "reduction", None) == "sum" for of in keras.tree.flatten(model.loss)):
         return tf.ones([])
@@ -205,7 +205,7 @@ def tracker(model: keras.Model) -> keras.metrics.Mean:
 
 
 def _looks_at_gradients(optimizer: Any) -> bool:
-    """Whether an optimizer, or one inside of it, clips gradients or looks for infinite ones."""
+    """Whether an optimizer, or one inside of it, clips gradients or checks if they are finite."""
     return any(
         isinstance(of, keras.optimizers.LossScaleOptimizer)
         or any(limit is not None for limit in (of.clipnorm, of.clipvalue, of.global_clipnorm))

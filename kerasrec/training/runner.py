@@ -1,4 +1,4 @@
-"""Which way a model takes its steps, and what would keep it from that."""
+"""Chooses how a model takes its steps, and checks that it can."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def runner_of(model: keras.Model, batches: Batches) -> Runner:
 
     Args:
         model: compiled, made in the scope of its strategy.
-        batches: that it is to be given.
+        batches: the batches that it will be given.
 
     Raises:
         ValueError: if the strategy cannot train the model as it was made or compiled.
@@ -32,15 +32,15 @@ def runner_of(model: keras.Model, batches: Batches) -> Runner:
         known = (getattr(of, method, None) for of in (keras.Model, KerasStep))
         if getattr(type(model), method) not in known:
             raise ValueError(
-                f"{type(model).__name__} has a {method} of its own, which this loop never calls. "
-                "Put what differs into compute_loss and compute_metrics."
+                f"{type(model).__name__} overrides {method}, which this loop never calls. "
+                "Override compute_loss and compute_metrics instead."
             )
     strategy = model.distribute_strategy
     in_scope = strategy.extended.variable_created_in_scope
     if not all(in_scope(variable.value) for variable in replica.tracker(model).variables):
         raise ValueError(
             "The model was made in the scope of a strategy, but compiled outside of it, so that "
-            "each replica would count a loss of its own. Call `model.compile` within "
+            "each replica would track a separate loss. Call `model.compile` within "
             "`strategy.scope()`."
         )
     return Coordinated(model, batches) if is_served(strategy) else InStep(model, batches)

@@ -1,9 +1,9 @@
 """Gradients of tables, as the rows that were looked up.
 
 TensorFlow repeats a row for each time that it was looked up. The gradient is the sum of these, but
-Keras' optimizers square, clip and measure each one by itself. With each row once they take the same
-step as with the dense gradient: rows that were not looked up decay as well, if the optimizer does
-that.
+Keras' optimizers square, clip and measure each one separately. If each row occurs once, they take
+the same step as with the dense gradient: rows that were not looked up decay as well, if the
+optimizer has weight decay.
 """
 
 from __future__ import annotations

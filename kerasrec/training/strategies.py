@@ -1,4 +1,4 @@
-"""What training asks of a strategy of `tf.distribute`."""
+"""What training needs to know of a strategy of `tf.distribute`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def splits_batches(strategy: tf.distribute.Strategy) -> bool:
 
 
 def replicas_here(strategy: tf.distribute.Strategy) -> tf.distribute.InputContext:
-    """Which of a strategy's replicas are of this process."""
+    """Which of a strategy's replicas belong to this process."""
 
     @tf.function(autograph=False)
     def numbers() -> Any:

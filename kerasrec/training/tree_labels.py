@@ -8,7 +8,7 @@ NO_LABEL = -1
 def tree_labels(
     y_true: tf.Tensor, y_pred: tf.Tensor, asked_by: str
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns labels and logits that fit together, and says where a label is.
+    """Returns labels and logits that fit together, and where there is a label.
 
     Args:
         y_true: labels, `[batch, nodes]`, whole numbers of any dtype; -1 where a tree node has
@@ -25,7 +25,7 @@ def tree_labels(
         tf.errors.InvalidArgumentError: when the step runs, for a label that is neither -1 nor a
             class. XLA drops this check, as it drops every assertion.
     """
-    # A new tensor carries no Keras mask: what counts is said by the labels alone.
+    # A new tensor carries no Keras mask: the labels alone say which nodes count.
     logits = tf.cast(tf.convert_to_tensor(y_pred), tf.float32)
     labels = tf.convert_to_tensor(y_true)
     if logits.shape.rank != 3 or labels.shape.rank != 2:

@@ -33,7 +33,7 @@ def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
     for place, node in enumerate(graph.bodies[graph.entry].outputs):
         ends[output_result(place)].append(node.output())
     for node in graph.collects:
-        if "size" in node.attributes:  # Rows in no order have no gradient.
+        if "size" in node.attributes:  # Rows without an index have no gradient.
             ends[table_result(node.attributes["name"])].append(node.inputs[0])
     found: dict[Value, set[str]] = defaultdict(set)
     for result, waiting in ends.items():

@@ -45,7 +45,7 @@ _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
 
 
 def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
-    """The same graph with the gradient of all sweeps; the graph itself stays as it is.
+    """The same graph with the gradients of all sweeps; the graph passed in is not changed.
 
     Args:
         graph: tagged, or extended before.
@@ -53,7 +53,7 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
     """
     wanted = wanted_values(graph)
     collecting = _collecting(graph, wanted)
-    # Derivatives of a gradient have a part in what it has a part in.
+    # Only for the first gradient: derivatives of a gradient op take over its `read_by`.
     results = connected_results(graph) if graph.num_sweeps == 1 else None
     reads = Reads(graph) if graph.num_sweeps == 1 else None
     if reads is not None:
@@ -66,7 +66,7 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
         for name, body in graph.bodies.items()
     }
     if results is not None:
-        for name in bodies.keys() - collecting:  # Into those, a gradient comes in any case.
+        for name in bodies.keys() - collecting:  # The gradient enters those in any case.
             _without_unread(bodies[name], results)
     sites = {
         label: replace(site, trips=site.trips + (Trip(),) * graph.num_sweeps)
@@ -85,16 +85,16 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
     for name in sorted(collecting):
         if not any(bodies[name].sweeps[1].parameters):
             extended.obstacles.append(
-                f"{name} has no gradient: it collects floats, or calls what does, but returns none "
-                "of them, and gradients enter a function through what it returns. Return a float, "
-                "too."
+                f"{name} has no gradient: it collects floats, or calls a function that does, but "
+                "returns no float, and gradients enter a function through what it returns. Return "
+                "a float, too."
             )
     # The second derivative and those after it run the whole program again.
     reason = unrepeatable(graph) if graph.num_sweeps > 1 else None
     if reason:
         extended.obstacles.append(f"{graph.entry} has no second derivative: {reason}.")
     for index in range(graph.num_sweeps, extended.num_sweeps):
-        # Where no gradient can enter the first time, none returns.
+        # If no gradient can enter the entry, the outside does not call it.
         if index > 1 or any(bodies[graph.entry].sweeps[index].parameters):
             call_from_outside(extended, index)
     check_tagged_graph(extended)
@@ -130,7 +130,7 @@ def _gradient_of(sweep: Sweep, wanted: set[Value]) -> Sweep:
 
 
 def _without_unread(body: Body, results: dict[Value, frozenset[str]]) -> None:
-    """Outputs that no result of the program depends on bring no cotangents."""
+    """Removes the cotangents of outputs that no result of the program depends on."""
     forward, gradient = body.sweeps
     for place, output in enumerate(forward.outputs):
         if output is not None and not results.get(output.output()):
@@ -178,9 +178,9 @@ class _BodyGradient:
         self.writer.reuse(body.nodes)
         self.primitives = PrimitiveWriter(body, self.writer, graph.shared, simplifies)
         self.cotangents: dict[Value, list[Value]] = {}
-        # The node at which, on the way back, all that reads what a trip returns has been seen, and
-        # nothing that its arguments are computed from: its last CALL. What tokens carry for
-        # `reads.py` is passed before the arguments.
+        # Each trip under its last CALL. The body is walked backwards, and at this node everything
+        # that reads the trip's returns has been visited, and nothing that its arguments depend on.
+        # What tokens carry for `reads.py` is passed before the arguments.
         place = {node: index for index, node in enumerate(body.nodes)}
         self.trips = {
             max(present(trip.calls), key=place.__getitem__, default=None)
@@ -220,7 +220,7 @@ class _BodyGradient:
                 self.gradient.nodes.append(out)
 
     def _gradient_in(self, body: Body) -> Sweep:
-        """The gradient of the present sweep, in any body."""
+        """The gradient of the current sweep, in any body."""
         return body.sweeps[-1 - self.index]
 
     def _node(self, node: Node) -> None:
@@ -255,7 +255,7 @@ class _BodyGradient:
         if not cotangents or not inputs:
             return
         if node.op == "EagerPyFunc":
-            reason = "TensorFlow takes it only in the graph where the Python function is called"
+            reason = "TensorFlow computes it only in the graph that calls the Python function"
             self._obstacle(f"tf.py_function at {node.source}", reason)
             return
         try:
@@ -270,9 +270,9 @@ class _BodyGradient:
             self._add_from(region, value, self._where_read([node], cotangent))
 
     def _note_results(self, nodes: Sequence[Node], start: int) -> None:
-        """Notes which results some ops, and those of their gradient, are for.
+        """Records which results depend on some ops, for these and for the ops of their gradient.
 
-        If all results depend on the ops, one of them is read, and nothing has to be asked.
+        If all results depend on the ops, one of them is read, and nothing has to be recorded.
 
         Args:
             nodes: the ops.
@@ -288,7 +288,7 @@ class _BodyGradient:
             self.graph.read_by.update(dict.fromkeys(added, self.graph.read_by[nodes[-1]]))
 
     def _where_read(self, nodes: Sequence[Node], cotangent: Value | Sparse) -> Value | Sparse:
-        """A cotangent that ops add, or zero if none of the results that depend on them is read.
+        """The cotangent from some ops, or zero if no result that depends on them is read.
 
         Which results are read is known only when a gradient is asked for.
         """
@@ -321,7 +321,7 @@ class _BodyGradient:
             return
         wanted = {value: self._variable(value) if is_weight(value) else value for value in sources}
         region = self.graph.where_read.get(group.nodes[-1], group.nodes[-1].region)
-        # What is one value a token is kept for whoever reads it; sums over tokens wait for the end.
+        # As two ops: values per token are kept for their readers, sums over tokens run at the end.
         for is_token in (True, False):
             part = {
                 value: target
@@ -395,7 +395,7 @@ class _BodyGradient:
         self._add(value, rows)
 
     def _sum_over_rows(self, node: Node) -> None:
-        """TensorFlow's rule takes a dozen ops, since its segments may have negative numbers."""
+        """A gather; TensorFlow's rule takes a dozen ops, because segment ids may be negative."""
         entries, ids, _ = node.inputs
         total = self._total(node.output())
         if total is not None and entries in self.wanted:
@@ -404,7 +404,7 @@ class _BodyGradient:
             self._add(entries, found)
 
     def _columns(self, node: Node) -> None:
-        """TensorFlow's rule cuts each part out by shapes that it reads from all of them."""
+        """A split; TensorFlow's rule cuts each part out by shapes that it reads from all parts."""
         *values, axis = node.inputs
         total = self._total(node.output())
         if total is not None and any(value in self.wanted for value in values):
@@ -437,8 +437,8 @@ class _BodyGradient:
     def _shared_cotangent(self, of: str | Value | frozenset[str], found: Type) -> Value:
         """The cotangent of a sum over all tokens: of a table, by its name, or of a gradient.
 
-        Or, for a set of results, whether any of them has a cotangent in the first derivative; the
-        derivatives of it follow that.
+        Or, for a set of results, whether any of them has a cotangent in the first derivative;
+        higher derivatives use the same answer.
         """
         key = (1 if isinstance(of, frozenset) else self.order, of)
         for node in self.graph.shared:
@@ -477,14 +477,14 @@ class _BodyGradient:
 
     def _is_visited(self, site: CallSite, totals: list[Value | None]) -> bool:
         """Whether a gradient goes into a call: from its results, or from sums made inside."""
-        if self.order > 1:  # Whatever the first gradient visited has a part in the second.
+        if self.order > 1:  # The second derivative visits what the first gradient visited.
             return any(totals) or bool(site.trips[1].calls)
         callee = self.graph.bodies[site.callee]
         has_entrance = any(self._gradient_in(callee).parameters)
         return has_entrance and (any(totals) or site.callee in self.collecting)
 
     def _add_from(self, region: Region | None, value: Value, cotangent: Value | Sparse) -> None:
-        """Notes a contribution from a region, for whose tokens alone `value` has a cotangent."""
+        """Adds a contribution from a region; only its tokens have a cotangent of `value`."""
         if isinstance(cotangent, tuple):
             values, indices = (self.writer.into(item, region) for item in cotangent)
             self._add(value, (values, indices))
@@ -500,7 +500,7 @@ class _BodyGradient:
         self._add(value, cotangent)
 
     def _add(self, value: Value, cotangent: Value | Sparse) -> None:
-        """Notes one contribution to the cotangent of `value`."""
+        """Adds one contribution to the cotangent of `value`."""
         if value not in self.wanted or self._is_dropped(value):
             return
         inputs = list(cotangent) if isinstance(cotangent, tuple) else [cotangent]
@@ -518,7 +518,7 @@ class _BodyGradient:
         return self.reads is not None and not value.is_shared and not self.reads.of(value)
 
     def _total(self, value: Value) -> Value | None:
-        """The sum of what was noted for a value; None where there is nothing."""
+        """The sum of the contributions to the cotangent of a value; None without any."""
         parts = self.cotangents.pop(value, [])
         if len(parts) < 2:
             return parts[0] if parts else None
@@ -546,14 +546,14 @@ def _or_zero(is_read: tf.Tensor, cotangent: tf.Tensor) -> tf.Tensor:
 
 
 def _static(value: Value) -> int | None:
-    """The number that a constant is; None if it is none."""
+    """The number in a constant; None for other values."""
     if value.node.op != "Const":
         return None
     return int(tf.get_static_value(value.node.attributes["operation"].outputs[0]))
 
 
 def _axis_of_one(axis: Value) -> int:
-    """The axis of one token's value, for that of a tensor of tokens."""
+    """The axis in one token's value, from the axis in a tensor of tokens."""
     number = _static(axis) or 0
     return number - 1 if number > 0 else number
 
@@ -567,7 +567,7 @@ def _sum_of_rows(entries: tf.Tensor, ids: tf.Tensor, tokens: tf.Tensor) -> tf.Te
 
 
 def _needed(sweeps: Sequence[Sweep]) -> set[Node]:
-    """The nodes that something enters the body through, or leaves it."""
+    """The nodes through which values enter or leave the body, and what these depend on."""
     own = {node for sweep in sweeps for node in sweep.nodes}
     needed: set[Node] = set()
     waiting = [node for node in own if node.op in ("CALL", "ACCUMULATE", "RETURN")]

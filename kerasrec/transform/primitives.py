@@ -1,7 +1,7 @@
 """Nodes for ops of TensorFlow, made by letting TensorFlow build them.
 
-The derivative of an op is what TensorFlow's own gradient registry says: `tf.gradients` is asked
-for one op at a time, in the graph that TensorFlow traced, and the ops it adds become nodes.
+The derivative of an op comes from TensorFlow's gradient registry: `tf.gradients` is called for one
+op at a time, in the graph that TensorFlow traced, and the ops it adds become nodes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PrimitiveWriter:
         source: Source | None,
         kind: Kind = Kind.TOKEN,
     ) -> Value:
-        """`function` of TensorFlow, applied to values of a region; its result is of a kind."""
+        """Applies a function of TensorFlow to values of a region; its result has the given kind."""
         with self._graph.as_default():
             inputs = [self._placeholder(value) for value in values]
             start = len(self._graph.get_operations())
@@ -68,7 +68,7 @@ class PrimitiveWriter:
         region: Region | None,
         source: Source | None,
     ) -> list[Value]:
-        """A TOKEN cut along an axis, which is not that of the tokens."""
+        """Cuts a TOKEN along an axis other than the token axis."""
         first = self.apply(lambda tensor: tf.split(tensor, sizes, axis)[0], [value], region, source)
         outputs = first.node.attributes["operation"].outputs
         first.node.types[:] = [Type.of(output, Kind.TOKEN) for output in outputs]
@@ -178,8 +178,8 @@ class PrimitiveWriter:
     ) -> None:
         """Nodes for the ops that the traced graph has gained since it had `start`.
 
-        They are of kind WAVE, good only where they are read, because a gradient may flatten and cut
-        tokens on its way; the kind of what comes out is known.
+        They are of kind WAVE, valid only where they are read, because a gradient may flatten and
+        cut tokens in between. The caller knows the kind of the result and sets it.
         """
         for operation in self._graph.get_operations()[start:]:
             if not operation.outputs or operation.outputs[0].name in self._traced.values:
@@ -201,7 +201,7 @@ class PrimitiveWriter:
                 self._traced.values[output.name] = value
 
     def _with_kind_of(self, cotangent: Value, value: Value) -> Value:
-        """Says what TensorFlow's shapes may leave open: of what kind a cotangent is."""
+        """Sets the kind of a cotangent, which TensorFlow's shapes may leave open."""
         if not cotangent.is_shared and cotangent.node.is_primitive:
             cotangent.node.types[cotangent.index] = _type_of_cotangent(value)
         return cotangent

@@ -1,13 +1,14 @@
 """Which results of a call are read, where one call drops what another call reads.
 
-A value has a cotangent for a token if the call that the token came by reads a result that depends
-on the value. If all calls of a function read the same results, this holds for all tokens or for
-none. Otherwise tokens carry it: for such a result the function takes one argument more, a bool that
-says whether the result is read, and calls hand it on. An op that only such results depend on has
-its gradient in a branch, for the tokens with a cotangent. So no infinite derivative is multiplied
-by a zero that stands for a missing cotangent, not even in the sums over tokens for weights.
+A value has a cotangent for a token if the call that made the token reads a result that depends on
+the value. If all calls of a function read the same results, this holds for all tokens or for none.
+Otherwise tokens carry the answer: for such a result the function takes one more argument, a bool
+that says whether the result is read, and calls pass it on. An op that only such results depend on
+has its gradient in a branch, for the tokens with a cotangent. So no infinite derivative is
+multiplied by a zero that stands for a missing cotangent, not even in the sums over tokens for
+weights.
 
-The outside counts as reading all results; `connected.py` is about those that it does not read.
+The outside counts as reading all results; `connected.py` handles those that it does not read.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kerasrec.transform.primitives import PrimitiveWriter
 from kerasrec.transform.recompute import Group, in_groups
 
 Output = tuple[str, int]
-"""An output of a body, by the body's name and its place."""
+"""An output of a body: the body's name and the output's place."""
 Readers = frozenset[Output | None]
 """Outputs of a body that depend on a value; None stands for a table, which no call drops."""
 
@@ -69,12 +70,12 @@ class Reads:
                 found |= {output for output, readers in returns if holds(readers, found)}
 
     def of(self, *values: Value) -> Readers:
-        """The readers of some values of a body; none if no token has a cotangent of these."""
+        """The readers of some values of a body; none if no token has a cotangent for them."""
         found = frozenset().union(*(self._readers.get(value, ()) for value in values))
         return frozenset(found & self._read)
 
     def is_for_some(self, readers: Readers) -> bool:
-        """Whether what has these readers may have a cotangent for some tokens, and not for all."""
+        """Whether a value with these readers may have a cotangent for some tokens only."""
         return bool(readers) and readers <= self._dropped
 
 
@@ -96,7 +97,7 @@ def _sites(graph: TaggedGraph) -> Iterator[CallSite]:
 
 
 def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
-    """The readers of each value, whether or not any call reads these.
+    """The readers of each value, whether or not any call reads those outputs.
 
     A call connects an argument with those results that the function computes from it.
     """
@@ -115,7 +116,7 @@ def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
         for node, output in zip(body.outputs, _outputs_of(body), strict=True)
     ]
     for node in graph.collects:
-        if "size" in node.attributes:  # Rows in no order have no gradient.
+        if "size" in node.attributes:  # Rows without an index have no gradient.
             waiting.append((node.inputs[0], None))
     while waiting:
         value, reader = waiting.pop()
@@ -141,7 +142,7 @@ def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
 
 
 def with_reads(graph: TaggedGraph, reads: Reads, wanted: set[Value]) -> TaggedGraph:
-    """The same graph, in which tokens carry which results are read where ops need to know it.
+    """The same graph, in which tokens carry which results are read, where ops need to know it.
 
     Args:
         graph: tagged, not extended.
@@ -174,7 +175,7 @@ def _asked(body: Body, reads: Reads, wanted: set[Value]) -> dict[Node, Readers]:
 def _carried(
     graph: TaggedGraph, reads: Reads, asked: dict[str, dict[Node, Readers]]
 ) -> dict[Output, Node]:
-    """The entrances of what tokens carry: for each output, whether it is read."""
+    """The entrances for what tokens carry: for each output, a bool that says if it is read."""
     waiting = [
         reader for nodes in asked.values() for readers in nodes.values() for reader in readers
     ]
@@ -193,10 +194,10 @@ def _carried(
 
 
 class _Carrying:
-    """Adds what tokens carry to the sweep 0 of all bodies.
+    """Adds what tokens carry to sweep 0 of all bodies.
 
     Args:
-        graph: tagged, not extended; it stays as it is.
+        graph: tagged, not extended; it is not changed.
         reads: of the graph.
         carried: the entrances to add.
     """
@@ -209,7 +210,7 @@ class _Carrying:
         self.sites = dict(graph.call_sites)
 
     def run(self, asked: dict[str, dict[Node, Readers]]) -> TaggedGraph:
-        """The graph with the entrances, and the branches of the ops that asked."""
+        """The graph with the entrances, and with branches for the ops that need to know."""
         where_read: dict[Node, Branch] = {}
         bodies = {
             name: self._body(body, asked[name], where_read)
@@ -257,7 +258,7 @@ class _Carrying:
         self._pass(self.graph.root, arguments)
 
     def _pass(self, site: CallSite, values: Iterable[Value]) -> None:
-        """CALLs that hand on values for the entrances of the callee."""
+        """Adds CALLs that pass values to the entrances of the callee."""
         first = site.calls[0]
         calls = list(site.trips[0].calls)
         for value, entrance in zip(values, self._entrances(site.callee).values(), strict=True):

@@ -1,10 +1,10 @@
 """Gradients of ops that TensorFlow differentiates by changing them.
 
 For `tf.while_loop`, `tf.cond` or a call of a `tf.function`, TensorFlow's gradient has the forward
-op return what the gradient will read. In a recursive function it is a node by then, and stays. So
-its gradient is one node more: a function that runs the op again, on the same inputs, and has
-TensorFlow differentiate it there. Recomputing is what Chen et al. 2016, "Training Deep Nets with
-Sublinear Memory Cost", do to save memory; here, too, nothing from inside the loop is kept.
+op return what the gradient will read. In a recursive function the forward op is a node by then and
+cannot change. So its gradient is one more node: a function that runs the op again, on the same
+inputs, and has TensorFlow differentiate it there. Chen et al. 2016, "Training Deep Nets with
+Sublinear Memory Cost", recompute to save memory; here, too, nothing from inside the loop is kept.
 
 Ops that pass each other a value without cotangent, such as the lists of `tf.map_fn`, run again
 together.
@@ -31,7 +31,7 @@ class Group:
 
     Args:
         nodes: in order, all in one branch.
-        inputs: what they read from elsewhere, constants apart.
+        inputs: what they read from elsewhere, except constants.
     """
 
     nodes: tuple[Node, ...]
@@ -46,7 +46,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        """The op that a user will know it by, and its line."""
+        """The op that the user knows the group by, and its line."""
         (first, *_) = filter(_runs_again, self.nodes)
         return f"{first.op} at {first.source}"
 
@@ -56,7 +56,7 @@ class Group:
             if not node.is_primitive:
                 return (
                     "a value goes from it to a call or a conditional of kerasrec, and back to the "
-                    "same list; stack the list first"
+                    "same tf.TensorArray; stack the array before that"
                 )
         operations = [
             node.attributes["operation"] for node in self.nodes if "operation" in node.attributes
@@ -66,13 +66,13 @@ class Group:
         name = unrepeatable_op(operations) if operations else None
         if name:
             return (
-                f"{name} runs in it, which does not give the same when the gradient runs it again; "
-                "draw random numbers (and change state) outside it, and pass them in"
+                f"{name} runs in it, which gives a different result when the gradient runs it "
+                "again; draw random numbers (and change state) outside it, and pass them in"
             )
         if (is_gradient and reads_variables) or any(map(hides_a_variable, operations)):
             return (
-                "a loop or choice inside it reads a variable. Read the variable outside, "
-                "`weight = tf.convert_to_tensor(variable)`, or put the whole into a tf.function"
+                "a loop or conditional inside it reads a variable. Read the variable outside, "
+                "`weight = tf.convert_to_tensor(variable)`, or wrap it all in a tf.function"
             )
         return None
 
@@ -106,7 +106,7 @@ class Group:
             reached.extend(value for value, _ in pairs)
             return [tf.convert_to_tensor(cotangent) for _, cotangent in pairs]
 
-        # A handle says what it is of; a spec of it would not.
+        # A handle knows its variable; a spec of it would not.
         specs = [
             variable_of(value).handle if is_handle(value) else value.type.tensor_spec()
             for value in (*self.inputs, *cotangents)
@@ -123,15 +123,15 @@ def unrepeatable(graph: TaggedGraph) -> str | None:
                 name = unrepeatable_op([node.attributes["operation"]])
                 if name:
                     return (
-                        f"{name} at {node.source} would not give the same when {body.name} runs "
-                        "again. Draw random numbers (and change state) before the call and pass "
-                        "them in, or draw with tf.random.stateless_uniform and its like"
+                        f"{name} at {node.source} would give a different result when {body.name} "
+                        "runs again. Draw random numbers (and change state) before the call and "
+                        "pass them in, or draw with tf.random.stateless_uniform and its like"
                     )
     return None
 
 
 def variable_of(value: Value) -> Any:
-    """The variable whose handle a value is; None if it is none."""
+    """The variable whose handle a value is; None for other values."""
     return value.node.attributes.get("variable")
 
 
@@ -203,14 +203,14 @@ class _Parts:
                 return [Group.of(part) if part[0] in self._grouped else part[0] for part in order]
 
     def _needs(self, part: tuple[Node, ...]) -> list[tuple[Node, ...]]:
-        """The parts that stand before a part."""
+        """The parts that must stand before a part."""
         nodes = (item for node in part for item in self._needs_of_node(node) if item in self._own)
         return [
             found for found in dict.fromkeys(self._parts[node] for node in nodes) if found != part
         ]
 
     def _needs_of_node(self, node: Node) -> list[Node]:
-        """What stands before a node; entrances of a body and RETURNs read other calls.
+        """What must stand before a node; entrances of a body and RETURNs read other calls.
 
         The last CALL of a call site stands for all of them.
         """

@@ -38,7 +38,7 @@ def _are_no_axes(axes: Value) -> bool:
 
 
 def _same(one: Value, two: Value) -> bool:
-    """Whether `one` is a TOKEN of known shape, and `two` differs from it in the rows at most."""
+    """Whether `one` is a TOKEN of known shape, and `two` has its shape and dtype."""
     return (
         one.type.kind is Kind.TOKEN
         and one.type.is_static

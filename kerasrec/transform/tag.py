@@ -43,7 +43,7 @@ def tag(graphs: FunctionGraphs) -> TaggedGraph:
 
 
 def _check_tables(graph: TaggedGraph) -> None:
-    """All values collected under one name go into one table."""
+    """Raises SignatureError if values collected under one name do not fit into one table."""
     first: dict[str, Node] = {}
     for node in graph.collects:
         name = node.attributes["name"]
@@ -52,13 +52,13 @@ def _check_tables(graph: TaggedGraph) -> None:
         if types[0] != types[1]:
             raise SignatureError(
                 f"kerasrec.collect keeps two types in the table {name!r}: {types[0]} at "
-                f"{other.source}, {types[1]} at {node.source}. Give them tables of their own."
+                f"{other.source}, {types[1]} at {node.source}. Use a separate table for each type."
             )
         if len(other.inputs) != len(node.inputs):
             places = [str(item.source) for item in sorted((other, node), key=_num_inputs)]
             raise SignatureError(
                 f"kerasrec.collect writes to the table {name!r} without an index at {places[0]} "
-                f"and with one at {places[1]}. Give them tables of their own."
+                f"and with one at {places[1]}. Use two tables, with different names."
             )
 
 

@@ -61,7 +61,7 @@ def set_trip(graph: TaggedGraph, label: int, index: int, found: Trip) -> None:
 
 
 def call_from_outside(graph: TaggedGraph, index: int) -> None:
-    """The outside hands in what a sweep of the entry takes, under the root's label."""
+    """Adds the call from outside into a sweep of the entry, under the root's label."""
     sweep = graph.bodies[graph.entry].sweeps[index]
     values = [
         None

@@ -63,7 +63,7 @@ def test_reads_what_nltk_prints(tmp_path_factory, tree):
         ("(S (NP))", r"3: tree node '\(NP \)' holds 0 word\(s\) and 0 tree\(s\)"),
         ("(NP the film)", r"3: tree node '\(NP the film\)' holds 2 word\(s\)"),
         ("(NP the (NN film))", r"3: tree node .* holds 1 word\(s\) and 1 tree\(s\)"),
-        (b"(S\n  (NP caf\xe9))", r"4: byte 10 of the line \(0xe9\) is no UTF-8"),
+        (b"(S\n  (NP caf\xe9))", r"4: byte 10 of the line \(0xe9\) is not UTF-8"),
     ],
 )
 def test_names_line_and_reason_and_can_skip(file, text, reason):

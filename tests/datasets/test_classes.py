@@ -21,9 +21,11 @@ def test_labels_that_are_classes(label, number):
     "label", [2.7, 2.0, np.float32(1), "1.9", " 3", "1_0", "\u0663", b"3", "S", -2, "-2", 2**31, ""]
 )
 def test_other_labels_are_refused(label):
-    with pytest.raises(ValueError, match=r"of tree node 0 \(preorder\) is no integer from 0, nor"):
+    with pytest.raises(
+        ValueError, match=r"of tree node 0 \(preorder\) is neither an integer from 0 nor"
+    ):
         encode_tree(Tree(label, ["a"]), VOCABULARY)
-    with pytest.raises(ValueError, match="of word 0 'a' is no integer from 0, nor"):
+    with pytest.raises(ValueError, match="of word 0 'a' is neither an integer from 0 nor"):
         encode_dependencies(WORD, VOCABULARY, [label])
 
 

@@ -149,7 +149,7 @@ def test_a_file_cut_off_is_not_half_read(file):
 def test_bytes_that_are_no_utf8_spoil_one_sentence(file):
     bad = conllu(line(1, "caf#", 0)).encode().replace(b"#", b"\xe9")
     (problem,) = problems(file(GOOD.encode() + bad + GOOD.encode()))
-    assert problem.startswith("3: byte 6 of the line (0xe9) is no UTF-8")
+    assert problem.startswith("3: byte 6 of the line (0xe9) is not UTF-8")
 
 
 def test_an_empty_file_is_a_problem(file):

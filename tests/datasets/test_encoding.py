@@ -106,7 +106,7 @@ def test_decode_drops_padding_and_takes_any_order():
         (Tree(2, [Tree(2, ["a"]), Tree(2, ["a", "b"])]), "Tree node 2 .* holds 2"),
         (Tree(2, [Tree(2, ["a"])] * 3), "holds 3 .* 1 to 2 trees .* Binarize .* larger arity"),
         (Tree(2, ["a", "b"]), "holds 2 .* expected one word"),
-        (Tree("NP", ["a"]), "Label 'NP' of tree node 0 .* no integer .* labels"),
+        (Tree("NP", ["a"]), "Label 'NP' of tree node 0 .* an integer .* labels"),
     ],
 )
 def test_encode_names_the_tree_node(tree, reason):

@@ -71,8 +71,8 @@ def test_labels_are_text():
     [
         ([2], [[-1, -1, -1]], "children has 3 slots a tree node; expected 2 slots"),
         ([2, 3], [[-1, 1], [-1, -1]], "gives the root tree node 1 as next sibling"),
-        ([2, 9], [[1, -1], [-1, -1]], "Token 9 of tree node 1 is no word .* 1 to 8"),
-        ([2, 0], [[1, -1], [-1, -1]], "Token 0 of tree node 1 is no word"),
+        ([2, 9], [[1, -1], [-1, -1]], "Token 9 of tree node 1 is not a word .* 1 to 8"),
+        ([2, 0], [[1, -1], [-1, -1]], "Token 0 of tree node 1 is not a word"),
         ([2, 3], [[1, -1], [1, -1]], "is a child of tree nodes 0 and 1"),
     ],
 )

@@ -91,13 +91,13 @@ def test_length_is_no_limit():
     ("tokens", "children", "reason"),
     [
         ([2], [[-1, -1]], "children has 2 slots a tree node; expected 4"),
-        ([2, 9], [[1, -1, -1, -1], NONE], "Token 9 of tree node 1 is no word .* 1 to 3"),
-        ([2, 0], [[1, -1, -1, -1], NONE], "Token 0 of tree node 1 is no word"),
+        ([2, 9], [[1, -1, -1, -1], NONE], "Token 9 of tree node 1 is not a word .* 1 to 3"),
+        ([2, 0], [[1, -1, -1, -1], NONE], "Token 0 of tree node 1 is not a word"),
         ([2, 3], [[-1, -1, 1, -1], NONE], r"node 0 has a next sibling to the left \(slot 2\)"),
         (
             [2, 3, 2],
             [[1, -1, -1, -1], [-1, -1, -1, 2], NONE],
-            "node 1 has a next sibling to the right .* itself no dependent to the right",
+            "node 1 has a next sibling to the right .* not itself a dependent to the right",
         ),
         ([2, 3], [[0, 1, -1, -1], NONE], "Tree node 0 must be the root"),
     ],

@@ -53,5 +53,5 @@ def test_what_does_not_fit(ax):
         plot_tree(TREE, np.zeros((5, 3)), ax=ax)
     with pytest.raises(ValueError, match="truth must be numbers"):
         plot_tree(TREE, truth=list("abcde"), ax=ax)
-    with pytest.raises(ValueError, match=r"Make an nltk\.Tree of text"):
+    with pytest.raises(ValueError, match=r"Make an nltk\.Tree from text"):
         plot_tree("(3 (2 the))", ax=ax)

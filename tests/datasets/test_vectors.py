@@ -57,10 +57,10 @@ BAD_LINES = {
     b"b": "expected a word and 2 numbers separated by spaces, found 1 parts: 'b'",
     b"": "expected a word and 2 numbers separated by spaces, found 1 parts: ''",
     b"b 1 2 3": "expected a word and 2 numbers separated by spaces, found 4 parts: 'b 1 2 3'",
-    b"b 1 x": "expected 2 numbers after the word 'b': 'x' is no finite decimal number",
-    b"b 1 nan": "expected 2 numbers after the word 'b': 'nan' is no finite decimal number",
+    b"b 1 x": "expected 2 numbers after the word 'b': 'x' is not a finite decimal number",
+    b"b 1 nan": "expected 2 numbers after the word 'b': 'nan' is not a finite decimal number",
     b"b 1e50 2": "expected 2 numbers after the word 'b': '1e50' is not finite in float32",
-    b"\xff 1 2": "byte 1 of the line (0xff) is no UTF-8",
+    b"\xff 1 2": "byte 1 of the line (0xff) is not UTF-8",
 }
 
 
@@ -208,7 +208,7 @@ def test_what_is_a_number(tmp_path, number):
 )
 def test_what_is_no_number(tmp_path, number):
     (tmp_path / "v.txt").write_text(f"a 1 2\nb {number} 3\n", encoding="utf-8")
-    reason = "v.txt:2: (expected 2 numbers after the word 'b': .* is no finite decimal|byte)"
+    reason = "v.txt:2: (expected 2 numbers after the word 'b': .* is not a finite decimal|byte)"
     with pytest.raises(MalformedFileError, match=reason):
         read_vectors(tmp_path / "v.txt")
 
@@ -306,7 +306,7 @@ def with_header(descr, shape, version=b"\1\0"):
                     "vectors.npy": npy(VECTORS),
                 }
             ),
-            "row 2: the word .* is no text",
+            "row 2: the word .* is not text",
         ),
         (
             npz({"words.npy": npy(np.array(["a"] * 3, object)), "vectors.npy": npy(VECTORS)}),

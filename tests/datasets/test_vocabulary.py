@@ -52,7 +52,7 @@ def test_rejects_words_it_could_not_keep(word):
 
 
 def test_rejects_duplicates():
-    with pytest.raises(ValueError, match=r"'film' is there twice \(lowercase=True\)"):
+    with pytest.raises(ValueError, match=r"'film' occurs twice \(lowercase=True\)"):
         Vocabulary(["film", "Film"])
     assert len(Vocabulary(["film", "Film"], lowercase=False)) == 4
 
@@ -64,14 +64,16 @@ def test_rejects_duplicates():
         (b"", "expected the lines"),
         (b"x" * 10**6, "expected the lines"),
         (b"lowercase=True\n<pad>\n<unk>\n\xff\n", "can't decode byte 0xff"),
-        (b"lowercase=True\n<pad>\n<unk>\na\nA\n", "'a' is there twice"),
+        (b"lowercase=True\n<pad>\n<unk>\na\nA\n", "'a' occurs twice"),
         (b"lowercase=True\n<pad>\n<unk>\n\n\n", "cannot hold the word ''"),
         (b"lowercase=True\n<pad>\n<unk>\n<unk>\n", "cannot hold the word '<unk>'"),
     ],
 )
 def test_rejects_other_files(tmp_path, content, reason):
     (tmp_path / "words.txt").write_bytes(content)
-    with pytest.raises(MalformedFileError, match=f"is no saved vocabulary: .*{reason}") as caught:
+    with pytest.raises(
+        MalformedFileError, match=f"is not a saved vocabulary: .*{reason}"
+    ) as caught:
         Vocabulary.load(tmp_path / "words.txt")
     assert len(str(caught.value)) < 1000
     with pytest.raises(FileNotFoundError):

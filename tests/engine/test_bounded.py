@@ -25,7 +25,7 @@ def test_any_bound(parallel_tokens):
 
 
 def test_no_token_at_all_is_no_bound():
-    with pytest.raises(kerasrec.TraceError, match="parallel_tokens is 0; at least 1 token"):
+    with pytest.raises(kerasrec.TraceError, match="parallel_tokens is 0; it must be at least 1"):
         kerasrec.recursive(parallel_tokens=0)(lambda n: n)
 
 

@@ -60,20 +60,20 @@ def rows():
 def test_rows_of_other_lengths_than_numbers(rows):
     lengths = find(rows.functions["size"].nodes, "ROWS").inputs[0]
     lengths.node.types[0] = Type(tf.int32, (2,))
-    with pytest.raises(GraphError, match=r"lengths i32\[2\] are not one number a token"):
+    with pytest.raises(GraphError, match=r"lengths i32\[2\] are not one number per token"):
         check_function_graphs(rows)
 
 
 def test_entries_that_enter_no_region(rows):
     find(rows.functions["size"].nodes, "ENTER").region = None
-    with pytest.raises(GraphError, match=r"ENTER at .* has no entries of rows on one of its sides"):
+    with pytest.raises(GraphError, match=r"ENTER at .* neither reads nor makes entries of rows"):
         check_function_graphs(rows)
 
 
 def test_entries_that_leave_for_another_region(rows):
     nodes = rows.functions["size"].nodes
     find(nodes, "LEAVE").region = find(nodes, "ENTER").region
-    with pytest.raises(GraphError, match=r"LEAVE at .* leaves for another region"):
+    with pytest.raises(GraphError, match=r"LEAVE at .* stands in another region than its lengths"):
         check_function_graphs(rows)
 
 
@@ -107,7 +107,7 @@ def test_output_that_is_not_there(functions):
 def test_predicate_that_is_not_one_value_a_token(functions):
     switch = find(functions.functions["exp"].nodes, "SWITCH")
     switch.inputs[1].node.types[0] = Type(tf.bool, (3,))
-    with pytest.raises(GraphError, match=r"predicate bool\[3\] is not one value a token"):
+    with pytest.raises(GraphError, match=r"predicate bool\[3\] is not one value per token"):
         check_function_graphs(functions)
 
 

@@ -59,5 +59,6 @@ def test_without_the_program(graph, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["graph", "graph.jpeg"])
 def test_a_suffix_that_is_no_picture(graph, name, tmp_path):
-    with pytest.raises(ValueError, match=r"ends in one of \.png, \.svg, \.pdf\. Received: .*graph"):
+    message = r"must end in one of \.png, \.svg, \.pdf\. Received: .*graph"
+    with pytest.raises(ValueError, match=message):
         graph.to_picture(tmp_path / name)

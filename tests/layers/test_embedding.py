@@ -473,13 +473,13 @@ def test_words_of_padding_may_be_any(layer_of_words):
     ("options", "x", "message"),
     [
         ({"embedding": 300}, None, "`embedding` must be a Keras layer .* received 300"),
-        ({}, WORDS, "or the layer have an `embedding`"),
+        ({}, WORDS, "or the layer must have an `embedding`"),
         ({"embedding": embedding()}, np.zeros((6, 9, 4)), r"must be the words .*\(6, 9, 4\)"),
         ({"embedding": embedding()}, WORDS + 0.5, "`x` of .* must be integers"),
         (
             {"embedding": keras.Sequential([embedding(), keras.layers.Reshape((2, 2))])},
             WORDS,
-            "must make .words, features. of .words.",
+            "must map .words. to .words, features.",
         ),
     ],
 )
@@ -490,7 +490,7 @@ def test_bad_input(options, x, message):
 
 def test_the_way_down_has_no_words():
     down = TopDownTreeLSTM(UNITS, reads="node", embedding=embedding())
-    with pytest.raises(ValueError, match=r"Give it to `layer`\."):
+    with pytest.raises(ValueError, match=r"Give the embedding to `layer`\."):
         Bidirectional(TreeLSTM(UNITS), down)
 
 

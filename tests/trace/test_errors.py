@@ -162,7 +162,7 @@ def test_any_keyword():
 
 
 def test_something_that_is_no_function():
-    answer(kerasrec.TraceError, lambda: recursive(3), "was given 3", "no function")
+    answer(kerasrec.TraceError, lambda: recursive(3), "was given 3", "not a function")
 
 
 def test_an_argument_that_is_no_tensor():
@@ -211,7 +211,7 @@ def test_an_argument_with_another_open_dim():
     [
         (lambda x: x < 1, [r"bool of shape \[tokens, 3\]", "tf.reduce_any", LINE]),
         (lambda x: x[:, 0], [r"float32 of shape \[tokens\]", "compare it", LINE]),
-        (lambda x: True, ["Python value True", "Python's own `if`", LINE]),
+        (lambda x: True, ["Python value True", "Python's `if` instead", LINE]),
         (lambda x: tf.reduce_any(x > 1), ["computed across tokens", r"shape \(\)", LINE]),
     ],
     ids=["not one a token", "float", "Python bool", "across tokens"],
@@ -456,7 +456,7 @@ def test_a_nested_function_after_the_one_around_it():
         "g ",
         LINE,
         "closes over 'n'",
-        "does not run any more",
+        "that function has returned",
         "pass the tensor as an argument",
     )
 

@@ -111,7 +111,7 @@ def test_reductions_of_tensorflow(reduce, expected):
         return reduce(map_fn(lambda child: tf.gather(VALUES, child), rows_of(node)))
 
     if expected is None:
-        answer(kerasrec.TraceError, lambda: f(0), "not one value a token", "map_fn.*rows")
+        answer(kerasrec.TraceError, lambda: f(0), "not one value per token", "map_fn.*rows")
     else:
         np.testing.assert_allclose(f([0, 1, 2]), expected)
 

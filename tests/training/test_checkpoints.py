@@ -180,7 +180,8 @@ def test_any_bit(trained, copied, name):
 def test_never_begins_anew_where_it_had_begun(trained, tmp_path, left):
     for name in left:
         put(tmp_path / name, trained.files[name])
-    with pytest.raises(ValueError, match=r"no checkpoint can be read: .*ckpt-2.*put back a copy"):
+    message = r"no checkpoint can be read: .*ckpt-2.*restore these files"
+    with pytest.raises(ValueError, match=message):
         trained.goes_on_from(tmp_path)
     assert sorted(os.listdir(tmp_path)) == sorted([*left, LOCK])  # nothing else is lost by it
 

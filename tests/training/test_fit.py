@@ -402,7 +402,7 @@ def test_a_step_of_the_model_s_own_would_not_be_called():
 
     model = Own([keras.Input([2]), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="Own has a train_step of its own"):
+    with pytest.raises(ValueError, match="Own overrides train_step"):
         fit(model, tf.data.Dataset.from_tensors((np.zeros([2, 2]), np.zeros([2, 1]))))
 
 

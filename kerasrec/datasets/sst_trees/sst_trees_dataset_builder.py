@@ -1,4 +1,4 @@
-"""The dataset builder; its name, and that of its folder, are as `tensorflow_datasets` wants them.
+"""The dataset builder; its name and its folder's follow the rules of `tensorflow_datasets`.
 
 Source: Socher et al. 2013, Recursive Deep Models for Semantic Compositionality Over a Sentiment
 Treebank, https://nlp.stanford.edu/sentiment/.
@@ -27,7 +27,7 @@ CLASSES = ["very negative", "negative", "neutral", "positive", "very positive"]
 class Builder(tfds.core.GeneratorBasedBuilder):
     """Builds `sst_trees`: binary trees with a word at each leaf and a sentiment on every tree node.
 
-    There are two configurations, which hold the same: `"download"` gets the treebank from its
+    There are two configurations with the same content: `"download"` gets the treebank from its
     authors, `"manual"` reads `train.txt`, `dev.txt` and `test.txt` of the folder that
     `tfds.download.DownloadConfig(manual_dir=...)` names, which may be another treebank in this
     format. All files are checked before an example is written.
