@@ -40,17 +40,15 @@ class Choices:
 
     Example:
 
-    >>> class CountedDecoder(kerasrec.layers.TreeDecoder):
+    >>> class WordsFirst(kerasrec.layers.TreeDecoder):
     ...     def decide(self, states, choose: kerasrec.layers.Choices):
-    ...         token, children = super().decide(states, choose)
-    ...         self.decisions = token.value.shape.rank, children.value.shape[-1]
-    ...         return token, children
+    ...         token = choose.token(self.words, states)
+    ...         features = tf.concat([states, self.embedding(token.value)], -1)
+    ...         return token, choose.children(self.growth(features))
     >>> cell = kerasrec.layers.TopDownTreeLSTMCell(4, arity=2)
-    >>> decoder = CountedDecoder(cell, num_tokens=10, embedding_dim=4, max_depth=3)
-    >>> decoder.build((None, None), (None, None, 2))
-    >>> grown = decoder.generate(5, seed=1)
-    >>> decoder.decisions
-    (1, 2)
+    >>> decoder = WordsFirst(cell, num_tokens=10, embedding_dim=4, max_depth=3)
+    >>> decoder(np.array([[3, 7]]), np.array([[[1, -1], [-1, -1]]])).shape
+    TensorShape([1, 2, 2])
     """
 
     def __init__(self, allowed: tf.Tensor, num_tokens: int):

@@ -78,12 +78,13 @@ class GrownTrees(NamedTuple):
 
     Example:
 
-    >>> cell = kerasrec.layers.TopDownTreeLSTMCell(4, arity=2)
-    >>> decoder = kerasrec.layers.TreeDecoder(cell, num_tokens=10, embedding_dim=4, max_depth=3)
-    >>> decoder.build((None, None), (None, None, 2))
-    >>> tokens, children, log_likelihood = decoder.generate(5, seed=1)
-    >>> log_likelihood.shape
-    TensorShape([5])
+    >>> grown = kerasrec.layers.GrownTrees(
+    ...     tokens=tf.constant([[3, 7, 0]]),
+    ...     children=tf.constant([[[1, -1], [-1, -1], [-1, -1]]]),
+    ...     log_likelihood=tf.constant([-4.5]),
+    ... )
+    >>> tf.reduce_sum(tf.cast(grown.tokens > 0, tf.int32), axis=1).numpy()  # nodes of each tree
+    array([2], dtype=int32)
     """
 
     tokens: tf.Tensor

@@ -25,7 +25,7 @@ def check(function, arguments, passes=None):
 @each(
     lambda program: program.name in ("gated_tree", "collect", "child_sum", "call_in_argument"),
     few=[],
-    many=["collect"],
+    many=["call_in_argument"],
 )
 def test_passes_change_nothing(program: Program):
     check(program.function, program.inputs, ALL)

@@ -486,7 +486,7 @@ class TestSignal:
         assert tf.train.latest_checkpoint(tmp_path)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_ends_with_the_status_of_the_signal(tmp_path):
     program = [sys.executable, "-m", "tests.training.strategies", "none", str(tmp_path)]
     ended = subprocess.run(
