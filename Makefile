@@ -13,7 +13,7 @@ INSTALL_BY_UV = $(BIN)/uv pip install --quiet --python $(BIN)/python --editable 
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 
-.PHONY: demo test test-slow test-versions format bench site release-check setup clean
+.PHONY: demo test test-slow test-versions format bench site site-code site-html release-check setup clean
 
 demo: $(READY)
 	@$(BIN)/python models/demo.py
@@ -43,10 +43,16 @@ bench: $(READY)
 		$(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; \
 	done
 
-# Runs the code of every page and notebook; a warning is an error. Needs no network.
+# Runs the code of every page and notebook; a warning is an error. Needs no network. Side by side,
+# since Sphinx, which runs the notebooks, uses one core.
 site: $(READY)
+	$(MAKE) --no-print-directory --jobs 2 site-code site-html
+
+site-code: $(READY)
 	$(BIN)/python docs/run_pages.py
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto \
+
+site-html: $(READY)
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet \
 		--doctree-dir build/doctrees docs build/site
 
 # Builds dist/, checks it, installs it in an empty environment and runs the README there.
