@@ -57,7 +57,8 @@ def test_names_in_tables_can_be_imported():
 
 def test_every_example_is_on_its_page():
     page = (ROOT / "docs/examples.md").read_text()
-    examples = [path.name for path in sorted((ROOT / "examples").glob("*.py"))]
+    folder = ROOT / "examples"
+    examples = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.py"))]
     assert re.findall(r"{literalinclude} \.\./examples/(\S+)", page) == examples
     assert re.findall(r"^## (.*)", page, re.MULTILINE) == examples
 

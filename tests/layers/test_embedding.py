@@ -491,7 +491,7 @@ def test_bad_input(options, x, message):
 def test_the_way_down_has_no_words():
     down = TopDownTreeLSTM(UNITS, reads="node", embedding=embedding())
     with pytest.raises(ValueError, match=r"Give the embedding to `layer`\."):
-        Bidirectional(TreeLSTM(UNITS), down)
+        Bidirectional(TreeLSTM(UNITS), downward_layer=down)
 
 
 @pytest.mark.parametrize("make", [lambda layer: layer, Bidirectional], ids=["up", "both ways"])
