@@ -25,11 +25,11 @@ from kerasrec.engine.choice import ENGINES, Engine
 from kerasrec.engine.limits import Limits, memory_of_machine
 from kerasrec.engine.lower import Program, lower
 from kerasrec.engine.marks import marked
-from kerasrec.engine.record import Recorder
-from kerasrec.engine.run_trace import RunTrace
 from kerasrec.errors import SentenceFirst, SignatureError, TraceError
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.graph.types import Kind, Type
+from kerasrec.inspect.record import Recorder
+from kerasrec.inspect.run_trace import RunTrace
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.private import in_stateless_scope, outer_graph
 from kerasrec.trace.program import trace

@@ -14,8 +14,8 @@ from typing_extensions import assert_type
 
 import kerasrec
 from kerasrec.datasets import EncodedTree, Treebank, TreeOrder
-from kerasrec.engine.run_trace import RunTrace
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
+from kerasrec.inspect.run_trace import RunTrace
 
 
 @kerasrec.recursive

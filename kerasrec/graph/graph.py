@@ -27,14 +27,15 @@ tagged dataflow, written in capitals (Kostopoulou et al., sections 2 and 3):
 
 from __future__ import annotations
 
-import html
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kerasrec.graph.printer import print_function_graphs, print_tagged_graph
 from kerasrec.graph.region import Branch, Region
 from kerasrec.graph.types import Kind, Type
+from kerasrec.inspect.drawable import Drawable
+from kerasrec.inspect.scopes import Scope, scopes_of_functions, scopes_of_tagged
 
 DATAFLOW_OPS = frozenset(
     {
@@ -211,32 +212,6 @@ class FunctionGraph:
         return f"<FunctionGraph {self.name}: {len(self.nodes):,} nodes>"
 
 
-class Drawable:
-    """Ways to look at the graph of a whole program, besides printing it."""
-
-    def _repr_html_(self) -> str:
-        """The graph as it prints, for notebooks."""
-        return f"<pre>{html.escape(str(self))}</pre>"
-
-    def to_dot(self) -> str:
-        """The graph in DOT, the language of Graphviz."""
-        from kerasrec.graph.dot import to_dot
-
-        return to_dot(self)
-
-    def to_picture(self, path: str | os.PathLike[str]) -> None:
-        """Draws the graph into a file, a PNG, SVG or PDF by its suffix; needs Graphviz."""
-        from kerasrec.graph.picture import draw
-
-        draw(self.to_dot(), path)
-
-    def to_tensorboard(self, logdir: str | os.PathLike[str]) -> None:
-        """Writes the graph into an event file, for the Graphs page of TensorBoard."""
-        from kerasrec.graph.tensorboard import write_graph
-
-        write_graph(self, logdir)
-
-
 @dataclass
 class FunctionGraphs(Drawable):
     """All functions that a program reaches, the one it starts with first."""
@@ -248,12 +223,14 @@ class FunctionGraphs(Drawable):
         return iter(self.functions.values())
 
     def __str__(self) -> str:
-        from kerasrec.graph.printer import print_function_graphs
-
         return print_function_graphs(self)
 
     def __repr__(self) -> str:
         return f"<FunctionGraphs of {', '.join(self.functions)}; print() shows them>"
+
+    def scopes(self) -> dict[Node, Scope]:
+        """The scope of every node, function by function."""
+        return scopes_of_functions(self)
 
 
 @dataclass(frozen=True)
@@ -435,8 +412,6 @@ class TaggedGraph(Drawable):
         )
 
     def __str__(self) -> str:
-        from kerasrec.graph.printer import print_tagged_graph
-
         return print_tagged_graph(self)
 
     def __repr__(self) -> str:
@@ -444,6 +419,10 @@ class TaggedGraph(Drawable):
             f"<TaggedGraph of {', '.join(self.bodies)}: {len(self.nodes):,} nodes, "
             f"{len(self.call_sites):,} call sites; print() shows them>"
         )
+
+    def scopes(self) -> dict[Node, Scope]:
+        """The scope of every node: shared values and the outside first, then body by body."""
+        return scopes_of_tagged(self)
 
     def sites_to(self, callee: str) -> list[CallSite]:
         """Call sites of a function, inside the program, in the order of their labels."""

@@ -20,20 +20,16 @@ below a branch are for the tokens that take it.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.graph.graph import (
-    Body,
-    FunctionGraph,
-    FunctionGraphs,
-    Node,
-    TaggedGraph,
-    Value,
-)
 from kerasrec.graph.region import Branch, Region
 from kerasrec.graph.types import Kind
+
+if TYPE_CHECKING:
+    from kerasrec.graph.graph import Body, FunctionGraph, FunctionGraphs, Node, TaggedGraph, Value
 
 _MAX_CONSTANT = 6
 

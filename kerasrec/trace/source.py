@@ -17,18 +17,22 @@ from kerasrec.errors import GraphError, KerasrecError
 from kerasrec.graph.graph import Source
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# The recursive functions of the layers are written as a user's are.
+_LAYERS = os.path.join(_PACKAGE, "layers") + os.sep
 _NOT_THE_USERS = (
     os.path.dirname(os.path.abspath(tf.__file__)) + os.sep,
     os.path.dirname(os.path.abspath(keras.__file__)) + os.sep,
-    *(os.path.join(_PACKAGE, name) for name in ("trace", "recursive.py", "transform", "engine")),
+    _PACKAGE + os.sep,
 )
 
 
 def source_of(frames: Iterable[traceback.FrameSummary]) -> Source | None:
-    """The innermost frame that belongs neither to TensorFlow, nor Keras, nor our compiler."""
+    """The innermost frame of the user or of a layer, not of TensorFlow, Keras or our compiler."""
     for frame in reversed(list(frames)):
         file = _cell_or_file(frame.filename)
-        if not file.startswith(_NOT_THE_USERS) and (os.path.isabs(file) or file != frame.filename):
+        if file.startswith(_NOT_THE_USERS) and not file.startswith(_LAYERS):
+            continue
+        if os.path.isabs(file) or file != frame.filename:
             # The line is None only for code that was compiled without lines.
             return Source(file, frame.lineno)  # type: ignore[arg-type]
     return None
@@ -68,7 +72,7 @@ def _users_frames(frames: TracebackType | None) -> TracebackType | None:
     if frames is None:
         return None
     rest = _users_frames(frames.tb_next)
-    if frames.tb_frame.f_code.co_filename.startswith((*_NOT_THE_USERS, _PACKAGE + os.sep)):
+    if frames.tb_frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         return rest
     return TracebackType(rest, frames.tb_frame, frames.tb_lasti, frames.tb_lineno)
 

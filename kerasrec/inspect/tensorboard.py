@@ -7,30 +7,33 @@ beside TensorFlow's own ops, and the graph may have cycles: CALL leads back to M
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Drawable, Node, Value
 from kerasrec.graph.printer import title
-from kerasrec.graph.scopes import names_in, scopes_of
+from kerasrec.inspect.scopes import Scope, names_in
+
+if TYPE_CHECKING:
+    from kerasrec.graph.graph import Node, Value
 
 
-def write_graph(graph: Drawable, logdir: str | os.PathLike[str]) -> None:
+def write_graph(scopes: dict[Node, Scope], logdir: str | os.PathLike[str]) -> None:
     """Writes an event file with the graph.
 
     Args:
-        graph: of a program.
+        scopes: of all nodes of a program.
         logdir: folder of the event file; TensorBoard shows each folder as a separate run.
     """
     writer = tf.summary.create_file_writer(os.fspath(logdir))
     with writer.as_default():
-        tf.summary.graph(graph_def(graph))
+        tf.summary.graph(_graph_def(scopes))
     writer.close()
 
 
-def graph_def(graph: Drawable) -> tf.compat.v1.GraphDef:
+def _graph_def(scopes: dict[Node, Scope]) -> tf.compat.v1.GraphDef:
     """The graph as a GraphDef, one NodeDef for each node; for display only."""
-    names = names_in(scopes_of(graph))
+    names = names_in(scopes)
     return tf.compat.v1.GraphDef(node=[_node_def(node, names) for node in names])
 
 

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from kerasrec.graph.scopes import names_in, scopes_of
+from kerasrec.inspect.scopes import names_in
 from tests import golden_programs
 from tests.programs import tree_rnn
 
@@ -38,7 +38,7 @@ def test_every_input_is_a_node(graph, tmp_path):
 def test_nodes_and_edges_are_those_of_the_graph(tmp_path):
     graph = golden_programs.exp.extended_graph(2.0, 3)
     graph.to_tensorboard(tmp_path)
-    names = names_in(scopes_of(graph))
+    names = names_in(graph.scopes())
     found = {node.name: node for node in written(tmp_path).node}
     assert set(found) == set(names.values())
     for node, name in names.items():

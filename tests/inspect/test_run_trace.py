@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.engine.record import Recorder
 from kerasrec.engine.wave_run import WaveRun
 from kerasrec.graph.interpreter import interpret
-from kerasrec.graph.scopes import names_in, scopes_of
+from kerasrec.inspect.record import Recorder
+from kerasrec.inspect.scopes import names_in
 from tests import programs
 from tests.engine.helpers import lowered
 from tests.golden.compare import assert_golden
@@ -39,7 +39,7 @@ def trace_on_stack(program):
 def assert_counts(trace, program, is_linear=None):
     """Calls of each function and tokens fired by each node are those of the interpreter."""
     graph = program.function.extended_graph(*program.inputs)
-    names = names_in(scopes_of(graph))
+    names = names_in(graph.scopes())
     found = interpret(graph, program.flat_inputs).fired
     nodes = [node for body in graph.bodies.values() for node in body.sweeps[0].nodes]
     assert trace.fired == {names[node]: found[node] for node in nodes if node in found}
@@ -53,7 +53,7 @@ def assert_counts(trace, program, is_linear=None):
 def without_step(program, is_linear):
     """Names of nodes that run wherever they are read, by themselves or by a pass."""
     plan = lowered(program, is_linear=is_linear).plan
-    names = names_in(scopes_of(plan.graph))
+    names = names_in(plan.graph.scopes())
     nodes = [node for body in plan.graph.bodies.values() for node in body.sweeps[0].nodes]
     return {names[node] for node in nodes if plan.changes.is_placeless(node)}
 

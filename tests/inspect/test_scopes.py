@@ -4,12 +4,7 @@ import re
 
 import pytest
 
-from kerasrec.graph.scopes import (
-    OUTSIDE,
-    SHARED,
-    names_in,
-    scopes_of,
-)
+from kerasrec.inspect.scopes import OUTSIDE, SHARED, names_in
 from tests import golden_programs
 from tests.programs import PROGRAMS, labels_all
 
@@ -25,9 +20,9 @@ def test_every_node_has_a_scope_and_a_name_of_its_own(program):
     for nodes, scopes in (
         (
             [node for function in graphs for node in function.nodes],
-            scopes_of(graphs),
+            graphs.scopes(),
         ),
-        (extended.nodes, scopes_of(extended)),
+        (extended.nodes, extended.scopes()),
     ):
         assert set(scopes) == set(nodes)
         names = names_in(scopes)
@@ -38,7 +33,7 @@ def test_every_node_has_a_scope_and_a_name_of_its_own(program):
 def test_functions_gradients_and_branches_are_scopes():
     graph = golden_programs.exp.extended_graph(2.0, 3)
     body = graph.bodies["exp"]
-    scopes = scopes_of(graph)
+    scopes = graph.scopes()
     assert {scopes[node] for node in graph.shared} == {SHARED}
     assert {scopes[node] for node in (*graph.root.calls, *graph.root.returns)} == {OUTSIDE}
     assert {scopes[node] for node in body.sweeps[0].nodes} == {
@@ -54,14 +49,14 @@ def test_functions_gradients_and_branches_are_scopes():
 
 
 def test_branches_of_a_switch_inside_a_branch_are_numbered():
-    scopes = scopes_of(golden_programs.is_even.tagged_graph(3))
+    scopes = golden_programs.is_even.tagged_graph(3).scopes()
     found = {scope for node, scope in scopes.items() if node.op == "CALL"}
     inner = ("is_even", "cond", "false", "switch")
     assert found == {OUTSIDE, ("is_odd",), (*inner, "0"), (*inner, "1")}
 
 
 def test_conditionals_beside_each_other_have_scopes_of_their_own():
-    scopes = scopes_of(labels_all.tagged_graph(0))
+    scopes = labels_all.tagged_graph(0).scopes()
     where = {
         node.attributes["name"]: scope for node, scope in scopes.items() if node.op == "COLLECT"
     }

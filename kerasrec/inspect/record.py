@@ -13,13 +13,14 @@ import tensorflow as tf
 from kerasrec.engine.choice import waves_for
 from kerasrec.engine.lower import Program
 from kerasrec.engine.plan import Part, Plan
-from kerasrec.engine.run_trace import RunStep, RunTrace
 from kerasrec.engine.segments import segments_of
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.carried import with_carried
 from kerasrec.graph.graph import Node
 from kerasrec.graph.region import Region
-from kerasrec.graph.scopes import names_in, scopes_of
+from kerasrec.inspect.run_step import RunStep
+from kerasrec.inspect.run_trace import RunTrace
+from kerasrec.inspect.scopes import names_in
 
 Sizes = dict[Region | str, list[int]]
 
@@ -110,7 +111,7 @@ class _Tokens:
     def __init__(self, plan: Plan, sizes: Sizes):
         self.plan = plan
         self.sizes = sizes
-        self.names = names_in(scopes_of(plan.graph))
+        self.names = names_in(plan.graph.scopes())
 
     def step(
         self,

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerasrec.inspect.run_step import RunStep
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from kerasrec.engine.run_trace import RunTrace
-
 
 _MAX_SHOWN = 1500
 _CHOSEN = "of neighboring steps the one with the most tokens"
 
 
-def plot(trace: RunTrace, path: str | os.PathLike[str]) -> None:
+def plot(
+    summary: str, calls: dict[str, int], steps: Sequence[RunStep], path: str | os.PathLike[str]
+) -> None:
     """Draws tokens, by function, and depth over the steps of a run.
 
     Args:
-        trace: of the run.
+        summary: of the run; its first two lines stand above the picture.
+        calls: by function, how many calls the run made.
+        steps: of the run, in order.
         path: of the picture; its suffix chooses the format.
 
     Raises:
@@ -37,15 +41,16 @@ def plot(trace: RunTrace, path: str | os.PathLike[str]) -> None:
             "it, print the trace, or read its steps."
         ) from error
     figure = Figure(figsize=(9, 5.5), layout="constrained")
-    figure.suptitle("\n".join(trace.summary().splitlines()[:2]), fontsize=11)
+    figure.suptitle("\n".join(summary.splitlines()[:2]), fontsize=11)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-    tokens = _tokens(trace)
+    num_steps = steps[-1].step + 1 if steps else 1
+    tokens = _tokens(calls, steps, num_steps)
     shown, edges = _shown(np.sum(list(tokens.values()), axis=0))
-    _draw_tokens(above, trace, {name: counts[shown] for name, counts in tokens.items()}, edges)
-    _draw_bulks(above, trace)
-    _draw_depth(below, _depths(trace)[shown], edges)
+    _draw_tokens(above, calls, {name: counts[shown] for name, counts in tokens.items()}, edges)
+    _draw_bulks(above, steps, num_steps)
+    _draw_depth(below, _depths(steps, num_steps)[shown], edges)
     below.set_xlim(edges[0], edges[-1])
-    is_whole = len(shown) == max(1, trace.num_steps)
+    is_whole = len(shown) == num_steps
     below.set_xlabel("step of the run" if is_whole else f"step of the run, {_CHOSEN}")
     for axis in (above.yaxis, below.yaxis, below.xaxis):
         axis.set_major_locator(MaxNLocator(nbins=4 if axis is below.yaxis else 9, integer=True))
@@ -55,19 +60,21 @@ def plot(trace: RunTrace, path: str | os.PathLike[str]) -> None:
     figure.savefig(path, dpi=150)
 
 
-def _tokens(trace: RunTrace) -> dict[str, np.ndarray]:
+def _tokens(
+    calls: dict[str, int], steps: Sequence[RunStep], num_steps: int
+) -> dict[str, np.ndarray]:
     """Tokens in the wave of each step, by function; none in a bulk."""
-    tokens = {name: np.zeros(max(1, trace.num_steps), int) for name in trace.calls}
-    for step in trace.steps:
+    tokens = {name: np.zeros(num_steps, int) for name in calls}
+    for step in steps:
         if step.wave is not None:
             tokens[step.function][step.step] = step.tokens
     return tokens
 
 
-def _depths(trace: RunTrace) -> np.ndarray:
+def _depths(steps: Sequence[RunStep], num_steps: int) -> np.ndarray:
     """Depth of each step, nan for a bulk."""
-    depths = np.full(max(1, trace.num_steps), np.nan)
-    for step in trace.steps:
+    depths = np.full(num_steps, np.nan)
+    for step in steps:
         if step.depth is not None:
             depths[step.step] = step.depth
     return depths
@@ -85,25 +92,25 @@ def _shown(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _draw_tokens(
-    axes: Axes, trace: RunTrace, tokens: dict[str, np.ndarray], edges: np.ndarray
+    axes: Axes, calls: dict[str, int], tokens: dict[str, np.ndarray], edges: np.ndarray
 ) -> None:
     """An area for each function, stacked."""
     base = np.zeros(len(edges) - 1)
     for name, counts in tokens.items():
-        label = f"{name}: {trace.calls[name]:,} calls"
+        label = f"{name}: {calls[name]:,} calls"
         axes.stairs(base + counts, edges, baseline=base, fill=True, alpha=0.8, label=label)
         base = base + counts
     axes.set_ylim(0, 1.25 * max(1, base.max()))
     axes.set_ylabel("tokens in the wave")
 
 
-def _draw_bulks(axes: Axes, trace: RunTrace) -> None:
+def _draw_bulks(axes: Axes, steps: Sequence[RunStep], num_steps: int) -> None:
     """A line and a label for each bulk; an area for its tokens would dwarf those of the waves."""
-    bulks = (step for step in trace.steps if step.wave is None)
+    bulks = (step for step in steps if step.wave is None)
     for number, group in itertools.groupby(bulks, lambda step: step.step):
         found = list(group)
         lines = [f"stage {found[0].stage}", *(f"{item.function} {item.tokens:,}" for item in found)]
-        is_left = number < trace.num_steps / 2
+        is_left = number < num_steps / 2
         axes.axvline(number, color="grey", linestyle="--", linewidth=1)
         axes.annotate(
             "\n".join(lines),

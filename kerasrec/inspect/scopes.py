@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from kerasrec.errors import GraphError
-from kerasrec.graph.graph import Drawable, FunctionGraphs, Node, TaggedGraph, Value
 from kerasrec.graph.printer import sweep_name
 from kerasrec.graph.region import Branch, Each, Region
+
+if TYPE_CHECKING:
+    from kerasrec.graph.graph import FunctionGraph, Node, TaggedGraph, Value
 
 Scope = tuple[str, ...]
 
@@ -25,22 +27,23 @@ SHARED: Scope = ("shared values",)
 OUTSIDE: Scope = ("call from outside",)
 
 
-def scopes_of(graph: Drawable) -> dict[Node, Scope]:
-    """The scope of every node: shared values and the outside first, then function by function."""
-    if isinstance(graph, FunctionGraphs):
-        scopes: dict[Node, Scope] = {}
-        for function in graph:
-            scopes |= _scopes_in(_Conditionals(), (function.name,), function.nodes)
-        return scopes
-    if isinstance(graph, TaggedGraph):
-        scopes = dict.fromkeys(graph.nodes, OUTSIDE) | dict.fromkeys(graph.shared, SHARED)
-        for body in graph.bodies.values():
-            conditionals = _Conditionals()
-            for index, sweep in enumerate(body.sweeps):
-                scope = (body.name, sweep_name(index)) if index else (body.name,)
-                scopes |= _scopes_in(conditionals, scope, sweep.nodes)
-        return scopes
-    raise GraphError(f"{type(graph).__name__} is not the graph of a program.")
+def scopes_of_functions(functions: Iterable[FunctionGraph]) -> dict[Node, Scope]:
+    """The scope of every node, function by function."""
+    scopes: dict[Node, Scope] = {}
+    for function in functions:
+        scopes |= _scopes_in(_Conditionals(), (function.name,), function.nodes)
+    return scopes
+
+
+def scopes_of_tagged(graph: TaggedGraph) -> dict[Node, Scope]:
+    """The scope of every node: shared values and the outside first, then body by body."""
+    scopes = dict.fromkeys(graph.nodes, OUTSIDE) | dict.fromkeys(graph.shared, SHARED)
+    for body in graph.bodies.values():
+        conditionals = _Conditionals()
+        for index, sweep in enumerate(body.sweeps):
+            scope = (body.name, sweep_name(index)) if index else (body.name,)
+            scopes |= _scopes_in(conditionals, scope, sweep.nodes)
+    return scopes
 
 
 def names_in(scopes: dict[Node, Scope]) -> dict[Node, str]:

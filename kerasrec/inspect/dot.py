@@ -1,20 +1,18 @@
 """Graphs in DOT, the language of Graphviz.
 
 Functions, their gradients, conditionals and branches are boxes inside each other, see
-`graph/scopes.py`. What enters and leaves functions is blue; control edges are dashed.
+`inspect/scopes.py`. What enters and leaves functions is blue; control edges are dashed.
 """
 
 from __future__ import annotations
 
-from kerasrec.graph.graph import Drawable, Node, Value
+from typing import TYPE_CHECKING
+
 from kerasrec.graph.printer import title
-from kerasrec.graph.scopes import (
-    OUTSIDE,
-    SHARED,
-    Scope,
-    branch_name,
-    scopes_of,
-)
+from kerasrec.inspect.scopes import OUTSIDE, SHARED, Scope, branch_name
+
+if TYPE_CHECKING:
+    from kerasrec.graph.graph import Node, Value
 
 _HEAD = """digraph program {
   graph [fontname="Helvetica" fontsize=12 labeljust=l style=rounded];
@@ -41,9 +39,8 @@ _INNER_BOX = 'color="#999999"'
 _BLUE = 'color="#3d85c6"'
 
 
-def to_dot(graph: Drawable) -> str:
-    """The graph in DOT, with a box for each function, and in it one for its gradient."""
-    scopes = scopes_of(graph)
+def to_dot(scopes: dict[Node, Scope]) -> str:
+    """The graph of these nodes in DOT, with a box for each function, and in it its gradient's."""
     names = {node: f"n{place}" for place, node in enumerate(scopes)}
     boxes: dict[Scope, list[Node]] = {(): []}
     for node, scope in scopes.items():

@@ -1,0 +1,44 @@
+"""Ways to look at the graph of a whole program, besides printing it.
+
+`graph/graph.py` imports this for the two classes of whole programs. So what they need of `inspect`
+imports no more of `graph` than regions, types and titles, and names nodes in annotations only.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from kerasrec.inspect.dot import to_dot
+from kerasrec.inspect.picture import draw
+from kerasrec.inspect.scopes import Scope
+from kerasrec.inspect.tensorboard import write_graph
+
+if TYPE_CHECKING:
+    from kerasrec.graph.graph import Node
+
+
+class Drawable(ABC):
+    """A graph that can be drawn: one that knows in which scope each of its nodes stands."""
+
+    @abstractmethod
+    def scopes(self) -> dict[Node, Scope]:
+        """The scope of every node, in the order of the nodes; see `inspect/scopes.py`."""
+
+    def _repr_html_(self) -> str:
+        """The graph as it prints, for notebooks."""
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def to_dot(self) -> str:
+        """The graph in DOT, the language of Graphviz."""
+        return to_dot(self.scopes())
+
+    def to_picture(self, path: str | os.PathLike[str]) -> None:
+        """Draws the graph into a file, a PNG, SVG or PDF by its suffix; needs Graphviz."""
+        draw(self.to_dot(), path)
+
+    def to_tensorboard(self, logdir: str | os.PathLike[str]) -> None:
+        """Writes the graph into an event file, for the Graphs page of TensorBoard."""
+        write_graph(self.scopes(), logdir)
