@@ -21,20 +21,24 @@ from cosmic_ray.plugins import get_operator
 from cosmic_ray.work_db import use_db
 from cosmic_ray.work_item import MutationSpec
 
-SOURCES = [Path("kerasrec/transform"), Path("kerasrec/engine")]
-# Pictures and tables for people.
-LEFT_OUT = {"run_plot.py", "run_trace.py", "record.py"}
+SOURCES = [Path("kerasrec") / folder for folder in ("transform", "scalar", "engine")]
 # In these sources `|` is almost always a type, `**` an argument list, and `is` as good as `==`.
 NO_MUTANTS = ("ReplaceBinaryOperator_BitOr_", "ReplaceBinaryOperator_Pow_", "RemoveDecorator")
 EQUAL = ("_Eq_Is", "_Eq_IsNot", "_Is_Eq", "_IsNot_NotEq")
 
-TESTS = ["tests/transform", "tests/engine/test_programs.py", "tests/engine", "tests/graph"]
+TESTS = [
+    "tests/transform",
+    "tests/engine/test_programs.py",
+    "tests/engine",
+    "tests/scalar",
+    "tests/graph",
+]
 QUICK, ALL = "not many and not slow", "not slow"
 
 
 def mutants(count: int, seed: int) -> list[MutationSpec]:
     """One mutant at each of some places, drawn at random."""
-    modules = [path for path in find_modules(SOURCES) if path.name not in LEFT_OUT]
+    modules = list(find_modules(SOURCES))
     with tempfile.TemporaryDirectory() as directory, use_db(f"{directory}/work.sqlite") as database:
         init(modules, database, {})
         specs = [item.mutations[0] for item in database.work_items]

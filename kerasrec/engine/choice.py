@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
+import tensorflow as tf
+
 from kerasrec.engine.bounded import BoundedRun
 from kerasrec.engine.levels import LevelRun
+from kerasrec.engine.limits import Limits
 from kerasrec.engine.once import OnceRun
 from kerasrec.engine.plan import Plan
-from kerasrec.engine.scalar import ScalarRun
-from kerasrec.engine.scalar_ops import gradient_obstacles, obstacles
+from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.engine.stack import StackRun
 from kerasrec.errors import TraceError
-from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.graph import TaggedGraph, Value
+from kerasrec.scalar.run import Given, ScalarRun, gradient_obstacles, obstacles
 
 Engine: TypeAlias = Literal["auto", "waves", "scalar"]
 ENGINES = get_args(Engine)
@@ -60,13 +63,23 @@ def choose(plan: Plan, engine: str, parallel_tokens: int | None = None) -> Choic
     if _has_gradient(plan.graph):
         found += gradient_obstacles(plan.graph)
     if engine == "scalar" or (engine == "auto" and not found):
-        run = partial(ScalarRun, waves=waves)
-        return Choice("scalar", run, "one token at a time, compiled by XLA")
+        return Choice("scalar", partial(_scalar, waves), "one token at a time, compiled by XLA")
     if parallel_tokens is not None:
         bounded = partial(BoundedRun, waves=waves, parallel_tokens=parallel_tokens)
         return Choice("waves", bounded, f"at most {parallel_tokens:,} tokens at once")
     reason = "as the decorator says" if engine == "waves" else f"because {found[0]}"
     return Choice("waves", waves, reason)
+
+
+def _scalar(waves: Any, plan: Plan, shared: dict[Value, tf.Tensor], limits: Limits) -> ScalarRun:
+    """A run by the scalar engine; gradients that it cannot run are left to an engine of waves."""
+
+    def backward(arguments: Tensors, given: Given, of_gradient: dict[Value, tf.Tensor]) -> Outcome:
+        run = waves(plan, shared, limits)
+        run.forward(arguments)
+        return run.backward(given, of_gradient)
+
+    return ScalarRun(plan.graph, shared, limits, backward)
 
 
 def waves_for(plan: Plan) -> Any:

@@ -7,7 +7,7 @@ means "the first k calls are behind us". A step of the machine computes the whol
 frame (a value that is not known yet may be anything, and nothing uses it), and either makes the
 first call that is not behind us, or returns. So a step is straight-line code, without branches.
 
-The gradient is a program for the same machine (`scalar_gradient.py`).
+The gradient is a program for the same machine (`gradient.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 
 from kerasrec.engine.results import State, Tensors
-from kerasrec.engine.scalar_frame import Call, Column, Layout, ScalarFrame, empty_rows
 from kerasrec.graph.graph import Value
+from kerasrec.scalar.frame import Call, Column, Layout, ScalarFrame, empty_rows
 
 Rows = dict[str, Tensors]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.engine.scalar_exact import fire_exactly
-from kerasrec.engine.scalar_ops import fault_of, may_fail
 from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value, present
 from kerasrec.graph.region import Branch, Region
+from kerasrec.scalar.exact import fire_exactly
+from kerasrec.scalar.ops import fault_of, may_fail
 
 
 @dataclass(frozen=True)

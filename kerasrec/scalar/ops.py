@@ -1,7 +1,7 @@
 """What the scalar engine can run, and which of its ops may fail.
 
 XLA compiles far more ops than are listed here. These are the ones whose result for one token is
-known to be that of TensorFlow's own kernels, also for infinities and NaN (`scalar_exact.py` sees to
+known to be that of TensorFlow's own kernels, also for infinities and NaN (`exact.py` sees to
 that), and that terminate on any numbers: the scalar engine computes both branches and takes one, so
 ops also run on the numbers of a branch that was not chosen.
 """

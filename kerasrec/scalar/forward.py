@@ -5,17 +5,17 @@ from __future__ import annotations
 import tensorflow as tf
 
 from kerasrec.engine.results import State, Tensors
-from kerasrec.engine.scalar_frame import Layout, empty_like, forward_routines
-from kerasrec.engine.scalar_machine import Machine
 from kerasrec.graph.carried import NUM_LABELS
 from kerasrec.graph.graph import TaggedGraph, Value
+from kerasrec.scalar.frame import Layout, empty_like, forward_routines
+from kerasrec.scalar.machine import Machine
 
 
 class Forward:
     """Runs a program on a block of tokens.
 
     Args:
-        graph: a program without `scalar_ops.obstacles`.
+        graph: a program without `ops.obstacles`.
         shared: tensors of SHARED values.
     """
 

@@ -2,25 +2,30 @@
 
 Recursion that is sequential by nature, such as Ackermann's function, has no tokens to batch: a wave
 holds one, and an op of TensorFlow costs more than all the arithmetic of a call. Here the program is
-a small machine with one stack (`scalar_machine.py`), compiled by XLA as one loop.
+a small machine with one stack (`machine.py`), compiled by XLA as one loop.
 
-XLA needs sizes that are known when it compiles: `scalar_blocks.py` finds them.
+XLA needs sizes that are known when it compiles: `blocks.py` finds them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import tensorflow as tf
 
-from kerasrec.engine.calls import tensors_of_present
-from kerasrec.engine.forward_only import ForwardOnly
+from kerasrec.engine.limits import Limits
 from kerasrec.engine.results import Outcome, State, Tensors
-from kerasrec.engine.scalar_blocks import Blocks
-from kerasrec.engine.scalar_forward import Forward
-from kerasrec.engine.scalar_gradient import Gradient
-from kerasrec.engine.scalar_ops import gradient_obstacles
-from kerasrec.graph.graph import Value
+from kerasrec.graph.graph import TaggedGraph, Value
+from kerasrec.scalar.blocks import Blocks
+from kerasrec.scalar.forward import Forward
+from kerasrec.scalar.gradient import Gradient
+from kerasrec.scalar.ops import gradient_obstacles, obstacles
+
+__all__ = ["ScalarRun", "gradient_obstacles", "obstacles"]
+
+Given: TypeAlias = Sequence[Sequence[tf.Tensor | None]]
+Backward: TypeAlias = Callable[[Tensors, Given, dict[Value, tf.Tensor]], Outcome]
 
 # The room that a machine begins with. Filling it with zeros costs little compared with the launch.
 # A long run that needs more stack in the end is wasted; a log that is too small ends a run early.
@@ -28,15 +33,34 @@ _NUM_FRAMES = 1 << 12
 _NUM_ROWS = 1 << 10
 
 
-class ScalarRun(ForwardOnly):
-    """One run of a program of plain numbers.
+class ScalarRun:
+    """One run of a program of plain numbers; its gradient runs the program again.
 
-    Its gradient runs the program again. Gradients that cannot run here are left to an engine of
-    waves.
+    Args:
+        graph: a program without `obstacles`.
+        shared: tensors of SHARED values.
+        limits: bounds on depth and memory.
+        other_backward: runs the program again, forward and backward, by another engine, for a
+          gradient that has `gradient_obstacles`; takes the arguments of the program, then those of
+          `backward`.
     """
 
-    def run(self, arguments: Tensors) -> Outcome:
+    def __init__(
+        self,
+        graph: TaggedGraph,
+        shared: dict[Value, tf.Tensor],
+        limits: Limits,
+        other_backward: Backward,
+    ):
+        self.graph = graph
+        self.shared = shared
+        self.limits = limits
+        self.other_backward = other_backward
+        self.arguments: Tensors
+
+    def forward(self, arguments: Tensors) -> Outcome:
         """Runs all tokens."""
+        self.arguments = arguments
         way = Forward(self.graph, self.shared)
 
         def check(state: State, num_tokens: tf.Tensor) -> list[tf.Operation]:
@@ -54,15 +78,15 @@ class ScalarRun(ForwardOnly):
         blocks = Blocks(way.run, check, _NUM_FRAMES, self.limits.max_depth)
         return Outcome({0: blocks.run(arguments)}, {})
 
-    def backward(
-        self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
-    ) -> Outcome:
+    def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs all tokens again, forward and backward; arguments as in `WaveRun.backward`."""
         if gradient_obstacles(self.graph):
-            return super().backward(given, shared)
+            return self.other_backward(self.arguments, given, shared)
         way = Gradient(self.graph, shared)
         sweep = self.graph.bodies[self.graph.entry].sweeps[1]
-        found = self._gradient(way, tensors_of_present(sweep.parameters, given[0]))
+        pairs = zip(sweep.parameters, given[0], strict=True)
+        cotangents = [item for node, item in pairs if node is not None and item is not None]
+        found = self._gradient(way, cotangents)
         sums = found[len(found) - len(way.wanted) :]
         of_arguments = iter(found)
         return Outcome(

@@ -11,15 +11,15 @@ from __future__ import annotations
 import tensorflow as tf
 
 from kerasrec.engine.results import State, Tensors
-from kerasrec.engine.scalar_frame import (
+from kerasrec.graph.graph import TaggedGraph, Value, present
+from kerasrec.scalar.frame import (
     Layout,
     empty_like,
     empty_rows,
     forward_routines,
     gradient_routines,
 )
-from kerasrec.engine.scalar_machine import Machine
-from kerasrec.graph.graph import TaggedGraph, Value, present
+from kerasrec.scalar.machine import Machine
 
 
 class Gradient:

@@ -1,0 +1,1 @@
+"""Runs programs of plain numbers one token at a time; `run.py` is the door."""
