@@ -18,9 +18,13 @@ class Traceable(Protocol):
     """What tracing needs to know of a decorated function."""
 
     name: str
-    python_function: Callable[..., Any]
     python_signature: inspect.Signature
     returns: Any
+
+    @property
+    def python_function(self) -> Callable[..., Any]:
+        """What was decorated."""
+        ...
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Arguments by position, defaults filled in."""
@@ -50,6 +54,13 @@ class Signature:
         return len(self.types) == len(other.types) and all(
             mine.accepts(theirs) for mine, theirs in zip(self.types, other.types, strict=True)
         )
+
+    def tensor_specs(self) -> list[tf.TensorSpec]:
+        """Specs of the flat arguments, token axis included."""
+        return [
+            item.tensor_spec(f"{name}_{place}")
+            for place, (name, item) in enumerate(zip(self.names, self.types, strict=True))
+        ]
 
     def __str__(self) -> str:
         pairs = zip(self.names, self.types, strict=True)

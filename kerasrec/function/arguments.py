@@ -1,0 +1,171 @@
+"""What a recursive function is called with: Python values to tensors with a token axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.errors import SignatureError, TraceError
+from kerasrec.graph.types import Kind, Type
+from kerasrec.trace.ragged import entries_of
+from kerasrec.trace.signature import Signature, Traceable, check_shapes, signature_of
+from kerasrec.trace.source import current_source
+from kerasrec.trace.tracer import is_inside_traced_graph
+
+
+@dataclass
+class Arguments:
+    """What a function is called with from outside.
+
+    Args:
+        tensors: flat, with a token axis unless `is_scalar`.
+        is_scalar: whether all came without one.
+        rows: a RaggedTensor whose entries the tokens are, if any was given.
+        signature: of the tensors.
+    """
+
+    tensors: list[tf.Tensor]
+    is_scalar: bool
+    rows: tf.RaggedTensor | None
+    signature: Signature
+
+    def tokens(self) -> list[tf.Tensor]:
+        """The tensors with a token axis."""
+        return as_token(self.tensors) if self.is_scalar else self.tensors
+
+
+def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Arguments by position, keyword-only ones last, defaults filled in.
+
+    Raises:
+        SignatureError: they do not fit the function, or there is no tensor among them.
+    """
+    try:
+        bound = function.python_signature.bind(*args, **kwargs)
+    except TypeError as error:
+        source = current_source()
+        raise SignatureError(
+            f"A call of {function.name}{function.python_signature} does not fit: "
+            f"{error}.{f' At {source.where}.' if source else ''}"
+        ) from error
+    bound.apply_defaults()
+    keywords = keyword_only(function)
+    others = [name for name in bound.kwargs if name not in keywords]
+    if others:
+        raise SignatureError(
+            f"{function.name} takes any keyword (**) and was given {', '.join(others)}, but the "
+            "arguments of a recursive function need names in its signature. Name them there, "
+            "or pass a dict."
+        )
+    given = (*bound.args, *(bound.kwargs[name] for name in keywords))
+    if given and not tf.nest.flatten(given):
+        raise SignatureError(
+            f"{function.name} was called with nothing but empty lists, which have no dtype. For no "
+            "tokens pass an empty array, such as np.zeros([0], np.int32)."
+        )
+    if not given:
+        raise SignatureError(
+            f"{function.name} was called without arguments. A recursive function needs at "
+            "least one: its tokens are the rows of its arguments."
+        )
+    return given
+
+
+def keyword_only(function: Traceable) -> list[str]:
+    """Names of the keyword-only parameters of a function, which `bind` puts last."""
+    parameters = function.python_signature.parameters.values()
+    return [item.name for item in parameters if item.kind is item.KEYWORD_ONLY]
+
+
+def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    """The arguments of a call from outside, as tensors.
+
+    Raises:
+        SignatureError: they do not fit the function, or each other.
+        TraceError: a function cannot be called here.
+    """
+    name = function.name
+    if is_inside_traced_graph():
+        raise TraceError(
+            f"{name} is called in the body of tf.cond, tf.while_loop, tf.map_fn or a "
+            "tf.function, inside a recursive function. Choose between branches with "
+            "kerasrec.cond or kerasrec.switch and call it there."
+        )
+    if tf.config.functions_run_eagerly():
+        raise TraceError(
+            f"{name} cannot run under tf.config.run_functions_eagerly(True): a recursive "
+            "function runs in a graph. Turn it off; model.compile(run_eagerly=True) runs the "
+            "rest of a model eagerly. tf.print and run_trace show what a recursion does."
+        )
+    bound = tuple(_array_like(item) for item in function.bind(args, kwargs))
+    tensors, rows = entries_of(name, [_tensor(name, item) for item in tf.nest.flatten(bound)])
+    for tensor in tensors:
+        if tensor.shape.rank is None:
+            raise SignatureError(
+                f"An argument of {name} has an unknown rank; set its shape (tf.ensure_shape)."
+            )
+    is_scalar = all(tensor.shape.rank == 0 for tensor in tensors)
+    if is_scalar:
+        types = [Type(tensor.dtype, ()) for tensor in tensors]
+    else:
+        tensors = _same_tokens(name, tensors)
+        types = [Type.of(tensor, Kind.TOKEN) for tensor in tensors]
+    signature = signature_of(function, bound, types)
+    check_shapes(name, signature.names, types)
+    return Arguments(tensors, is_scalar, rows, signature)
+
+
+def as_token(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Tensors without a token axis, as those of one token."""
+    return [tf.expand_dims(tensor, 0) for tensor in tensors]
+
+
+def _array_like(value: Any) -> Any:
+    """A list of numbers or strings is one tensor; other lists and tuples are nests of arguments."""
+    if isinstance(value, list) and all(
+        isinstance(item, int | float | complex | str | bytes | np.generic)
+        for item in tf.nest.flatten(value)
+    ):
+        return tf.convert_to_tensor(value) if value else value
+    if isinstance(value, dict):
+        return {key: _array_like(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_array_like(item) for item in value)
+    return value
+
+
+def _tensor(name: str, value: Any) -> tf.Tensor | tf.RaggedTensor:
+    if isinstance(value, tf.RaggedTensor):
+        return value
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        raise SignatureError(
+            f"{name} was given {value!r}, which cannot be converted to a tensor: {error}."
+        ) from error
+
+
+def _same_tokens(name: str, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Gives every tensor the same token axis; 0-d tensors are repeated."""
+    with_axis = [tensor for tensor in tensors if tensor.shape.rank]
+    sizes = {tensor.shape[0] for tensor in with_axis}
+    if len(sizes - {None}) > 1:
+        shapes = ", ".join(str(tensor.shape) for tensor in tensors)
+        raise SignatureError(
+            f"Arguments of {name} have different numbers of tokens, shapes {shapes}. "
+            "The first axis of every argument is the token axis: its size must be equal in all "
+            "arguments that are not 0-d."
+        )
+    count = tf.shape(with_axis[0])[0] if None in sizes else max(sizes)
+    for tensor in with_axis[1:] if None in sizes else ():
+        tf.debugging.assert_equal(
+            tf.shape(tensor)[0],
+            count,
+            f"Arguments of {name} have different numbers of tokens; the first axis of "
+            "every argument is the token axis, and its size must be equal.",
+        )
+    return [tensor if tensor.shape.rank else tf.fill([count], tensor) for tensor in tensors]

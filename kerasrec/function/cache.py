@@ -1,0 +1,103 @@
+"""What a recursive function has compiled, by signature."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.compile import Compiled
+from kerasrec.function.run import Runner
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.trace.private import in_stateless_scope, outer_graph
+from kerasrec.trace.signature import Signature
+from kerasrec.trace.source import UsersFrames, current_source
+
+# The same numbers as for the warning of tf.function.
+_WATCHED_CALLS = 10
+_MANY_NEW = 5
+
+
+class Cache:
+    """Compiles a function once for each signature; a copy is empty.
+
+    Args:
+        name: of the function.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+        self._runners: dict[tuple[Any, ...], Runner] = {}
+        self._were_new: deque[bool] = deque(maxlen=_WATCHED_CALLS)
+        self._has_warned = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cache, (self.name,)
+
+    def get(self, signature: Signature, make: Callable[[Signature], Compiled]) -> Runner:
+        """The function under a signature, not kept inside a stateless scope.
+
+        Args:
+            signature: of the arguments.
+            make: compiles the function for it.
+        """
+        replica = tf.distribute.get_replica_context() if tf.distribute.has_strategy() else None
+        number = replica.replica_id_in_sync_group if replica else None
+        key = (str(signature.structure), signature.types, str(number))
+        is_known = key in self._runners
+        if is_known and _is_within_reach(self._runners[key].compiled.tagged):
+            self._were_new.append(False)
+            return self._runners[key]
+        with UsersFrames():
+            runner = Runner(make(signature))
+        if not in_stateless_scope():
+            self._runners[key] = runner
+            self._were_new.append(not is_known)
+            self._warn_of_many(signature)
+        return runner
+
+    def clear(self) -> None:
+        """Forgets all signatures."""
+        self._runners.clear()
+        self._were_new.clear()
+
+    @property
+    def num_traces(self) -> int:
+        """How often TensorFlow has traced what is kept."""
+        return sum(runner.num_traces for runner in self._runners.values())
+
+    def _warn_of_many(self, signature: Signature) -> None:
+        """Warns once, as `tf.function` does, if many calls compile: that takes time and memory."""
+        if self._has_warned or sum(self._were_new) < _MANY_NEW:
+            return
+        source = current_source()
+        if source is None:
+            return
+        self._has_warned = True
+        message = (
+            f"{sum(self._were_new)} of the last {len(self._were_new)} calls of {self.name} "
+            f"compiled it again, the last one for ({signature}). Each dtype, each shape without "
+            f"the token axis and each structure of the arguments is a signature; {self.name} has "
+            f"{len(self._runners)} by now and keeps some megabytes for each. Cast arguments to "
+            "one dtype and pad them to one shape, or pass rows of any length as tf.RaggedTensor. "
+            f"{self.name}.clear_cache() forgets all signatures."
+        )
+        warnings.warn_explicit(message, UserWarning, source.file, source.line)
+
+
+def _is_within_reach(graph: TaggedGraph) -> bool:
+    """Whether the tensors that a program closes over can be read in the graph being built."""
+    reach = {None}
+    building = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    while building is not None:
+        reach.add(building)
+        building = outer_graph(building)
+    tensors = [node.attributes.get("tensor") for node in graph.shared if node.op == "SHARED"]
+    return all(
+        not tf.is_symbolic_tensor(tensor) or tensor.graph in reach
+        for tensor in tensors
+        if tensor is not None
+    )

@@ -1,0 +1,112 @@
+"""Runs a compiled function from outside: eagerly or in a graph, for one token or many."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.compile import Compiled
+from kerasrec.engine import check_passes
+from kerasrec.engine.lower import Program, lower
+from kerasrec.engine.marks import marked
+from kerasrec.function.arguments import Arguments, as_token
+from kerasrec.inspect.record import Recorder
+from kerasrec.inspect.run_trace import RunTrace
+from kerasrec.transform.connected import output_result, table_result
+
+# Flat outputs, tables by name, and marks by result.
+Results = tuple[Sequence[tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
+
+
+class Runner:
+    """A compiled function as functions of TensorFlow.
+
+    Args:
+        compiled: all stages of the function.
+    """
+
+    def __init__(self, compiled: Compiled):
+        self.compiled = compiled
+        self._specs = compiled.signature.tensor_specs()
+        self._run = _runner(compiled.program, self._specs)
+        self._recorder = Recorder(compiled.program, self._specs)
+        self._has_checked_passes = False
+
+    @property
+    def num_traces(self) -> int:
+        """How often TensorFlow has traced what runs the program."""
+        return self._run.experimental_get_tracing_count()
+
+    def run(self, given: Arguments) -> tuple[Any, dict[str, tf.Tensor]]:
+        """The result, and tables `[size, ...]` by name."""
+        self._check_passes(given)
+        is_session = not tf.compat.v1.executing_eagerly_outside_functions()
+        outputs, tables, marks = self._results(given, is_session)
+        if marks and not is_session:
+            outputs = [
+                marked(tensor, marks.get(output_result(place)))
+                for place, tensor in enumerate(outputs)
+            ]
+            tables = {
+                name: marked(table, marks.get(table_result(name))) for name, table in tables.items()
+            }
+        if given.rows is not None:
+            outputs = [given.rows.with_values(tensor) for tensor in outputs]
+        return tf.nest.pack_sequence_as(self.compiled.returns, list(outputs)), tables
+
+    def record(self, given: Arguments) -> RunTrace:
+        """Runs the program forward, by waves, and returns what happened."""
+        return self._recorder.record(given.tokens())
+
+    def _check_passes(self, given: Arguments) -> None:
+        if check_passes.IS_ON and tf.executing_eagerly() and not self._has_checked_passes:
+            self._has_checked_passes = True
+            compiled, limits = self.compiled, self.compiled.program.limits
+            check_passes.check_passes(compiled.tagged, compiled.extended, given.tokens(), limits)
+
+    def _results(self, given: Arguments, is_session: bool) -> Results:
+        run = self._run_in_session if is_session else self._run
+        if given.is_scalar and tf.executing_eagerly():
+            return self._run_one(*given.tensors)
+        if given.is_scalar:
+            return _of_one(run, *given.tensors)
+        outputs, tables, marks = run(*given.tensors)
+        if not tf.executing_eagerly():
+            for tensor in outputs:  # A loop around the call may need the static size.
+                tensor.set_shape([given.tensors[0].shape[0], *tensor.shape[1:]])
+        return outputs, tables, marks
+
+    @functools.cached_property
+    def _run_in_session(self) -> Any:
+        """The run by waves, for graphs of TensorFlow 1.
+
+        In these, version 2.21 mixes up the frames of nested loops around a function that XLA
+        compiles.
+        """
+        limits = self.compiled.program.limits
+        return _runner(lower(self.compiled.extended, limits, "waves"), self._specs)
+
+    @functools.cached_property
+    def _run_one(self) -> Any:
+        """The run of one token, with tensors that have no token axis."""
+        specs = [tf.TensorSpec(spec.shape[1:], spec.dtype, spec.name) for spec in self._specs]
+        one = functools.partial(_of_one, self._run)
+        return tf.function(one, input_signature=specs, autograph=False)
+
+
+def _of_one(run: Any, *tensors: tf.Tensor) -> Results:
+    """A run of one token, whose tensors have no token axis."""
+    outputs, tables, marks = run(*as_token(tensors))
+    return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables, marks
+
+
+def _runner(program: Program, specs: Sequence[tf.TensorSpec]) -> Any:
+    def run(*arguments: tf.Tensor) -> Results:
+        outcome, marks = program.run(arguments)
+        return tuple(outcome.outputs), outcome.tables, marks
+
+    # TensorFlow warns of many traces of one Python function; partials are counted separately.
+    return tf.function(functools.partial(run), input_signature=specs, autograph=False)

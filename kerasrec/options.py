@@ -1,0 +1,35 @@
+"""The options of a recursive function: their types, their defaults, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kerasrec.engine.choice import ENGINES, Engine
+from kerasrec.errors import TraceError
+
+
+@dataclass(kw_only=True, eq=False)
+class Options:
+    """What a recursive function is told besides its Python function; see `kerasrec.recursive`.
+
+    Raises:
+        TraceError: an option has a value that it cannot have.
+    """
+
+    returns: Any = None
+    max_depth: int = 200_000
+    max_width: int = 1 << 23
+    max_memory: int | None = None
+    engine: Engine = "auto"
+    parallel_tokens: int | None = None
+    recompute: bool = False
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise TraceError(f"engine is {self.engine!r}; it must be one of {', '.join(ENGINES)}.")
+        if self.parallel_tokens is not None and self.parallel_tokens < 1:
+            raise TraceError(
+                f"parallel_tokens is {self.parallel_tokens}; it must be at least 1, or None for "
+                "all."
+            )
