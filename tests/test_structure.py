@@ -4,6 +4,7 @@ import ast
 import functools
 import graphlib
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -48,21 +49,16 @@ ANNOTATED_ONLY = {
     "kerasrec.inspect.tensorboard": {"kerasrec.graph.graph"},
 }
 # Any module may import these; they import nothing of kerasrec.
-SHARED = {"int_range"}
+SHARED = {"int_range", "private"}
 # datasets stands alone, so that its treebanks can be read without the compiler.
 STANDALONE = {"datasets"}
 # Folders that use kerasrec as a user does.
 OUTSIDE = ["models", "examples", "benchmarks", "data"]
 # The module that may reach into TensorFlow or Keras where there is no public way.
-PRIVATE_ALLOWED = {"kerasrec/trace/private.py"}
-# Names of Keras that are used where they are needed: the mask of a tensor, what made it, and what
-# an optimizer inherits. docs/versions.md lists them.
-OF_KERAS = {
-    "_keras_history",
-    "_keras_mask",
-    "_trainable_variables",
-    "_update_model_variables_moving_average",
-}
+PRIVATE_ALLOWED = {"kerasrec/private.py"}
+# What kerasrec itself writes onto objects that are not its own: the methods of a user's object, and
+# a mark on a mask. And the end of a folder's name that TensorFlow's checkpoints leave.
+OWN_STRINGS = {"_is_of_tree_nodes", "_recursive_methods", "_temp"}
 
 
 def imports(source: str, package: str) -> Iterator[tuple[int, str, str]]:
@@ -162,8 +158,7 @@ def reaches_inside(source: str, package: str) -> Iterator[tuple[int, str]]:
 
 def own_private_names(files: list[Path]) -> set[str]:
     """Private names that kerasrec gives its classes and objects, and those of named tuples."""
-    own = {"_asdict", "_fields", "_replace"}
-    own.add("_is_of_tree_nodes")  # a mark that tree layers put on a mask
+    own = {"_asdict", "_fields", "_replace", *OWN_STRINGS}
     for path in files:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -177,12 +172,16 @@ def own_private_names(files: list[Path]) -> set[str]:
 
 
 def reaches_into_objects(source: str, package: str, own: set[str]) -> Iterator[tuple[int, str]]:
-    """Private attributes that are not kerasrec's own: `x._name` and `getattr(x, "_name")`."""
-    for node in ast.walk(ast.parse(source)):
-        name = node.attr if isinstance(node, ast.Attribute) else ""
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr"):
-            name = getattr(node.args[1], "value", "")
-        if isinstance(name, str) and is_private(name) and name not in own | OF_KERAS:
+    """Private names that are not kerasrec's own: attributes `x._name`, and strings `"_name"`."""
+    tree = ast.parse(source)
+    formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    parts = {part for node in formatted for part in node.values}
+    for node in ast.walk(tree):
+        if node in parts:
+            continue
+        name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "value", None)
+        is_name = isinstance(name, str) and re.fullmatch(r"_[A-Za-z]\w*", name)
+        if is_name and is_private(name) and name not in own:
             yield node.lineno, f"{name} is private"
 
 
@@ -289,6 +288,7 @@ def test_objects_of_tensorflow_and_keras_are_used_by_their_public_names():
         (not_public, "models", "kerasrec.cond()", "kerasrec.layers._cells.RNTN()"),
         (REACHES_INTO, "kerasrec", "x._own", "x._other = 1"),
         (REACHES_INTO, "kerasrec", "getattr(x, '_own')", "getattr(x, '_other', None)"),
+        (REACHES_INTO, "kerasrec", "attributes['_own']", "attributes = {'_other': True}"),
         (reaches_inside, "models", "import keras", "from keras.src import ops"),
         (reaches_inside, "models", "import keras.ops", "import keras.src"),
         (reaches_inside, "models", "import tensorflow", "from tensorflow import python"),

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kerasrec.graph.fire import copy_of, fire, read_shared
 from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.private import has_own_gradient
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 
@@ -52,7 +53,7 @@ def _compute_shared(nodes: Sequence[Node], known: dict[Value, tf.Tensor]) -> dic
 def _has_own_gradient(node: Node) -> bool:
     """Whether `tf.custom_gradient` defines the gradient of an op."""
     operation = node.attributes.get("operation")
-    return operation is not None and "_gradient_op_type" in operation.node_def.attr
+    return operation is not None and has_own_gradient(operation)
 
 
 def _fire_with_own_gradient(

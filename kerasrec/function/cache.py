@@ -12,7 +12,7 @@ import tensorflow as tf
 from kerasrec.compile import Compiled
 from kerasrec.function.run import Runner
 from kerasrec.graph.graph import TaggedGraph
-from kerasrec.trace.private import in_stateless_scope, outer_graph
+from kerasrec.private import in_stateless_scope, outer_graph
 from kerasrec.trace.signature import Signature
 from kerasrec.trace.source import UsersFrames, current_source
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from kerasrec.errors import scope_of_line
 from kerasrec.graph.graph import Node
 from kerasrec.graph.types import Kind, Type
+from kerasrec.private import OF_GRADIENTS
 
 
 def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> list[tf.Tensor]:
@@ -118,15 +119,11 @@ def copy_of(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operatio
     attributes = {
         name: value
         for name, value in operation.node_def.attr.items()
-        if not name.startswith("_") or name in _OF_GRADIENTS
+        if not name.startswith("_") or name in OF_GRADIENTS
     }
     dtypes = [item.dtype for item in operation.outputs]
     graph = tf.compat.v1.get_default_graph()
     return graph.create_op(operation.type, list(inputs), dtypes, attrs=attributes)
-
-
-# Which gradient an op was given, and how many outputs a loop had before its gradient added some.
-_OF_GRADIENTS = frozenset({"_gradient_op_type", "_num_original_outputs"})
 
 
 def read_shared(node: Node) -> tf.Tensor:

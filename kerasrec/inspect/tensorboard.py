@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from kerasrec.graph.printer import title
 from kerasrec.inspect.scopes import Scope, names_in
+from kerasrec.private import OUTPUT_SHAPES
 
 if TYPE_CHECKING:
     from kerasrec.graph.graph import Node, Value
@@ -51,7 +52,7 @@ def _node_def(node: Node, names: dict[Node, str]) -> tf.compat.v1.NodeDef:
         name: tf.compat.v1.AttrValue(s=text.encode()) for name, text in texts.items() if text
     }
     shapes = [item.tensor_shape().as_proto() for item in node.types]
-    attributes["_output_shapes"] = tf.compat.v1.AttrValue(
+    attributes[OUTPUT_SHAPES] = tf.compat.v1.AttrValue(
         list=tf.compat.v1.AttrValue.ListValue(shape=shapes)
     )
     return tf.compat.v1.NodeDef(name=names[node], op=_op(node), input=inputs, attr=attributes)

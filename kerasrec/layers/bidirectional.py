@@ -13,6 +13,7 @@ from kerasrec.layers.recursive import Recursive, both_inputs, refuse_mask
 from kerasrec.layers.stacking import StatesOfNodes
 from kerasrec.layers.top_down import TopDown
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM
+from kerasrec.private import mask_of, set_mask
 
 _MERGES = {
     "concat": lambda up, down: tf.concat([up, down], -1),
@@ -155,7 +156,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         if self.merge_mode is None:
             return [up, down]
         outputs = _MERGES[self.merge_mode](up, down)
-        outputs._keras_mask = getattr(up, "_keras_mask", None)
+        set_mask(outputs, mask_of(up))
         return outputs
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:

@@ -16,7 +16,7 @@ from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.stacking import StatesOfNodes, are_states, mark_states
 from kerasrec.layers.trees import as_indices, node_tables
-from kerasrec.trace.private import in_symbolic_scope
+from kerasrec.private import in_symbolic_scope, set_mask
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -168,7 +168,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             x, as_indices(children), drop, input_drop, training, self._keeps_all, initial_states
         )
         if sequence is not None:
-            sequence._keras_mask = mark_states(is_node)
+            set_mask(sequence, mark_states(is_node))
         return found, sequence
 
     def _dropout(self, x: Any, rate: float) -> Any:

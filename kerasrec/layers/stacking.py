@@ -7,6 +7,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.private import comes_from_layers, mask_of
+
 
 class StatesOfNodes:
     """Base class of layers that may return states of all tree nodes, not of roots alone."""
@@ -29,9 +31,8 @@ def are_states(x: Any) -> bool:
     A symbolic tensor knows all layers before it. For any other tensor, its Keras mask says so.
     """
     if not isinstance(x, keras.KerasTensor):
-        mask = getattr(x, "_keras_mask", None)
-        return getattr(mask, "_is_of_tree_nodes", False)
-    if not hasattr(x, "_keras_history"):  # Then no layer before it is known.
+        return getattr(mask_of(x), "_is_of_tree_nodes", False)
+    if not comes_from_layers(x):
         return False
     before = keras.Function(keras.utils.get_source_inputs(x), x, name="before").operations
     return any(_returns_all_states(operation) for operation in before)

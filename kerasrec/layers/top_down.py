@@ -16,10 +16,10 @@ from kerasrec.layers.recursion import Recursion
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.tree_checks import check
 from kerasrec.layers.trees import NodeTables
+from kerasrec.private import in_symbolic_scope
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import cond
-from kerasrec.trace.private import in_symbolic_scope
 from kerasrec.trace.ragged import map_fn
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from kerasrec.engine.results import State, Tensors
+from kerasrec.private import NOT_INLINED
 
 _BLOCK = 128
 _GROWTH = 16
@@ -67,7 +68,7 @@ class Blocks:
             found = tf.cond(
                 state["token"] >= num_tokens,
                 lambda: state["results"] + state["sums"],
-                tf.function(apart, autograph=False, experimental_attributes={"_noinline": True}),
+                tf.function(apart, autograph=False, experimental_attributes=NOT_INLINED),
             )
             num_results = len(state["results"])
             return [item[:num_tokens] for item in found[:num_results]] + found[num_results:]

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from kerasrec.trace.private import set_gradient
+from kerasrec.private import set_gradient
 
 Differentiated: TypeAlias = tuple[Sequence[Any], Callable[..., Sequence[Any]]]
 """Results, and a function from their cotangents to gradients."""

@@ -13,8 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.graph.fire import copy_of
+from kerasrec.private import copy_gradient, copy_held_function
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
-from kerasrec.trace.private import copy_gradient, copy_held_function
 
 _LOOPS = frozenset({"While", "StatelessWhile"})
 _CONTROL_FLOW = _LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}

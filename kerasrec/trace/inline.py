@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.private import body_of, has_own_gradient
 from kerasrec.trace.functions import copy_with_held, held_functions
-from kerasrec.trace.private import body_of
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def inlined(call: tf.Operation) -> Inlined | None:
         for item in body.get_operations()
         if not (item.type == "Placeholder" and item.outputs[0].ref() in found)
     ]
-    if any(_has_own_gradient(item) for item in originals):
+    if any(has_own_gradient(item) and not held_functions(item.node_def) for item in originals):
         return None
     copies = []
     with call.graph.as_default():
@@ -52,7 +52,3 @@ def inlined(call: tf.Operation) -> Inlined | None:
             found.update((old.ref(), new) for old, new in pairs)
             copies.append((copy, item))
     return Inlined(copies, [found[tensor.ref()] for tensor in body.outputs])
-
-
-def _has_own_gradient(operation: tf.Operation) -> bool:
-    return "_gradient_op_type" in operation.node_def.attr and not held_functions(operation.node_def)

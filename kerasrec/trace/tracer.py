@@ -20,8 +20,8 @@ import tensorflow as tf
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.graph import Source
 from kerasrec.graph.types import Kind, Type
+from kerasrec.private import outer_graph
 from kerasrec.trace.kinds import KindFinder
-from kerasrec.trace.private import outer_graph
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import current_source
 

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
+from kerasrec.private import optimized_variables, update_averages
+
 # A dict is a configuration, as Keras saves it.
 OptimizerLike: TypeAlias = str | keras.optimizers.Optimizer | dict[str, Any]
 
@@ -111,7 +113,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         trainable_variables: Sequence[keras.Variable] | None = None,
     ) -> None:
         if trainable_variables is None:
-            trainable_variables = self._trainable_variables
+            trainable_variables = optimized_variables(self)
         self.build(list(trainable_variables))
         for optimizer, places in self._places(trainable_variables):
             if any(grads[place] is not None for place in places):
@@ -124,7 +126,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
                 # have none. Here they are only some of the model's weights, so a warning is right.
                 paths = [trainable_variables[place].path for place in places]
                 warnings.warn(f"Gradients do not exist for variables {paths}.", stacklevel=2)
-        self._update_model_variables_moving_average(self._trainable_variables)
+        update_averages(self)
         self.iterations.assign_add(1)
 
     @property

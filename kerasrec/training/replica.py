@@ -14,6 +14,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.private import mask_of
 from kerasrec.training.accumulation import Accumulation, optimizers_in
 from kerasrec.training.input_range import checked_inputs
 from kerasrec.training.sparse_gradients import Gradients, with_rows_once
@@ -170,7 +171,7 @@ def divisor(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tf.Tensor:
     for loss in keras.tree.flatten(model.loss):
         if hasattr(loss, "divisor"):
             return loss.divisor(keras.tree.flatten(y)[0])
-    masks = [getattr(of, "_keras_mask", None) for of in keras.tree.flatten(y_pred)]
+    masks = [mask_of(of) for of in keras.tree.flatten(y_pred)]
     if all(mask is None for mask in masks):
         return num_examples(x)
     if len(masks) > 1 and _num_replicas() > 1:

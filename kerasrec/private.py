@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 # Keras works out the shapes of subclassed models by calling them inside scopes in which variables
@@ -18,14 +19,42 @@ from keras.src.backend import in_stateless_scope
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
 __all__ = [
+    "NOT_INLINED",
+    "OF_GRADIENTS",
+    "OUTPUT_SHAPES",
     "body_of",
+    "comes_from_layers",
     "copy_gradient",
     "copy_held_function",
+    "has_own_gradient",
     "in_stateless_scope",
     "in_symbolic_scope",
+    "mask_of",
+    "optimized_variables",
     "outer_graph",
     "set_gradient",
+    "set_mask",
+    "update_averages",
 ]
+
+# Attributes of an op that say which gradient it was given, and how many outputs a loop had before
+# its gradient added some. Gradients of copies read them. If one is renamed, an op with a
+# `tf.custom_gradient` of its own, or a loop in a body, has a wrong gradient or fails.
+_GRADIENT = "_gradient_op_type"
+OF_GRADIENTS = frozenset({_GRADIENT, "_num_original_outputs"})
+
+# An option of `tf.function`, which has no other way to say that a call stays a call. If it changes,
+# results are the same, and a small run of the scalar engine takes longer.
+NOT_INLINED = {"_noinline": True}
+
+# The attribute of a NodeDef in which TensorBoard's Graphs page looks for shapes. If it changes,
+# `to_tensorboard` writes a graph without them.
+OUTPUT_SHAPES = "_output_shapes"
+
+
+def has_own_gradient(operation: tf.Operation) -> bool:
+    """Whether `tf.custom_gradient` defines the gradient of an op; see `OF_GRADIENTS`."""
+    return _GRADIENT in operation.node_def.attr
 
 
 def set_gradient(operation: tf.Operation, gradient: Callable[..., Any]) -> None:
@@ -73,3 +102,47 @@ def outer_graph(graph: tf.Graph) -> tf.Graph | None:
     fails with another error.
     """
     return getattr(graph, "outer_graph", None)
+
+
+def mask_of(tensor: Any) -> tf.Tensor | None:
+    """The mask that Keras passes along with a tensor.
+
+    Keras hands masks to `call` and `compute_mask` only. If the name changes, padding counts as tree
+    nodes, in layers and in the loss.
+    """
+    return getattr(tensor, "_keras_mask", None)
+
+
+def set_mask(tensor: tf.Tensor, mask: tf.Tensor | None) -> None:
+    """Gives a tensor a mask that Keras passes along with it; see `mask_of`.
+
+    `compute_mask` sees what a layer returns, and no values from inside its `call`.
+    """
+    tensor._keras_mask = mask
+
+
+def comes_from_layers(tensor: keras.KerasTensor) -> bool:
+    """Whether a symbolic tensor knows the layers before it.
+
+    `keras.utils.get_source_inputs` fails where it does not. If the name changes, no tensor counts
+    as one from a tree layer, and `inner_inputs` has to be given.
+    """
+    return hasattr(tensor, "_keras_history")
+
+
+def optimized_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Variable]:
+    """The variables that an optimizer was built for.
+
+    `Optimizer.variables` are its own. If the name changes, training with `OptimizerPerLayer` raises
+    AttributeError.
+    """
+    return optimizer._trainable_variables
+
+
+def update_averages(optimizer: keras.optimizers.Optimizer) -> None:
+    """Updates an optimizer's moving averages of the weights, if `use_ema` asks for them.
+
+    `Optimizer.apply` does it, which `OptimizerPerLayer` replaces. If the name changes, training
+    with it raises AttributeError.
+    """
+    optimizer._update_model_variables_moving_average(optimizer._trainable_variables)
