@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 # keras_backend comes first: it says what is wrong if Keras has another backend than TensorFlow.
 # Keras can load a saved model once its layers, losses and metrics are imported.
 from kerasrec import keras_backend, layers, training  # noqa: F401
-from kerasrec.errors import (
+from kerasrec.public import (
     GraphError,
     KerasrecError,
     NoBaseCaseError,
+    RecursiveFunction,
     SignatureError,
     TraceError,
+    collect,
+    cond,
+    map_fn,
+    recursive,
+    switch,
 )
-from kerasrec.recursive import RecursiveFunction, recursive
-from kerasrec.trace.collect import collect
-from kerasrec.trace.conditional import cond, switch
-from kerasrec.trace.ragged import map_fn
 
 if TYPE_CHECKING:
     from kerasrec import datasets

@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from kerasrec.errors import TraceError
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.types import Activation, Constraint, Initializer, Regularizer
-from kerasrec.trace.ragged import map_fn
+from kerasrec.public import TraceError, map_fn
 
 
 class RecursiveCell(keras.layers.Layer):

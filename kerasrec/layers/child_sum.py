@@ -13,7 +13,7 @@ from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.tree_lstm import TreeLSTMCell
 from kerasrec.layers.types import Activation, Constraint, Initializer, Regularizer
-from kerasrec.trace.ragged import map_fn
+from kerasrec.public import map_fn
 
 
 @keras.saving.register_keras_serializable("kerasrec")

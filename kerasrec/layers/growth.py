@@ -15,9 +15,7 @@ import tensorflow as tf
 
 from kerasrec.layers.cell import call_cell
 from kerasrec.layers.top_down import TopDownCell
-from kerasrec.recursive import RecursiveFunction, recursive
-from kerasrec.trace.collect import collect
-from kerasrec.trace.conditional import cond
+from kerasrec.public import RecursiveFunction, collect, cond, recursive
 
 ROOT = -1  # the slot of a root
 

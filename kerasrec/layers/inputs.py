@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.layers.cell import RecursiveCell, call_cell
-from kerasrec.recursive import RecursiveFunction, recursive
+from kerasrec.public import RecursiveFunction, recursive
 from kerasrec.trace.functions import random_op
 
 

@@ -16,10 +16,7 @@ from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
 from kerasrec.layers.tree_checks import WordRules, check_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, node_tables
 from kerasrec.private import in_stateless_scope
-from kerasrec.recursive import RecursiveFunction, recursive
-from kerasrec.trace.collect import collect
-from kerasrec.trace.conditional import switch
-from kerasrec.trace.ragged import map_fn
+from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switch
 
 
 @dataclass(frozen=True)

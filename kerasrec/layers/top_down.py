@@ -17,10 +17,7 @@ from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.tree_checks import check
 from kerasrec.layers.trees import NodeTables
 from kerasrec.private import in_symbolic_scope
-from kerasrec.recursive import RecursiveFunction, recursive
-from kerasrec.trace.collect import collect
-from kerasrec.trace.conditional import cond
-from kerasrec.trace.ragged import map_fn
+from kerasrec.public import RecursiveFunction, collect, cond, map_fn, recursive
 
 
 class TopDownCell(RecursiveCell):

@@ -1,4 +1,7 @@
-"""Training under every strategy; losses and metrics for trees; an optimizer per layer."""
+"""Training under every strategy; losses and metrics for trees; an optimizer per layer.
+
+It stands alone: it imports neither the compiler nor the layers.
+"""
 
 from kerasrec.training.fit import evaluate, fit
 from kerasrec.training.likelihood import TreeNegativeLogLikelihood, TreePerplexity

@@ -1,0 +1,30 @@
+"""What recursive functions are written with; `kerasrec` has all of these names.
+
+`layers` takes them from here, since `kerasrec` imports `layers`.
+"""
+
+from kerasrec.errors import (
+    GraphError,
+    KerasrecError,
+    NoBaseCaseError,
+    SignatureError,
+    TraceError,
+)
+from kerasrec.recursive import RecursiveFunction, recursive
+from kerasrec.trace.collect import collect
+from kerasrec.trace.conditional import cond, switch
+from kerasrec.trace.ragged import map_fn
+
+__all__ = [
+    "GraphError",
+    "KerasrecError",
+    "NoBaseCaseError",
+    "RecursiveFunction",
+    "SignatureError",
+    "TraceError",
+    "collect",
+    "cond",
+    "map_fn",
+    "recursive",
+    "switch",
+]
