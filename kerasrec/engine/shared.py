@@ -11,6 +11,7 @@ from kerasrec.graph.fire import copy_of, fire, read_shared
 from kerasrec.graph.graph import Node, TaggedGraph, Value
 from kerasrec.private import has_own_gradient
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
+from kerasrec.transform.primitives import scratch_graph
 
 
 def shared_tensors(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
@@ -61,8 +62,8 @@ def _fire_with_own_gradient(
 ) -> Sequence[tf.Tensor]:
     """Outputs of an op whose gradient is a Python function that reads tensors of the traced graph.
 
-    TensorFlow cannot call it in another graph. So the gradient is built in the traced graph and
-    copied.
+    TensorFlow cannot call it in the graph of a run. So the gradient is built in a scratch graph,
+    which captures what it reads, and copied.
 
     Args:
         node: of a SHARED value.
@@ -92,17 +93,21 @@ def _copied_gradient(
         for value, tensor in known.items()
         if "operation" in value.node.attributes
     }
-    copies.update((old.ref(), new) for old, new in zip(operation.inputs, inputs, strict=True))
-    graph = operation.graph
-    with graph.as_default():
+    scratch = scratch_graph()
+    with scratch.graph.as_default():
+        sources = [tf.compat.v1.placeholder(item.dtype, item.shape) for item in operation.inputs]
         given = [tf.compat.v1.placeholder(item.dtype, item.shape) for item in cotangents]
-        start = len(graph.get_operations())
-        sources = list(operation.inputs)
-        results = tf.gradients(operation.outputs, sources, given, stop_gradients=sources)
+        outputs = copy_of(operation, sources).outputs
+        start = len(scratch.graph.get_operations())
+        results = tf.gradients(outputs, sources, given, stop_gradients=sources)
         results = [item if item is None else tf.convert_to_tensor(item) for item in results]
-        added = graph.get_operations()[start:]
-    copies.update((old.ref(), new) for old, new in zip(given, cotangents, strict=True))
+        added = scratch.graph.get_operations()[start:]
+    copies.update((inner.ref(), copies[outer.ref()]) for outer, inner in scratch.graph.captures)
+    read = zip((*sources, *given), (*inputs, *cotangents), strict=True)
+    copies.update((old.ref(), new) for old, new in read)
     for item in added:
+        if item.type == "Placeholder":
+            continue  # Captured.
         copy = copy_of(item, [copies[tensor.ref()] for tensor in item.inputs])
         copies.update((old.ref(), new) for old, new in zip(item.outputs, copy.outputs, strict=True))
     return [item if item is None else copies[item.ref()] for item in results]

@@ -307,13 +307,13 @@ class Body:
     Args:
         name: the function's name.
         sweeps: the function itself, and in extended graphs its gradients.
-        traced: what TensorFlow traced for it.
+        traced: what TensorFlow traced for it, and the scratch graph of each extension.
         source: where the user's function starts.
     """
 
     name: str
     sweeps: list[Sweep]
-    traced: Traced
+    traced: tuple[Traced, ...]
     source: Source | None = None
 
     @property

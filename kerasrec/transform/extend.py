@@ -176,7 +176,7 @@ class _BodyGradient:
         self.order = order_of(self.num_sweeps)
         self.writer = GraphWriter([])
         self.writer.reuse(body.nodes)
-        self.primitives = PrimitiveWriter(body, self.writer, graph.shared, simplifies)
+        self.primitives = PrimitiveWriter(body.traced, self.writer, graph.shared, simplifies)
         self.cotangents: dict[Value, list[Value]] = {}
         # Each trip under its last CALL. The body is walked backwards, and at this node everything
         # that reads the trip's returns has been visited, and nothing that its arguments depend on.
@@ -194,6 +194,7 @@ class _BodyGradient:
     def run(self) -> None:
         for index in reversed(range(self.num_sweeps)):
             self._sweep(index)
+        self.body.traced = (*self.body.traced, self.primitives.scratch)
         added = self.body.sweeps[self.num_sweeps :]
         needed = _needed(added)
         for sweep in added:

@@ -1,18 +1,20 @@
 """Nodes for ops of TensorFlow, made by letting TensorFlow build them.
 
-The derivative of an op comes from TensorFlow's gradient registry: `tf.gradients` is called for one
-op at a time, in the graph that TensorFlow traced, and the ops it adds become nodes.
+The derivative of an op comes from TensorFlow's gradient registry: `tf.gradients` is called for a
+copy of the op, in a scratch graph, and the ops it adds become nodes. What TensorFlow traced for the
+function is not changed. The Python function of a `tf.custom_gradient` reads tensors of the graph it
+was traced in. The scratch graph captures these, and a captured tensor stands for the value that it
+has in the body.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from kerasrec.graph.fire import copy_of, on_device_of
-from kerasrec.graph.graph import Body, Node, Source, Traced, Value
+from kerasrec.graph.graph import Node, Source, Traced, Value
 from kerasrec.graph.region import Region
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.writer import GraphWriter
@@ -26,17 +28,24 @@ class PrimitiveWriter:
     """Adds nodes for TensorFlow ops to a body.
 
     Args:
-        body: whose traced graph TensorFlow builds in.
+        earlier: what TensorFlow traced for the body, and earlier scratch graphs; read, not changed.
         writer: takes the nodes that depend on tokens.
         shared: takes the nodes that do not.
         simplifies: whether ops that do nothing are left out.
     """
 
     def __init__(
-        self, body: Body, writer: GraphWriter, shared: list[Node], simplifies: bool = True
+        self,
+        earlier: Sequence[Traced],
+        writer: GraphWriter,
+        shared: list[Node],
+        simplifies: bool = True,
     ):
-        self._traced: Traced = body.traced
-        self._graph: tf.Graph = body.traced.concrete.graph
+        self.scratch = Traced(scratch_graph(), {})
+        self._earlier = earlier
+        self._graph: tf.Graph = self.scratch.concrete.graph
+        self._values = self.scratch.values
+        self._tensors: dict[Value, tf.Tensor] = {}
         self._writer = writer
         self._shared = shared
         self._simplifies = simplifies
@@ -51,11 +60,11 @@ class PrimitiveWriter:
     ) -> Value:
         """Applies a function of TensorFlow to values of a region; its result has the given kind."""
         with self._graph.as_default():
-            inputs = [self._placeholder(value) for value in values]
+            inputs = [self._tensor(value) for value in values]
             start = len(self._graph.get_operations())
             result = function(*inputs)
         self._convert(start, region, source)
-        found = self._traced.values[result.name]
+        found = self._value(result)
         if found.node.is_primitive:
             found.node.types[found.index] = Type.of(result, kind)
         return found
@@ -93,41 +102,31 @@ class PrimitiveWriter:
             For each wanted input that the op is differentiable in: its cotangent, or (values,
             indices) of one, when TensorFlow gives `tf.IndexedSlices` for a shared table.
         """
-        operation = node.attributes["operation"]
-        tensors = {}
-        for tensor, value in zip(operation.inputs, node.inputs, strict=True):
-            if value in wanted:
-                tensors[tensor.ref()] = value
-        sources = [ref.deref() for ref in tensors]
-        # What the op reads may have been brought into its region from another one.
-        read = zip(operation.inputs, node.inputs, strict=True)
-        known = {tensor.name: value for tensor, value in read}
         with self._graph.as_default(), on_device_of(node):
-            if any(source.op.type in _CALLS for source in sources):
-                operation, sources = _apart(operation, sources)
-                known.update(
-                    (tensor.name, value)
-                    for tensor, value in (
-                        *zip(operation.inputs, node.inputs, strict=True),
-                        *zip(operation.outputs, node.outputs, strict=True),
-                    )
-                )
-            outputs = [operation.outputs[index] for index in cotangents]
-            grad_ys = [self._placeholder(value) for value in cotangents.values()]
+            inputs = [self._tensor(value) for value in node.inputs]
+            copy = self._copy(node, inputs)
+            # Placeholders, so that no source depends on another.
+            sources = {
+                value: tensor
+                for value, tensor in zip(node.inputs, inputs, strict=True)
+                if value in wanted
+            }
+            outputs = [copy.outputs[index] for index in cotangents]
+            given = [self._tensor(value) for value in cotangents.values()]
             start = len(self._graph.get_operations())
-            results = tf.gradients(outputs, sources, grad_ys, stop_gradients=sources)
+            tensors = list(sources.values())
+            results = tf.gradients(outputs, tensors, given, stop_gradients=tensors)
             results = [
                 _dense(result) if not value.is_shared else result
-                for result, value in zip(results, tensors.values(), strict=True)
+                for result, value in zip(results, sources, strict=True)
             ]
-        self._convert(start, region, node.source, known, node.attributes.get("device"))
+        self._convert(start, region, node.source, node.attributes.get("device"))
         found: dict[Value, Value | Sparse] = {}
-        for result, value in zip(results, tensors.values(), strict=True):
+        for result, value in zip(results, sources, strict=True):
             if isinstance(result, tf.IndexedSlices):
-                names = (result.values.name, result.indices.name)
-                found[value] = (self._traced.values[names[0]], self._traced.values[names[1]])
+                found[value] = (self._value(result.values), self._value(result.indices))
             elif result is not None:
-                found[value] = self._with_kind_of(self._traced.values[result.name], value)
+                found[value] = self._with_kind_of(self._value(result), value)
         return found
 
     def recomputed(
@@ -163,29 +162,74 @@ class PrimitiveWriter:
         self._writer.add(node)
         return dict(zip(targets, node.outputs, strict=True))
 
-    def _placeholder(self, value: Value) -> tf.Tensor:
-        tensor = tf.compat.v1.placeholder(value.type.dtype, value.type.tensor_shape())
-        self._traced.values[tensor.name] = value
-        return tensor
+    def _tensor(self, value: Value) -> tf.Tensor:
+        """What stands for a value in the scratch graph; call it where that is the default graph.
+
+        A constant is copied, because some gradients read it while they are built. Anything else is
+        a placeholder.
+        """
+        if value not in self._tensors:
+            if value.node.op == "Const":
+                tensor = copy_of(value.node.attributes["operation"], []).outputs[0]
+            else:
+                tensor = tf.compat.v1.placeholder(value.type.dtype, value.type.tensor_shape())
+            self._tensors[value] = tensor
+            self._values[tensor.name] = value
+        return self._tensors[value]
+
+    def _copy(self, node: Node, inputs: Sequence[tf.Tensor]) -> tf.Operation:
+        """A copy of a node's op, whose outputs stand for those of the node."""
+        operation = node.attributes["operation"]
+        copy = copy_of(operation, inputs)
+        for tensor, original, value in zip(
+            copy.outputs, operation.outputs, node.outputs, strict=True
+        ):
+            tensor.set_shape(original.shape)
+            self._values[tensor.name] = value
+        return copy
+
+    def _value(self, tensor: tf.Tensor) -> Value:
+        """What a tensor of the scratch graph stands for.
+
+        Raises:
+            LookupError: it stands for a tensor that only a gradient reads, which was left out.
+        """
+        if tensor.name not in self._values:
+            (outer,) = (outer for outer, inner in self._graph.captures if inner is tensor)
+            self._values[tensor.name] = self._captured(outer)
+        return self._values[tensor.name]
+
+    def _captured(self, outer: tf.Tensor) -> Value:
+        for traced in self._earlier:
+            if tf.is_symbolic_tensor(outer) and outer.graph is traced.concrete.graph:
+                return traced.values[outer.name]
+            for known, inner in traced.concrete.graph.captures:
+                if known is outer and inner.name in traced.values:
+                    return traced.values[inner.name]
+        if tf.is_symbolic_tensor(outer):
+            raise LookupError(f"{outer} is not a value of the function.")
+        attributes = {"name": "constant", "tensor": outer, "variable": None}
+        node = Node("SHARED", [], [Type.of(outer, Kind.SHARED)], attributes=attributes)
+        self._shared.append(node)
+        return node.output()
 
     def _convert(
         self,
         start: int,
         region: Region | None,
         source: Source | None,
-        known: Mapping[str, Value] = MappingProxyType({}),
         device: str | None = None,
     ) -> None:
-        """Nodes for the ops that the traced graph has gained since it had `start`.
+        """Nodes for the ops that the scratch graph has gained since it had `start`.
 
         They are of kind WAVE, valid only where they are read, because a gradient may flatten and
         cut tokens in between. The caller knows the kind of the result and sets it.
         """
         for operation in self._graph.get_operations()[start:]:
-            if not operation.outputs or operation.outputs[0].name in self._traced.values:
+            is_input = operation.type == "Placeholder"  # Of a value, or of something captured.
+            if is_input or not operation.outputs or operation.outputs[0].name in self._values:
                 continue
-            names = [tensor.name for tensor in operation.inputs]
-            values = [known[name] if name in known else self._traced.values[name] for name in names]
+            values = [self._value(tensor) for tensor in operation.inputs]
             inputs = [self._writer.into(value, region) for value in values]
             is_shared = all(value.is_shared for value in inputs)
             kind = Kind.SHARED if is_shared else Kind.WAVE
@@ -198,7 +242,7 @@ class PrimitiveWriter:
                 outputs = node.outputs
                 (self._shared if is_shared else self._writer.nodes).append(node)
             for output, value in zip(operation.outputs, outputs, strict=True):
-                self._traced.values[output.name] = value
+                self._values[output.name] = value
 
     def _with_kind_of(self, cotangent: Value, value: Value) -> Value:
         """Sets the kind of a cotangent, which TensorFlow's shapes may leave open."""
@@ -207,19 +251,9 @@ class PrimitiveWriter:
         return cotangent
 
 
-# Ops that `tf.gradients` goes through even where it is told to stop at them.
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-
-
-def _apart(
-    operation: tf.Operation, sources: Sequence[tf.Tensor]
-) -> tuple[tf.Operation, list[tf.Tensor]]:
-    """The same op on placeholders, so that no source depends on another."""
-    others = {
-        source.ref(): tf.compat.v1.placeholder(source.dtype, source.shape) for source in sources
-    }
-    copy = copy_of(operation, [others.get(item.ref(), item) for item in operation.inputs])
-    return copy, list(others.values())
+def scratch_graph() -> tf.types.experimental.ConcreteFunction:
+    """A function whose graph is empty: ops can be built there, until the function is deleted."""
+    return tf.function(lambda: None, autograph=False).get_concrete_function()
 
 
 def _type_of_cotangent(value: Value) -> Type:

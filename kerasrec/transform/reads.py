@@ -285,7 +285,7 @@ class _Choices:
         self._writer = writer
         self._source = body.source
         self._pivot = body.parameters[0].output()
-        self._primitives = PrimitiveWriter(body, writer, shared)
+        self._primitives = PrimitiveWriter((), writer, shared)
         self._carried = carried
         self._known: dict[Readers | bool, Value] = {}
 

@@ -86,7 +86,7 @@ class _Tagging:
         self.bodies[function.name] = Body(
             function.name,
             [Sweep([*parameters], [*outputs], [*parameters], [])],
-            Traced(function.traced.concrete, {}),
+            (Traced(function.traced.concrete, {}),),
             function.source,
         )
         for old, new in zip(function.parameters, parameters, strict=True):
@@ -103,9 +103,10 @@ class _Tagging:
         for node, value in zip(body.outputs, function.outputs, strict=True):
             node.inputs.append(self._moved[value])
         body.sweeps[0].nodes += body.outputs
+        (traced,) = body.traced
         for name, value in function.traced.values.items():
             if value in self._moved:
-                body.traced.values[name] = self._moved[value]
+                traced.values[name] = self._moved[value]
 
     def call_from_outside(self, entry: str) -> None:
         """Adds the last call site: ARGUMENTs of the whole program and its RETURNs."""

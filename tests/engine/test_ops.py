@@ -37,6 +37,15 @@ def zeros(x, size):
     return tf.zeros(tf.concat([tf.shape(x)[:1], [size]], 0), x.dtype)
 
 
+# Too large for TensorFlow to make a constant of it in a graph.
+LARGE = tf.constant(some(4, 100))
+
+
+def _softplus(x):
+    exp = tf.exp(x)
+    return tf.math.log(1.0 + exp), lambda cotangent: cotangent * (1.0 - 1.0 / (1.0 + exp))
+
+
 # [tokens, 4] to [tokens, 4], float64.
 OPS = {
     "matmul": lambda x: x @ W + B,
@@ -60,6 +69,10 @@ OPS = {
     "top_k": lambda x: tf.nn.top_k(x, 4).values * B,
     "cumsum": lambda x: tf.cumsum(x, axis=1),
     "custom gradient": tf.custom_gradient(lambda x: (2.0 * x, lambda cotangent: 3.0 * cotangent)),
+    "custom gradient of what the value reads": tf.custom_gradient(_softplus),
+    "custom gradient with a table": tf.custom_gradient(
+        lambda x: (2.0 * x, lambda cotangent: cotangent @ LARGE @ tf.transpose(LARGE))
+    ),
     "recomputed": lambda x: tf.recompute_grad(lambda y: tf.sin(y @ W))(x),
 }
 

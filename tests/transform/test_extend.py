@@ -113,6 +113,24 @@ def test_forward_part_is_the_tagged_graph(program):
         assert len(site.trips[1].returns) in (0, len(site.calls))
 
 
+@each(lambda program: program.has_gradient, few=FEW, many=MORE)
+def test_extend_changes_nothing_of_what_it_is_given(program):
+    """Neither the nodes nor the graphs that TensorFlow traced; so it gives the same graph again."""
+    graph = program.function.tagged_graph(*program.inputs)
+    for _ in range(2):  # For the gradient, and for the second derivative.
+        before = _state_of(graph)
+        extended = extend(graph)
+        assert _state_of(graph) == before
+        assert str(extend(graph)) == str(extended)
+        graph = extended
+
+
+def _state_of(graph):
+    traced = [item for body in graph.bodies.values() for item in body.traced]
+    num_operations = [len(item.concrete.graph.get_operations()) for item in traced]
+    return str(graph), num_operations, [dict(item.values) for item in traced]
+
+
 def test_extended_again_each_sweep_has_its_gradient_the_last_one_first():
     """Sweep 2 takes d_d_x, the cotangent of what sweep 1 returns, and gives that of its d_output.
 
