@@ -48,19 +48,10 @@ EXCEPTIONS = {
     "graph/graph.py": {"kerasrec.inspect.drawable", "kerasrec.inspect.scopes"},
     "scalar/*.py": {"kerasrec.engine.limits", "kerasrec.engine.results"},
     "layers/*.py": {"kerasrec.graph.graph"},
-    "layers/inputs.py": {"kerasrec.trace.functions"},
+    "layers/inputs.py": {"kerasrec.graph.nodes", "kerasrec.trace.functions"},
 }
 # The only module of a folder that others import.
 DOORS = {"scalar": "kerasrec.scalar.run"}
-# These name, in annotations only, classes of a module that imports them.
-ANNOTATED_ONLY = {
-    "kerasrec.graph.printer": {"kerasrec.graph.graph"},
-    "kerasrec.graph.region": {"kerasrec.graph.graph"},
-    "kerasrec.inspect.dot": {"kerasrec.graph.graph"},
-    "kerasrec.inspect.drawable": {"kerasrec.graph.graph"},
-    "kerasrec.inspect.scopes": {"kerasrec.graph.graph"},
-    "kerasrec.inspect.tensorboard": {"kerasrec.graph.graph"},
-}
 # Folders that use kerasrec as a user does.
 OUTSIDE = ["models", "examples", "benchmarks", "data"]
 # The module that may reach into TensorFlow or Keras where there is no public way.
@@ -85,13 +76,6 @@ def imports(source: str, package: str) -> Iterator[tuple[int, str, str]]:
             base += node.module.split(".") if node.module else []
             for alias in node.names:
                 yield node.lineno, ".".join(base), alias.name
-
-
-class WithoutAnnotations(ast.NodeTransformer):
-    """Leaves out what is imported for annotations only."""
-
-    def visit_If(self, node: ast.If) -> ast.If | None:
-        return None if ast.unparse(node.test) == "TYPE_CHECKING" else node
 
 
 def modules_of(folder: Path) -> dict[str, Path]:
@@ -246,14 +230,12 @@ def test_what_all_may_import_imports_nothing():
 
 def test_no_modules_import_each_other():
     modules = modules_of(PACKAGE)
-    found, annotated = {}, {}
-    for name, path in modules.items():
-        package, source = ".".join(path.relative_to(ROOT).parts[:-1]), path.read_text("utf-8")
-        found[name] = imported(source, package, modules)
-        at_run_time = ast.unparse(WithoutAnnotations().visit(ast.parse(source)))
-        annotated[name] = found[name] - imported(at_run_time, package, modules)
-    assert all(names <= annotated[name] for name, names in ANNOTATED_ONLY.items())
-    assert circle({name: found[name] - ANNOTATED_ONLY.get(name, set()) for name in found}) == []
+    packages = {name: ".".join(path.relative_to(ROOT).parts[:-1]) for name, path in modules.items()}
+    found = {
+        name: imported(path.read_text("utf-8"), packages[name], modules)
+        for name, path in modules.items()
+    }
+    assert circle(found) == []
 
 
 @pytest.mark.parametrize(

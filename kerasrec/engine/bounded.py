@@ -31,7 +31,8 @@ from kerasrec.engine.stack import StackRun, dynamic_array
 from kerasrec.engine.store import Slot
 from kerasrec.engine.sums import Sums
 from kerasrec.engine.wave_run import WaveRun
-from kerasrec.graph.graph import Body, TaggedGraph, Value
+from kerasrec.graph.graph import Body, TaggedGraph
+from kerasrec.graph.values import Value
 
 
 class BoundedRun(ForwardOnly):

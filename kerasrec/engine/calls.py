@@ -16,8 +16,8 @@ from kerasrec.engine.barriers import hidden
 from kerasrec.engine.frame import Frame, rows_alternating
 from kerasrec.engine.results import Tensors
 from kerasrec.errors import GraphError
-from kerasrec.graph.graph import Body, CallSite, Node, present
-from kerasrec.graph.region import Region
+from kerasrec.graph.graph import Body, CallSite, present
+from kerasrec.graph.values import Node, Region
 
 Frames = dict[str, Frame]
 

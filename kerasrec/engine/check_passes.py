@@ -24,8 +24,10 @@ from kerasrec.engine.plan import Plan, plan
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import GraphError
 from kerasrec.graph.carried import with_carried
-from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.interpreter import interpret
+from kerasrec.graph.nodes import SumCotangent, SumKey, name_of
+from kerasrec.graph.values import Value
 from kerasrec.transform.extend import extend
 from kerasrec.transform.recompute import unrepeatable
 
@@ -105,19 +107,19 @@ def _cotangents(extended: TaggedGraph, before: _Found) -> _Cotangents | None:
         None if node is None else _waves_of(before.values[("output", place)], place)
         for place, node in enumerate(sweep.parameters)
     ]
-    tables = [node.attributes["cotangent_of"][1] for node in _asked(extended, is_read=False)]
+    tables = [str(node.key[1]) for node in _asked(extended, is_read=False)]
     return _Cotangents(
         outputs,
         {name: _waves_of(before.values[("table", name)], 1) for name in tables},
     )
 
 
-def _asked(extended: TaggedGraph, is_read: bool) -> list[Node]:
+def _asked(extended: TaggedGraph, is_read: bool) -> list[SumCotangent]:
     """Shared values for the cotangents of tables, or those that say whether results are read."""
     return [
         node
         for node in extended.shared
-        if "cotangent_of" in node.attributes and node.types[0].dtype.is_bool == is_read
+        if isinstance(node, SumCotangent) and node.types[0].dtype.is_bool == is_read
     ]
 
 
@@ -139,8 +141,7 @@ def _gradients(arguments: Sequence[Any], sums: dict[Value, Any]) -> dict[Any, np
         if value is not None
     }
     for value, total in sums.items():
-        name = value.node.attributes.get("name", value.node.op)
-        found[("shared", value.node, name, value.index)] = np.asarray(total)
+        found[("shared", value.node, name_of(value.node), value.index)] = np.asarray(total)
     return found
 
 
@@ -150,9 +151,7 @@ def _interpreted(
     if cotangents is None:
         run = interpret(graph, given)
         return _Found(_values(run.outputs, run.tables))
-    sums: dict[tuple[int, str | Value], np.ndarray] = {
-        (1, name): value for name, value in cotangents.tables.items()
-    }
+    sums: dict[SumKey, np.ndarray] = {(1, name): value for name, value in cotangents.tables.items()}
     run = interpret(graph, given, cotangents.outputs, sums=sums)
     return _Found(_values(run.outputs, run.tables), _gradients(run.gradients, run.shared_gradients))
 
@@ -174,7 +173,7 @@ def _run(
             (1, name): tf.constant(value) for name, value in cotangents.tables.items()
         }
         for node in _asked(found.graph, is_read=True):
-            sums[node.attributes["cotangent_of"]] = tf.constant(True)
+            sums[node.key] = tf.constant(True)
         outputs = [item if item is None else tf.constant(item) for item in cotangents.outputs]
         back = waves.backward([outputs], with_cotangents(found.graph, shared, sums))
         keys[:] = back.sums

@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from kerasrec.errors import WITHOUT_FRAMES
 from kerasrec.graph.carried import NO_LABEL, NUM_LABELS
-from kerasrec.graph.graph import Node
+from kerasrec.graph.nodes import Check
 from kerasrec.graph.types import Kind
 
 
-def fail(node: Node, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
+def fail(node: Check, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
     """Fails, when it is computed, with what a CHECK shows of the first token that fails it.
 
     A CHECK with one condition for several tokens shows what it reads of all of them.
@@ -23,7 +23,7 @@ def fail(node: Node, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
         meaning: says what the labels of a tag stand for.
     """
     condition, root, tag, *data = inputs
-    summarize = node.attributes["summarize"] or 3
+    summarize = node.summarize or 3
     if node.inputs[0].type.kind is Kind.WAVE:  # of all tokens that are here at once
         shown = [_text(tensor, summarize) for tensor in data]
         some = tf.strings.format("{}", tf.unique(root)[0], summarize=summarize)

@@ -16,7 +16,8 @@ from kerasrec.engine.plan import Plan
 from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.engine.stack import StackRun
 from kerasrec.errors import TraceError
-from kerasrec.graph.graph import TaggedGraph, Value
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.values import Value
 from kerasrec.scalar.run import Given, ScalarRun, gradient_obstacles, obstacles
 
 Engine: TypeAlias = Literal["auto", "waves", "scalar"]

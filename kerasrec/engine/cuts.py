@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kerasrec.graph.graph import Node, Value
 from kerasrec.graph.types import Kind
+from kerasrec.graph.values import Node, Value
 
 CUTS = frozenset({"Split", "SplitV", "Unpack"})
 

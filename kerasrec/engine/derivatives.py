@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.engine.results import Outcome
-from kerasrec.graph.graph import Value
+from kerasrec.graph.values import Value
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 _Tensors = Sequence[tf.Tensor | None]

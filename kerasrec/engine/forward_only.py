@@ -12,7 +12,7 @@ from kerasrec.engine.plan import Plan
 from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.engine.wave_run import WaveRun
 from kerasrec.errors import TraceError
-from kerasrec.graph.graph import Value
+from kerasrec.graph.values import Value
 from kerasrec.transform.recompute import unrepeatable
 
 

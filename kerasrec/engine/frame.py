@@ -18,11 +18,23 @@ from kerasrec.engine.checks import fail
 from kerasrec.engine.cuts import cut_value, cuts_into
 from kerasrec.engine.plan import Plan, counts_tokens
 from kerasrec.errors import GraphError
-from kerasrec.graph.fire import fire, show
-from kerasrec.graph.graph import Node, Value, other_rows
-from kerasrec.graph.region import Each, Region, branches
-
-_SINKS = frozenset({"ACCUMULATE", "COLLECT"})
+from kerasrec.graph.fire import branch_chosen, fire, show
+from kerasrec.graph.nodes import (
+    Accumulate,
+    Broadcast,
+    Call,
+    Check,
+    Collect,
+    Effect,
+    Enter,
+    Leave,
+    Merge,
+    Repeat,
+    Result,
+    Rows,
+    Switch,
+)
+from kerasrec.graph.values import Each, Node, Region, Value, branches
 
 
 class Frame:
@@ -109,9 +121,9 @@ class Frame:
     def run(self, nodes: Iterable[Node]) -> None:
         """Fires the nodes that have no value yet."""
         for node in nodes:
-            if node.is_effect:
+            if isinstance(node, Check | Effect):
                 self._run_effect(node)
-            elif node.op not in _SINKS:
+            elif not isinstance(node, Collect | Accumulate):
                 value = node.output()
                 if value not in self._values and value not in self._alternating:
                     self._fire(node)
@@ -156,11 +168,7 @@ class Frame:
             # tf.repeat takes memory for the longest row times the number of rows.
             ends = tf.cumsum(chosen)
             return [tf.searchsorted(ends, tf.range(tf.reduce_sum(chosen)), side="right")]
-        if chosen.dtype == tf.bool:
-            branch = 1 - tf.cast(chosen, tf.int32)
-        else:
-            inside = (chosen >= 0) & (chosen < num_branches)
-            branch = tf.where(inside, chosen, num_branches - 1)
+        branch = branch_chosen(chosen, num_branches)
         return tf.dynamic_partition(tf.range(tf.size(branch)), branch, num_branches)
 
     def _cut(self, tensor: tf.Tensor, values: Sequence[Value | None]) -> None:
@@ -183,7 +191,7 @@ class Frame:
         return tf.reshape(tensor, [-1, tensor.shape[1] * len(values)])
 
     def _fire(self, node: Node, index: int = 0) -> None:
-        if node.op == "SWITCH":
+        if isinstance(node, Switch):
             branch = branches(node.region, node.inputs[1], len(node.types))[index]
             tensor = tf.gather(self.get(node.inputs[0]), self.rows(branch))
             self._values[node.output(index)] = tensor
@@ -192,10 +200,10 @@ class Frame:
             tensors = self._outputs(node)
         self._values.update(zip(node.outputs, tensors, strict=True))
 
-    def _run_effect(self, node: Node) -> None:
+    def _run_effect(self, node: Check | Effect) -> None:
         """Checks or shows something if there are tokens; later nodes wait for it."""
         inputs = [self.get(value) for value in node.inputs]
-        if node.op == "CHECK":
+        if isinstance(node, Check):
             run = partial(fail, node, inputs, self._plan.graph.meaning_of_labels)
             is_due = ~tf.reduce_all(inputs[0])
         else:
@@ -206,20 +214,20 @@ class Frame:
         self._checked.append(done.op)
 
     def _outputs(self, node: Node) -> list[tf.Tensor]:
-        if node.op == "MERGE":
-            inside = branches(node.region, node.attributes["predicate"], len(node.inputs))
+        if isinstance(node, Merge):
+            inside = branches(node.region, node.predicate, len(node.inputs))
             rows = [self.rows(branch) for branch in inside]
             return [tf.dynamic_stitch(rows, [self.get(value) for value in node.inputs])]
-        if node.op == "REPEAT" and node.region:
+        if isinstance(node, Repeat) and node.region:
             return [tf.gather(self.get(node.inputs[0]), self.rows(node.region))]
-        if node.op == "ENTER":
+        if isinstance(node, Enter):
             return [self._entries(node)]
-        if node.op == "ROWS":
+        if isinstance(node, Rows):
             rows = self.rows(Each(node.region, node.inputs[0]))
             return [tf.cast(rows, node.types[0].dtype)]
-        if node.op in ("IDENTITY", "CALL", "LEAVE"):
+        if isinstance(node, Result | Call | Leave):
             return [self.get(node.inputs[0])]
-        if node.op == "BROADCAST":
+        if isinstance(node, Broadcast):
             value = self.get(node.inputs[0])
             dims = tf.unstack(tf.shape(value)) if None in value.shape else value.shape
             return [tf.broadcast_to(value, tf.stack([self.count(node.region), *dims]))]
@@ -238,15 +246,13 @@ class Frame:
         joined = self._side_by_side(node) if node.op == "ConcatV2" else None
         if joined is not None:
             return [joined]
-        if not node.is_primitive:
-            raise GraphError(f"{node.op} was not given a value before it was read.")
         return fire(node, [self.get(value) for value in node.inputs], has_gradient=False)
 
-    def _entries(self, node: Node) -> tf.Tensor:
+    def _entries(self, node: Enter) -> tf.Tensor:
         if len(node.inputs) == 2:
             return self.get(node.inputs[0])
         values, lengths, *others = (self.get(value) for value in node.inputs)
-        checks = [tf.debugging.assert_equal(lengths, other, other_rows(node)) for other in others]
+        checks = [tf.debugging.assert_equal(lengths, other, node.other_rows) for other in others]
         with tf.control_dependencies(checks):
             return tf.identity(values)
 

@@ -9,7 +9,8 @@ from collections import defaultdict
 
 from kerasrec.engine.cuts import CUTS, cut_value
 from kerasrec.engine.plan import Changes, Part, Plan, sources
-from kerasrec.graph.graph import Node
+from kerasrec.graph.nodes import Accumulate, Check, Computed, Effect, Primitive, operations
+from kerasrec.graph.values import Node
 from kerasrec.trace.functions import unrepeatable_op
 
 
@@ -37,10 +38,14 @@ def decided_at_once(found: Plan) -> Changes:
     then keeps little, and deciding again for the tokens of all waves together is cheaper.
     """
     nodes = [node for node, part in found.parts.items() if part == Part(0, is_bulk=False)]
-    operations = [node.attributes["operation"] for node in nodes if "operation" in node.attributes]
+    ops = operations(nodes)
     is_cheap = not any(value.type.is_differentiable for node in nodes for value in node.outputs)
-    is_repeatable = not any(node.is_effect or "function" in node.attributes for node in nodes)
-    is_repeatable = is_repeatable and not (operations and unrepeatable_op(operations))
+    is_repeatable = not any(
+        isinstance(node, Check | Effect)
+        or (isinstance(node, Computed) and node.function is not None)
+        for node in nodes
+    )
+    is_repeatable = is_repeatable and not (ops and unrepeatable_op(ops))
     return Changes(decides_at_once=found.is_linear and is_cheap and is_repeatable)
 
 
@@ -55,7 +60,7 @@ def summed_by_wave(found: Plan) -> Changes:
             node
             for node, part in found.parts.items()
             if found.is_linear
-            and node.op == "ACCUMULATE"
+            and isinstance(node, Accumulate)
             and len(node.inputs) == 1
             and node.inputs[0].type.is_static
             and all(not source.is_bulk for source in _origins(node, part, found))
@@ -91,14 +96,13 @@ def recomputed(found: Plan) -> Changes:
         node
         for node, part in found.parts.items()
         if _is_forward_loop(part, found)
-        and "operation" in node.attributes
-        and "function" not in node.attributes
+        and isinstance(node, Primitive)
+        and node.function is None
         and all(value.type.is_differentiable for value in node.outputs)
         and all(other == part or _is_gradient_loop(other, found) for other in readers[node])
     ]
-    operations = [node.attributes["operation"] for node in nodes]
-    if operations and unrepeatable_op(operations):
-        nodes = [node for node in nodes if not unrepeatable_op([node.attributes["operation"]])]
+    if nodes and unrepeatable_op(operations(nodes)):
+        nodes = [node for node in nodes if not unrepeatable_op([node.operation])]
     return Changes(frozenset(nodes))
 
 

@@ -8,7 +8,7 @@ over them. Loops are made of stock ops; TensorFlow removes what a run does not n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -31,7 +31,9 @@ from kerasrec.engine.results import Tensors
 from kerasrec.engine.store import Slot, new_arrays, scope_of
 from kerasrec.engine.sums import Sums
 from kerasrec.engine.wave_run import WaveRun
-from kerasrec.graph.graph import Node, Value, present
+from kerasrec.graph.graph import present
+from kerasrec.graph.nodes import Accumulate
+from kerasrec.graph.values import Node, Value
 
 Carry = dict[str, Tensors]
 Frames = dict[str, Frame]
@@ -73,7 +75,7 @@ class _Loop:
     start: tf.Tensor
     step: int
     goes_on: Callable[[_State], tf.Tensor]
-    carried: dict[str, list[Node]]
+    carried: Mapping[str, Sequence[Node]]
     enter: Callable[[Frames, Carry], None]
     leave: Callable[[Frames], Carry]
 
@@ -303,14 +305,14 @@ class LevelRun(WaveRun):
             [self.plan.bytes_kept(name, frame.count(None)) for name, frame in frames.items()]
         )
 
-    def _summed(self, part: Part) -> list[tuple[str, Node]]:
+    def _summed(self, part: Part) -> list[tuple[str, Accumulate]]:
         """The ACCUMULATE nodes of a loop, each with the name of its body."""
         nodes = self.plan.nodes
         return [
             (name, node)
             for name in self.bodies
             for node in nodes.get((name, part), ())
-            if node.op == "ACCUMULATE"
+            if isinstance(node, Accumulate)
         ]
 
     def _frame(self, stage: int, name: str, wave: tf.Tensor, carry: Carry) -> Frame:

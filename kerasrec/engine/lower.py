@@ -20,7 +20,9 @@ from kerasrec.engine.results import Outcome
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import TraceError
 from kerasrec.graph.carried import with_carried
-from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.nodes import SumCotangent
+from kerasrec.graph.values import Node, Value
 from kerasrec.transform.connected import output_result, table_result
 from kerasrec.transform.extend import extend
 
@@ -101,9 +103,8 @@ class Program:
         inputs = Inputs([given], shared_tensors(self.graph))
         outcome = differentiable(forward, gradient, inputs)
         for node in self.graph.collects:
-            if "size" not in node.attributes:  # Rows without an index have no gradient.
-                name = node.attributes["name"]
-                outcome.sums[name] = tf.stop_gradient(outcome.sums[name])
+            if node.size is None:  # Rows without an index have no gradient.
+                outcome.sums[node.name] = tf.stop_gradient(outcome.sums[node.name])
         return outcome, {result: outcome.sums.pop(_Mark(result)) for result in self._marked}
 
     @functools.cached_property
@@ -118,17 +119,17 @@ class Program:
             if node.types[0].is_differentiable
         ]
         tables = {
-            table_result(node.attributes["name"])
+            table_result(node.name)
             for node in self.graph.collects
-            if "size" in node.attributes and node.inputs[0].type.is_differentiable
+            if node.size and node.inputs[0].type.is_differentiable
         }
         return [*found, *sorted(tables)]
 
     @functools.cached_property
     def _asked(self) -> dict[Value, frozenset[str]]:
         """SHARED values that say whether any result of a set is read, and that set."""
-        keys = {node.output(): node.attributes.get("cotangent_of") for node in self.graph.shared}
-        return {value: key[1] for value, key in keys.items() if key and value.type.dtype.is_bool}
+        nodes = [node for node in self.graph.shared if isinstance(node, SumCotangent)]
+        return {node.output(): node.key[1] for node in nodes if isinstance(node.key[1], frozenset)}
 
     def _read(self, marks: dict[str, tf.Tensor], cotangents: Outcome) -> dict[Value, tf.Tensor]:
         """Whether results are read, from the cotangents of the marks.

@@ -16,8 +16,8 @@ from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Outcome, Tensors
 from kerasrec.engine.store import prepared_for, scope_of
 from kerasrec.engine.sums import Sums
-from kerasrec.graph.graph import Value, order_of
-from kerasrec.graph.region import Region
+from kerasrec.graph.graph import order_of
+from kerasrec.graph.values import Region, Value
 
 
 class OnceRun:

@@ -15,7 +15,7 @@ from kerasrec.engine.calls import Frames, alternating
 from kerasrec.engine.frame import Frame
 from kerasrec.graph.carried import NUM_LABELS
 from kerasrec.graph.graph import CallSite
-from kerasrec.graph.region import Region
+from kerasrec.graph.values import Region
 
 Scalars = tuple[tf.Tensor, ...]
 

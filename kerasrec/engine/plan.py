@@ -26,10 +26,24 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value, present
-from kerasrec.graph.printer import title
-from kerasrec.graph.region import Region, branches
+from kerasrec.graph.graph import Body, CallSite, TaggedGraph, present
+from kerasrec.graph.nodes import (
+    Broadcast,
+    Call,
+    Check,
+    Computed,
+    Effect,
+    Entrance,
+    Leave,
+    Merge,
+    Repeat,
+    Result,
+    Return,
+    Rows,
+    Switch,
+)
 from kerasrec.graph.types import Kind
+from kerasrec.graph.values import Node, Region, Value, branches
 
 
 @dataclass(frozen=True, order=True)
@@ -156,7 +170,7 @@ class Plan:
     def __str__(self) -> str:
         lines = []
         for (name, part), nodes in sorted(self.nodes.items(), key=lambda item: item[0]):
-            lines.append(f"{name}, {part}: {', '.join(title(node) for node in nodes)}")
+            lines.append(f"{name}, {part}: {', '.join(node.title for node in nodes)}")
         return "\n".join(lines)
 
 
@@ -170,8 +184,8 @@ def is_placeless(node: Node) -> bool:
     SWITCH, REPEAT and BROADCAST only choose and repeat, LEAVE passes on; WAVE values, such as
     shapes, are different for every set of tokens.
     """
-    return node.op in ("SWITCH", "REPEAT", "BROADCAST", "LEAVE", "ROWS") or (
-        node.is_primitive and node.types[0].kind is Kind.WAVE
+    return isinstance(node, Switch | Repeat | Broadcast | Leave | Rows) or (
+        isinstance(node, Computed) and node.types[0].kind is Kind.WAVE
     )
 
 
@@ -180,11 +194,11 @@ def sources(node: Node, changes: Changes) -> Iterator[Value]:
 
     Predicates are among them. Entrances of a body and RETURNs read what other bodies sent.
     """
-    if node.op == "RETURN" or node.is_entrance:
+    if isinstance(node, Return | Entrance):
         return
     waiting = list(changes.inputs(node))
-    if node.op == "MERGE":
-        waiting.append(node.attributes["predicate"])
+    if isinstance(node, Merge):
+        waiting.append(node.predicate)
     seen = set()
     while waiting:
         value = waiting.pop()
@@ -199,13 +213,13 @@ def sources(node: Node, changes: Changes) -> Iterator[Value]:
 
 def needs_of_placeless(node: Node, changes: Changes) -> Sequence[Value]:
     """What a placeless node reads where it runs; a BROADCAST only counts tokens."""
-    if node.op == "BROADCAST":
+    if isinstance(node, Broadcast):
         region = node.region
         return [node.inputs[0], *(item.selector for item in region.path())] if region else []
     if counts_tokens(node):
         region = node.inputs[0].region
         return [item.selector for item in region.path()] if region else []
-    if node.op == "LEAVE":
+    if isinstance(node, Leave):
         return node.inputs[:1]
     return changes.inputs(node)
 
@@ -257,8 +271,8 @@ def _regions(body: Body) -> list[tuple[Region, ...]]:
     found: dict[tuple[Region, ...], None] = {}
     for node in body.nodes:
         inside = [node.region, *(value.region for value in node.outputs)]
-        if "predicate" in node.attributes:
-            inside += branches(node.region, node.attributes["predicate"], len(node.inputs))
+        if isinstance(node, Merge):
+            inside += branches(node.region, node.predicate, len(node.inputs))
         for region in filter(None, inside):
             found.update(dict.fromkeys(item.siblings for item in region.path()))
     return list(found)
@@ -269,15 +283,14 @@ def _call_depths(body: Body) -> dict[int, int]:
     depth: dict[Node, int] = {}
     found: dict[int, int] = {}
     for node in body.sweeps[0].nodes:
-        if node.op == "RETURN":
-            depth[node] = found[node.attributes["label"]]
-        elif node.is_entrance:
+        if isinstance(node, Return):
+            depth[node] = found[node.label]
+        elif isinstance(node, Entrance):
             depth[node] = 0
         else:
             depth[node] = max((depth.get(value.node, 0) for value in node.inputs), default=0)
-        if node.op == "CALL":
-            label = node.attributes["label"]
-            found[label] = max(found.get(label, 0), depth[node] + 1)
+        if isinstance(node, Call):
+            found[node.label] = max(found.get(node.label, 0), depth[node] + 1)
     return found
 
 
@@ -321,11 +334,9 @@ def _loop_nodes(
     waiting = [
         node
         for node in body.nodes
-        if node.op in ("CALL", "RETURN", "IDENTITY")
-        or node.is_effect
+        if isinstance(node, Call | Return | Result | Check | Effect | Entrance)
         or node in selectors
         or node in changes.summed_by_wave
-        or node.is_entrance
     ]
     loop: set[Node] = set()
     while waiting:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import tensorflow as tf
 
 from kerasrec.engine.cuts import cut_value
 from kerasrec.engine.plan import Changes, Plan, Rewrite
-from kerasrec.graph.graph import Node, Value
+from kerasrec.graph.nodes import Computed, Primitive
+from kerasrec.graph.values import Node, Value
 
 # The most elements of a weight that is cut. Copying a larger weight takes more time than is gained,
 # and its products are large enough for several threads.
@@ -121,7 +123,7 @@ def _product_cut_by(cut: Node, readers: dict[Value, list[Node]]) -> list[Node]:
         readers[node.output()] == [follower]
         for node, follower in zip(chain, followers, strict=True)
     )
-    has_device = any("device" in node.attributes for node in (*chain, cut))
+    has_device = any(isinstance(node, Computed) and node.device for node in (*chain, cut))
     return chain if is_plain and is_read_once and not has_device else []
 
 
@@ -130,35 +132,38 @@ def _num_elements(weight: Value) -> float:
     return math.inf if None in dims else math.prod(dim or 0 for dim in dims)
 
 
-def _is_product(node: Node, transpose_b: bool) -> bool:
+def _is_product(node: Node, transpose_b: bool) -> TypeGuard[Primitive]:
     """Whether a node multiplies a value of each token by a shared weight."""
-    if node.op != "MatMul" or node.inputs[0].is_shared or not node.inputs[1].is_shared:
+    if not isinstance(node, Primitive) or node.op != "MatMul":
         return False
-    operation = node.attributes["operation"]
-    is_plain = not operation.get_attr("transpose_a") and node.types[0].is_static
-    return is_plain and operation.get_attr("transpose_b") == transpose_b
+    if node.inputs[0].is_shared or not node.inputs[1].is_shared:
+        return False
+    is_plain = not node.operation.get_attr("transpose_a") and node.types[0].is_static
+    return is_plain and node.operation.get_attr("transpose_b") == transpose_b
 
 
 def _is_transposing(node: Node) -> bool:
-    return _is_product(node, transpose_b=True) and "device" not in node.attributes
+    return _is_product(node, transpose_b=True) and not node.device
 
 
 def _is_gradient_of_weight(node: Node, cotangent: Value) -> bool:
     """Whether a node multiplies what a product has read by the cotangent of what it made."""
-    if node.op != "MatMul" or node.inputs[1] != cotangent:
+    if not isinstance(node, Primitive) or node.op != "MatMul" or node.inputs[1] != cotangent:
         return False
-    get = node.attributes["operation"].get_attr
+    get = node.operation.get_attr
     is_plain = all(len(value.type.shape or ()) == 1 for value in node.inputs)
     return is_plain and get("transpose_a") and not get("transpose_b")
 
 
 def _is_gradient_of_bias(node: Node) -> bool:
     """Whether a node sums over all tokens, and leaves one row."""
-    if node.op != "Sum" or not node.attributes["operation"].get_attr("keep_dims"):
+    if not isinstance(node, Primitive) or node.op != "Sum":
         return False
     axes = node.inputs[1].node
+    if not node.operation.get_attr("keep_dims") or not isinstance(axes, Primitive):
+        return False
     is_known = axes.op == "Const"
-    return is_known and list(tf.get_static_value(axes.attributes["operation"].outputs[0])) == [0]
+    return is_known and list(tf.get_static_value(axes.operation.outputs[0])) == [0]
 
 
 def _joined_columns(node: Node) -> list[Value]:

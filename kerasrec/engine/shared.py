@@ -8,7 +8,9 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.graph.fire import copy_of, fire, read_shared
-from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.nodes import Primitive, Shared, SumCotangent
+from kerasrec.graph.values import Node, Value
 from kerasrec.private import has_own_gradient
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 from kerasrec.transform.primitives import scratch_graph
@@ -25,9 +27,8 @@ def with_cotangents(
     """The shared values again, with those that depend on the cotangents of sums over all tokens."""
     known = dict(shared)
     for node in graph.shared:
-        key = node.attributes.get("cotangent_of")
-        if key in sums:
-            known[node.output()] = sums[key]
+        if isinstance(node, SumCotangent) and node.key in sums:
+            known[node.output()] = sums[node.key]
     return _compute_shared(graph.shared, known)
 
 
@@ -36,29 +37,31 @@ def _compute_shared(nodes: Sequence[Node], known: dict[Value, tf.Tensor]) -> dic
     for node in nodes:
         # A node without outputs changes something; it has run already if any value is known.
         is_done = node.output() in found if node.outputs else bool(known)
-        if "cotangent_of" in node.attributes or is_done:
+        if isinstance(node, SumCotangent) or is_done:
             continue
-        if node.op == "SHARED":
+        variable = _variable_read_by(node)
+        if isinstance(node, Shared):
             found[node.output()] = read_shared(node)
-        elif node.op == "ReadVariableOp" and node.inputs[0].node.op == "SHARED":
-            variable = node.inputs[0].node.attributes["variable"]
+        elif variable is not None:
             found[node.output()] = variable.read_value()
         elif all(value in found for value in node.inputs):
             inputs = [found[item] for item in node.inputs]
-            own = _has_own_gradient(node)
-            outputs = _fire_with_own_gradient(node, inputs, found) if own else fire(node, inputs)
+            if isinstance(node, Primitive) and has_own_gradient(node.operation):
+                outputs = _fire_with_own_gradient(node, inputs, found)
+            else:
+                outputs = fire(node, inputs)
             found.update(zip(node.outputs, outputs, strict=True))
     return found
 
 
-def _has_own_gradient(node: Node) -> bool:
-    """Whether `tf.custom_gradient` defines the gradient of an op."""
-    operation = node.attributes.get("operation")
-    return operation is not None and has_own_gradient(operation)
+def _variable_read_by(node: Node) -> Any:
+    """The variable that a node reads; None if it reads none."""
+    handle = node.inputs[0].node if node.op == "ReadVariableOp" else None
+    return handle.variable if isinstance(handle, Shared) else None
 
 
 def _fire_with_own_gradient(
-    node: Node, inputs: Sequence[tf.Tensor], known: dict[Value, tf.Tensor]
+    node: Primitive, inputs: Sequence[tf.Tensor], known: dict[Value, tf.Tensor]
 ) -> Sequence[tf.Tensor]:
     """Outputs of an op whose gradient is a Python function that reads tensors of the traced graph.
 
@@ -70,13 +73,12 @@ def _fire_with_own_gradient(
         inputs: tensors for its inputs.
         known: tensors of the SHARED values before it, in order.
     """
-    operation = node.attributes["operation"]
     before = dict(known)
 
     @custom_gradient
     def call(*tensors: tf.Tensor) -> Differentiated:
         return fire(node, tensors), lambda *cotangents: _copied_gradient(
-            operation, tensors, cotangents, before
+            node.operation, tensors, cotangents, before
         )
 
     return call(*inputs)
@@ -89,9 +91,9 @@ def _copied_gradient(
     known: dict[Value, tf.Tensor],
 ) -> list[tf.Tensor | None]:
     copies = {
-        value.node.attributes["operation"].outputs[value.index].ref(): tensor
+        value.node.operation.outputs[value.index].ref(): tensor
         for value, tensor in known.items()
-        if "operation" in value.node.attributes
+        if isinstance(value.node, Primitive)
     }
     scratch = scratch_graph()
     with scratch.graph.as_default():

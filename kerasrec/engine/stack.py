@@ -36,7 +36,8 @@ from kerasrec.engine.segments import Segment, segments_of
 from kerasrec.engine.store import Slot, TokensSlot, new_arrays
 from kerasrec.engine.sums import Sums
 from kerasrec.engine.wave_run import WaveRun
-from kerasrec.graph.graph import Value, present
+from kerasrec.graph.graph import present
+from kerasrec.graph.values import Value
 
 
 class StackRun(WaveRun):

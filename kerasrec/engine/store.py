@@ -17,8 +17,8 @@ from kerasrec.engine.frame import Frame
 from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.results import Tensors
 from kerasrec.engine.sums import Sums
-from kerasrec.graph.graph import Node, Value
-from kerasrec.graph.region import Region
+from kerasrec.graph.nodes import Accumulate, Collect
+from kerasrec.graph.values import Node, Region, Value
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class WaveStore:
                     self._all_tokens[value] = frame.get(value)
                     self._waves[value] = self._split(body, value, frame.get(value))
                 for node in nodes:
-                    if node.op in ("COLLECT", "ACCUMULATE"):
+                    if isinstance(node, Collect | Accumulate):
                         sums.take(node, frame)
 
     def _split(self, body: str, value: Value, tensor: tf.Tensor) -> tf.TensorArray:

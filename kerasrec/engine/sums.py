@@ -10,7 +10,8 @@ import tensorflow as tf
 
 from kerasrec.engine.frame import Frame
 from kerasrec.engine.results import Tensors
-from kerasrec.graph.graph import Node, Value
+from kerasrec.graph.nodes import Accumulate, Collect
+from kerasrec.graph.values import Node, Value
 
 
 @dataclass
@@ -32,23 +33,23 @@ class Sums:
     def take(self, node: Node, frame: Frame) -> None:
         """Notes what one COLLECT or ACCUMULATE node gives for the tokens of a frame."""
         tensors = [frame.get(value) for value in node.inputs]
-        if node.op == "COLLECT":
+        if isinstance(node, Collect):
             self.collect(node, tensors, frame)
-        else:
+        elif isinstance(node, Accumulate):
             self.accumulate(node, *tensors)
 
-    def accumulate(self, node: Node, value: tf.Tensor, *indices: tf.Tensor) -> None:
+    def accumulate(self, node: Accumulate, value: tf.Tensor, *indices: tf.Tensor) -> None:
         """Notes what an ACCUMULATE node gives, for rows of the value with indices."""
         part = tf.IndexedSlices(value, *indices) if indices else value
-        self.parts[node.attributes["to"]].append(part)
+        self.parts[node.to].append(part)
 
-    def collect(self, node: Node, tensors: Tensors, frame: Frame) -> None:
+    def collect(self, node: Collect, tensors: Tensors, frame: Frame) -> None:
         """Notes what a COLLECT node gives; the frame knows the size of a table with an index."""
-        name = node.attributes["name"]
+        name = node.name
         self.rows[name].append(tensors)
-        if "size" not in node.attributes:
+        if node.size is None:
             return
-        size = frame.get(node.attributes["size"])
+        size = frame.get(node.size)
         if name in self.sizes:
             message = (
                 f"kerasrec.collect is given two sizes for the table {name!r}. Pass the same `size` "

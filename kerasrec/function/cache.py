@@ -12,6 +12,7 @@ import tensorflow as tf
 from kerasrec.compile import Compiled
 from kerasrec.function.run import Runner
 from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.nodes import Shared
 from kerasrec.private import in_stateless_scope, outer_graph
 from kerasrec.trace.signature import Signature
 from kerasrec.trace.source import UsersFrames, current_source
@@ -95,9 +96,5 @@ def _is_within_reach(graph: TaggedGraph) -> bool:
     while building is not None:
         reach.add(building)
         building = outer_graph(building)
-    tensors = [node.attributes.get("tensor") for node in graph.shared if node.op == "SHARED"]
-    return all(
-        not tf.is_symbolic_tensor(tensor) or tensor.graph in reach
-        for tensor in tensors
-        if tensor is not None
-    )
+    tensors = [node.tensor for node in graph.shared if isinstance(node, Shared)]
+    return all(not tf.is_symbolic_tensor(item) or item.graph in reach for item in tensors)

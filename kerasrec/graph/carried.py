@@ -24,7 +24,7 @@ CARRIED = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))}
 def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
     """The flat arguments of root tokens, `[tokens, ...]`, followed by what these tokens carry."""
     parameters = graph.bodies[graph.entry].parameters
-    names = [node.attributes["name"] for node in parameters if "is_carried" in node.attributes]
+    names = [node.name for node in parameters if node.is_carried]
     return [*arguments, *(_of_roots(name, tf.shape(arguments[0])[0]) for name in names)]
 
 

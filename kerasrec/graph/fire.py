@@ -8,47 +8,51 @@ from functools import partial
 
 import tensorflow as tf
 
-from kerasrec.errors import scope_of_line
-from kerasrec.graph.graph import Node
+from kerasrec.errors import GraphError, scope_of_line
+from kerasrec.graph.nodes import Computed, Effect, Primitive, Shared
 from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Node
 from kerasrec.private import OF_GRADIENTS
 
 
 def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> list[tf.Tensor]:
-    """The outputs of a primitive node, for the given inputs.
+    """The outputs of a node that TensorFlow computes, for the given inputs.
 
     The op is made anew in the default graph, with the attributes it was traced with. An op that
     holds functions, such as a loop, runs as a call of a function instead (`trace/functions.py`).
 
     Args:
-        node: a primitive node.
+        node: `Computed`.
         inputs: tensors for its inputs, in order.
         has_gradient: False hides such a call from tapes and gradients.
+
+    Raises:
+        GraphError: it is a node of another kind.
     """
-    function = node.attributes.get("function")
+    if not isinstance(node, Computed):
+        raise GraphError(f"{node.op} was not given a value before it was read.")
     with on_device_of(node), _scope_of_line(node):
-        if function is None:
-            outputs = copy_of(node.attributes["operation"], inputs).outputs
-        elif has_gradient:
-            outputs = tf.nest.flatten(function(*inputs))
-        else:
+        if node.function is not None and has_gradient:
+            outputs = tf.nest.flatten(node.function(*inputs))
+        elif node.function is not None:
             run = partial(_run_without_gradient, node, inputs)
-            outputs = _run_if_any(node, inputs, run) if node.attributes.get("has_effect") else run()
+            outputs = _run_if_any(node, inputs, run) if node.has_effect else run()
+        elif isinstance(node, Primitive):
+            outputs = copy_of(node.operation, inputs).outputs
     # The types of a node may say more than TensorFlow infers for the op.
     for tensor, item in zip(outputs, node.types, strict=True):
         tensor.set_shape(item.tensor_shape())
     return list(outputs)
 
 
-def _run_without_gradient(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+def _run_without_gradient(node: Computed, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     dtypes = [item.dtype for item in node.types]
-    function = node.attributes["function"]
-    outputs = tf.raw_ops.StatefulPartitionedCall(args=inputs, Tout=dtypes, f=function)
+    outputs = tf.raw_ops.StatefulPartitionedCall(args=inputs, Tout=dtypes, f=node.function)
     return [tf.stop_gradient(tensor) for tensor in outputs]
 
 
 def _run_if_any(
-    node: Node, inputs: Sequence[tf.Tensor], run: Callable[[], list[tf.Tensor]]
+    node: Computed, inputs: Sequence[tf.Tensor], run: Callable[[], list[tf.Tensor]]
 ) -> list[tf.Tensor]:
     """Runs an op that holds an assertion, unless it has zero tokens: then no token reaches it.
 
@@ -85,27 +89,25 @@ def _is_known_of_none(item: Type) -> bool:
     return is_plain and (item.shape is not None if item.kind is Kind.TOKEN else item.is_static)
 
 
-def show(node: Node, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+def show(node: Effect, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     """Runs an EFFECT, in whatever graph is being built; returns True when it has run."""
-    function = node.attributes.get("function")
     with on_device_of(node), _scope_of_line(node):
-        if function is None:
-            operation = copy_of(node.attributes["operation"], inputs)
+        if node.function is None:
+            operation = copy_of(node.operation, inputs)
         else:
-            operation = tf.group(*tf.nest.flatten(function(*inputs)))
+            operation = tf.group(*tf.nest.flatten(node.function(*inputs)))
     with tf.control_dependencies([operation]):
         return tf.constant(True)
 
 
-def on_device_of(node: Node) -> contextlib.AbstractContextManager[object]:
+def on_device_of(node: Computed | Effect) -> contextlib.AbstractContextManager[object]:
     """The scope of the device that the user chose for a node; an empty one if there is none."""
-    device = node.attributes.get("device")
-    return tf.device(device) if device else contextlib.nullcontext()
+    return tf.device(node.device) if node.device else contextlib.nullcontext()
 
 
-def _scope_of_line(node: Node) -> contextlib.AbstractContextManager[object]:
+def _scope_of_line(node: Computed | Effect) -> contextlib.AbstractContextManager[object]:
     """Names an op that holds functions after its line, so that assertions in it name the line."""
-    if "function" not in node.attributes or node.source is None:
+    if node.function is None or node.source is None:
         return contextlib.nullcontext()
     return tf.name_scope(scope_of_line(str(node.source)))
 
@@ -126,7 +128,17 @@ def copy_of(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operatio
     return graph.create_op(operation.type, list(inputs), dtypes, attrs=attributes)
 
 
-def read_shared(node: Node) -> tf.Tensor:
+def read_shared(node: Shared) -> tf.Tensor:
     """The tensor that a SHARED node stands for; a variable's handle where it is a variable."""
-    variable = node.attributes["variable"]
-    return node.attributes["tensor"] if variable is None else variable.handle
+    return node.tensor if node.variable is None else node.variable.handle
+
+
+def branch_chosen(predicate: tf.Tensor, num_branches: int) -> tf.Tensor:
+    """The branch that each predicate chooses, an integer: true the first one, false the second.
+
+    An integer out of range chooses the last one, as in `tf.switch_case`.
+    """
+    if predicate.dtype == tf.bool:
+        return 1 - tf.cast(predicate, tf.int32)
+    inside = (predicate >= 0) & (predicate < num_branches)
+    return tf.where(inside, predicate, num_branches - 1)

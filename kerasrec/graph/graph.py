@@ -1,171 +1,29 @@
-"""What a program is, at every stage: nodes that pass values to each other.
-
-A node is a TensorFlow op (its `op` is then TensorFlow's name, `AddV2`) or one of the nodes of
-tagged dataflow, written in capitals (Kostopoulou et al., sections 2 and 3):
-
-    PARAMETER                        an argument, in a function graph
-    SHARED                           a tensor or variable from outside the function
-    SWITCH value, predicate          one output for each branch; the branches not taken are dead
-    MERGE values...                  whichever value is not dead
-    BROADCAST value, token           a shared value, as one value for each token
-    COLLECT value [, index]          adds a value to a table of the run, at an index or in any order
-    REPEAT value, lengths            a token's value, once for each entry of its row
-    ENTER values, lengths...         entries of the tokens' rows become tokens; all lengths agree
-    LEAVE value, lengths             values of entries become rows again
-    ROWS lengths                     for each entry, which token it belongs to
-    CALLSITE arguments...            a call, in a function graph
-    CALL argument                    puts its label before the tag: enters a function
-    RETURN output                    takes its label off the tag; drops tokens of other call sites
-    IDENTITY value                   an output of a function, read by all its RETURNs
-    ARGUMENT                         an input of the whole program
-    ACCUMULATE contribution          sums over all tokens, whatever their tags, into the gradient
-                                     of a shared value
-    CHECK condition, root, tag, data...  fails, and shows the data, for a token whose condition does
-                                     not hold; root and tag say which token it is
-    EFFECT inputs...                 an op of TensorFlow that shows something, such as a print
-"""
+"""What a program is, at every stage: functions of nodes that pass values to each other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
-from kerasrec.graph.printer import print_function_graphs, print_tagged_graph
-from kerasrec.graph.region import Branch, Region
-from kerasrec.graph.types import Kind, Type
-from kerasrec.inspect.drawable import Drawable
-from kerasrec.inspect.scopes import Scope, scopes_of_functions, scopes_of_tagged
+import tensorflow as tf
 
-DATAFLOW_OPS = frozenset(
-    {
-        "PARAMETER",
-        "SHARED",
-        "SWITCH",
-        "MERGE",
-        "BROADCAST",
-        "COLLECT",
-        "REPEAT",
-        "ENTER",
-        "LEAVE",
-        "ROWS",
-        "CALLSITE",
-        "CALL",
-        "RETURN",
-        "IDENTITY",
-        "ARGUMENT",
-        "ACCUMULATE",
-        "CHECK",
-        "EFFECT",
-    }
+from kerasrec.graph.nodes import (
+    Accumulate,
+    Call,
+    CallOf,
+    Collect,
+    Entrance,
+    Parameter,
+    Result,
+    Return,
 )
+from kerasrec.graph.printer import Section, comment, print_sections, sweep_name
+from kerasrec.graph.values import Branch, Node, Source, Value
+from kerasrec.inspect.drawable import Drawable
+from kerasrec.inspect.scopes import OUTSIDE, SHARED, Scope, scopes_of
 
-
-@dataclass(frozen=True)
-class Source:
-    """The user's file and line that a node comes from."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
-
-    @property
-    def where(self) -> str:
-        """Full path and line, for error messages."""
-        return f"{self.file}:{self.line}"
-
-
-@dataclass(eq=False)
-class Node:
-    """One node. Nodes are compared by identity and not changed once their graph is built.
-
-    Args:
-        op: what it does, see the module's table.
-        inputs: the values it matches on.
-        types: the types of its outputs.
-        region: the region it stands in; None in the body of a function, or for SHARED values.
-          REPEAT and ENTER stand in the region of the entries, LEAVE and ROWS in its parent.
-        source: the user's line.
-        attributes: what else its op needs: `operation` for a TensorFlow op, and `device` where the
-          user says where it is to run; `label` for CALL and RETURN, `name` for PARAMETER, SHARED,
-          ARGUMENT and EFFECT, `callee` for CALLSITE, CALL and RETURN, `summarize` for CHECK;
-          `function` for an op that holds functions, and `has_effect` if they assert or show
-          something.
-        control: nodes that must have fired before, under the same tag (control edges).
-    """
-
-    op: str
-    inputs: list[Value]
-    types: list[Type]
-    region: Region | None = None
-    source: Source | None = None
-    attributes: dict[str, Any] = field(default_factory=dict)
-    control: list[Node] = field(default_factory=list)
-
-    @property
-    def is_primitive(self) -> bool:
-        """Whether this is an op of TensorFlow."""
-        return self.op not in DATAFLOW_OPS
-
-    @property
-    def is_entrance(self) -> bool:
-        """Whether it gathers what all call sites send into a body."""
-        return self.op == "MERGE" and "predicate" not in self.attributes
-
-    @property
-    def is_effect(self) -> bool:
-        """Whether it checks or shows something, and passes nothing on."""
-        return self.op in ("CHECK", "EFFECT")
-
-    @property
-    def outputs(self) -> list[Value]:
-        """The values this node produces."""
-        return [Value(self, index) for index in range(len(self.types))]
-
-    def output(self, index: int = 0) -> Value:
-        """The value this node produces at `index`."""
-        return Value(self, index)
-
-    def __repr__(self) -> str:
-        return f"<Node {self.op}, {self.source}>"
-
-
-@dataclass(frozen=True)
-class Value:
-    """An output of a node."""
-
-    node: Node
-    index: int = 0
-
-    @property
-    def type(self) -> Type:
-        """Its type."""
-        return self.node.types[self.index]
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether it is one value for all tokens."""
-        return self.type.kind is Kind.SHARED
-
-    @property
-    def region(self) -> Region | None:
-        """The region whose tokens have this value."""
-        if self.node.op == "SWITCH":
-            return Branch(self.node.region, self.node.inputs[1], self.index, len(self.node.types))
-        return self.node.region
-
-    def __repr__(self) -> str:
-        return f"<Value {self.type}, output {self.index} of {self.node.op}, {self.node.source}>"
-
-
-def other_rows(node: Node) -> str:
-    """What to tell the user when the lengths of an ENTER do not agree."""
-    return (
-        f"kerasrec.map_fn (or a call with ragged arguments) at {node.source}: the ragged values "
-        "have rows of different lengths. All of them must have the same row splits."
-    )
+_Node = TypeVar("_Node", bound=Node)
 
 
 @dataclass
@@ -177,7 +35,7 @@ class Traced:
         values: the value of each tensor of that graph, by the tensor's name.
     """
 
-    concrete: Any
+    concrete: tf.types.experimental.ConcreteFunction
     values: dict[str, Value]
 
 
@@ -187,26 +45,26 @@ class FunctionGraph:
 
     Args:
         name: unique in the program.
-        parameters: PARAMETER nodes, one for each flat argument.
+        parameters: one for each flat argument.
         outputs: one value for each flat output, each a TOKEN in the function's body.
         nodes: in an order in which inputs come before the nodes that read them.
-        collects: COLLECT nodes.
+        collects: those of its nodes that collect values.
         traced: what TensorFlow traced for it.
         source: where the user's function starts.
     """
 
     name: str
-    parameters: list[Node]
+    parameters: list[Parameter]
     outputs: list[Value]
     nodes: list[Node]
-    collects: list[Node]
+    collects: list[Collect]
     traced: Traced
     source: Source | None = None
 
     @property
-    def call_sites(self) -> list[Node]:
-        """CALLSITE nodes in order."""
-        return [node for node in self.nodes if node.op == "CALLSITE"]
+    def call_sites(self) -> list[CallOf]:
+        """The calls in it, in order."""
+        return [node for node in self.nodes if isinstance(node, CallOf)]
 
     def __repr__(self) -> str:
         return f"<FunctionGraph {self.name}: {len(self.nodes):,} nodes>"
@@ -223,14 +81,27 @@ class FunctionGraphs(Drawable):
         return iter(self.functions.values())
 
     def __str__(self) -> str:
-        return print_function_graphs(self)
+        return print_sections(
+            [
+                Section(
+                    f"function {function.name}("
+                    + ", ".join(f"{node.name}: {node.types[0]}" for node in function.parameters)
+                    + ") -> "
+                    + ", ".join(str(value.type) for value in function.outputs)
+                    + comment(function.source),
+                    function.nodes,
+                    function.outputs,
+                )
+                for function in self
+            ]
+        )
 
     def __repr__(self) -> str:
         return f"<FunctionGraphs of {', '.join(self.functions)}; print() shows them>"
 
     def scopes(self) -> dict[Node, Scope]:
         """The scope of every node, function by function."""
-        return scopes_of_functions(self)
+        return scopes_of(((function.name,), function.nodes) for function in self)
 
 
 @dataclass(frozen=True)
@@ -242,8 +113,8 @@ class Trip:
         returns: RETURN nodes, in the order of its outputs (None where it has none).
     """
 
-    calls: tuple[Node | None, ...] = ()
-    returns: tuple[Node | None, ...] = ()
+    calls: tuple[Call | None, ...] = ()
+    returns: tuple[Return | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -263,12 +134,12 @@ class CallSite:
     trips: tuple[Trip, ...]
 
     @property
-    def calls(self) -> list[Node]:
+    def calls(self) -> list[Call]:
         """CALL nodes of sweep 0, in the order of the callee's parameters."""
         return present(self.trips[0].calls)
 
     @property
-    def returns(self) -> list[Node]:
+    def returns(self) -> list[Return]:
         """RETURN nodes of sweep 0, in the order of the callee's outputs."""
         return present(self.trips[0].returns)
 
@@ -281,18 +152,18 @@ class Sweep:
     3, and so on: each derivative has as many sweeps as all lower ones together.
 
     Args:
-        parameters: MERGE nodes that gather what all call sites send: arguments in sweep 0, later
-          cotangents of outputs of an earlier sweep; None for an output without a gradient.
-        outputs: IDENTITY nodes that all RETURNs read: results in sweep 0, later cotangents of
-          parameters of an earlier sweep; None for a parameter without a gradient.
+        parameters: arguments in sweep 0, later cotangents of outputs of an earlier sweep; None for
+          an output without a gradient.
+        outputs: results in sweep 0, later cotangents of parameters of an earlier sweep; None for a
+          parameter without a gradient.
         nodes: all of its nodes, MERGEs, IDENTITYs, CALLs and RETURNs included.
         sinks: those among them that sum over all tags: COLLECTs in sweep 0, later ACCUMULATEs.
     """
 
-    parameters: list[Node | None]
-    outputs: list[Node | None]
+    parameters: list[Entrance | None]
+    outputs: list[Result | None]
     nodes: list[Node]
-    sinks: list[Node]
+    sinks: list[Collect | Accumulate]
 
 
 def order_of(sweep: int) -> int:
@@ -317,24 +188,25 @@ class Body:
     source: Source | None = None
 
     @property
-    def parameters(self) -> list[Node]:
-        """MERGE nodes that gather arguments from all call sites."""
+    def parameters(self) -> list[Entrance]:
+        """The entrances of its arguments."""
         return present(self.sweeps[0].parameters)
 
     @property
-    def outputs(self) -> list[Node]:
-        """IDENTITY nodes that all RETURNs of sweep 0 read."""
+    def outputs(self) -> list[Result]:
+        """The results of sweep 0."""
         return present(self.sweeps[0].outputs)
 
     @property
-    def collects(self) -> list[Node]:
+    def collects(self) -> list[Collect]:
         """COLLECT nodes."""
-        return self.sweeps[0].sinks
+        return [node for node in self.sweeps[0].sinks if isinstance(node, Collect)]
 
     @property
-    def accumulates(self) -> list[Node]:
+    def accumulates(self) -> list[Accumulate]:
         """ACCUMULATE nodes of all sweeps."""
-        return [node for sweep in self.sweeps[1:] for node in sweep.sinks]
+        sinks = (node for sweep in self.sweeps for node in sweep.sinks)
+        return [node for node in sinks if isinstance(node, Accumulate)]
 
     @property
     def nodes(self) -> list[Node]:
@@ -342,7 +214,7 @@ class Body:
         return [node for sweep in self.sweeps for node in sweep.nodes]
 
 
-def present(nodes: Iterable[Node | None]) -> list[Node]:
+def present(nodes: Iterable[_Node | None]) -> list[_Node]:
     """The nodes that are not None."""
     return [node for node in nodes if node is not None]
 
@@ -398,7 +270,7 @@ class TaggedGraph(Drawable):
         return self.shared + self.outside + inside
 
     @property
-    def collects(self) -> list[Node]:
+    def collects(self) -> list[Collect]:
         """COLLECT nodes of all bodies."""
         return [node for body in self.bodies.values() for node in body.collects]
 
@@ -412,7 +284,16 @@ class TaggedGraph(Drawable):
         )
 
     def __str__(self) -> str:
-        return print_tagged_graph(self)
+        sections = [Section("shared", self.shared)] if self.shared else []
+        sections.append(Section("outside", self.outside))
+        for body in self.bodies.values():
+            for index, sweep in enumerate(body.sweeps):
+                if index == 0:
+                    head = f"body {body.name}{comment(body.source)}"
+                    sections.append(Section(head, sweep.nodes))
+                elif sweep.nodes:
+                    sections.append(Section(f"{sweep_name(index)} of {body.name}", sweep.nodes))
+        return print_sections(sections)
 
     def __repr__(self) -> str:
         return (
@@ -422,7 +303,12 @@ class TaggedGraph(Drawable):
 
     def scopes(self) -> dict[Node, Scope]:
         """The scope of every node: shared values and the outside first, then body by body."""
-        return scopes_of_tagged(self)
+        around = dict.fromkeys(self.nodes, OUTSIDE) | dict.fromkeys(self.shared, SHARED)
+        return around | scopes_of(
+            ((body.name, sweep_name(index)) if index else (body.name,), sweep.nodes)
+            for body in self.bodies.values()
+            for index, sweep in enumerate(body.sweeps)
+        )
 
     def sites_to(self, callee: str) -> list[CallSite]:
         """Call sites of a function, inside the program, in the order of their labels."""

@@ -26,17 +26,20 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from kerasrec.errors import GraphError, SignatureError
+from kerasrec.graph import nodes
 from kerasrec.graph.carried import with_carried
 from kerasrec.graph.fire import fire, read_shared, show
-from kerasrec.graph.graph import Node, TaggedGraph, Value, order_of, other_rows, present
-from kerasrec.graph.printer import title
+from kerasrec.graph.graph import TaggedGraph, order_of, present
 from kerasrec.graph.tags import ROOT, Tag, enter, enter_row, leave, leave_row
+from kerasrec.graph.values import Node, Value
+
+_Node = TypeVar("_Node", bound=Node)
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Interpretation:
         """Tokens fired, by what the node does: `{"CALL_0": 5, "Mul": 4, ...}`."""
         counts: Counter[str] = Counter()
         for node, count in self.fired.items():
-            counts[title(node)] += count
+            counts[node.title] += count
         return dict(counts)
 
 
@@ -93,7 +96,7 @@ def interpret(
     graph: TaggedGraph,
     arguments: Sequence[np.ndarray],
     *cotangents: Sequence[np.ndarray | None],
-    sums: Mapping[tuple[int, str | Value], np.ndarray] = MappingProxyType({}),
+    sums: Mapping[nodes.SumKey, np.ndarray] = MappingProxyType({}),
 ) -> Interpretation:
     """Runs a tagged graph, or an extended one, one token at a time.
 
@@ -146,7 +149,7 @@ def _rows(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
 
 
 class _Run:
-    def __init__(self, graph: TaggedGraph, sums: Mapping[tuple[int, str | Value], np.ndarray]):
+    def __init__(self, graph: TaggedGraph, sums: Mapping[nodes.SumKey, np.ndarray]):
         self.graph = graph
         self.sums = sums
         order = order_of(graph.num_sweeps - 1)
@@ -173,18 +176,17 @@ class _Run:
         for node in graph.shared:
             self._share(node)
         self.tables: dict[str, np.ndarray] = {
-            node.attributes["name"]: self._table(node, [dim or 0 for dim in shape])
+            node.name: self._table(node, [dim or 0 for dim in shape])
             for node in graph.collects
             if (shape := node.inputs[0].type.shape) is not None and None not in shape
         }
 
     def _share(self, node: Node) -> None:
-        key = node.attributes.get("cotangent_of")
-        if key is not None:
+        if isinstance(node, nodes.SumCotangent):
             # A result counts as read unless the caller says otherwise.
-            given = self.sums.get(key, True if node.types[0].dtype.is_bool else None)
+            given = self.sums.get(node.key, True if node.types[0].dtype.is_bool else None)
             tensors = [] if given is None else [tf.constant(given)]
-        elif node.op == "SHARED":
+        elif isinstance(node, nodes.Shared):
             tensors = [read_shared(node)]
         elif all(value in self.shared for value in node.inputs):
             tensors = self._compute(node, [self.shared[value] for value in node.inputs])
@@ -219,7 +221,7 @@ class _Run:
         self.most_fired_under_tag = max(self.most_fired_under_tag, *self.fired_under_tag.values())
         missing = [node for node in root.returns if node not in self.found]
         if missing:
-            raise GraphError(f"{title(missing[0])} received no token.")
+            raise GraphError(f"{missing[0].title} received no token.")
         return [[self.found.get(node) if node else None for node in trip.returns] for trip in trips]
 
     def _send(self, value: Value, tag: Tag, data: Any) -> None:
@@ -228,71 +230,52 @@ class _Run:
             self.queue.append((node, place, tag, data))
 
     def _arrive(self, node: Node, place: int, tag: Tag, data: Any) -> None:
-        if node.op == "RETURN":
-            self._return(node, tag, data)
-        elif node.op == "MERGE":
-            self._merge(node, place, tag, data)
-        elif node.op == "LEAVE":
-            self._leave(node, place, tag, data)
-        else:
-            slots = self.waiting[(node, tag)]
-            slots[place] = data
-            inputs = [
-                self.shared.get(value) if value.is_shared else slots.get(index)
-                for index, value in enumerate(node.inputs)
-            ]
-            if all(item is not None for item in inputs):
-                del self.waiting[(node, tag)]
-                self._ready(node, tag, inputs)
+        rule = ARRIVING.get(type(node))
+        if rule:
+            rule(self, node, place, tag, data)
+            return
+        slots = self.waiting[(node, tag)]
+        slots[place] = data
+        inputs = [
+            self.shared.get(value) if value.is_shared else slots.get(index)
+            for index, value in enumerate(node.inputs)
+        ]
+        if all(item is not None for item in inputs):
+            del self.waiting[(node, tag)]
+            self._ready(node, tag, inputs)
 
     def _ready(self, node: Node, tag: Tag, inputs: list[Any]) -> None:
-        """Fires a node other than MERGE and RETURN: all its inputs match."""
-        if node.op == "CALL":
-            self._call(node, tag, inputs[0])
-        elif any(item is DEAD for item in inputs):
+        """Fires a node all of whose inputs match."""
+        entering = ENTERING.get(type(node))
+        if any(item is DEAD for item in inputs):
             self.dead[node] += 1
-            for value in node.outputs if node.op not in ("REPEAT", "ENTER") else ():
+            for value in () if entering else node.outputs:
                 self._send(value, tag, DEAD)
-        elif node.op in ("REPEAT", "ENTER"):
-            self._enter(node, tag, inputs)
+        elif entering:
+            entering(self, node, tag, inputs)
         else:
             self._count(node, tag)
-            for value, data in zip(node.outputs, self._outputs(node, tag, inputs), strict=True):
+            outputs = FIRING[type(node)](self, node, tag, inputs)
+            for value, data in zip(node.outputs, outputs, strict=True):
                 self._send(value, tag, data)
 
-    def _outputs(self, node: Node, tag: Tag, inputs: list[Any]) -> list[Any]:
-        if node.op == "SWITCH":
-            data, predicate = inputs
-            chosen = _branch(predicate, len(node.types))
-            return [data if branch == chosen else DEAD for branch in range(len(node.types))]
-        if node.op == "BROADCAST":
-            return [inputs[0][tf.newaxis]]
-        if node.op == "IDENTITY":
-            return [inputs[0]]
-        if node.op == "ROWS":
-            return [tf.zeros(inputs[0], node.types[0].dtype)]
-        if node.op == "ACCUMULATE":
-            if node in self.results:
-                self._accumulate(node.attributes["to"], inputs)
-            return []
-        if node.op == "COLLECT":
-            self._collect(node, inputs)
-            return []
-        if node.is_effect:
-            self._effect(node, tag, inputs)
-            return []
-        return self._compute(node, inputs)
+    def _switch(self, node: nodes.Switch, tag: Tag, inputs: list[Any]) -> list[Any]:
+        data, predicate = inputs
+        chosen = _branch(predicate, len(node.types))
+        return [data if branch == chosen else DEAD for branch in range(len(node.types))]
 
-    def _effect(self, node: Node, tag: Tag, inputs: list[Any]) -> None:
-        """Fails for a CHECK that does not hold; runs an EFFECT."""
-        if node.op == "EFFECT":
-            self._kernel(node, show)(*inputs)
-        elif not inputs[0].numpy().all():
+    def _effect(self, node: nodes.Effect, tag: Tag, inputs: list[Any]) -> list[Any]:
+        self._kernel(node, show)(*inputs)
+        return []
+
+    def _check(self, node: nodes.Check, tag: Tag, inputs: list[Any]) -> list[Any]:
+        if not inputs[0].numpy().all():
             root, _, *shown = (item.numpy() for item in inputs[1:])
             message = f"{shown} At {node.source}, for root token {root[0]}, tag {tag}."
             raise tf.errors.InvalidArgumentError(None, None, message)
+        return []
 
-    def _call(self, node: Node, tag: Tag, data: Any) -> None:
+    def _call(self, node: nodes.Call, place: int, tag: Tag, data: Any) -> None:
         if data is DEAD:
             self.dead[node] += 1
             for back in self.after[node]:
@@ -302,10 +285,10 @@ class _Run:
                     self._send(back.output(), tag, DEAD)
         else:
             self._count(node, tag)
-            self._send(node.output(), enter(node.attributes["label"], tag), data)
+            self._send(node.output(), enter(node.label, tag), data)
 
-    def _return(self, node: Node, tag: Tag, data: Any) -> None:
-        caller = leave(node.attributes["label"], tag)
+    def _return(self, node: nodes.Return, place: int, tag: Tag, data: Any) -> None:
+        caller = leave(node.label, tag)
         if caller is None:
             return
         self._count(node, caller)
@@ -314,11 +297,11 @@ class _Run:
         else:
             self._send(node.output(), caller, data)
 
-    def _merge(self, node: Node, place: int, tag: Tag, data: Any) -> None:
-        if node.is_entrance:
-            self._count(node, tag)
-            self._send(node.output(), tag, data)
-            return
+    def _entrance(self, node: nodes.Entrance, place: int, tag: Tag, data: Any) -> None:
+        self._count(node, tag)
+        self._send(node.output(), tag, data)
+
+    def _merge(self, node: nodes.Merge, place: int, tag: Tag, data: Any) -> None:
         slots = self.waiting[(node, tag)]
         slots[place] = data
         if data is not DEAD:
@@ -330,19 +313,20 @@ class _Run:
         if len(slots) == len(node.inputs):
             del self.waiting[(node, tag)]
 
-    def _enter(self, node: Node, tag: Tag, inputs: list[Any]) -> None:
+    def _enter(self, node: nodes.Repeat | nodes.Enter, tag: Tag, inputs: list[Any]) -> None:
         """Sends a token for each entry of a row."""
         data, *lengths = inputs
         (length,) = lengths[0].numpy()
-        if any(other.numpy() != [length] for other in lengths[1:]):
-            raise SignatureError(other_rows(node))
+        agree = all(other.numpy() == [length] for other in lengths[1:])
+        if isinstance(node, nodes.Enter) and not agree:
+            raise SignatureError(node.other_rows)
         for place in range(length):
             inside = enter_row(place, tag)
             self._count(node, inside)
-            entry = data if node.op == "REPEAT" else data[place : place + 1]
+            entry = data if isinstance(node, nodes.Repeat) else data[place : place + 1]
             self._send(node.output(), inside, entry)
 
-    def _leave(self, node: Node, place: int, tag: Tag, data: Any) -> None:
+    def _leave(self, node: nodes.Leave, place: int, tag: Tag, data: Any) -> None:
         """Puts the entries of a row together once all of them and their number are there."""
         if place == 0:
             entry, tag = leave_row(tag)
@@ -369,7 +353,7 @@ class _Run:
         return list(self._kernel(node, fire)(*inputs))
 
     def _kernel(
-        self, node: Node, run_node: Callable[[Node, Sequence[tf.Tensor]], Any]
+        self, node: _Node, run_node: Callable[[_Node, Sequence[tf.Tensor]], Any]
     ) -> Callable[..., Any]:
         if node not in self.kernels:
 
@@ -389,26 +373,58 @@ class _Run:
             self.kernels[node] = kernel.get_concrete_function(*specs)
         return self.kernels[node]
 
-    def _accumulate(self, value: Value, inputs: list[Any]) -> None:
-        shape = self.shared[value].shape
-        total = self.shared_gradients.setdefault(value, np.zeros(shape, inputs[0].numpy().dtype))
+    def _accumulate(self, node: nodes.Accumulate, tag: Tag, inputs: list[Any]) -> list[Any]:
+        if node not in self.results:
+            return []
+        shape, dtype = self.shared[node.to].shape, inputs[0].numpy().dtype
+        total = self.shared_gradients.setdefault(node.to, np.zeros(shape, dtype))
         if len(inputs) == 2:
             np.add.at(total, inputs[1].numpy(), inputs[0].numpy())
         else:
             total += inputs[0].numpy().reshape(total.shape)
+        return []
 
-    def _table(self, node: Node, shape: Sequence[int]) -> np.ndarray:
+    def _table(self, node: nodes.Collect, shape: Sequence[int]) -> np.ndarray:
         """The table of a COLLECT node before any token reaches it."""
-        size = int(self.shared[node.attributes["size"]]) if "size" in node.attributes else 0
+        size = int(self.shared[node.size]) if node.size else 0
         return np.zeros((size, *shape), node.inputs[0].type.dtype.as_numpy_dtype)
 
-    def _collect(self, node: Node, inputs: list[Any]) -> None:
-        name, data = node.attributes["name"], inputs[0].numpy()
-        table = self.tables.setdefault(name, self._table(node, data.shape[1:]))
+    def _collect(self, node: nodes.Collect, tag: Tag, inputs: list[Any]) -> list[Any]:
+        data = inputs[0].numpy()
+        table = self.tables.setdefault(node.name, self._table(node, data.shape[1:]))
         if len(inputs) == 1:
-            self.tables[name] = np.concatenate([table, data])
+            self.tables[node.name] = np.concatenate([table, data])
         else:
             np.add.at(table, inputs[1].numpy(), data)
+        return []
+
+
+# What a node does with each token as it arrives, on one of its inputs.
+ARRIVING: dict[type[Node], Callable[..., None]] = {
+    nodes.Entrance: _Run._entrance,
+    nodes.Merge: _Run._merge,
+    nodes.Call: _Run._call,
+    nodes.Return: _Run._return,
+    nodes.Leave: _Run._leave,
+}
+# What a node sends to the entries of a row when tokens are there for all its inputs.
+ENTERING: dict[type[Node], Callable[..., None]] = {
+    nodes.Repeat: _Run._enter,
+    nodes.Enter: _Run._enter,
+}
+# What others give when tokens are there for all inputs.
+FIRING: dict[type[Node], Callable[..., list[Any]]] = {
+    nodes.Switch: _Run._switch,
+    nodes.Broadcast: lambda run, node, tag, inputs: [inputs[0][tf.newaxis]],
+    nodes.Rows: lambda run, node, tag, inputs: [tf.zeros(inputs[0], node.types[0].dtype)],
+    nodes.Result: lambda run, node, tag, inputs: inputs,
+    nodes.Collect: _Run._collect,
+    nodes.Accumulate: _Run._accumulate,
+    nodes.Check: _Run._check,
+    nodes.Effect: _Run._effect,
+    nodes.Primitive: lambda run, node, tag, inputs: run._compute(node, inputs),
+    nodes.Recomputed: lambda run, node, tag, inputs: run._compute(node, inputs),
+}
 
 
 def _branch(predicate: tf.Tensor, num_branches: int) -> int:

@@ -19,48 +19,38 @@ below a branch are for the tokens that take it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
-from kerasrec.graph.region import Branch, Region
 from kerasrec.graph.types import Kind
-
-if TYPE_CHECKING:
-    from kerasrec.graph.graph import Body, FunctionGraph, FunctionGraphs, Node, TaggedGraph, Value
-
-_MAX_CONSTANT = 6
+from kerasrec.graph.values import Branch, Node, Region, Source, Value
 
 
-def print_function_graphs(graphs: FunctionGraphs) -> str:
-    """Text of function graphs."""
-    names = _Names(node for function in graphs for node in function.nodes)
+class Section(NamedTuple):
+    """A part of a printed graph: a line, the nodes below it, and what a function returns."""
+
+    head: str
+    nodes: Sequence[Node]
+    returns: Sequence[Value] | None = None
+
+
+def print_sections(sections: Sequence[Section]) -> str:
+    """Text of the sections of a graph."""
+    names = _Names(node for section in sections for node in section.nodes)
     blocks = []
-    for function in graphs:
-        arguments = ", ".join(
-            f"{node.attributes['name']}: {node.types[0]}" for node in function.parameters
-        )
-        returns = ", ".join(str(value.type) for value in function.outputs)
-        lines = [f"function {function.name}({arguments}) -> {returns}{_at(function)}"]
-        lines += _lines(function.nodes, names)
-        lines.append(f"  return {names.all(function.outputs)}")
+    for section in sections:
+        lines = [section.head, *_lines(section.nodes, names)]
+        if section.returns is not None:
+            lines.append(f"  return {names.all(section.returns)}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
 
-def print_tagged_graph(graph: TaggedGraph) -> str:
-    """Text of a tagged or an extended graph."""
-    sections = [("shared", graph.shared)] if graph.shared else []
-    sections.append(("outside", graph.outside))
-    for body in graph.bodies.values():
-        sections.append((f"body {body.name}{_at(body)}", body.sweeps[0].nodes))
-        for index, sweep in enumerate(body.sweeps[1:], start=1):
-            if sweep.nodes:
-                sections.append((f"{sweep_name(index)} of {body.name}", sweep.nodes))
-    names = _Names(node for _, nodes in sections for node in nodes)
-    return "\n\n".join("\n".join([head, *_lines(nodes, names)]) for head, nodes in sections)
+def comment(source: Source | None) -> str:
+    """The user's line, as it stands at the end of a line."""
+    return f"  # {source}" if source else ""
 
 
 def sweep_name(index: int) -> str:
@@ -112,46 +102,12 @@ def _line(node: Node, names: _Names) -> str:
     if node.outputs:
         types = ", ".join(_type(value) for value in node.outputs)
         text += f"{names.all(node.outputs)}: {types} = "
-    text += title(node)
-    inputs = node.inputs[:1] if node.op == "COLLECT" else node.inputs
-    if inputs:
-        text += f"({names.all(inputs)})"
-    if node.op == "CALL":
-        text += f" into {node.attributes['callee']}"
-    if node.op == "ACCUMULATE":
-        text += f" into {names.of(node.attributes['to'])}"
-    if "size" in node.attributes:
-        text += f" at {names.of(node.inputs[1])} of {names.of(node.attributes['size'])}"
-    if node.attributes.get("device"):
-        text += f" on {node.attributes['device']}"
+    text += node.title + node.rest(names.of)
     if node.control:
-        text += f" after {title(node.control[0])}"
-    return text + (f"  # {node.source}" if node.source else "")
-
-
-def title(node: Node) -> str:
-    """What a node does, in short: `AddV2`, `CALL_0`, `Const 1`, `SHARED kernel`."""
-    if node.op in ("CALL", "RETURN"):
-        return f"{node.op}_{node.attributes['label']}"
-    if node.op == "CALLSITE":
-        return f"CALLSITE {node.attributes['callee']}"
-    if node.op == "Const":
-        return f"Const {_constant(node)}"
-    name = node.attributes.get("name")
-    return f"{node.op} {name}" if name else node.op
-
-
-def _constant(node: Node) -> str:
-    value = tf.make_ndarray(node.attributes["operation"].get_attr("value"))
-    if value.size > _MAX_CONSTANT:
-        return "..."
-    return np.array2string(value, separator=",").replace("\n", "")
+        text += f" after {node.control[0].title}"
+    return text + comment(node.source)
 
 
 def _type(value: Value) -> str:
     kind = value.type.kind
     return str(value.type) if kind is Kind.TOKEN else f"{kind.value} {value.type}"
-
-
-def _at(part: FunctionGraph | Body) -> str:
-    return f"  # {part.source}" if part.source else ""

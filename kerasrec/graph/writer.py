@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from kerasrec.errors import TraceError
-from kerasrec.graph.graph import Node, Source, Value
-from kerasrec.graph.region import Branch, Each, Region
+from kerasrec.graph.nodes import Broadcast, Enter, Leave, Repeat, Switch
 from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Branch, Each, Node, Region, Source, Value
+
+_Node = TypeVar("_Node", bound=Node)
 
 
 class GraphWriter:
@@ -21,11 +24,11 @@ class GraphWriter:
     def reuse(self, nodes: list[Node]) -> None:
         """Lets new readers use the SWITCHes and REPEATs that are in a graph already."""
         for node in nodes:
-            if node.op in ("SWITCH", "REPEAT"):
+            if isinstance(node, Switch | Repeat):
                 for output in node.outputs:
                     self._brought[(node.inputs[0], output.region)] = output
 
-    def add(self, node: Node) -> Node:
+    def add(self, node: _Node) -> _Node:
         """Appends a node."""
         self.nodes.append(node)
         return node
@@ -46,7 +49,7 @@ class GraphWriter:
             outer = self.into(value, region.parent)
             if outer != value:
                 self._brought[key] = self.into(outer, region)
-            elif value.node.op == "LEAVE":
+            elif isinstance(value.node, Leave):
                 self._brought[key] = self._choose_rows(value, region)
             elif value.type.kind is Kind.WAVE:
                 self._brought[key] = self._again(value, region)
@@ -77,39 +80,31 @@ class GraphWriter:
             found: the type of an entry.
             source: the user's line.
         """
-        if values.node.op == "LEAVE" and values.node.inputs[0].region == region:
+        if isinstance(values.node, Leave) and values.node.inputs[0].region == region:
             return values.node.inputs[0]
         inputs = [values, *lengths]
         if tuple(inputs) not in self._entered:
-            node = self.add(Node("ENTER", inputs, [found], region, source))
+            node = self.add(Enter(inputs, [found], region, source))
             self._entered[tuple(inputs)] = node.output()
         return self._entered[tuple(inputs)]
 
     def leave(self, value: Value, lengths: Value, region: Region | None) -> Value:
         """Undoes `enter`: one value for each entry, as rows of the tokens of `region`."""
-        if value.node.op == "ENTER" and value.node.inputs[1:] == [lengths]:
+        if isinstance(value.node, Enter) and value.node.inputs[1:] == [lengths]:
             return value.node.inputs[0]
-        inputs = [value, lengths]
-        node = Node("LEAVE", inputs, [value.type.as_rows()], region, value.node.source)
+        node = Leave([value, lengths], [value.type.as_rows()], region, value.node.source)
         return self.add(node).output()
 
     def _switch(self, value: Value, region: Branch) -> Value:
-        node = self.add(
-            Node(
-                "SWITCH",
-                [value, region.selector],
-                [value.type] * region.num_branches,
-                region.parent,
-                value.node.source,
-            )
-        )
+        types = [value.type] * region.num_branches
+        inputs = [value, region.selector]
+        node = self.add(Switch(inputs, types, region.parent, value.node.source))
         for sibling, output in zip(region.siblings, node.outputs, strict=True):
             self._brought[(value, sibling)] = output
         return node.outputs[region.branch]
 
     def _repeat(self, value: Value, region: Region) -> Value:
-        inputs = [value, region.selector]
-        node = Node("REPEAT", inputs, [value.type], region, value.node.source)
+        node = Repeat([value, region.selector], [value.type], region, value.node.source)
         return self.add(node).output()
 
     def _choose_rows(self, rows: Value, region: Region) -> Value:
@@ -122,10 +117,8 @@ class GraphWriter:
         return self.leave(self.into(entries, inside), self.into(lengths, region), region)
 
     def _again(self, value: Value, region: Region) -> Value:
-        node = value.node
-        inputs = [self.into(source, region) for source in node.inputs]
-        copy = self.add(Node(node.op, inputs, node.types, region, node.source, node.attributes))
-        for one, two in zip(node.outputs, copy.outputs, strict=True):
+        copy = self.add(value.node.copy(lambda source: self.into(source, region), region))
+        for one, two in zip(value.node.outputs, copy.outputs, strict=True):
             self._brought[(one, region)] = two
         return copy.output(value.index)
 
@@ -135,15 +128,9 @@ class GraphWriter:
         if not value.is_shared:
             return value
         trigger = self.into(region.selector if region else pivot, region)
-        shared = value.type
-        node = Node(
-            "BROADCAST",
-            [value, trigger],
-            [Type(shared.dtype, shared.shape)],
-            region,
-            value.node.source or trigger.node.source,
-        )
-        return self.add(node).output()
+        types = [Type(value.type.dtype, value.type.shape)]
+        source = value.node.source or trigger.node.source
+        return self.add(Broadcast([value, trigger], types, region, source)).output()
 
 
 def _left_its_branch(value: Value) -> TraceError:

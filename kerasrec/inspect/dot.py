@@ -6,13 +6,9 @@ Functions, their gradients, conditionals and branches are boxes inside each othe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kerasrec.graph.printer import title
+from kerasrec.graph.nodes import Accumulate, Call, Collect, Return, Switch
+from kerasrec.graph.values import Node, Value
 from kerasrec.inspect.scopes import OUTSIDE, SHARED, Scope, branch_name
-
-if TYPE_CHECKING:
-    from kerasrec.graph.graph import Node, Value
 
 _HEAD = """digraph program {
   graph [fontname="Helvetica" fontsize=12 labeljust=l style=rounded];
@@ -54,11 +50,11 @@ def to_dot(scopes: dict[Node, Scope]) -> str:
             lines.append(f"  {names[value.node]} -> {names[node]} [{_edge(value, node, scopes)}];")
         for before in node.control:
             lines.append(f"  {names[before]} -> {names[node]} [style=dashed];")
-        if "size" in node.attributes:
-            size = node.attributes["size"].node
+        if isinstance(node, Collect) and node.size:
+            size = node.size.node
             lines.append(f'  {names[size]} -> {names[node]} [label="size" style=dotted];')
-        if node.op == "ACCUMULATE":
-            total = node.attributes["to"].node
+        if isinstance(node, Accumulate):
+            total = node.to.node
             lines.append(f'  {names[node]} -> {names[total]} [label="sum" style=dotted];')
     return "\n".join([*lines, "}", ""])
 
@@ -84,18 +80,18 @@ def _style(scope: Scope) -> str:
 
 
 def _node(node: Node) -> str:
-    label = f"{title(node)}\n{node.source}" if node.source else title(node)
+    label = f"{node.title}\n{node.source}" if node.source else node.title
     return f"label={_quoted(label)} {_NODES.get(node.op, 'shape=box')}"
 
 
 def _edge(value: Value, node: Node, scopes: dict[Node, Scope]) -> str:
     label = str(value.type)
-    if value.node.op == "SWITCH":
+    if isinstance(value.node, Switch):
         label = f"{branch_name(value.node.inputs[1], value.index)} {label}"
     elif len(value.node.types) > 1:
         label = f":{value.index} {label}"
     style = f"label={_quoted(label)}"
-    if value.node.op == "CALL" or node.op == "RETURN":
+    if isinstance(value.node, Call) or isinstance(node, Return):
         style += f" {_BLUE}"
         if scopes[value.node][0] == scopes[node][0]:
             # An edge from a body to itself must not turn the picture upside down.

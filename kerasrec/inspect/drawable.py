@@ -1,7 +1,7 @@
 """Ways to look at the graph of a whole program, besides printing it.
 
 `graph/graph.py` imports this for the two classes of whole programs. So what they need of `inspect`
-imports no more of `graph` than regions, types and titles, and names nodes in annotations only.
+imports no more of `graph` than nodes and values.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 import html
 import os
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
 
+from kerasrec.graph.values import Node
 from kerasrec.inspect.dot import to_dot
 from kerasrec.inspect.picture import draw
 from kerasrec.inspect.scopes import Scope
 from kerasrec.inspect.tensorboard import write_graph
-
-if TYPE_CHECKING:
-    from kerasrec.graph.graph import Node
 
 
 class Drawable(ABC):

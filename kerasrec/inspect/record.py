@@ -16,8 +16,7 @@ from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.segments import segments_of
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.carried import with_carried
-from kerasrec.graph.graph import Node
-from kerasrec.graph.region import Region
+from kerasrec.graph.values import Node, Region
 from kerasrec.inspect.run_step import RunStep
 from kerasrec.inspect.run_trace import RunTrace
 from kerasrec.inspect.scopes import names_in

@@ -9,16 +9,13 @@ function below `("power", "gradient")`.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from kerasrec.graph.printer import sweep_name
-from kerasrec.graph.region import Branch, Each, Region
-
-if TYPE_CHECKING:
-    from kerasrec.graph.graph import FunctionGraph, Node, TaggedGraph, Value
+from kerasrec.graph.nodes import CallOf, Merge, Primitive, Switch
+from kerasrec.graph.values import Branch, Each, Node, Region, Value
 
 Scope = tuple[str, ...]
 
@@ -27,23 +24,18 @@ SHARED: Scope = ("shared values",)
 OUTSIDE: Scope = ("call from outside",)
 
 
-def scopes_of_functions(functions: Iterable[FunctionGraph]) -> dict[Node, Scope]:
-    """The scope of every node, function by function."""
-    scopes: dict[Node, Scope] = {}
-    for function in functions:
-        scopes |= _scopes_in(_Conditionals(), (function.name,), function.nodes)
-    return scopes
+def scopes_of(parts: Iterable[tuple[Scope, Iterable[Node]]]) -> dict[Node, Scope]:
+    """The scope of every node, in order.
 
-
-def scopes_of_tagged(graph: TaggedGraph) -> dict[Node, Scope]:
-    """The scope of every node: shared values and the outside first, then body by body."""
-    scopes = dict.fromkeys(graph.nodes, OUTSIDE) | dict.fromkeys(graph.shared, SHARED)
-    for body in graph.bodies.values():
-        conditionals = _Conditionals()
-        for index, sweep in enumerate(body.sweeps):
-            scope = (body.name, sweep_name(index)) if index else (body.name,)
-            scopes |= _scopes_in(conditionals, scope, sweep.nodes)
-    return scopes
+    Args:
+        parts: the scope of a function, or of a sweep in it, and the nodes of that part.
+    """
+    conditionals: dict[str, _Conditionals] = defaultdict(_Conditionals)
+    return {
+        node: (*scope, *conditionals[scope[0]].around(node))
+        for scope, nodes in parts
+        for node in nodes
+    }
 
 
 def names_in(scopes: dict[Node, Scope]) -> dict[Node, str]:
@@ -59,12 +51,6 @@ def names_in(scopes: dict[Node, Scope]) -> dict[Node, str]:
         taken.add(name)
         names[node] = name
     return names
-
-
-def _scopes_in(
-    conditionals: _Conditionals, scope: Scope, nodes: Iterable[Node]
-) -> dict[Node, Scope]:
-    return {node: (*scope, *conditionals.around(node)) for node in nodes}
 
 
 class _Conditionals:
@@ -97,7 +83,9 @@ class _Conditionals:
 
 def chosen_by(node: Node) -> Value | None:
     """The predicate of the conditional that a SWITCH or MERGE belongs to; None for other nodes."""
-    return node.inputs[1] if node.op == "SWITCH" else node.attributes.get("predicate")
+    if isinstance(node, Merge):
+        return node.predicate
+    return node.inputs[1] if isinstance(node, Switch) else None
 
 
 def branch_name(predicate: Value, branch: int) -> str:
@@ -109,8 +97,7 @@ def branch_name(predicate: Value, branch: int) -> str:
 
 def _short(node: Node) -> str:
     """`CALL_0`, `MERGE_n`, `AddV2`."""
-    parts = [node.op, node.attributes.get("label"), node.attributes.get("name")]
-    return "_".join(str(part) for part in parts if part is not None)
+    return node.op if isinstance(node, CallOf | Primitive) else node.title
 
 
 def _valid(part: str) -> str:

@@ -7,16 +7,13 @@ beside TensorFlow's own ops, and the graph may have cycles: CALL leads back to M
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
-from kerasrec.graph.printer import title
+from kerasrec.graph.nodes import Accumulate, Call, Return
+from kerasrec.graph.values import Node, Value
 from kerasrec.inspect.scopes import Scope, names_in
 from kerasrec.private import OUTPUT_SHAPES
-
-if TYPE_CHECKING:
-    from kerasrec.graph.graph import Node, Value
 
 
 def write_graph(scopes: dict[Node, Scope], logdir: str | os.PathLike[str]) -> None:
@@ -42,12 +39,12 @@ def _node_def(node: Node, names: dict[Node, str]) -> tf.compat.v1.NodeDef:
     inputs = [_reference(value, names) for value in node.inputs]
     inputs += [f"^{names[before]}" for before in node.control]
     texts = {
-        "does": title(node),
+        "does": node.title,
         "types": ", ".join(f"{item.kind.value} {item}" for item in node.types),
         "source": str(node.source or ""),
     }
-    if node.op == "ACCUMULATE":
-        texts["into"] = names[node.attributes["to"].node]
+    if isinstance(node, Accumulate):
+        texts["into"] = names[node.to.node]
     attributes = {
         name: tf.compat.v1.AttrValue(s=text.encode()) for name, text in texts.items() if text
     }
@@ -65,4 +62,4 @@ def _reference(value: Value, names: dict[Node, str]) -> str:
 
 def _op(node: Node) -> str:
     """CALL_0 and RETURN_0 by their label, every other node by its op."""
-    return title(node) if node.op in ("CALL", "RETURN") else node.op
+    return node.title if isinstance(node, Call | Return) else node.op

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import keras
 import tensorflow as tf
 
+from kerasrec.graph.nodes import operations
 from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.public import RecursiveFunction, recursive
 from kerasrec.trace.functions import random_op
@@ -86,5 +87,5 @@ def leaf_of(
 def _is_random(leaf: RecursiveFunction, rows: tf.Tensor) -> bool:
     """Whether a function draws random numbers or changes something."""
     nodes = [node for graph in leaf.function_graphs(rows) for node in graph.nodes]
-    operations = [node.attributes["operation"] for node in nodes if "operation" in node.attributes]
-    return bool(operations) and random_op(operations) is not None
+    found = operations(nodes)
+    return bool(found) and random_op(found) is not None

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from kerasrec.graph.fire import fire
-from kerasrec.graph.graph import Node
+from kerasrec.graph.nodes import operations
+from kerasrec.graph.values import Node
 
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
@@ -62,7 +63,7 @@ def _extreme(node: Node, values: tf.Tensor, axes: tf.Tensor) -> list[tf.Tensor]:
     (found,) = fire(node, [values, axes])
     if not values.dtype.is_floating:
         return [found]
-    keepdims = node.attributes["operation"].get_attr("keep_dims")
+    keepdims = operations([node])[0].get_attr("keep_dims")
     has_nan = tf.reduce_any(_is_nan(values), axes, keepdims)
     return [tf.where(has_nan, tf.constant(float("nan"), found.dtype), found)]
 

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from kerasrec.engine.results import State, Tensors
 from kerasrec.graph.carried import NUM_LABELS
-from kerasrec.graph.graph import TaggedGraph, Value
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.values import Value
 from kerasrec.scalar.frame import Layout, empty_like, forward_routines
 from kerasrec.scalar.machine import Machine
 

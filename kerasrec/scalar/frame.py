@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Value, present
-from kerasrec.graph.region import Branch, Region
+from kerasrec.graph.fire import branch_chosen
+from kerasrec.graph.graph import Body, CallSite, TaggedGraph, present
+from kerasrec.graph.nodes import Broadcast, Merge, Result, Switch
+from kerasrec.graph.nodes import Call as CallNode
+from kerasrec.graph.values import Branch, Node, Region, Value
 from kerasrec.scalar.exact import fire_exactly
 from kerasrec.scalar.ops import fault_of, may_fail
 
@@ -96,7 +99,7 @@ def _values(nodes: Sequence[Node]) -> list[Value]:
 
 def _sites(graph: TaggedGraph, body: Body) -> list[CallSite]:
     """The call sites of a body, each after those whose results it needs."""
-    labels = (node.attributes["label"] for node in body.sweeps[0].nodes if node.op == "CALL")
+    labels = (node.label for node in body.sweeps[0].nodes if isinstance(node, CallNode))
     return [graph.call_sites[label] for label in dict.fromkeys(labels)]
 
 
@@ -212,22 +215,18 @@ class ScalarFrame:
             yield message, fails & self.is_alive(node.region)
 
     def _choice(self, predicate: Value, num_branches: int) -> tf.Tensor:
-        chosen = self.get(predicate)
-        if chosen.dtype == tf.bool:
-            return 1 - tf.cast(chosen, tf.int32)
-        inside = (chosen >= 0) & (chosen < num_branches)
-        return tf.where(inside, chosen, num_branches - 1)
+        return branch_chosen(self.get(predicate), num_branches)
 
     def _outputs(self, node: Node) -> list[tf.Tensor]:
         inputs = [self.get(value) for value in node.inputs]
-        if node.op == "SWITCH":
+        if isinstance(node, Switch):
             return [inputs[0]] * len(node.types)
-        if node.op == "IDENTITY":
+        if isinstance(node, Result):
             return inputs
-        if node.op == "BROADCAST":
+        if isinstance(node, Broadcast):
             return [inputs[0][tf.newaxis]]
-        if node.op == "MERGE":
-            chosen = self._choice(node.attributes["predicate"], len(inputs))
+        if isinstance(node, Merge):
+            chosen = self._choice(node.predicate, len(inputs))
             merged = inputs[-1]
             for branch, tensor in enumerate(inputs[:-1]):
                 merged = tf.where(tf.equal(chosen, branch), tensor, merged)

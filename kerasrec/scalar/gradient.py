@@ -11,7 +11,8 @@ from __future__ import annotations
 import tensorflow as tf
 
 from kerasrec.engine.results import State, Tensors
-from kerasrec.graph.graph import TaggedGraph, Value, present
+from kerasrec.graph.graph import TaggedGraph, present
+from kerasrec.graph.values import Value
 from kerasrec.scalar.frame import (
     Layout,
     empty_like,
@@ -36,7 +37,7 @@ class Gradient:
         self.forward = Machine(Layout(forward_routines(graph)), shared)
         self.backward = Machine(Layout(gradient_routines(graph)), shared)
         nodes = [node for body in graph.bodies.values() for node in body.accumulates]
-        self.wanted = list(dict.fromkeys(node.attributes["to"] for node in nodes))
+        self.wanted = list(dict.fromkeys(node.to for node in nodes))
 
     @property
     def row_bytes(self) -> int:
@@ -181,7 +182,7 @@ class Gradient:
         found = dict(zip(self.wanted, sums, strict=True))
         for name, (frame, returns) in frames.items():
             for node in self.graph.bodies[name].accumulates:
-                value = node.attributes["to"]
+                value = node.to
                 gives = (returns & frame.is_alive(node.region))[0]
                 part = tf.reshape(frame.get(node.inputs[0]), found[value].shape)
                 found[value] += tf.where(gives, part, tf.zeros_like(part))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 
 from kerasrec.engine.results import State, Tensors
-from kerasrec.graph.graph import Value
+from kerasrec.graph.values import Value
 from kerasrec.scalar.frame import Call, Column, Layout, ScalarFrame, empty_rows
 
 Rows = dict[str, Tensors]

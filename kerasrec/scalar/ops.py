@@ -12,9 +12,10 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Node, TaggedGraph
-from kerasrec.graph.region import Each
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.nodes import Check, Collect, Computed, Effect, operations
 from kerasrec.graph.types import Type
+from kerasrec.graph.values import Each, Node
 
 _ARITHMETIC = """
     Abs Add AddN AddV2 BitwiseAnd BitwiseOr BitwiseXor Cast Ceil Div DivNoNan Floor FloorDiv
@@ -53,23 +54,22 @@ def obstacles(graph: TaggedGraph) -> list[str]:
     """Why the scalar engine cannot run a program, in words for its user; empty if it can."""
     found = []
     for body in graph.bodies.values():
-        for node in [*body.parameters, *body.outputs]:
-            item = node.types[0]
-            if not _is_number(item) and "is_carried" not in node.attributes:
-                what = "an argument" if node in body.parameters else "a result"
+        arguments = [("an argument", node) for node in body.parameters if not node.is_carried]
+        for what, end in [*arguments, *(("a result", node) for node in body.outputs)]:
+            item = end.types[0]
+            if not _is_number(item):
                 found.append(f"{body.name} has {what} of type {item}, which is not a plain number")
         for node in body.sweeps[0].nodes:
-            if node.attributes.get("device"):
-                device = node.attributes["device"]
-                found.append(f"{body.name} is to run {node.op} on {device} at {node.source}")
-            elif node.op == "COLLECT":
+            if isinstance(node, Computed | Effect) and node.device:
+                found.append(f"{body.name} is to run {node.op} on {node.device} at {node.source}")
+            elif isinstance(node, Collect):
                 found.append(f"{body.name} collects values at {node.source}")
-            elif node.is_effect:
-                what = "asserts" if node.op == "CHECK" else "shows"
+            elif isinstance(node, Check | Effect):
+                what = "asserts" if isinstance(node, Check) else "shows"
                 found.append(f"{body.name} {what} something at {node.source}")
             elif isinstance(node.region, Each):
                 found.append(f"{body.name} computes on the entries of rows at {node.source}")
-            elif node.is_primitive and not _is_sound(node):
+            elif isinstance(node, Computed) and not _is_sound(node):
                 found.append(f"{body.name} computes {_title(node)} at {node.source}")
     return found
 
@@ -79,11 +79,11 @@ def gradient_obstacles(graph: TaggedGraph) -> list[str]:
     found = list(graph.obstacles)
     for body in graph.bodies.values():
         for node in body.sweeps[1].nodes:
-            if node.is_primitive and not _is_sound(node):
+            if isinstance(node, Computed) and not _is_sound(node):
                 what = f"{_title(node)} at {node.source}"
                 found.append(f"the gradient of {body.name} computes {what}")
         for node in body.accumulates:
-            if len(node.inputs) > 1 or not node.attributes["to"].type.is_static:
+            if len(node.inputs) > 1 or not node.to.type.is_static:
                 found.append(f"the gradient of {body.name} sums into rows of a table")
     return found
 
@@ -128,7 +128,7 @@ def _is_sound(node: Node) -> bool:
     if node.op == "Round":  # tf.round uses no kernel for integers.
         return node.types[0].dtype.is_floating
     if node.op == "GatherV2":  # Bounds can be checked for a table that all tokens share.
-        axis = tf.get_static_value(node.attributes["operation"].inputs[2])
+        axis = tf.get_static_value(operations([node])[0].inputs[2])
         return node.inputs[0].is_shared and axis == 0
     return True
 

@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.results import Outcome, State, Tensors
-from kerasrec.graph.graph import TaggedGraph, Value
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.values import Value
 from kerasrec.scalar.blocks import Blocks
 from kerasrec.scalar.forward import Forward
 from kerasrec.scalar.gradient import Gradient

@@ -17,10 +17,11 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.errors import GraphError, SignatureError, TraceError
+from kerasrec.graph import nodes
 from kerasrec.graph.carried import CARRIED, tag_inside
-from kerasrec.graph.graph import FunctionGraph, Node, Source, Traced, Value
-from kerasrec.graph.region import Branch, Each, Region, branches
-from kerasrec.graph.types import Kind
+from kerasrec.graph.graph import FunctionGraph, Traced
+from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Branch, Each, Node, Region, Source, Value, branches
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.trace.closures import FreeTensor
 from kerasrec.trace.effects import (
@@ -109,22 +110,18 @@ class _Builder:
         self.predicates: dict[int, Value] = {}
         self.nodes: list[Node] = []
         self.writer = GraphWriter(self.nodes)
-        self.parameters: list[Node] = []
-        self.collects: list[Node] = []
+        self.parameters: list[nodes.Parameter] = []
+        self.collects: list[nodes.Collect] = []
         self.effects: list[Node] = []
         self.carried: list[tf.Tensor] = []
         self.labels: Iterator[int] = iter(())
         self.made_by: dict[str, Callable[[], None]] = {}
         self.sources: dict[str, Source | None] = {}
         for tensor, label in zip(tracer.parameters, parameter_names, strict=True):
-            node = Node("PARAMETER", [], [tracer.type(tensor)], None, source, {"name": label})
-            self.parameters.append(self.writer.add(node))
-            self.values[tensor.name] = node.output()
+            self.values[tensor.name] = self._parameter(label, tracer.type(tensor))
         self.lifted: dict[Any, Value] = {}
         for free in closures.free[name]:
-            node = Node("PARAMETER", [], [free.type], None, source, {"name": free.name})
-            self.parameters.append(self.writer.add(node))
-            self.lifted[free.tensor.ref()] = node.output()
+            self.lifted[free.tensor.ref()] = self._parameter(free.name, free.type)
         for outer, inner in tracer.graph.captures:
             if tf.is_symbolic_tensor(outer) and outer.ref() in self.lifted:
                 self.values[inner.name] = self.lifted[outer.ref()]
@@ -143,16 +140,18 @@ class _Builder:
         self.variables = {id(variable.handle): variable for variable in tracer.graph.variables}
         self.captured = {inner.op.name: outer for outer, inner in tracer.graph.captures}
 
+    def _parameter(self, name: str, found: Type, is_carried: bool = False) -> Value:
+        node = nodes.Parameter([], [found], None, self.source, name=name, is_carried=is_carried)
+        self.parameters.append(self.writer.add(node))
+        return node.output()
+
     def carry_tags(self, first_label: int) -> None:
         """Makes the function take the tag of its token, and pass tags to its calls."""
         self.labels = itertools.count(first_label)
         with self.tracer.graph.as_default():
             self.carried = self.tracer.placeholders(list(CARRIED.values()))
         for (label, found), tensor in zip(CARRIED.items(), self.carried, strict=True):
-            attributes = {"name": label, "is_carried": True}
-            node = Node("PARAMETER", [], [found], None, self.source, attributes)
-            self.parameters.append(self.writer.add(node))
-            self.values[tensor.name] = node.output()
+            self.values[tensor.name] = self._parameter(label, found, is_carried=True)
 
     def run(self, outputs: list[tf.Tensor]) -> FunctionGraph:
         operations = self.tracer.graph.get_operations()
@@ -168,10 +167,10 @@ class _Builder:
         for operation in operations:
             self._operation(operation)
         values = [self._tokens(tensor, None) for tensor in outputs]
-        roots = self.parameters + self.collects + self.effects
-        roots += [node for node in self.nodes if node.op == "CALLSITE"]
+        roots = [*self.parameters, *self.collects, *self.effects]
+        roots += [node for node in self.nodes if isinstance(node, nodes.CallOf)]
         self._show_unread(_needed(self.nodes, values, roots))
-        roots += [node for node in self.nodes if node.is_effect]
+        roots += [node for node in self.nodes if isinstance(node, nodes.Check | nodes.Effect)]
         needed = _needed(self.nodes, values, roots)
         self._refuse_effects_before_tokens(needed)
         return FunctionGraph(
@@ -268,16 +267,9 @@ class _Builder:
             return
         variable = self.variables.get(id(outer))
         label = getattr(variable, "path", None) or getattr(variable, "name", None)
-        node = Node(
-            "SHARED",
-            [],
-            [self.tracer.type(operation.outputs[0])],
-            attributes={
-                "name": label or operation.name,
-                "tensor": outer,
-                "variable": variable,
-            },
-        )
+        types = [self.tracer.type(operation.outputs[0])]
+        name = label or operation.name
+        node = nodes.Shared([], types, name=name, tensor=outer, variable=variable)
         self.values[operation.outputs[0].name] = self.writer.add(node).output()
 
     def _take(self, node: Node) -> None:
@@ -296,20 +288,20 @@ class _Builder:
         source = self._source_of(user or operation)
         if types[0].kind is Kind.WAVE:
             self._check_repeatable(operation, source)
-        node = Node(operation.type, inputs, types, region, source, self._attributes(operation))
+        node = nodes.Primitive(inputs, types, region, source, **self._run_by(operation))
         self.writer.add(node)
         for output, value in zip(operation.outputs, node.outputs, strict=True):
             self.values[output.name] = value
 
-    def _attributes(self, operation: tf.Operation) -> dict[str, Any]:
-        """What the engine needs to make an op again."""
-        attributes: dict[str, Any] = {"operation": operation}
-        if operation.device != self.tracer.device:
-            attributes["device"] = operation.device
-        if held_functions(operation.node_def):
-            attributes["function"] = self._function(operation)
-            attributes["has_effect"] = has_effect(operation)
-        return attributes
+    def _run_by(self, operation: tf.Operation) -> dict[str, Any]:
+        """What the engine needs to make an op again: fields of a node."""
+        holds_functions = bool(held_functions(operation.node_def))
+        return {
+            "operation": operation,
+            "device": operation.device if operation.device != self.tracer.device else "",
+            "function": self._function(operation) if holds_functions else None,
+            "has_effect": holds_functions and has_effect(operation),
+        }
 
     def _source_of(self, operation: tf.Operation) -> Source | None:
         if operation.name in self.sources:
@@ -336,8 +328,8 @@ class _Builder:
         region = self._region(operation)
         values = [self._value(tensor) for tensor in (condition, *self.carried, *data)]
         inputs = [self.writer.into(value, region) for value in values]
-        attributes = {"summarize": assertion.summarize}
-        self.writer.add(Node("CHECK", inputs, [], region, self._source_of(operation), attributes))
+        source = self._source_of(operation)
+        self.writer.add(nodes.Check(inputs, [], region, source, summarize=assertion.summarize))
         for output in operation.outputs:
             self.values[output.name] = self._value(assertion.condition)
 
@@ -363,21 +355,21 @@ class _Builder:
         """An op that shows something and has no outputs."""
         region = self._region(operation)
         inputs = [self.writer.into(self._value(tensor), region) for tensor in operation.inputs]
-        attributes = {"name": operation.type, **self._attributes(operation)}
-        self.writer.add(Node("EFFECT", inputs, [], region, self._source_of(operation), attributes))
+        source = self._source_of(operation)
+        self.writer.add(nodes.Effect(inputs, [], region, source, **self._run_by(operation)))
 
     def _show_unread(self, needed: list[Node]) -> None:
         """Keeps ops that show something even if their outputs are not read."""
-        for node in [item for item in self.nodes if item.is_primitive and item not in needed]:
-            operation = node.attributes["operation"]
+        primitives = [node for node in self.nodes if isinstance(node, nodes.Primitive)]
+        for operation in [node.operation for node in primitives if node not in needed]:
             if not checks_numerics(operation) and has_effect(operation):
                 self._effect(operation)
 
     def _refuse_effects_before_tokens(self, needed: list[Node]) -> None:
         """Raises TraceError for effects in what all tokens share, which runs before any token."""
-        for node in [item for item in needed if item.is_primitive]:
+        for node in [item for item in needed if isinstance(item, nodes.Primitive)]:
             is_shared = any(value.is_shared for value in node.outputs)
-            if is_shared and has_effect(node.attributes["operation"]):
+            if is_shared and has_effect(node.operation):
                 raise TraceError(
                     f"{self.name}: {node.op} at {node.source} asserts or shows something and reads "
                     "no token. It would run once, even if no token reaches it. Move it out of the "
@@ -426,7 +418,7 @@ class _Builder:
                 "the variable's value would not be defined. Return the value or use "
                 "kerasrec.collect, and assign outside the function."
             )
-        node = Node(operation.type, inputs, [], None, source, {"operation": operation})
+        node = nodes.Primitive(inputs, [], None, source, operation=operation)
         self.effects.append(self.writer.add(node))
 
     def _gather(self, operation: tf.Operation) -> None:
@@ -451,7 +443,7 @@ class _Builder:
         ]
         inputs += self._tags_inside(record, region)
         types = [self.tracer.type(tensor) for tensor in record.results]
-        node = Node("CALLSITE", inputs, types, region, record.source, {"callee": record.callee})
+        node = nodes.CallOf(inputs, types, region, record.source, callee=record.callee)
         self.writer.add(node)
         for tensor, value in zip(record.results, node.outputs, strict=True):
             self.values[tensor.name] = value
@@ -477,7 +469,7 @@ class _Builder:
     def _row_ids(self, rows: Rows) -> None:
         region = self._region(rows.ids.op)
         lengths = self._tokens(rows.lengths, region)
-        node = Node("ROWS", [lengths], [self.tracer.type(rows.ids)], region, lengths.node.source)
+        node = nodes.Rows([lengths], [self.tracer.type(rows.ids)], region, lengths.node.source)
         self.values[rows.ids.name] = self.writer.add(node).output()
 
     def _enter(self, record: MapRecord, place: int) -> None:
@@ -529,29 +521,23 @@ class _Builder:
                 self._tokens(branch.outputs[place], inside)
                 for branch, inside in zip(record.branches, regions, strict=True)
             ]
-            node = Node(
-                "MERGE",
-                inputs,
-                [self.tracer.type(result)],
-                region,
-                record.source,
-                {"predicate": predicate},
-            )
+            types = [self.tracer.type(result)]
+            node = nodes.Merge(inputs, types, region, record.source, predicate=predicate)
             self.values[result.name] = self.writer.add(node).output()
 
     def _collect(self, record: CollectRecord) -> None:
         region = self._region(record.anchor)
         inputs = [self._tokens(record.value, region)]
-        attributes: dict[str, Any] = {"name": record.name}
+        size = None
         if record.index is not None:
             inputs.append(self._tokens(record.index, region))
-            attributes["size"] = self._value(record.size)
-            if not attributes["size"].is_shared:
+            size = self._value(record.size)
+            if not size.is_shared:
                 raise SignatureError(
                     f"`size` of kerasrec.collect at {record.source} depends on the tokens, but a "
                     "table has one size for the whole run. Pass one that does not depend on them."
                 )
-        node = Node("COLLECT", inputs, [], region, record.source, attributes)
+        node = nodes.Collect(inputs, [], region, record.source, name=record.name, size=size)
         self.collects.append(self.writer.add(node))
 
 
@@ -563,7 +549,5 @@ def _needed(nodes: list[Node], outputs: list[Value], roots: list[Node]) -> list[
         node = waiting.pop()
         if node not in needed:
             needed.add(node)
-            waiting += [value.node for value in node.inputs]
-            if "size" in node.attributes:
-                waiting.append(node.attributes["size"].node)
+            waiting += [value.node for value in (*node.inputs, *node.named)]
     return [node for node in nodes if node in needed]

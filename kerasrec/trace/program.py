@@ -18,8 +18,9 @@ import tensorflow as tf
 
 from kerasrec.errors import GraphError, KerasrecError, NoBaseCaseError, SignatureError, TraceError
 from kerasrec.graph.check import check_function_graphs
-from kerasrec.graph.graph import FunctionGraph, FunctionGraphs, Source
+from kerasrec.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Source
 from kerasrec.trace.build import Closures, build
 from kerasrec.trace.closures import closed_over, free_tensors, variable_name
 from kerasrec.trace.effects import asserts_something

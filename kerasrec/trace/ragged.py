@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.errors import SignatureError, TraceError
-from kerasrec.graph.graph import Source
 from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Source
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import (

@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.errors import GraphError, KerasrecError
-from kerasrec.graph.graph import Source
+from kerasrec.graph.values import Source
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The recursive functions of the layers are written as a user's are.

@@ -18,8 +18,8 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.errors import SignatureError, TraceError
-from kerasrec.graph.graph import Source
 from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Source
 from kerasrec.private import outer_graph
 from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import Rows, RowsFinder, Scope

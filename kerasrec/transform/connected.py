@@ -11,7 +11,8 @@ from collections import defaultdict
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import TaggedGraph, Value
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.values import Value
 
 
 def output_result(place: int) -> str:
@@ -32,9 +33,9 @@ def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
     ends: dict[str, list[Value]] = defaultdict(list)
     for place, node in enumerate(graph.bodies[graph.entry].outputs):
         ends[output_result(place)].append(node.output())
-    for node in graph.collects:
-        if "size" in node.attributes:  # Rows without an index have no gradient.
-            ends[table_result(node.attributes["name"])].append(node.inputs[0])
+    for collect in graph.collects:
+        if collect.size:  # Rows without an index have no gradient.
+            ends[table_result(collect.name)].append(collect.inputs[0])
     found: dict[Value, set[str]] = defaultdict(set)
     for result, waiting in ends.items():
         while waiting:

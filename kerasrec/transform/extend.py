@@ -14,25 +14,16 @@ has a cotangent, a shared value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import tensorflow as tf
 
+from kerasrec.graph import nodes
 from kerasrec.graph.check import check_tagged_graph
-from kerasrec.graph.graph import (
-    Body,
-    CallSite,
-    Node,
-    Sweep,
-    TaggedGraph,
-    Trip,
-    Value,
-    order_of,
-    present,
-)
-from kerasrec.graph.region import Branch, Region
+from kerasrec.graph.graph import Body, CallSite, Sweep, TaggedGraph, Trip, order_of, present
 from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Branch, Node, Region, Value, branches
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.connected import connected_results
 from kerasrec.transform.primitives import PrimitiveWriter, Sparse
@@ -106,7 +97,7 @@ def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
     found = {
         body.name
         for body in graph.bodies.values()
-        if any(node.inputs[0] in wanted for node in body.collects if "size" in node.attributes)
+        if any(node.inputs[0] in wanted for node in body.collects if node.size)
     }
     size = -1
     while size != len(found):
@@ -137,18 +128,17 @@ def _without_unread(body: Body, results: dict[Value, frozenset[str]]) -> None:
             gradient.parameters[place] = None
 
 
-def _gradient_parameter(output: Node | None) -> Node | None:
+def _gradient_parameter(output: nodes.Result | None) -> nodes.Entrance | None:
     if output is None or not output.types[0].is_differentiable:
         return None
-    name = f"d_{output.attributes.get('name', 'output')}"
-    return Node("MERGE", [], output.types, None, output.source, {"name": name})
+    name = f"d_{output.name or 'output'}"
+    return nodes.Entrance([], output.types, None, output.source, name=name)
 
 
-def _gradient_output(parameter: Node | None, wanted: set[Value]) -> Node | None:
+def _gradient_output(parameter: nodes.Entrance | None, wanted: set[Value]) -> nodes.Result | None:
     if parameter is None or parameter.output() not in wanted:
         return None
-    name = f"d_{parameter.attributes['name']}"
-    return Node("IDENTITY", [], parameter.types, None, parameter.source, {"name": name})
+    return nodes.Result([], parameter.types, None, parameter.source, name=f"d_{parameter.name}")
 
 
 class _BodyGradient:
@@ -182,7 +172,7 @@ class _BodyGradient:
         # that reads the trip's returns has been visited, and nothing that its arguments depend on.
         # What tokens carry for `reads.py` is passed before the arguments.
         place = {node: index for index, node in enumerate(body.nodes)}
-        self.trips = {
+        self.trips: dict[Node, int] = {
             max(present(trip.calls), key=place.__getitem__, default=None)
             or present(trip.returns)[0]: site.label
             for site in graph.call_sites.values()
@@ -227,26 +217,18 @@ class _BodyGradient:
     def _node(self, node: Node) -> None:
         if node in self.trips:
             self._call(self.graph.call_sites[self.trips[node]])
-        elif node.op == "COLLECT":
-            self._collect(node)
-        elif node.op == "ACCUMULATE":
-            self._accumulate(node)
-        elif node.op == "MERGE" and "predicate" in node.attributes:
-            self._merge(node)
-        elif node.op == "SWITCH":
-            self._switch(node)
-        elif node.op == "BROADCAST":
-            self._broadcast(node)
-        elif node.op in ("REPEAT", "ENTER", "LEAVE"):
-            self._rows(node)
-        elif node.op == "UnsortedSegmentSum" and node.inputs[1].node.op == "ROWS":
+        elif type(node) in RULES:
+            RULES[type(node)](self, node)
+
+    def _primitive(self, node: nodes.Primitive) -> None:
+        if node.op == "UnsortedSegmentSum" and isinstance(node.inputs[1].node, nodes.Rows):
             self._sum_over_rows(node)
         elif node.op == "ConcatV2" and _joins_columns(node):
             self._columns(node)
-        elif node.is_primitive:
-            self._primitive(node)
+        else:
+            self._by_registry(node)
 
-    def _primitive(self, node: Node) -> None:
+    def _by_registry(self, node: nodes.Primitive) -> None:
         cotangents = {}
         for value in node.outputs:
             total = self._total(value)
@@ -348,17 +330,16 @@ class _BodyGradient:
         self.wanted.add(value)
         return value
 
-    def _merge(self, node: Node) -> None:
+    def _merge(self, node: nodes.Merge) -> None:
         total = self._total(node.output())
         if total is None:
             return
-        predicate = node.attributes["predicate"]
-        for branch, value in enumerate(node.inputs):
+        regions = branches(node.region, node.predicate, len(node.inputs))
+        for value, inside in zip(node.inputs, regions, strict=True):
             if value in self.wanted:
-                inside = Branch(node.region, predicate, branch, len(node.inputs))
                 self._add(value, self.writer.into(total, inside))
 
-    def _switch(self, node: Node) -> None:
+    def _switch(self, node: nodes.Switch) -> None:
         value, predicate = node.inputs
         totals = [self._total(output) for output in node.outputs]
         if value not in self.wanted or not any(totals):
@@ -366,12 +347,10 @@ class _BodyGradient:
         inputs = [
             total or self._zeros(output) for total, output in zip(totals, node.outputs, strict=True)
         ]
-        merge = Node(
-            "MERGE", inputs, [value.type], node.region, node.source, {"predicate": predicate}
-        )
+        merge = nodes.Merge(inputs, [value.type], node.region, node.source, predicate=predicate)
         self._add(value, self.writer.add(merge).output())
 
-    def _broadcast(self, node: Node) -> None:
+    def _broadcast(self, node: nodes.Broadcast) -> None:
         total = self._total(node.output())
         if total is not None and node.inputs[0] in self.wanted:
             summed = self.primitives.apply(
@@ -379,23 +358,23 @@ class _BodyGradient:
             )
             self._add(node.inputs[0], summed)
 
-    def _rows(self, node: Node) -> None:
+    def _rows(self, node: nodes.Repeat | nodes.Enter | nodes.Leave) -> None:
         total = self._total(node.output())
         value, lengths = node.inputs[:2]
         if total is None or value not in self.wanted:
             return
-        if node.op == "LEAVE":
+        if isinstance(node, nodes.Leave):
             entries = self.writer.enter(total, [lengths], value.region, value.type, node.source)
             self._add(value, entries)
             return
         rows = self.writer.leave(total, lengths, value.region)
-        if node.op == "REPEAT":
-            ids = Node("ROWS", [lengths], [_ROW_IDS], value.region, node.source)
+        if isinstance(node, nodes.Repeat):
+            ids = nodes.Rows([lengths], [_ROW_IDS], value.region, node.source)
             inputs = [rows, self.writer.add(ids).output(), value]
             rows = self.primitives.apply(_sum_of_rows, inputs, value.region, node.source)
         self._add(value, rows)
 
-    def _sum_over_rows(self, node: Node) -> None:
+    def _sum_over_rows(self, node: nodes.Primitive) -> None:
         """A gather; TensorFlow's rule takes a dozen ops, because segment ids may be negative."""
         entries, ids, _ = node.inputs
         total = self._total(node.output())
@@ -404,7 +383,7 @@ class _BodyGradient:
             found = self.primitives.apply(tf.gather, [total, ids], node.region, node.source, kind)
             self._add(entries, found)
 
-    def _columns(self, node: Node) -> None:
+    def _columns(self, node: nodes.Primitive) -> None:
         """A split; TensorFlow's rule cuts each part out by shapes that it reads from all parts."""
         *values, axis = node.inputs
         total = self._total(node.output())
@@ -414,20 +393,19 @@ class _BodyGradient:
             for value, part in zip(values, parts, strict=True):
                 self._add(value, part)
 
-    def _collect(self, node: Node) -> None:
+    def _collect(self, node: nodes.Collect) -> None:
         value, *index = node.inputs
         if not index or value not in self.wanted or self.order > 1:
             return
         shape = None if value.type.shape is None else (None, *value.type.shape)
-        table = self._shared_cotangent(node.attributes["name"], Type(value.type.dtype, shape))
+        table = self._shared_cotangent(node.name, Type(value.type.dtype, shape))
         looked_up = self.primitives.apply(tf.gather, [table, *index], node.region, node.source)
         self._add(value, looked_up)
 
-    def _accumulate(self, node: Node) -> None:
+    def _accumulate(self, node: nodes.Accumulate) -> None:
         if order_of(self.index) < self.order - 1:
             return  # Its sum is a result of an earlier derivative.
-        target = node.attributes["to"]
-        cotangent = self._shared_cotangent(target, target.type)
+        cotangent = self._shared_cotangent(node.to, node.to.type)
         value, *indices = node.inputs
         if indices:
             cotangent = self.primitives.apply(
@@ -443,18 +421,14 @@ class _BodyGradient:
         """
         key = (1 if isinstance(of, frozenset) else self.order, of)
         for node in self.graph.shared:
-            if node.attributes.get("cotangent_of") == key:
+            if isinstance(node, nodes.SumCotangent) and node.key == key:
                 return node.output()
         if isinstance(of, frozenset):
             name = f"reads {' or '.join(sorted(of)) or 'nothing'}"
         else:
-            name = of if isinstance(of, str) else of.node.attributes.get("name", of.node.op)
-            name = "d_" * self.order + name
-        node = Node(
-            "SHARED",
-            [],
-            [Type(found.dtype, found.shape, Kind.SHARED)],
-            attributes={"name": name, "cotangent_of": key},
+            name = "d_" * self.order + (of if isinstance(of, str) else nodes.name_of(of.node))
+        node = nodes.SumCotangent(
+            [], [Type(found.dtype, found.shape, Kind.SHARED)], name=name, key=key
         )
         self.graph.shared.append(node)
         return node.output()
@@ -494,8 +468,8 @@ class _BodyGradient:
         if isinstance(region, Branch) and region.parent == value.region and not value.is_shared:
             _, other = region.siblings
             inputs = [cotangent, self._zeros(self.writer.into(value, other))]
-            predicate, source = {"predicate": region.selector}, cotangent.node.source
-            merge = Node("MERGE", inputs, [value.type], value.region, source, predicate)
+            types, source = [value.type], cotangent.node.source
+            merge = nodes.Merge(inputs, types, value.region, source, predicate=region.selector)
             self.writer.know(self.writer.add(merge).output(), cotangent)
             cotangent = merge.output()
         self._add(value, cotangent)
@@ -508,9 +482,7 @@ class _BodyGradient:
         if not value.is_shared:
             self.cotangents.setdefault(value, []).extend(inputs)
             return
-        node = Node(
-            "ACCUMULATE", inputs, [], inputs[0].region, inputs[0].node.source, {"to": value}
-        )
+        node = nodes.Accumulate(inputs, [], inputs[0].region, inputs[0].node.source, to=value)
         self.gradient.nodes.append(node)
         self.gradient.sinks.append(node)
 
@@ -535,6 +507,20 @@ class _BodyGradient:
         return self.primitives.apply(tf.zeros_like, [value], value.region, value.node.source)
 
 
+# The gradient of each kind; that of a CALL is `_call`, and groups run again by `_group`.
+RULES: dict[type[Node], Callable[..., None]] = {
+    nodes.Accumulate: _BodyGradient._accumulate,
+    nodes.Broadcast: _BodyGradient._broadcast,
+    nodes.Collect: _BodyGradient._collect,
+    nodes.Enter: _BodyGradient._rows,
+    nodes.Leave: _BodyGradient._rows,
+    nodes.Merge: _BodyGradient._merge,
+    nodes.Primitive: _BodyGradient._primitive,
+    nodes.Repeat: _BodyGradient._rows,
+    nodes.Switch: _BodyGradient._switch,
+}
+
+
 def _joins_columns(node: Node) -> bool:
     """Whether a ConcatV2 joins values of each token, of known shapes, along an axis of theirs."""
     *values, axis = node.inputs
@@ -548,9 +534,9 @@ def _or_zero(is_read: tf.Tensor, cotangent: tf.Tensor) -> tf.Tensor:
 
 def _static(value: Value) -> int | None:
     """The number in a constant; None for other values."""
-    if value.node.op != "Const":
+    if not isinstance(value.node, nodes.Primitive) or value.node.op != "Const":
         return None
-    return int(tf.get_static_value(value.node.attributes["operation"].outputs[0]))
+    return int(tf.get_static_value(value.node.operation.outputs[0]))
 
 
 def _axis_of_one(axis: Value) -> int:
@@ -571,9 +557,8 @@ def _needed(sweeps: Sequence[Sweep]) -> set[Node]:
     """The nodes through which values enter or leave the body, and what these depend on."""
     own = {node for sweep in sweeps for node in sweep.nodes}
     needed: set[Node] = set()
-    waiting = [node for node in own if node.op in ("CALL", "ACCUMULATE", "RETURN")]
-    for sweep in sweeps:
-        waiting += present(sweep.parameters) + present(sweep.outputs)
+    ends = (nodes.Call, nodes.Return, nodes.Entrance, nodes.Result, nodes.Accumulate)
+    waiting: list[Node] = [node for node in own if isinstance(node, ends)]
     while waiting:
         node = waiting.pop()
         if node in own and node not in needed:

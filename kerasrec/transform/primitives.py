@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from kerasrec.graph.fire import copy_of, on_device_of
-from kerasrec.graph.graph import Node, Source, Traced, Value
-from kerasrec.graph.region import Region
+from kerasrec.graph.graph import Traced
+from kerasrec.graph.nodes import Computed, Primitive, Recomputed, Shared, operations
 from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Node, Region, Source, Value
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.recompute import Group
 from kerasrec.transform.simplify import simpler
@@ -65,7 +66,7 @@ class PrimitiveWriter:
             result = function(*inputs)
         self._convert(start, region, source)
         found = self._value(result)
-        if found.node.is_primitive:
+        if isinstance(found.node, Computed):
             found.node.types[found.index] = Type.of(result, kind)
         return found
 
@@ -79,13 +80,13 @@ class PrimitiveWriter:
     ) -> list[Value]:
         """Cuts a TOKEN along an axis other than the token axis."""
         first = self.apply(lambda tensor: tf.split(tensor, sizes, axis)[0], [value], region, source)
-        outputs = first.node.attributes["operation"].outputs
-        first.node.types[:] = [Type.of(output, Kind.TOKEN) for output in outputs]
+        (operation,) = operations([first.node])
+        first.node.types[:] = [Type.of(output, Kind.TOKEN) for output in operation.outputs]
         return first.node.outputs
 
     def gradients(
         self,
-        node: Node,
+        node: Primitive,
         cotangents: dict[int, Value],
         wanted: Sequence[Value],
         region: Region | None,
@@ -120,7 +121,7 @@ class PrimitiveWriter:
                 _dense(result) if not value.is_shared else result
                 for result, value in zip(results, sources, strict=True)
             ]
-        self._convert(start, region, node.source, node.attributes.get("device"))
+        self._convert(start, region, node.source, node.device)
         found: dict[Value, Value | Sparse] = {}
         for result, value in zip(results, sources, strict=True):
             if isinstance(result, tf.IndexedSlices):
@@ -156,10 +157,18 @@ class PrimitiveWriter:
             self._writer.into(value, region) for value in (*group.inputs, *cotangents.values())
         ]
         types = [_type_of_cotangent(target) for target in targets]
-        has_effect = any(node.attributes.get("has_effect") for node in group.nodes)
-        attributes = {"function": function, "has_effect": has_effect, "name": f"d_{last.op}"}
-        node = Node("PartitionedCall", inputs, types, region, last.source, attributes)
-        self._writer.add(node)
+        has_effect = any(isinstance(node, Computed) and node.has_effect for node in group.nodes)
+        node = self._writer.add(
+            Recomputed(
+                inputs,
+                types,
+                region,
+                last.source,
+                name=f"d_{last.op}",
+                function=function,
+                has_effect=has_effect,
+            )
+        )
         return dict(zip(targets, node.outputs, strict=True))
 
     def _tensor(self, value: Value) -> tf.Tensor:
@@ -169,17 +178,17 @@ class PrimitiveWriter:
         a placeholder.
         """
         if value not in self._tensors:
-            if value.node.op == "Const":
-                tensor = copy_of(value.node.attributes["operation"], []).outputs[0]
+            if isinstance(value.node, Primitive) and value.node.op == "Const":
+                tensor = copy_of(value.node.operation, []).outputs[0]
             else:
                 tensor = tf.compat.v1.placeholder(value.type.dtype, value.type.tensor_shape())
             self._tensors[value] = tensor
             self._values[tensor.name] = value
         return self._tensors[value]
 
-    def _copy(self, node: Node, inputs: Sequence[tf.Tensor]) -> tf.Operation:
+    def _copy(self, node: Primitive, inputs: Sequence[tf.Tensor]) -> tf.Operation:
         """A copy of a node's op, whose outputs stand for those of the node."""
-        operation = node.attributes["operation"]
+        operation = node.operation
         copy = copy_of(operation, inputs)
         for tensor, original, value in zip(
             copy.outputs, operation.outputs, node.outputs, strict=True
@@ -208,8 +217,7 @@ class PrimitiveWriter:
                     return traced.values[inner.name]
         if tf.is_symbolic_tensor(outer):
             raise LookupError(f"{outer} is not a value of the function.")
-        attributes = {"name": "constant", "tensor": outer, "variable": None}
-        node = Node("SHARED", [], [Type.of(outer, Kind.SHARED)], attributes=attributes)
+        node = Shared([], [Type.of(outer, Kind.SHARED)], name="constant", tensor=outer)
         self._shared.append(node)
         return node.output()
 
@@ -218,7 +226,7 @@ class PrimitiveWriter:
         start: int,
         region: Region | None,
         source: Source | None,
-        device: str | None = None,
+        device: str = "",
     ) -> None:
         """Nodes for the ops that the scratch graph has gained since it had `start`.
 
@@ -234,9 +242,8 @@ class PrimitiveWriter:
             is_shared = all(value.is_shared for value in inputs)
             kind = Kind.SHARED if is_shared else Kind.WAVE
             types = [Type.of(out, kind) for out in operation.outputs]
-            attributes = {"operation": operation, **({"device": device} if device else {})}
             place = None if is_shared else region
-            node = Node(operation.type, inputs, types, place, source, attributes)
+            node = Primitive(inputs, types, place, source, operation=operation, device=device)
             outputs = simpler(node) if self._simplifies else None
             if outputs is None:
                 outputs = node.outputs
@@ -246,7 +253,7 @@ class PrimitiveWriter:
 
     def _with_kind_of(self, cotangent: Value, value: Value) -> Value:
         """Sets the kind of a cotangent, which TensorFlow's shapes may leave open."""
-        if not cotangent.is_shared and cotangent.node.is_primitive:
+        if not cotangent.is_shared and isinstance(cotangent.node, Computed):
             cotangent.node.types[cotangent.index] = _type_of_cotangent(value)
         return cotangent
 

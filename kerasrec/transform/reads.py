@@ -19,9 +19,10 @@ from dataclasses import replace
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Body, CallSite, Node, TaggedGraph, Trip, Value
-from kerasrec.graph.region import Branch, Region
+from kerasrec.graph.graph import Body, CallSite, TaggedGraph, Trip
+from kerasrec.graph.nodes import Argument, Computed, Entrance
 from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Branch, Node, Region, Value
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.connected import passes_cotangents
 from kerasrec.transform.primitives import PrimitiveWriter
@@ -101,10 +102,10 @@ def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
 
     A call connects an argument with those results that the function computes from it.
     """
-    sites = {
+    sites: dict[Node, tuple[CallSite, int]] = {
         back: (site, place) for site in _sites(graph) for place, back in enumerate(site.returns)
     }
-    owners = {
+    owners: dict[Node, Output] = {
         node: (body.name, place)
         for body in graph.bodies.values()
         for place, node in enumerate(body.parameters)
@@ -115,9 +116,9 @@ def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
         for body in graph.bodies.values()
         for node, output in zip(body.outputs, _outputs_of(body), strict=True)
     ]
-    for node in graph.collects:
-        if "size" in node.attributes:  # Rows without an index have no gradient.
-            waiting.append((node.inputs[0], None))
+    for collect in graph.collects:
+        if collect.size:  # Rows without an index have no gradient.
+            waiting.append((collect.inputs[0], None))
     while waiting:
         value, reader = waiting.pop()
         if value.is_shared or reader in found[value] or not passes_cotangents(value):
@@ -161,7 +162,7 @@ def _asked(body: Body, reads: Reads, wanted: set[Value]) -> dict[Node, Readers]:
     found = {}
     for part in in_groups(body.sweeps[0]):
         nodes = part.nodes if isinstance(part, Group) else (part,)
-        if not all(node.is_primitive for node in nodes) or only_adds_or_moves(nodes):
+        if not all(isinstance(node, Computed) for node in nodes) or only_adds_or_moves(nodes):
             continue
         results = [value for node in nodes for value in node.outputs if value in wanted]
         readers = reads.of(*results)
@@ -174,19 +175,19 @@ def _asked(body: Body, reads: Reads, wanted: set[Value]) -> dict[Node, Readers]:
 
 def _carried(
     graph: TaggedGraph, reads: Reads, asked: dict[str, dict[Node, Readers]]
-) -> dict[Output, Node]:
+) -> dict[Output, Entrance]:
     """The entrances for what tokens carry: for each output, a bool that says if it is read."""
     waiting = [
         reader for nodes in asked.values() for readers in nodes.values() for reader in readers
     ]
-    found: dict[Output, Node] = {}
+    found: dict[Output, Entrance] = {}
     while waiting:
         output = waiting.pop()
         if output is None or output in found:
             continue
         name, place = output
-        attributes = {"name": f"reads_output_{place}", "is_carried": True}
-        found[output] = Node("MERGE", [], [_BOOL], None, graph.bodies[name].source, attributes)
+        source, label = graph.bodies[name].source, f"reads_output_{place}"
+        found[output] = Entrance([], [_BOOL], None, source, name=label, is_carried=True)
         for site in graph.sites_to(name):
             readers = reads.of(site.returns[place].output())
             waiting += readers if reads.is_for_some(readers) else ()
@@ -202,7 +203,7 @@ class _Carrying:
         carried: the entrances to add.
     """
 
-    def __init__(self, graph: TaggedGraph, reads: Reads, carried: dict[Output, Node]):
+    def __init__(self, graph: TaggedGraph, reads: Reads, carried: dict[Output, Entrance]):
         self.graph = graph
         self.reads = reads
         self.carried = carried
@@ -219,7 +220,7 @@ class _Carrying:
         self._call_from_outside()
         return TaggedGraph(bodies, self.graph.entry, self.sites, self.shared, where_read=where_read)
 
-    def _entrances(self, name: str) -> dict[Output, Node]:
+    def _entrances(self, name: str) -> dict[Output, Entrance]:
         return {output: node for output, node in self.carried.items() if output[0] == name}
 
     def _body(self, body: Body, asked: dict[Node, Readers], where_read: dict[Node, Branch]) -> Body:
@@ -252,7 +253,7 @@ class _Carrying:
 
     def _call_from_outside(self) -> None:
         arguments = [
-            Node("ARGUMENT", [], node.types, attributes=node.attributes).output()
+            Argument([], node.types, name=node.name).output()
             for node in self._entrances(self.graph.entry).values()
         ]
         self._pass(self.graph.root, arguments)
@@ -262,7 +263,7 @@ class _Carrying:
         first = site.calls[0]
         calls = list(site.trips[0].calls)
         for value, entrance in zip(values, self._entrances(site.callee).values(), strict=True):
-            call = Node("CALL", [value], [_BOOL], first.region, first.source, first.attributes)
+            call = replace(first, inputs=[value], types=[_BOOL])
             entrance.inputs.append(call.output())
             calls.append(call)
         trip = Trip(tuple(calls), site.trips[0].returns)
@@ -280,7 +281,7 @@ class _Choices:
     """
 
     def __init__(
-        self, body: Body, writer: GraphWriter, shared: list[Node], carried: dict[Output, Node]
+        self, body: Body, writer: GraphWriter, shared: list[Node], carried: dict[Output, Entrance]
     ):
         self._writer = writer
         self._source = body.source

@@ -21,7 +21,9 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.graph.fire import fire
-from kerasrec.graph.graph import Node, Sweep, TaggedGraph, Value
+from kerasrec.graph.graph import Sweep, TaggedGraph
+from kerasrec.graph.nodes import Call, Computed, Entrance, Recomputed, Return, Shared, operations
+from kerasrec.graph.values import Node, Value
 from kerasrec.trace.functions import hides_a_variable, unrepeatable_op
 
 
@@ -53,23 +55,21 @@ class Group:
     def obstacle(self) -> str | None:
         """Why these nodes cannot run again, in words for the user; None if they can."""
         for node in self.nodes:
-            if not node.is_primitive:
+            if not isinstance(node, Computed):
                 return (
                     "a value goes from it to a call or a conditional of kerasrec, and back to the "
                     "same tf.TensorArray; stack the array before that"
                 )
-        operations = [
-            node.attributes["operation"] for node in self.nodes if "operation" in node.attributes
-        ]
-        is_gradient = len(operations) < len(self.nodes)
+        found = operations(self.nodes)
+        is_gradient = any(isinstance(node, Recomputed) for node in self.nodes)
         reads_variables = any(map(is_handle, self.inputs))
-        name = unrepeatable_op(operations) if operations else None
+        name = unrepeatable_op(found) if found else None
         if name:
             return (
                 f"{name} runs in it, which gives a different result when the gradient runs it "
                 "again; draw random numbers (and change state) outside it, and pass them in"
             )
-        if (is_gradient and reads_variables) or any(map(hides_a_variable, operations)):
+        if (is_gradient and reads_variables) or any(map(hides_a_variable, found)):
             return (
                 "a loop or conditional inside it reads a variable. Read the variable outside, "
                 "`weight = tf.convert_to_tensor(variable)`, or wrap it all in a tf.function"
@@ -117,10 +117,11 @@ class Group:
 def unrepeatable(graph: TaggedGraph) -> str | None:
     """Why a program may not run again, in words for the user; None if it may."""
     for body in graph.bodies.values():
-        nodes = [node for node in body.sweeps[0].nodes if "operation" in node.attributes]
-        if nodes and unrepeatable_op([node.attributes["operation"] for node in nodes]):
+        nodes = body.sweeps[0].nodes
+        if operations(nodes) and unrepeatable_op(operations(nodes)):
             for node in nodes:
-                name = unrepeatable_op([node.attributes["operation"]])
+                own = operations([node])
+                name = unrepeatable_op(own) if own else None
                 if name:
                     return (
                         f"{name} at {node.source} would give a different result when {body.name} "
@@ -132,7 +133,7 @@ def unrepeatable(graph: TaggedGraph) -> str | None:
 
 def variable_of(value: Value) -> Any:
     """The variable whose handle a value is; None for other values."""
-    return value.node.attributes.get("variable")
+    return value.node.variable if isinstance(value.node, Shared) else None
 
 
 def is_handle(value: Value) -> bool:
@@ -156,10 +157,10 @@ def in_groups(sweep: Sweep) -> list[Node | Group]:
 
 
 def _runs_again(node: Node) -> bool:
-    if not node.is_primitive:
+    if not isinstance(node, Computed):
         return False
     return (
-        "function" in node.attributes
+        node.function is not None
         or any(_is_list(value) for value in (*node.inputs, *node.outputs))
         or (node.op != "ReadVariableOp" and any(map(is_handle, node.inputs)))
     )
@@ -177,10 +178,10 @@ class _Parts:
         self._own = set(sweep.nodes)
         self._parts: dict[Node, tuple[Node, ...]] = {node: (node,) for node in sweep.nodes}
         self._grouped: set[Node] = set()
-        self._calls: dict[int, list[Node]] = defaultdict(list)
+        self._calls: dict[int, list[Call]] = defaultdict(list)
         for node in sweep.nodes:
-            if node.op == "CALL":
-                self._calls[node.attributes["label"]].append(node)
+            if isinstance(node, Call):
+                self._calls[node.label].append(node)
 
     def join(self, nodes: Iterable[Node]) -> None:
         """Puts the parts of all these nodes into one."""
@@ -214,13 +215,12 @@ class _Parts:
 
         The last CALL of a call site stands for all of them.
         """
-        if node.op == "CALL":
-            calls = self._calls[node.attributes["label"]]
+        if isinstance(node, Call):
+            calls = self._calls[node.label]
             return [node.inputs[0].node, *calls[: calls.index(node)]]
-        values = [] if node.op == "RETURN" or node.is_entrance else list(node.inputs)
-        if "predicate" in node.attributes:
-            values.append(node.attributes["predicate"])
-        return [value.node for value in values] + node.control
+        if isinstance(node, Return | Entrance):
+            return node.control
+        return [value.node for value in (*node.inputs, *node.named)] + node.control
 
 
 def _with_shared(nodes: Sequence[Node]) -> list[Node]:
@@ -230,7 +230,7 @@ def _with_shared(nodes: Sequence[Node]) -> list[Node]:
         shared = [
             value.node
             for value in node.inputs
-            if value.is_shared and value.node.is_primitive
+            if value.is_shared and isinstance(value.node, Computed)
             if value.node.op == "Const" or _is_list(value)
         ]
         found += [*_with_shared(shared), node]

@@ -7,8 +7,8 @@ are equal this cannot do anything, whatever the number of tokens.
 
 from __future__ import annotations
 
-from kerasrec.graph.graph import Node, Value
 from kerasrec.graph.types import Kind
+from kerasrec.graph.values import Node, Value
 
 
 def simpler(node: Node) -> list[Value] | None:

@@ -17,14 +17,12 @@ from kerasrec.graph.graph import (
     CallSite,
     FunctionGraph,
     FunctionGraphs,
-    Node,
-    Source,
     Sweep,
     TaggedGraph,
     Traced,
-    Value,
 )
-from kerasrec.graph.region import Region
+from kerasrec.graph.nodes import Argument, CallOf, Collect, Computed, Entrance, Parameter, Result
+from kerasrec.graph.values import Node, Region, Source, Value
 from kerasrec.transform.trips import trip
 
 
@@ -44,9 +42,9 @@ def tag(graphs: FunctionGraphs) -> TaggedGraph:
 
 def _check_tables(graph: TaggedGraph) -> None:
     """Raises SignatureError if values collected under one name do not fit into one table."""
-    first: dict[str, Node] = {}
+    first: dict[str, Collect] = {}
     for node in graph.collects:
-        name = node.attributes["name"]
+        name = node.name
         other = first.setdefault(name, node)
         types = (other.inputs[0].type, node.inputs[0].type)
         if types[0] != types[1]:
@@ -77,12 +75,10 @@ class _Tagging:
     def place(self, function: FunctionGraph) -> None:
         """Puts the body's entrance and exit into the graph."""
         parameters = [
-            Node("MERGE", [], node.types, None, node.source, dict(node.attributes))
+            Entrance([], node.types, None, node.source, name=node.name, is_carried=node.is_carried)
             for node in function.parameters
         ]
-        outputs = [
-            Node("IDENTITY", [], [value.type], None, function.source) for value in function.outputs
-        ]
+        outputs = [Result([], [value.type], None, function.source) for value in function.outputs]
         self.bodies[function.name] = Body(
             function.name,
             [Sweep([*parameters], [*outputs], [*parameters], [])],
@@ -96,9 +92,9 @@ class _Tagging:
         """Copies the body, each call replaced by CALL and RETURN nodes."""
         body = self.bodies[function.name]
         for node in function.nodes:
-            if node.op == "CALLSITE":
+            if isinstance(node, CallOf):
                 self._call(body, node)
-            elif node.op != "PARAMETER":
+            elif not isinstance(node, Parameter):
                 self._copy(body, node)
         for node, value in zip(body.outputs, function.outputs, strict=True):
             node.inputs.append(self._moved[value])
@@ -111,37 +107,25 @@ class _Tagging:
     def call_from_outside(self, entry: str) -> None:
         """Adds the last call site: ARGUMENTs of the whole program and its RETURNs."""
         arguments = [
-            Node("ARGUMENT", [], node.types, None, node.source, dict(node.attributes)).output()
+            Argument([], node.types, None, node.source, name=node.name).output()
             for node in self.bodies[entry].parameters
         ]
         self._site(None, entry, arguments, None, None)
 
     def _copy(self, body: Body, node: Node) -> None:
-        copy = Node(
-            node.op,
-            [self._moved[value] for value in node.inputs],
-            node.types,
-            self._region(node.region),
-            node.source,
-            dict(node.attributes),
-        )
-        if "predicate" in copy.attributes:
-            copy.attributes["predicate"] = self._moved[copy.attributes["predicate"]]
-        if "size" in copy.attributes:
-            copy.attributes["size"] = self._moved[copy.attributes["size"]]
-        is_shared = copy.is_primitive and not copy.types  # An assignment; it runs once.
+        copy = node.copy(self._moved.__getitem__, self._region(node.region))
+        is_shared = isinstance(copy, Computed) and not copy.types  # An assignment; it runs once.
         is_shared |= bool(copy.types) and copy.output().is_shared
         (self.shared if is_shared else body.sweeps[0].nodes).append(copy)
-        if node.op == "COLLECT":
+        if isinstance(copy, Collect):
             body.sweeps[0].sinks.append(copy)
         for old, new in zip(node.outputs, copy.outputs, strict=True):
             self._moved[old] = new
 
-    def _call(self, body: Body, node: Node) -> None:
+    def _call(self, body: Body, node: CallOf) -> None:
         arguments = [self._moved[value] for value in node.inputs]
-        site = self._site(
-            body.name, node.attributes["callee"], arguments, self._region(node.region), node.source
-        )
+        region = self._region(node.region)
+        site = self._site(body.name, node.callee, arguments, region, node.source)
         body.sweeps[0].nodes += [*site.calls, *site.returns]
         for old, new in zip(node.outputs, site.returns, strict=True):
             self._moved[old] = new.output()
@@ -155,12 +139,9 @@ class _Tagging:
         source: Source | None,
     ) -> CallSite:
         label = len(self.call_sites)
-        attributes = {"label": label, "callee": callee}
         sweep = self.bodies[callee].sweeps[0]
-        site = CallSite(
-            label, caller, callee, (trip(arguments, sweep, region, source, attributes),)
-        )
-        self.call_sites[label] = site
+        first = trip(arguments, sweep, region, source, label, callee)
+        site = self.call_sites[label] = CallSite(label, caller, callee, (first,))
         return site
 
     def _region(self, region: Region | None) -> Region | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from kerasrec.graph.graph import CallSite, Node, Source, Sweep, TaggedGraph, Trip, Value, present
-from kerasrec.graph.region import Region
+from kerasrec.graph.graph import CallSite, Sweep, TaggedGraph, Trip, present
+from kerasrec.graph.nodes import Argument, Call, Return
+from kerasrec.graph.values import Region, Source, Value
 
 
 def trip(
@@ -15,8 +15,9 @@ def trip(
     callee: Sweep,
     region: Region | None,
     source: Source | None,
-    attributes: dict[str, Any],
-    control: Sequence[Node] = (),
+    label: int,
+    name: str,
+    control: Sequence[Call] = (),
 ) -> Trip:
     """A CALL for each value, which its MERGE now gathers, and a RETURN for each output.
 
@@ -25,20 +26,25 @@ def trip(
         callee: the sweep.
         region: in which the call stands.
         source: the user's line.
-        attributes: label and callee.
+        label: of the call site.
+        name: of the callee.
         control: what the RETURNs follow if there is no CALL.
     """
-    calls: list[Node | None] = []
+    calls: list[Call | None] = []
     for value, parameter in zip(values, callee.parameters, strict=True):
         if value is None or parameter is None:
             calls.append(None)
             continue
-        call = Node("CALL", [value], [value.type], region, source, attributes)
+        call = Call([value], [value.type], region, source, label=label, callee=name)
         parameter.inputs.append(call.output())
         calls.append(call)
     before = present(calls) or control
     returns = [
-        out and Node("RETURN", [out.output()], out.types, region, source, attributes, [*before])
+        None
+        if out is None
+        else Return(
+            [out.output()], out.types, region, source, control=[*before], label=label, callee=name
+        )
         for out in callee.outputs
     ]
     return Trip(tuple(calls), tuple(returns))
@@ -50,7 +56,8 @@ def trip_like(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> 
     Without anything to pass, the RETURNs follow the CALLs of the first trip.
     """
     first = site.calls[0]
-    return trip(values, callee, first.region, first.source, first.attributes, site.calls)
+    where = (first.region, first.source)
+    return trip(values, callee, *where, site.label, site.callee, site.calls)
 
 
 def set_trip(graph: TaggedGraph, label: int, index: int, found: Trip) -> None:
@@ -64,9 +71,7 @@ def call_from_outside(graph: TaggedGraph, index: int) -> None:
     """Adds the call from outside into a sweep of the entry, under the root's label."""
     sweep = graph.bodies[graph.entry].sweeps[index]
     values = [
-        None
-        if parameter is None
-        else Node("ARGUMENT", [], parameter.types, attributes=parameter.attributes).output()
+        None if parameter is None else Argument([], parameter.types, name=parameter.name).output()
         for parameter in sweep.parameters
     ]
     set_trip(graph, graph.root.label, index, trip_like(graph.root, values, sweep))

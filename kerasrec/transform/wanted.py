@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Node, TaggedGraph, Value
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.nodes import Argument, Shared, SumCotangent
+from kerasrec.graph.values import Value
 
 
 def wanted_values(graph: TaggedGraph) -> set[Value]:
@@ -20,14 +22,11 @@ def wanted_values(graph: TaggedGraph) -> set[Value]:
         for node in nodes:
             if node.op == "StopGradient":
                 continue
-            if _is_source(node) or any(value in wanted for value in node.inputs):
+            is_source = isinstance(node, Shared | SumCotangent | Argument)
+            if is_source or any(value in wanted for value in node.inputs):
                 wanted.update(
                     value
                     for value in node.outputs
                     if value.type.is_differentiable or value.type.dtype in (tf.resource, tf.variant)
                 )
     return {value for value in wanted if value.type.is_differentiable}
-
-
-def _is_source(node: Node) -> bool:
-    return node.op in ("SHARED", "ARGUMENT")

@@ -148,7 +148,7 @@ def test_columns_stay_together_where_the_user_says_on_which_device():
 def test_transposed_once():
     found = gated_plan(transposed_once)
     (product,) = found.changes.rewrites
-    assert product.attributes["operation"].get_attr("transpose_b")
+    assert product.operation.get_attr("transpose_b")
 
 
 def kept(found):

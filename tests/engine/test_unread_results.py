@@ -355,7 +355,7 @@ def test_only_results_that_differ_between_calls_are_carried():
         (one_of_two(kerasrec.recursive, kerasrec.cond), "f", ["reads_output_1"]),
     ):
         tagged, extended = make.tagged_graph(N, X), make.extended_graph(N, X)
-        names = [node.attributes["name"] for node in extended.bodies[name].parameters]
+        names = [node.name for node in extended.bodies[name].parameters]
         assert names == ["n", "x", *carried]
         assert (extended.bodies[name].sweeps[0] is tagged.bodies[name].sweeps[0]) == (not carried)
 

@@ -7,8 +7,9 @@ import tensorflow as tf
 
 from kerasrec import GraphError, cond, recursive
 from kerasrec.graph.check import check_function_graphs, check_tagged_graph
-from kerasrec.graph.graph import Node, Value
+from kerasrec.graph.nodes import Argument
 from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Value
 from kerasrec.transform.extend import extend
 from tests.programs import FEW, MORE, each
 
@@ -85,7 +86,7 @@ def test_errors_say_that_it_is_our_fault(functions):
 
 
 def test_unknown_callee(functions):
-    find(functions.functions["exp"].nodes, "CALLSITE").attributes["callee"] = "nobody"
+    find(functions.functions["exp"].nodes, "CALLSITE").callee = "nobody"
     with pytest.raises(GraphError, match="calls an unknown function"):
         check_function_graphs(functions)
 
@@ -134,9 +135,9 @@ def test_read_across_branches(functions):
 
 
 def test_edge_from_outside_the_graph(tagged):
-    stranger = Node("Const", [], [Type(tf.int32, (), Kind.SHARED)])
+    stranger = Argument([], [Type(tf.int32, (), Kind.SHARED)])
     find(tagged.nodes, "Sub").inputs[1] = stranger.output()
-    with pytest.raises(GraphError, match="Sub reads Const, which is not in the graph"):
+    with pytest.raises(GraphError, match="Sub reads ARGUMENT, which is not in the graph"):
         check_tagged_graph(tagged)
 
 

@@ -57,9 +57,7 @@ def test_branches_of_a_switch_inside_a_branch_are_numbered():
 
 def test_conditionals_beside_each_other_have_scopes_of_their_own():
     scopes = labels_all.tagged_graph(0).scopes()
-    where = {
-        node.attributes["name"]: scope for node, scope in scopes.items() if node.op == "COLLECT"
-    }
+    where = {node.name: scope for node, scope in scopes.items() if node.op == "COLLECT"}
     assert where == {
         "states": ("labels_all",),
         "inner": ("labels_all", "cond_1", "false"),

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import cond, recursive
+from kerasrec.graph.nodes import Check, Effect
 from kerasrec.graph.types import Kind
 from tests import golden_programs, programs
 from tests.programs import FEW, MORE, PROGRAMS, each
@@ -47,9 +48,9 @@ def test_nothing_is_there_that_nobody_needs(program):
     for function in program.function.function_graphs(*program.inputs):
         used = {value.node for node in function.nodes for value in node.inputs}
         used |= {value.node for value in function.outputs}
-        used |= {node.attributes["size"].node for node in function.collects}
+        used |= {node.size.node for node in function.collects}
         kept = {*function.parameters, *function.call_sites, *function.collects}
-        kept |= {node for node in function.nodes if node.is_effect}
+        kept |= {node for node in function.nodes if isinstance(node, Check | Effect)}
         assert set(function.nodes) <= used | kept
 
 
@@ -61,7 +62,7 @@ def test_each_function_is_there_once():
 def test_functions_that_call_each_other_need_no_declaration():
     graphs = programs.first.function_graphs(1.0, 2)
     assert sorted(graphs.functions) == ["first", "second", "third"]
-    assert [site.attributes["callee"] for site in graphs.functions["third"].call_sites] == ["first"]
+    assert [site.callee for site in graphs.functions["third"].call_sites] == ["first"]
 
 
 def test_a_function_is_traced_for_each_signature_it_is_called_with():
@@ -109,10 +110,7 @@ def test_what_no_token_takes_part_in_is_shared():
 
 def test_what_a_nested_function_closes_over_becomes_an_argument():
     graphs = programs.nested.function_graphs(programs.f64(1.0), programs.i32(1))
-    names = {
-        function.name: [node.attributes["name"] for node in function.parameters]
-        for function in graphs
-    }
+    names = {function.name: [node.name for node in function.parameters] for function in graphs}
     assert names == {
         "nested": ["x", "n"],
         "uses": ["m", "nested.x", "nested.sine"],
@@ -123,7 +121,7 @@ def test_what_a_nested_function_closes_over_becomes_an_argument():
 def test_variables_are_found_by_themselves_and_read_once_for_all_tokens():
     (function,) = programs.tree_rnn.function_graphs(0)
     shared = [node for node in function.nodes if node.op == "SHARED"]
-    names = {node.attributes["name"] for node in shared}
+    names = {node.name for node in shared}
     assert {name.split(":")[0] for name in names} == {"embedding", "kernel", "bias"}
     reads = [node for node in function.nodes if node.op == "ReadVariableOp"]
     assert len(reads) == 3

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.graph.graph import Sweep, present
+from kerasrec.graph.nodes import Entrance
 from kerasrec.graph.types import Type
 from kerasrec.transform.extend import extend
 from tests import golden_programs
@@ -16,19 +17,19 @@ def exp():
 
 
 def labels(nodes):
-    return [node.attributes["label"] for node in nodes if node is not None]
+    return [node.label for node in nodes if node is not None]
 
 
 def test_power_takes_x_n_dy_and_gives_y_dx(exp):
     """Figure 4.6: three arguments, two outputs; `n` has no gradient."""
     body = exp.bodies["exp"]
-    assert [node.attributes["name"] for node in body.parameters] == ["x", "n"]
-    assert [node.attributes["name"] for node in body.sweeps[1].parameters] == ["d_output"]
-    entrances = [node for node in body.nodes if node.is_entrance]
+    assert [node.name for node in body.parameters] == ["x", "n"]
+    assert [node.name for node in body.sweeps[1].parameters] == ["d_output"]
+    entrances = [node for node in body.nodes if isinstance(node, Entrance)]
     assert [str(node.types[0]) for node in entrances] == ["f32[]", "i32[]", "f32[]"]
     assert len(body.outputs) == 1
     dx, dn = body.sweeps[1].outputs
-    assert dx.attributes["name"] == "d_x"
+    assert dx.name == "d_x"
     assert dn is None
 
 
@@ -57,7 +58,7 @@ def test_power_gradient_has_one_switch_and_one_merge_in_step_with_the_forward_on
     (dy,) = gradient.parameters
     assert switch.inputs == [dy.output(), equal.output()]
     merges = [node for node in gradient.nodes if node.op == "MERGE" and node is not dy]
-    assert [node.attributes["predicate"] for node in merges] == [equal.output()]
+    assert [node.predicate for node in merges] == [equal.output()]
     assert gradient.outputs[0].inputs == [merges[0].output()]
 
 
@@ -142,8 +143,8 @@ def test_extended_again_each_sweep_has_its_gradient_the_last_one_first():
     body = twice.bodies["exp"]
     names = [
         (
-            [node.attributes["name"] for node in present(sweep.parameters)],
-            [node.attributes["name"] for node in present(sweep.outputs)],
+            [node.name for node in present(sweep.parameters)],
+            [node.name for node in present(sweep.outputs)],
         )
         for sweep in body.sweeps[1:]
     ]

@@ -1,5 +1,6 @@
 """The tagged graph is that of the papers' figures."""
 
+from kerasrec.graph.nodes import Computed
 from tests import golden_programs
 from tests.programs import FEW, MORE, each
 
@@ -12,8 +13,8 @@ def test_factorial_is_figure_3():
     """Kostopoulou et al., figure 3, edge by edge."""
     graph = golden_programs.fact.tagged_graph(3)
     calls, returns = nodes(graph, "CALL"), nodes(graph, "RETURN")
-    call = {node.attributes["label"]: node for node in calls}
-    back = {node.attributes["label"]: node for node in returns}
+    call = {node.label: node for node in calls}
+    back = {node.label: node for node in returns}
     assert sorted(call) == sorted(back) == [0, 1]
     assert (len(calls), len(returns)) == (2, 2)
 
@@ -21,7 +22,7 @@ def test_factorial_is_figure_3():
     (switch,) = nodes(graph, "SWITCH")
     (equal,), (sub,), (mul,) = (nodes(graph, op) for op in ("Equal", "Sub", "Mul"))
     (out,) = nodes(graph, "IDENTITY")
-    assert merge.attributes["name"] == "n"
+    assert merge.name == "n"
     assert merge.inputs == [call[0].output(), call[1].output()]
     assert equal.inputs[0] == merge.output()
     assert switch.inputs == [merge.output(), equal.output()]
@@ -65,7 +66,7 @@ def test_every_argument_and_output_has_its_call_and_return():
     graph = golden_programs.is_even.tagged_graph(3)
     for site in graph.call_sites.values():
         assert (len(site.calls), len(site.returns)) == (1, 2)
-        assert {node.attributes["label"] for node in (*site.calls, *site.returns)} == {site.label}
+        assert {node.label for node in (*site.calls, *site.returns)} == {site.label}
 
 
 @each(few=FEW, many=MORE)
@@ -85,5 +86,7 @@ def test_graph_is_as_large_as_its_functions(program):
     """Static: its size depends on the program, and not on how deep it runs."""
     functions = program.function.function_graphs(*program.inputs)
     graph = program.function.tagged_graph(*program.inputs)
-    primitives = sum(node.is_primitive for function in functions for node in function.nodes)
-    assert sum(node.is_primitive for node in graph.nodes) == primitives
+    primitives = sum(
+        isinstance(node, Computed) for function in functions for node in function.nodes
+    )
+    assert sum(isinstance(node, Computed) for node in graph.nodes) == primitives

@@ -1,0 +1,377 @@
+"""The kinds of nodes: one class each, with what it is made of, prints as, and is checked by.
+
+A node is a TensorFlow op or one of the nodes of tagged dataflow, which print in capitals
+(Kostopoulou et al., sections 2 and 3). What a kind means is its rule in `interpreter.py`; its
+gradient is a rule of `transform/extend.py`. `KINDS` lists all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.errors import GraphError
+from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Branch, Each, Node, Region, Value
+
+SumKey = tuple[int, str | Value | frozenset[str]]
+"""The order of a derivative, and a sum over all tokens in it: the name of a table, or the SHARED
+value whose gradient was summed. Or 1 and a set of results, of which any may be read."""
+
+_MAX_CONSTANT = 6
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Named(Node):
+    """A node with a name, which is empty where it has none."""
+
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.op} {self.name}" if self.name else self.op
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _OfToken(Named):
+    """An argument.
+
+    Args:
+        is_carried: whether it is none of the user's, see `carried.py`.
+    """
+
+    is_carried: bool = False
+
+
+class Parameter(_OfToken):
+    """An argument, in a function graph."""
+
+
+class Argument(_OfToken):
+    """An input of the whole program."""
+
+
+class _Merge(Node):
+    kind = "MERGE"
+
+    def check(self, place: str) -> None:
+        super().check(place)
+        if not all(self.types[0].accepts(item.type) for item in self.inputs):
+            raise GraphError(f"{place} merges different types.")
+
+
+class Entrance(_OfToken, _Merge):
+    """MERGE values...: gathers what all call sites send into a body."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Merge(_Merge):
+    """MERGE values...: whichever value is not dead, one for each branch of a conditional.
+
+    Args:
+        predicate: which of them it is.
+    """
+
+    predicate: Value
+
+    @property
+    def named(self) -> list[Value]:
+        return [self.predicate]
+
+    def copy(self, moved: Callable[[Value], Value], region: Region | None) -> Node:
+        inputs = [moved(value) for value in self.inputs]
+        return replace(self, inputs=inputs, region=region, predicate=moved(self.predicate))
+
+
+class Switch(Node):
+    """SWITCH value, predicate: one output for each branch; the branches not taken are dead."""
+
+    def region_of(self, index: int) -> Region | None:
+        return Branch(self.region, self.inputs[1], index, len(self.types))
+
+    def check(self, place: str) -> None:
+        super().check(place)
+        value, predicate = self.inputs
+        if predicate.type.kind is not Kind.TOKEN or predicate.type.shape != ():
+            raise GraphError(f"{place}: predicate {predicate.type} is not one value per token.")
+        if any(item != value.type for item in self.types):
+            raise GraphError(f"{place} changes a type.")
+
+
+class Broadcast(Node):
+    """BROADCAST value, token: a shared value, as one value for each token."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Shared(Named):
+    """SHARED: a tensor or variable from outside the function.
+
+    Args:
+        tensor: what the function closes over; of a variable, its handle.
+        variable: the variable; None for a tensor.
+    """
+
+    tensor: tf.Tensor
+    variable: tf.Variable | None = None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SumCotangent(Named):
+    """SHARED: the cotangent of a sum over all tokens; it is known when the gradient is asked for.
+
+    Args:
+        key: of which sum. For a set of results it is a bool, whether one of them is read.
+    """
+
+    kind = "SHARED"
+    key: SumKey
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Collect(Named):
+    """COLLECT value [, index]: adds a value to a table of the run, at an index or in any order.
+
+    Args:
+        name: of the table.
+        size: of the table, SHARED; None if the value has no index.
+    """
+
+    size: Value | None = None
+
+    @property
+    def named(self) -> list[Value]:
+        return [self.size] if self.size else []
+
+    def rest(self, name: Callable[[Value], str]) -> str:
+        value, *index = map(name, self.inputs)
+        return f"({value})" + (f" at {index[0]} of {name(self.size)}" if self.size else "")
+
+    def copy(self, moved: Callable[[Value], Value], region: Region | None) -> Node:
+        inputs = [moved(value) for value in self.inputs]
+        return replace(self, inputs=inputs, region=region, size=self.size and moved(self.size))
+
+
+class _OfRows(Node):
+    """A node between tokens and the entries of their rows."""
+
+    @property
+    def entries(self) -> Region | None:
+        """The region whose tokens are the entries."""
+        return self.region
+
+    def check(self, place: str) -> None:
+        super().check(place)
+        lengths = self.inputs[-1 if len(self.inputs) == 1 else 1]
+        if lengths.type != Type(tf.int32, ()):
+            raise GraphError(f"{place}: lengths {lengths.type} are not one number per token.")
+        if isinstance(self, Leave | Rows) and lengths.region != self.region:
+            raise GraphError(f"{place} stands in another region than its lengths.")
+        if not self.entries or not any(isinstance(item, Each) for item in self.entries.path()):
+            raise GraphError(f"{place} neither reads nor makes entries of rows.")
+
+
+class Repeat(_OfRows):
+    """REPEAT value, lengths: a token's value, once for each entry of its row."""
+
+
+class Enter(_OfRows):
+    """ENTER values, lengths...: entries of the tokens' rows become tokens; all lengths agree."""
+
+    @property
+    def other_rows(self) -> str:
+        """What to tell the user when the lengths do not agree."""
+        return (
+            f"kerasrec.map_fn (or a call with ragged arguments) at {self.source}: the ragged "
+            "values have rows of different lengths. All of them must have the same row splits."
+        )
+
+
+class Leave(_OfRows):
+    """LEAVE value, lengths: values of entries become rows again."""
+
+    @property
+    def entries(self) -> Region | None:
+        return self.inputs[0].region
+
+
+class Rows(_OfRows):
+    """ROWS lengths: for each entry, which token it belongs to."""
+
+    @property
+    def entries(self) -> Region | None:
+        return Each(self.region, self.inputs[0])
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class CallOf(Node):
+    """CALLSITE arguments...: a call, in a function graph.
+
+    Args:
+        callee: name of the function called.
+    """
+
+    kind = "CALLSITE"
+    callee: str
+
+    @property
+    def title(self) -> str:
+        return f"CALLSITE {self.callee}"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Labelled(Node):
+    """A node of a call site.
+
+    Args:
+        label: of the call site.
+        callee: name of the function called.
+    """
+
+    label: int
+    callee: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.op}_{self.label}"
+
+
+class Call(_Labelled):
+    """CALL argument: puts its label before the tag, and so enters a function."""
+
+    def rest(self, name: Callable[[Value], str]) -> str:
+        return f"{super().rest(name)} into {self.callee}"
+
+
+class Return(_Labelled):
+    """RETURN output: takes its label off the tag; drops tokens of other call sites."""
+
+
+class Result(Named):
+    """IDENTITY value: an output of a function, read by all its RETURNs."""
+
+    kind = "IDENTITY"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Accumulate(Node):
+    """ACCUMULATE contribution [, indices]: sums over all tokens, whatever their tags.
+
+    Args:
+        to: the SHARED value whose gradient the sum is.
+    """
+
+    to: Value
+
+    def rest(self, name: Callable[[Value], str]) -> str:
+        return f"{super().rest(name)} into {name(self.to)}"
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Check(Node):
+    """CHECK condition, root, tag, data...: fails, and shows the data, if the condition is false.
+
+    Root and tag say which token it fails for.
+
+    Args:
+        summarize: how many entries of each to show; None for TensorFlow's own choice.
+    """
+
+    summarize: int | None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Runs(Node):
+    """What TensorFlow runs.
+
+    Args:
+        device: where the user says that it is to run; empty if the user does not say.
+        function: what an op that holds functions does; it runs in place of the op.
+        has_effect: whether the function asserts or shows something.
+    """
+
+    device: str = ""
+    function: tf.types.experimental.ConcreteFunction | None = None
+    has_effect: bool = False
+
+    def rest(self, name: Callable[[Value], str]) -> str:
+        return super().rest(name) + (f" on {self.device}" if self.device else "")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Effect(_Runs):
+    """EFFECT inputs...: an op of TensorFlow that shows something, such as a print.
+
+    Args:
+        operation: the op, as it was traced.
+    """
+
+    operation: tf.Operation
+
+    @property
+    def title(self) -> str:
+        return f"EFFECT {self.operation.type}"
+
+
+class Computed(_Runs):
+    """What TensorFlow computes from the inputs."""
+
+    def check(self, place: str) -> None:
+        super().check(place)
+        if self.types and self.types[0].kind is not Kind.SHARED:
+            for value in self.inputs:
+                if not value.is_shared and value.region != self.region:
+                    raise GraphError(f"{place} reads a value of another branch.")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Primitive(Computed):
+    """An op of TensorFlow.
+
+    Args:
+        operation: the op, as it was traced.
+    """
+
+    operation: tf.Operation
+
+    @property
+    def op(self) -> str:
+        return str(self.operation.type)
+
+    @property
+    def title(self) -> str:
+        return f"Const {self._constant()}" if self.op == "Const" else self.op
+
+    def _constant(self) -> str:
+        value = tf.make_ndarray(self.operation.get_attr("value"))
+        if value.size > _MAX_CONSTANT:
+            return "..."
+        return np.array2string(value, separator=",").replace("\n", "")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Recomputed(Named, Computed):
+    """The gradient of ops, by a function that runs them again (see `transform/recompute.py`)."""
+
+    kind = "PartitionedCall"
+
+
+KINDS: tuple[type[Node], ...] = (
+    *(Parameter, Argument, Entrance, Shared, SumCotangent),
+    *(Switch, Merge, Broadcast, Repeat, Enter, Leave, Rows),
+    *(CallOf, Call, Return, Result),
+    *(Collect, Accumulate, Check, Effect),
+    *(Primitive, Recomputed),
+)
+
+
+def name_of(node: Node) -> str:
+    """The name of a node; the op of one that has none."""
+    return (node.name if isinstance(node, Named) else "") or node.op
+
+
+def operations(nodes: Iterable[Node]) -> list[tf.Operation]:
+    """The ops of TensorFlow that are among some nodes, as they were traced."""
+    return [node.operation for node in nodes if isinstance(node, Primitive | Effect)]

@@ -1,0 +1,174 @@
+"""What flows through a graph: values that nodes produce, for the tokens of regions.
+
+The three refer to each other. `nodes.py` has the kinds of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from kerasrec.errors import GraphError
+from kerasrec.graph.types import Kind, Type
+
+
+@dataclass(frozen=True)
+class Source:
+    """The user's file and line that a node comes from."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+
+    @property
+    def where(self) -> str:
+        """Full path and line, for error messages."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(eq=False)
+class Node:
+    """One node. Nodes are compared by identity and not changed once their graph is built.
+
+    Args:
+        inputs: the values it matches on.
+        types: the types of its outputs.
+        region: the region it stands in; None in the body of a function, or for SHARED values.
+          REPEAT and ENTER stand in the region of the entries, LEAVE and ROWS in its parent.
+        source: the user's line.
+        control: nodes that must have fired before, under the same tag (control edges).
+    """
+
+    inputs: list[Value]
+    types: list[Type]
+    region: Region | None = None
+    source: Source | None = None
+    control: list[Node] = field(default_factory=list, kw_only=True)
+
+    kind: ClassVar[str] = ""
+    """What it prints as, if not as the name of its class."""
+
+    @property
+    def op(self) -> str:
+        """What it does, in one word: `SWITCH`, or TensorFlow's `AddV2`."""
+        return self.kind or type(self).__name__.upper()
+
+    @property
+    def title(self) -> str:
+        """What the node does, in short: `AddV2`, `CALL_0`, `Const 1`, `SHARED kernel`."""
+        return self.op
+
+    def rest(self, name: Callable[[Value], str]) -> str:
+        """What is printed after the title: what it reads, and more; `name` names values."""
+        return f"({', '.join(map(name, self.inputs))})" if self.inputs else ""
+
+    @property
+    def named(self) -> list[Value]:
+        """Values that it names besides its inputs, and that must be there before it."""
+        return []
+
+    @property
+    def outputs(self) -> list[Value]:
+        """The values this node produces."""
+        return [Value(self, index) for index in range(len(self.types))]
+
+    def output(self, index: int = 0) -> Value:
+        """The value this node produces at `index`."""
+        return Value(self, index)
+
+    def region_of(self, index: int) -> Region | None:
+        """The region whose tokens have an output."""
+        return self.region
+
+    def copy(self, moved: Callable[[Value], Value], region: Region | None) -> Node:
+        """The same node in another graph or region, which reads other values."""
+        return replace(self, inputs=[moved(value) for value in self.inputs], region=region)
+
+    def check(self, place: str) -> None:
+        """Raises GraphError unless its inputs and types fit; `place` begins the message."""
+        for value in self.inputs:
+            if not 0 <= value.index < len(value.node.types):
+                raise GraphError(f"{place} reads an output that {value.node.op} does not have.")
+
+    def __repr__(self) -> str:
+        return f"<Node {self.op}, {self.source}>"
+
+
+@dataclass(frozen=True)
+class Value:
+    """An output of a node."""
+
+    node: Node
+    index: int = 0
+
+    @property
+    def type(self) -> Type:
+        """Its type."""
+        return self.node.types[self.index]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is one value for all tokens."""
+        return self.type.kind is Kind.SHARED
+
+    @property
+    def region(self) -> Region | None:
+        """The region whose tokens have this value."""
+        return self.node.region_of(self.index)
+
+    def __repr__(self) -> str:
+        return f"<Value {self.type}, output {self.index} of {self.node.op}, {self.node.source}>"
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes whose tokens are made from those of the region around them.
+
+    Args:
+        parent: the region around it; None for the body of the function.
+        selector: TOKEN value of the parent that says which of its tokens are here: the predicate
+          of a `Branch`, the lengths of an `Each`.
+    """
+
+    parent: Region | None
+    selector: Value
+
+    @property
+    def siblings(self) -> tuple[Region, ...]:
+        """The regions with the same selector, including this one."""
+        return (self,)
+
+    def path(self) -> tuple[Region, ...]:
+        """Regions from the outermost to this one."""
+        return (self.parent.path() if self.parent else ()) + (self,)
+
+
+@dataclass(frozen=True)
+class Branch(Region):
+    """A branch of a conditional: the tokens whose predicate chose it.
+
+    Args:
+        branch: which output of a SWITCH on the predicate enters this region.
+        num_branches: how many branches the conditional has.
+    """
+
+    branch: int
+    num_branches: int
+
+    @property
+    def siblings(self) -> tuple[Region, ...]:
+        """All branches of the conditional."""
+        return branches(self.parent, self.selector, self.num_branches)
+
+
+@dataclass(frozen=True)
+class Each(Region):
+    """The entries of ragged rows: each token has as many as `selector` says, int32."""
+
+
+def branches(parent: Region | None, predicate: Value, num_branches: int) -> tuple[Branch, ...]:
+    """The regions of a conditional."""
+    return tuple(Branch(parent, predicate, place, num_branches) for place in range(num_branches))
