@@ -908,6 +908,182 @@ def plain_nested_in_branch(x, n):
 
 smooth(nested_in_branch, plain_nested_in_branch, f64(0.3, 0.8, -0.4), i32(3, 0, 2), num_rounds=2)
 
+# Several rounds: what waits for a return differs from token to token.
+
+
+@kerasrec.recursive
+def walk(node, h):
+    """Hands a state over the leaves, from left to right."""
+    left, right = tf.unstack(tf.gather(CHILDREN, node), axis=1)
+
+    def leaf():
+        x = tf.gather(EMBEDDING, tf.gather(WORDS, node))
+        return tf.tanh(tf.concat([x, h], 1) @ KERNEL + BIAS)
+
+    return kerasrec.cond(left < 0, leaf, lambda: walk(right, walk(left, h)))
+
+
+def plain_walk(node, h):
+    left, right = CHILDREN[node]
+    if left < 0:
+        below = tf.concat([EMBEDDING[WORDS[node]], h], 0)
+        return tf.tanh(tf.linalg.matvec(KERNEL, below, transpose_a=True) + BIAS)
+    return plain_walk(right, plain_walk(left, h))
+
+
+smooth(
+    walk,
+    plain_walk,
+    i32(0, 7, 1, 4),
+    some(4, 3, seed=15),
+    sources=(EMBEDDING, KERNEL, BIAS),
+    num_rounds=2,
+)
+
+
+@kerasrec.recursive
+def softened(x):
+    return tf.sin(x) + 0.1
+
+
+@kerasrec.recursive
+def branches(x, n, kind):
+    """Its branches have different numbers of rounds; the bits of `kind` choose between them."""
+    return kerasrec.cond(
+        n == 0,
+        lambda: x,
+        lambda: kerasrec.cond(
+            kind % 2 == 1,
+            lambda: 0.9 * branches(x, n - 1, kind // 2),
+            lambda: branches(softened(x), n - 1, kind // 2) * x,
+        ),
+    )
+
+
+def plain_branches(x, n, kind):
+    if n == 0:
+        return x
+    if kind % 2 == 1:
+        return 0.9 * plain_branches(x, n - 1, kind // 2)
+    return plain_branches(tf.sin(x) + 0.1, n - 1, kind // 2) * x
+
+
+smooth(
+    branches,
+    plain_branches,
+    f64(0.3, 0.8, -0.4, 0.6, 0.5),
+    i32(3, 2, 3, 0, 3),
+    i32(0, 1, 5, 1, 7),
+    num_rounds=2,
+)
+
+
+@kerasrec.recursive
+def calls_self_first(x, n):
+    return kerasrec.cond(
+        n <= 0, lambda: x, lambda: calls_other_first(calls_self_first(0.9 * x, n - 2) + x, n - 1)
+    )
+
+
+@kerasrec.recursive
+def calls_other_first(x, n):
+    """Each of the two calls itself in the round in which the other calls the other."""
+    return kerasrec.cond(
+        n <= 0,
+        lambda: tf.cos(x),
+        lambda: 0.5 * calls_other_first(calls_self_first(tf.sin(x), n - 1) * x, n - 2),
+    )
+
+
+def plain_calls_self_first(x, n):
+    if n <= 0:
+        return x
+    return plain_calls_other_first(plain_calls_self_first(0.9 * x, n - 2) + x, n - 1)
+
+
+def plain_calls_other_first(x, n):
+    if n <= 0:
+        return tf.cos(x)
+    return 0.5 * plain_calls_other_first(plain_calls_self_first(tf.sin(x), n - 1) * x, n - 2)
+
+
+smooth(
+    calls_self_first,
+    plain_calls_self_first,
+    f64(0.3, 0.8, -0.4, 0.5),
+    i32(3, 0, 4, 1),
+    name="mutual_in_rounds",
+    num_rounds=2,
+)
+
+
+@kerasrec.recursive
+def swapped(x, y, n):
+    """Returns all that its last call returned and nothing else, but in another order."""
+
+    def inner():
+        low, high = swapped(tf.sin(x), y, n - 1)
+        first, second = swapped(0.5 * high, low + x, n - 2)
+        return second, first
+
+    return kerasrec.cond(n <= 0, lambda: (x, x * y), inner)
+
+
+def plain_swapped(x, y, n):
+    if n <= 0:
+        return x, x * y
+    low, high = plain_swapped(tf.sin(x), y, n - 1)
+    first, second = plain_swapped(0.5 * high, low + x, n - 2)
+    return second, first
+
+
+smooth(swapped, plain_swapped, f64(0.3, 0.8, -0.4), f64(0.7, 0.2, 0.5), i32(3, 0, 4), num_rounds=2)
+
+
+@kerasrec.recursive
+def collects_in_rounds(node, h):
+    """Tables of what each node gets and, in a branch, of what its first call returned."""
+    left, right = tf.unstack(tf.gather(CHILDREN, node), axis=1)
+    kerasrec.collect("given", h, node, len(CHILDREN))
+
+    def inner():
+        first = collects_in_rounds(left, tf.cos(h))
+        kerasrec.collect("between", first * h, node, len(CHILDREN))
+        return collects_in_rounds(right, first) + h
+
+    return kerasrec.cond(left < 0, lambda: h * tf.gather(NODE_VALUES, node), inner)
+
+
+def plain_collects_in_rounds(node, h):
+    left, right = CHILDREN[node]
+    if left < 0:
+        return h * NODE_VALUES[node]
+    return plain_collects_in_rounds(right, plain_collects_in_rounds(left, tf.cos(h))) + h
+
+
+def plain_collects_in_rounds_tables(node, h):
+    left, right = CHILDREN[node]
+    row = tf.one_hot(node, len(CHILDREN), dtype=h.dtype)
+    if left < 0:
+        return {"given": row * h, "between": row * 0.0}
+    first = plain_collects_in_rounds(left, tf.cos(h))
+    tables = {"given": row * h, "between": row * first * h}
+    for child, given in ((left, tf.cos(h)), (right, first)):
+        below = plain_collects_in_rounds_tables(child, given)
+        tables = {name: table + below[name] for name, table in tables.items()}
+    return tables
+
+
+smooth(
+    collects_in_rounds,
+    plain_collects_in_rounds,
+    i32(0, 7, 1),
+    f64(0.4, 0.9, -0.3),
+    sources=(NODE_VALUES,),
+    plain_tables=plain_collects_in_rounds_tables,
+    num_rounds=2,
+)
+
 DENSE = keras.layers.Dense(3, activation="tanh", name="inside")
 DENSE.build([None, 4])
 
@@ -1116,6 +1292,24 @@ smooth(ragged_in_argument, plain_ragged_in_argument, i32(0, 9, 8), f64(0.3, 0.5,
 
 
 @kerasrec.recursive
+def rows_in_rounds(node, x):
+    """The entries of a row call, then again with the sum of the row, then their token calls."""
+    children = tf.gather(CHILD_ROWS, node)
+    total = tf.reduce_sum(rows_in_rounds(children, tf.sin(x)), axis=1)
+    again = rows_in_rounds(children, kerasrec.map_fn(lambda _: 0.3 * total, children))
+    return x + halved(tf.reduce_sum(again, axis=1) * x, 2)
+
+
+def plain_rows_in_rounds(node, x):
+    children = ROWS_OF_CHILDREN[node]
+    total = sum(plain_rows_in_rounds(child, tf.sin(x)) for child in children)
+    return x + 0.25 * sum(plain_rows_in_rounds(child, 0.3 * total) for child in children) * x
+
+
+smooth(rows_in_rounds, plain_rows_in_rounds, i32(0, 9, 8), f64(0.3, 0.5, 0.7), num_rounds=3)
+
+
+@kerasrec.recursive
 def forest(node, x):
     """Mutual recursion, one of them without rows; a table of all nodes."""
     children = tf.gather(CHILD_ROWS, node)
@@ -1216,7 +1410,7 @@ add(padded, plain_padded, i32(0, 1, 5), sources=(ROW_VALUES, WEIGHTS), has_gradi
 FEW = ("ackermann", "power", "tree_rnn", "collect")
 SOME = ("sum_of_halved", "no_call_but_all_else", "call_in_argument", "child_sum")
 MORE = (*SOME, "three_mutual", "decides_as_it_runs", "gated_tree", "nested_in_branch", "captures")
-MORE += ("only_empty_rows",)
+MORE += ("only_empty_rows", "walk", "branches", "swapped", "rows_in_rounds")
 
 
 def each(
