@@ -62,7 +62,7 @@ class TimedPeer:
     def turn(self, mode, batch_size):
         """Seconds for all batches of a size, and how many of these went into inputs."""
         function, batches = self._function(mode), self._batches[batch_size]
-        with _no_collection():
+        with no_collection():
             self._warm_up(function, batches)
             _, *seconds = self._run(function, batches)
         return tuple(seconds)
@@ -70,13 +70,13 @@ class TimedPeer:
     def steps(self, mode, batches):
         """The same of each batch by itself, waited for; no batch is left out."""
         function = self._function(mode)
-        with _no_collection():
+        with no_collection():
             self._warm_up(function, batches)
             return [tuple(self._run(function, [batch])[1:]) for batch in batches]
 
     def epoch(self, batches):
         """Trains on batches, one after another; returns seconds, and the loss of each."""
-        with _no_collection():
+        with no_collection():
             losses, seconds, _ = self._run(self._peer.train, batches)
         return seconds, [float(loss) for loss in losses]
 
@@ -116,7 +116,7 @@ class TimedPeer:
 
 
 @contextlib.contextmanager
-def _no_collection():
+def no_collection():
     """Garbage is collected before and not in between, as `timeit` does."""
     gc.collect()
     gc.disable()
