@@ -13,8 +13,8 @@ from kerasrec.engine.levels import LevelRun
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.once import OnceRun
 from kerasrec.engine.plan import Plan
+from kerasrec.engine.queues import QueueRun
 from kerasrec.engine.results import Outcome, Tensors
-from kerasrec.engine.stack import StackRun
 from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
@@ -86,7 +86,7 @@ def _scalar(waves: Any, plan: Plan, shared: dict[Value, tf.Tensor], limits: Limi
 def waves_for(plan: Plan) -> Any:
     """The engine that runs a program by waves, and all of its derivatives."""
     if not plan.is_linear:
-        return StackRun
+        return QueueRun
     return OnceRun if plan.calls_nobody else LevelRun
 
 

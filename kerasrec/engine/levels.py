@@ -100,6 +100,7 @@ class LevelRun(WaveRun):
         return self._back_up(0, sums)
 
     def _later_sweep(self, index: int, given: Sequence[tf.Tensor | None], sums: Sums) -> Tensors:
+        self.store.run_bulk(self.plan.first_stage(index) - 1, sums)
         self._down_again(index, given, sums)
         return self._back_up(index, sums)
 

@@ -15,6 +15,7 @@ from kerasrec.engine.choice import choose, waves_for
 from kerasrec.engine.derivatives import Inputs, dense, differentiable
 from kerasrec.engine.limits import Limits
 from kerasrec.engine.passes import Pass, default_passes, optimize
+from kerasrec.engine.places import plan_places
 from kerasrec.engine.plan import Plan, plan
 from kerasrec.engine.results import Outcome
 from kerasrec.engine.shared import shared_tensors, with_cotangents
@@ -58,7 +59,7 @@ class Program:
         passes: Sequence[Pass] | None = None,
     ):
         self._passes = default_passes(recompute) if passes is None else passes
-        self.plan: Plan = optimize(plan(graph, is_linear), self._passes)
+        self.plan: Plan = optimize(self._first_plan(graph, is_linear), self._passes)
         self._plans = [self.plan]
         self._lock = threading.Lock()
         self.graph = graph
@@ -189,11 +190,16 @@ class Program:
 
         return self._derivative(order, run, inputs, cotangents)
 
+    @staticmethod
+    def _first_plan(graph: TaggedGraph, is_linear: bool | None) -> Plan:
+        found = plan(graph, is_linear)
+        return found if found.is_linear else plan_places(graph)
+
     def _plan(self, order: int) -> Plan:
         """The plan of the graph extended so many times; any thread may ask for it."""
         with self._lock:
             while len(self._plans) < order:
-                found = plan(extend(self._plans[-1].graph), self.plan.is_linear)
+                found = self._first_plan(extend(self._plans[-1].graph), self.plan.is_linear)
                 self._plans.append(optimize(found, self._passes))
             return self._plans[order - 1]
 

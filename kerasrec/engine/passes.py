@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from kerasrec.engine.keeping import cut_again, decided_at_once, recomputed, summed_by_wave
+from kerasrec.engine.places import plan_places
 from kerasrec.engine.plan import Changes, Plan, plan
 from kerasrec.engine.products import columns_apart, transposed_once
 
@@ -17,7 +18,11 @@ Pass = Callable[[Plan], Changes]
 def optimize(found: Plan, passes: Sequence[Pass]) -> Plan:
     """A plan with the changes of passes, in order."""
     for changes in passes:
-        found = plan(found.graph, found.is_linear, found.changes | changes(found))
+        planned = found.changes | changes(found)
+        if found.is_linear:
+            found = plan(found.graph, found.is_linear, planned)
+        else:
+            found = plan_places(found.graph, planned)
     return found
 
 

@@ -241,7 +241,7 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None, changes: Changes = N
         is_linear: False gives each round a single callee even where one round is enough.
         changes: what passes change.
     """
-    depths = {name: _call_depths(body) for name, body in graph.bodies.items()}
+    depths = {name: call_depths(body) for name, body in graph.bodies.items()}
     if is_linear is None:
         is_linear = all(depth == 1 for found in depths.values() for depth in found.values())
     groups = {name: _group(found, graph, is_linear) for name, found in depths.items()}
@@ -254,7 +254,7 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None, changes: Changes = N
         for node in body.nodes:
             if not changes.is_placeless(node):
                 parts[node] = _part(stages[node], node in loop, rounds, is_linear)
-        for siblings in _regions(body):
+        for siblings in regions_of(body):
             stage = stages[siblings[0].selector.node]
             regions[(name, Part(stage, False))].append(siblings)
     nodes: dict[tuple[str, Part], list[Node]] = defaultdict(list)
@@ -266,7 +266,7 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None, changes: Changes = N
     return Plan(graph, is_linear, rounds, groups, parts, dict(nodes), kept, dict(regions), changes)
 
 
-def _regions(body: Body) -> list[tuple[Region, ...]]:
+def regions_of(body: Body) -> list[tuple[Region, ...]]:
     """The regions of a body, those of one selector together."""
     found: dict[tuple[Region, ...], None] = {}
     for node in body.nodes:
@@ -278,7 +278,7 @@ def _regions(body: Body) -> list[tuple[Region, ...]]:
     return list(found)
 
 
-def _call_depths(body: Body) -> dict[int, int]:
+def call_depths(body: Body) -> dict[int, int]:
     """For each call site of a body, by label: the round in which it is ready."""
     depth: dict[Node, int] = {}
     found: dict[int, int] = {}
@@ -330,7 +330,7 @@ def _loop_nodes(
     body: Body, stages: dict[Node, int], rounds: int, is_linear: bool, changes: Changes
 ) -> set[Node]:
     """Nodes that calls and returns wait for, and the selectors of all regions."""
-    selectors = {siblings[0].selector.node for siblings in _regions(body)}
+    selectors = {siblings[0].selector.node for siblings in regions_of(body)}
     waiting = [
         node
         for node in body.nodes

@@ -146,8 +146,8 @@ class WaveStore:
         part = Part(0, is_bulk=False)
         for name, body in self.plan.graph.bodies.items():
             values = [node.output() for node in body.parameters]
-            joined = [_joined(self._waves[value]) for value in values]
-            tensors, self._sizes[name] = [tensor for tensor, _ in joined], joined[0][1]
+            found = [joined(self._waves[value]) for value in values]
+            tensors, self._sizes[name] = [tensor for tensor, _ in found], found[0][1]
             self._all_tokens.update(zip(values, tensors, strict=True))
             count = tf.shape(tensors[0])[0]
             frame = Frame(
@@ -234,7 +234,7 @@ class WaveStore:
 
         def fetch(value: Value) -> tf.Tensor:
             if value not in self._all_tokens:
-                self._all_tokens[value], _ = _joined(self._waves[value])
+                self._all_tokens[value], _ = joined(self._waves[value])
             return self._all_tokens[value]
 
         def choices(region: Region) -> Tensors | None:
@@ -271,7 +271,7 @@ def _divided(
     return array.split(tensor, sizes)
 
 
-def _joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
+def joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
     """All rows of an array, and how many each element has.
 
     If there is no element, a size of rows that is not known before the run stays unknown. It is

@@ -50,19 +50,23 @@ class WaveRun(ABC):
               of an earlier sweep; anything for those without a gradient.
             shared: tensors of SHARED values, including the cotangents of sums over all tokens.
         """
-        run = copy.copy(self)
-        run.store = self.store.copy(shared)
+        run = self._with(shared)
         found = {}
         for index, tensors in enumerate(given, start=1):
             if order_of(index) != order_of(index - 1):
                 sums = Sums()
-            run.store.run_bulk(run.plan.first_stage(index) - 1, sums)
             outputs = iter(
                 with_open_tokens(run._later_sweep(index, with_open_tokens(tensors), sums))
             )
             exits = run.bodies[run.graph.entry].sweeps[index].outputs
             found[index] = [None if node is None else next(outputs) for node in exits]
         return Outcome(found, sums.gradients(shared))
+
+    def _with(self, shared: dict[Value, tf.Tensor]) -> WaveRun:
+        """A run that goes on from this one, with other tensors of SHARED values."""
+        run = copy.copy(self)
+        run.store = self.store.copy(shared)
+        return run
 
     def sizes(self) -> dict[Region | str, tf.Tensor]:
         """How many tokens each wave has, int32 `[waves]` by the name of a body and by regions."""

@@ -6,14 +6,17 @@ The engine keeps the numbers of tokens in any case, so ordinary runs pay nothing
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
 from kerasrec.engine.choice import waves_for
 from kerasrec.engine.lower import Program
+from kerasrec.engine.places import QueuePlan
 from kerasrec.engine.plan import Part, Plan
-from kerasrec.engine.segments import segments_of
+from kerasrec.engine.queues import QueueRun
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.carried import with_carried
 from kerasrec.graph.values import Node, Region
@@ -54,6 +57,8 @@ class Recorder:
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         plan = self.program.plan
         run = waves_for(plan)(plan, shared_tensors(self.program.graph), self.program.limits)
+        if isinstance(run, QueueRun):
+            run = run.recording()
         run.forward(with_carried(self.program.graph, list(arguments)))
         sizes = run.sizes()
         self._keys = list(sizes)
@@ -69,34 +74,78 @@ def _run_trace(plan: Plan, notes: list[list[int]], sizes: Sizes, usual_way: str)
         sizes: of the waves, see `WaveRun.sizes`.
         usual_way: of ordinary calls, see `RunTrace`.
     """
-    tokens = _Tokens(plan, sizes)
-    calls = {name: tokens.count(name, None) for name in plan.graph.bodies}
+    tokens = _Tokens(plan, sizes, _totals(plan, notes, sizes))
+    found = [steps for steps in _steps(plan, notes, tokens) if steps]
+    steps = [replace(step, step=number) for number, of in enumerate(found) for step in of]
+    calls = {name: tokens.count(name, None, None) for name in plan.graph.bodies}
     fired: dict[str, int] = {}
     for name, body in plan.graph.bodies.items():
-        fired |= tokens.fired(name, body.sweeps[0].nodes)
-    steps = list(_steps(plan, notes, tokens))
+        nodes = [(node, node.region) for node in body.sweeps[0].nodes]
+        fired |= tokens.fired(name, nodes, None)
     return RunTrace(plan.graph.entry, steps, calls, fired, usual_way)
 
 
-def _steps(plan: Plan, notes: list[list[int]], tokens: _Tokens) -> Iterator[RunStep]:
-    """The steps in order; the bulk of a stage runs when its loop is done."""
-    what_runs = _what_runs(plan)
-    last = {stage: at for at, (what, _, _) in enumerate(notes) for stage in what_runs[what][1]}
-    bulks = {part.stage for _, part in plan.nodes if part.is_bulk}
-    number = itertools.count()
+def _totals(plan: Plan, notes: list[list[int]], sizes: Sizes) -> dict[Region | str, int]:
+    """How many tokens each body and region had in the whole run.
+
+    With queues, frames run several places; they are counted at the one where the region is decided.
+    """
+    if not isinstance(plan, QueuePlan):
+        return {key: sum(counts) for key, counts in sizes.items()}
+    places = [plan.order[what][1] for what, _, _ in notes]
+    decided = {key: 0 if isinstance(key, str) else plan.decided[key.selector] for key in sizes}
+    return {
+        key: sum(itertools.compress(counts, (place == decided[key] for place in places)))
+        for key, counts in sizes.items()
+    }
+
+
+def _steps(plan: Plan, notes: list[list[int]], tokens: _Tokens) -> Iterator[list[RunStep]]:
+    """What runs in each step; a bulk runs when the loop before it is done."""
+    ran = _ran(plan)
+    last = {what: at for at, (what, _, _) in enumerate(notes)}
     for at, (what, wave, depth) in enumerate(notes):
-        bodies, stages = what_runs[what]
-        yield from tokens.step(next(number), bodies, stages, wave, depth)
-        for stage in stages:
-            if stage in bulks and last[stage] == at:
-                yield from tokens.step(next(number), plan.graph.bodies, [stage])
+        yield tokens.step(ran[what], wave, depth)
+        bulk = ran[what].bulk
+        if bulk is not None and (last[what] if plan.is_linear else len(notes) - 1) == at:
+            yield tokens.step(_part(plan, [bulk], bulk), None, None)
 
 
-def _what_runs(plan: Plan) -> list[tuple[list[str], Sequence[int]]]:
-    """The bodies and stages that run, for each number that a note begins with."""
-    if plan.is_linear:
-        return [(list(plan.graph.bodies), (stage,)) for stage in (0, 1)]
-    return [([segment.body], segment.stages[0]) for segment in segments_of(plan)]
+@dataclass
+class _Ran:
+    """What one step of a run fires.
+
+    Args:
+        text: the stage or place.
+        fired: by body, nodes and the regions whose tokens fire them.
+        begins: whether functions are called in it.
+        bulk: what runs when the loop is done.
+    """
+
+    text: str
+    fired: dict[str, list[tuple[Node, Region | None]]]
+    begins: bool
+    bulk: Part | None
+
+
+def _ran(plan: Plan) -> list[_Ran]:
+    """What runs, for each number that a note begins with."""
+    if isinstance(plan, QueuePlan):
+        bulk = plan.hoisted(0)
+        return [
+            _Ran(f"{place} loop", {name: list(plan.fired(name, place))}, place == 0, bulk)
+            for name, place in plan.order
+        ]
+    return [_part(plan, [Part(stage, False)], Part(stage, True)) for stage in (0, 1)]
+
+
+def _part(plan: Plan, parts: list[Part], bulk: Part) -> _Ran:
+    fired = {
+        name: [(node, node.region) for part in parts for node in plan.nodes.get((name, part), ())]
+        for name in plan.graph.bodies
+    }
+    text = str(parts[0]).removeprefix("stage ")
+    return _Ran(text, fired, parts == [Part(0, False)], bulk)
 
 
 class _Tokens:
@@ -105,38 +154,34 @@ class _Tokens:
     Args:
         plan: of the program.
         sizes: of its waves.
+        totals: of all of them.
     """
 
-    def __init__(self, plan: Plan, sizes: Sizes):
-        self.plan = plan
+    def __init__(self, plan: Plan, sizes: Sizes, totals: dict[Region | str, int]):
         self.sizes = sizes
+        self.totals = totals
         self.names = names_in(plan.graph.scopes())
 
-    def step(
-        self,
-        number: int,
-        bodies: Iterable[str],
-        stages: Sequence[int],
-        wave: int | None = None,
-        depth: int | None = None,
-    ) -> Iterator[RunStep]:
+    def step(self, ran: _Ran, wave: int | None, depth: int | None) -> list[RunStep]:
         """What bodies with tokens did in one step; without a wave, the step is a bulk."""
-        parts = [Part(stage, is_bulk=wave is None) for stage in stages]
-        span = "-".join(str(stage) for stage in sorted({stages[0], stages[-1]}))
-        text = f"{span} {'bulk' if wave is None else 'loop'}"
-        for name in bodies:
+        steps = []
+        for name, nodes in ran.fired.items():
             tokens = self.count(name, None, wave)
-            nodes = [node for part in parts for node in self.plan.nodes.get((name, part), ())]
             if tokens and (nodes or wave is not None):
                 fired = self.fired(name, nodes, wave)
-                yield RunStep(number, name, text, depth, wave, tokens, fired)
+                steps.append(RunStep(0, name, ran.text, depth, wave, tokens, fired, ran.begins))
+        return steps
 
-    def fired(self, body: str, nodes: Iterable[Node], wave: int | None = None) -> dict[str, int]:
+    def fired(
+        self, body: str, nodes: Iterable[tuple[Node, Region | None]], wave: int | None
+    ) -> dict[str, int]:
         """How many tokens each node fires in a wave, or in all; without those that fire none."""
-        counts = {self.names[node]: self.count(body, node.region, wave) for node in nodes}
+        counts: Counter[str] = Counter()
+        for node, region in nodes:
+            counts[self.names[node]] += self.count(body, region, wave)
         return {name: count for name, count in counts.items() if count}
 
-    def count(self, body: str, region: Region | None, wave: int | None = None) -> int:
+    def count(self, body: str, region: Region | None, wave: int | None) -> int:
         """How many tokens a region of a body has in a wave, or in all."""
-        sizes = self.sizes[region or body]
-        return sum(sizes) if wave is None else sizes[wave]
+        key = region or body
+        return self.totals[key] if wave is None else self.sizes[key][wave]

@@ -13,13 +13,15 @@ class RunStep:
         step: its place in the run. Functions that run in one step stand beside each other.
         function: the function's name.
         stage: what ran, in the words of `fn.execution_plan`: "0 loop" or "1 bulk".
-        depth: how many calls these tokens are nested in, 0 for those called from outside; None for
-          a bulk, which takes the tokens of all waves at once.
-        wave: the number of the wave among those of the function; None for a bulk.
+        depth: how many calls these tokens are nested in, the deepest of them; 0 for those called
+          from outside; None for a bulk, which takes the tokens of all waves at once.
+        wave: the number of the wave among those of the function, or of the block in a program of
+          several rounds; None for a bulk.
         tokens: how many tokens the function had in this step.
         fired: how many tokens each node fired, by the node's name as in `to_tensorboard`; nodes
           that fired none are left out. What only chooses and repeats tokens (SWITCH, BROADCAST,
           shapes) runs wherever its value is read and belongs to no step.
+        begins: whether the function was called in this step, with these tokens.
     """
 
     step: int
@@ -29,3 +31,4 @@ class RunStep:
     wave: int | None
     tokens: int
     fired: dict[str, int]
+    begins: bool

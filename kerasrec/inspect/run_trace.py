@@ -37,12 +37,8 @@ class RunTrace:
 
     @property
     def waves(self) -> list[RunStep]:
-        """For each wave the step that began it: together the calls of the run."""
-        first: dict[tuple[str, int], RunStep] = {}
-        for step in self.steps:
-            if step.wave is not None:
-                first.setdefault((step.function, step.wave), step)
-        return list(first.values())
+        """The steps in which functions were called: together the calls of the run."""
+        return [step for step in self.steps if step.begins]
 
     @property
     def num_calls(self) -> int:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.engine.store import _joined
+from kerasrec.engine.store import joined as joined_rows
 from tests.fuzz import check as checks
 from tests.fuzz.__main__ import drawn
 
@@ -18,7 +18,7 @@ def test_rows_of_a_size_that_only_waves_know(waves):
         )
         for place, wave in enumerate(waves):
             array = array.write(place, tf.constant(wave))
-        return _joined(array)
+        return joined_rows(array)
 
     rows, lengths = joined()
     assert lengths.numpy().tolist() == [len(wave) for wave in waves]

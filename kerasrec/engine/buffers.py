@@ -1,0 +1,128 @@
+"""Rows for the frames of a run: tensors that a loop writes in place.
+
+A loop that scatters into a tensor with `tf.tensor_scatter_nd_update` copies all of it in each step.
+`InplaceUpdate` writes into its input. TensorFlow's own loops use it no longer, because an op that
+reads the input later sees the new rows; so here what has read a buffer runs before it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.engine.barriers import hidden
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a buffer is for.
+
+    Args:
+        space: what its rows stand for; all buffers of a space have as many.
+        dtype: of a row.
+        shape: of a row; a size is None where only a run knows it, and then the same for all rows.
+    """
+
+    space: Hashable
+    dtype: tf.DType
+    shape: tuple[int | None, ...]
+
+
+class Buffers:
+    """Buffers in one step of a run.
+
+    Args:
+        rooms: by key.
+        tensors: in the order of `rooms`.
+    """
+
+    def __init__(self, rooms: Mapping[Any, Room], tensors: Sequence[tf.Tensor]):
+        self.rooms = rooms
+        self._tensors = dict(zip(rooms, tensors, strict=True))
+        self._readers: dict[Hashable, list[tf.Operation]] = {key: [] for key in rooms}
+
+    @property
+    def tensors(self) -> list[tf.Tensor]:
+        """In the order of the rooms."""
+        return list(self._tensors.values())
+
+    def all(self, key: Hashable) -> tf.Tensor:
+        """A whole buffer; read it only when nothing is written any more."""
+        return self._tensors[key]
+
+    def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
+        """Rows of a buffer; int32 `[n]` gives `[n, ...]`."""
+        found = tf.raw_ops.Gather(params=self._tensors[key], indices=rows)
+        self._readers[key].append(found.op)
+        return found
+
+    def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
+        """Replaces rows of a buffer: `rows` int32 `[n]`, `values` `[n, ...]`."""
+        if None in self.rooms[key].shape:
+            self._tensors[key] = _shaped_for(values, self._tensors[key], self.rooms[key])
+        self._change(tf.raw_ops.InplaceUpdate, key, rows, values)
+
+    def subtract(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
+        """Subtracts from rows of a buffer, as often as they are named."""
+        self._change(tf.raw_ops.InplaceSub, key, rows, values)
+
+    def reserve(self, space: Hashable, size: tf.Tensor) -> None:
+        """Makes room for `size` rows in all buffers of a space."""
+        keys = [key for key, room in self.rooms.items() if room.space == space]
+        if not keys:
+            return
+        tensors = [self._tensors[key] for key in keys]
+        capacity = tf.shape(tensors[0])[0]
+
+        def grown() -> list[tf.Tensor]:
+            more = tf.maximum(size, 2 * capacity) - capacity
+            empties = [
+                empty(self.rooms[key], more, tensor)
+                for key, tensor in zip(keys, tensors, strict=True)
+            ]
+            return [tf.concat(pair, 0) for pair in zip(tensors, empties, strict=True)]
+
+        self._tensors.update(
+            zip(keys, tf.cond(size > capacity, grown, lambda: tensors), strict=True)
+        )
+
+    def _change(self, op: object, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
+        with tf.control_dependencies(self._readers[key]):
+            tensor = op(x=self._tensors[key], i=rows, v=values)  # type: ignore[operator]
+        tensor.set_shape([None, *self.rooms[key].shape])
+        self._tensors[key] = tensor
+        self._readers[key] = []
+
+
+def empty(room: Room, size: tf.Tensor, like: tf.Tensor | None = None) -> tf.Tensor:
+    """A buffer of `size` rows of zeros; a new one each time it runs, since it is written to.
+
+    Args:
+        room: what it is for.
+        size: int32 scalar.
+        like: a tensor with rows of a shape that the room leaves open; without it, open sizes are 1.
+    """
+    if None not in room.shape:
+        dims = tf.constant(room.shape, tf.int32)
+    elif like is not None:
+        dims = tf.shape(like)[1:]
+    else:
+        dims = tf.stack([hidden(1) if dim is None else dim for dim in room.shape])
+    shape = tf.concat([[size], dims], 0)
+    tensor = tf.raw_ops.Empty(shape=shape, dtype=room.dtype, init=True)
+    tensor.set_shape([None, *room.shape])
+    return tensor
+
+
+def _shaped_for(values: tf.Tensor, buffer: tf.Tensor, room: Room) -> tf.Tensor:
+    """The buffer; a new one if rows of another shape are the first to be written."""
+    is_same = tf.reduce_all(tf.equal(tf.shape(values)[1:], tf.shape(buffer)[1:]))
+    is_none = tf.equal(tf.shape(values)[0], 0)
+    return tf.cond(
+        is_same | is_none,
+        lambda: buffer,
+        lambda: empty(room, tf.shape(buffer)[0], values),
+    )

@@ -1,0 +1,150 @@
+"""The state of a machine of queues, and its queues.
+
+Without a bound, the frames of a body that nobody has taken yet are the last ones, and all are taken
+at once. With one, there is a stack of what was called together: body, first frame, last frame, and
+how many frames there were of everything at that time. Some of the newest are taken at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.engine.blocks import Blocks
+from kerasrec.engine.buffers import Buffers, empty
+from kerasrec.engine.calls import empty as no_tokens
+from kerasrec.engine.calls import shapes
+from kerasrec.engine.results import State, Tensors
+from kerasrec.graph.values import Region
+
+# Room for frames to begin with.
+_FRAMES_OF_ROOT = 8
+_FRAMES = 128
+
+
+def first_state(
+    blocks: Blocks, bound: int | None, recorded: Sequence[Region | str], roots: Tensors
+) -> State:
+    """The machine before its first block: the root tokens are frames of the entry.
+
+    Args:
+        blocks: of the program.
+        bound: how many frames may run at once; None for all.
+        recorded: bodies and regions whose numbers of tokens are noted.
+        roots: arguments of the program.
+    """
+    graph, plan = blocks.plan.graph, blocks.plan
+    names, num_roots, zero = list(graph.bodies), tf.shape(roots[0])[0], tf.constant(0)
+    sizes: dict[Hashable, Any] = dict.fromkeys(blocks.spaces, tf.constant(_FRAMES))
+    sizes[graph.entry] = tf.maximum(_FRAMES, _FRAMES_OF_ROOT * num_roots)
+    tensors = [empty(room, sizes[room.space]) for room in blocks.rooms.values()]
+    buffers = Buffers(blocks.rooms, tensors)
+    buffers.write(("frame", graph.entry), tf.range(num_roots), _frames_of(num_roots, blocks))
+    counts = [num_roots if space == graph.entry else zero for space in blocks.spaces]
+    state: State = {
+        "buffers": buffers.tensors,
+        "counts": counts,
+        "new": {
+            name: roots if name == graph.entry else no_tokens(body.parameters)
+            for name, body in graph.bodies.items()
+        },
+        "ready": [tf.zeros([0], tf.int32) for _, place in plan.order if place],
+        "step": zero,
+        "last": tf.constant(-1),
+        "kept": [_growing(item.type.tensor_spec()) for item in blocks.kept(0)],
+        # Of what the last block called: depth, how many, and one of the frames.
+        "called": tf.stack([zero, num_roots, names.index(graph.entry), zero]),
+    }
+    if bound is None:
+        state["heads"] = [zero for _ in names]
+        state["trace"] = _growing(tf.TensorSpec([], tf.int32))
+        state["numbers"] = _growing(tf.TensorSpec([None], tf.int32))
+        if recorded:
+            state["record"] = _growing(tf.TensorSpec([2 + len(recorded)], tf.int32))
+    else:
+        row = tf.stack([names.index(graph.entry), zero, num_roots, *counts])
+        state["stack"] = row[tf.newaxis][: tf.minimum(num_roots, 1)]
+        state["collected"] = [
+            [_growing(value.type.tensor_spec()) for value in node.inputs] for node in graph.collects
+        ]
+        state["num_collected"] = [zero for _ in graph.collects]
+    return state
+
+
+def invariants(state: State, blocks: Blocks) -> State:
+    """The shapes of a state in all steps."""
+    found: State = open_shapes(state)
+    for name, body in blocks.plan.graph.bodies.items():
+        found["new"][name] = shapes(body.parameters)
+    return found
+
+
+def open_shapes(state: State) -> State:
+    """Shapes with any number of rows."""
+    found: State = tf.nest.map_structure(_open_shape, state)
+    return found
+
+
+def waiting(state: State, blocks: Blocks) -> tf.Tensor:
+    """int32 `[places]`, how many frames may be taken of each queue, in the order of preference."""
+    ready = iter(state["ready"])
+    found = [
+        tf.size(next(ready)) if place else _num_new(state, blocks, name)
+        for name, place in blocks.plan.order
+    ]
+    return tf.stack(found)
+
+
+def next_place(state: State, blocks: Blocks) -> tf.Tensor:
+    """int32 scalar, the place to fire: the next in turn of the first circle with work."""
+    circles = blocks.plan.circles
+    num_places = len(blocks.plan.order)
+    of_circle = [number for number, circle in enumerate(circles) for _ in circle]
+    turns = tf.math.floormod(tf.range(num_places) - state["last"] - 1, num_places)
+    ranks = tf.constant(of_circle) * num_places + turns
+    is_waiting = waiting(state, blocks) > 0
+    ranks = tf.where(is_waiting, ranks, len(circles) * num_places)
+    return tf.argmin(ranks, output_type=tf.int32)
+
+
+def count(state: State, blocks: Blocks, space: Hashable) -> tf.Tensor:
+    """int32 scalar, how many frames or entries there are."""
+    found: tf.Tensor = state["counts"][blocks.spaces.index(space)]
+    return found
+
+
+def _num_new(state: State, blocks: Blocks, name: str) -> tf.Tensor:
+    index = list(blocks.plan.graph.bodies).index(name)
+    if "heads" in state:
+        return count(state, blocks, name) - state["heads"][index]
+    row = tf.unstack(tf.reduce_sum(state["stack"][-1:], 0), 3 + len(blocks.spaces))
+    # The frames that were called after these must be done before they are forgotten.
+    is_newest = tf.reduce_all(tf.equal(row[3:], state["counts"]))
+    num_ready = tf.add_n([tf.size(numbers) for numbers in state["ready"]] or [0])
+    is_next = tf.equal(row[0], index) & (is_newest | tf.equal(num_ready, 0))
+    return tf.where(is_next, row[2] - row[1], 0)
+
+
+def _frames_of(num_roots: tf.Tensor, blocks: Blocks) -> tf.Tensor:
+    """What is kept of the frames of the root tokens, see `layout.FRAME`."""
+    graph, roots = blocks.plan.graph, tf.range(num_roots)
+    labels = tf.fill([num_roots], graph.root.label)
+    columns = [tf.zeros_like(roots), labels, tf.zeros_like(roots)]
+    if blocks.layout.has_tail_calls(graph.entry):
+        columns += [tf.zeros_like(roots), labels, roots]
+    return tf.stack(columns, 1)
+
+
+def _growing(spec: tf.TensorSpec) -> tf.TensorArray:
+    """An empty TensorArray that grows; its elements can be read again and again."""
+    return tf.TensorArray(
+        spec.dtype, 0, dynamic_size=True, element_shape=spec.shape, clear_after_read=False
+    )
+
+
+def _open_shape(item: Any) -> tf.TensorShape:
+    if isinstance(item, tf.TensorArray):
+        return tf.TensorShape(None)
+    return tf.TensorShape([None, *item.shape[1:]]) if item.shape.rank else item.shape

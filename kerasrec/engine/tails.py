@@ -1,0 +1,193 @@
+"""Tail regions: where the tokens of a body are done.
+
+A body often ends in a conditional: what it returns is what one of the branches returns. Then the
+tokens of a branch are done when that branch is, whatever the other branches still wait for: the
+leaves of a tree return at once, and a branch that calls once does not wait for one that calls
+twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kerasrec.graph.graph import Body, CallSite, present
+from kerasrec.graph.nodes import Merge, Switch
+from kerasrec.graph.values import Node, Region, Value, branches
+
+
+@dataclass(eq=False)
+class Tail:
+    """A part of a body in which its results are decided.
+
+    Args:
+        region: its tokens; None for all of the body.
+        values: what the body returns for them, one value for each output, of this region or of one
+            around it.
+        branches: the branches of the conditional that decides the values; empty if none does.
+        place: at which place of the body the tokens of a leaf are done.
+        call: the call of the body itself whose results its tokens return as they are: a tail call.
+    """
+
+    region: Region | None
+    values: list[Value]
+    branches: tuple[Tail, ...] = ()
+    place: int = 0
+    call: CallSite | None = None
+
+    @property
+    def merges(self) -> list[Merge]:
+        """The MERGEs that pass on what the branches return."""
+        return [value.node for value in self.values if isinstance(value.node, Merge)]
+
+    @property
+    def predicate(self) -> Value:
+        """What chooses among the branches."""
+        return self.merges[0].predicate
+
+    @property
+    def leaves(self) -> Iterator[Tail]:
+        """The parts that no conditional divides further."""
+        if not self.branches:
+            yield self
+        for branch in self.branches:
+            yield from branch.leaves
+
+    @property
+    def last(self) -> int:
+        """The last place that any of its tokens come to."""
+        return max(leaf.place for leaf in self.leaves)
+
+    @property
+    def passing(self) -> list[Node]:
+        """The MERGEs that only pass on what a branch returns, or the RETURNs of a tail call."""
+        if self.branches:
+            return [*self.merges]
+        return [*self.call.returns] if self.call else []
+
+    @property
+    def returned(self) -> list[Value]:
+        """What its tokens return themselves, where they are done; nothing for a tail call."""
+        return [] if self.call else self.values
+
+    @property
+    def parts(self) -> Iterator[Tail]:
+        """This part and all inside it."""
+        yield self
+        for branch in self.branches:
+            yield from branch.parts
+
+    def hands_on(self, site: CallSite) -> bool:
+        """Whether a call site is a tail call."""
+        return any(leaf.call is site for leaf in self.leaves)
+
+    def parts_around(self, leaf: Tail) -> Iterator[Tail]:
+        """The parts that hold a leaf."""
+        return (part for part in self.parts if leaf in part.leaves)
+
+    def around(self, region: Region | None) -> Tail:
+        """The innermost part that holds a region."""
+        path = region.path() if region else ()
+        for branch in self.branches:
+            if branch.region in path:
+                return branch.around(region)
+        return self
+
+    def is_open(self, region: Region, place: int) -> bool:
+        """Whether some tokens that come to a place may be in a region, and others not."""
+        found = [part for part in self.parts if part.region == region]
+        return not any(self._comes_alone(part, place) for part in found)
+
+    def _comes_alone(self, part: Tail, place: int) -> bool:
+        """Whether all tokens that come to a place are in a part."""
+        return place > 0 and all(leaf in part.leaves for leaf in self.leaves if leaf.place >= place)
+
+    def known(self, decided: Mapping[Value, int], place: int) -> Iterator[Tail]:
+        """The parts that tokens are known to be in after a place: leaves, or not decided yet.
+
+        Args:
+            decided: the places at which predicates are known.
+            place: of the body.
+        """
+        if self.branches and decided[self.predicate] <= place:
+            for branch in self.branches:
+                yield from branch.known(decided, place)
+        else:
+            yield self
+
+
+def whole(body: Body) -> Tail:
+    """The body as one part: all tokens are done at the end."""
+    return Tail(None, [node.inputs[0] for node in body.outputs])
+
+
+def tail_of(body: Body, sites: Iterable[CallSite], readers: dict[Value, list[Node]]) -> Tail:
+    """The parts of a body.
+
+    Args:
+        body: of an extended graph.
+        sites: the calls that it makes.
+        readers: the nodes that read each value, in all sweeps.
+    """
+    outputs = present(body.sweeps[0].outputs)
+    tail = _divided(None, [node.inputs[0] for node in outputs], set(outputs), readers)
+    for leaf in tail.leaves if tail.branches else ():
+        calls = [site for site in sites if _is_tail_call(site, leaf, body, readers)]
+        leaf.call = calls[0] if calls else None
+    return tail
+
+
+def _is_tail_call(site: CallSite, leaf: Tail, body: Body, readers: dict[Value, list[Node]]) -> bool:
+    """Whether the tokens of a part return just what one call of their own body returns."""
+    if site.callee != body.name or site.calls[0].region != leaf.region:
+        return False
+    returned = [node.output() for node in site.returns]
+    if leaf.values != returned or any(len(readers[value]) != 1 for value in returned):
+        return False
+    gradients = [trip.calls for trip in site.trips[1:2] if trip.calls]
+    return all(
+        (_switched(call.inputs[0]) if call else None) == (parameter and parameter.output())
+        for calls in gradients
+        for call, parameter in zip(calls, body.sweeps[1].parameters, strict=True)
+    )
+
+
+def _switched(value: Value) -> Value:
+    """What SWITCHes lead into the branch of a value."""
+    while isinstance(value.node, Switch):
+        value = value.node.inputs[0]
+    return value
+
+
+def _divided(
+    region: Region | None,
+    values: Sequence[Value],
+    passed_to: set[Node],
+    readers: dict[Value, list[Node]],
+) -> Tail:
+    """A part, divided by the conditional that decides its values if there is one.
+
+    Args:
+        region: of the part.
+        values: what it returns.
+        passed_to: the nodes that pass the values on; if others read them, too, all tokens are
+            needed together.
+        readers: of all values.
+    """
+    whole = Tail(region, list(values))
+    merges = whole.merges
+    if len(merges) < len(values):
+        return whole
+    predicate = merges[0].predicate
+    if not all(
+        node.region == region
+        and node.predicate == predicate
+        and passed_to.issuperset(readers[node.output()])
+        for node in merges
+    ):
+        return whole
+    found = [
+        _divided(branch, [node.inputs[number] for node in merges], set(merges), readers)
+        for number, branch in enumerate(branches(region, predicate, len(merges[0].inputs)))
+    ]
+    return Tail(region, list(values), tuple(found))

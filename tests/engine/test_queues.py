@@ -1,0 +1,192 @@
+"""The machine of queues: tokens run together wherever in the recursion they are."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.engine.places import plan_places
+
+NUM_LEAVES = 20
+
+
+def random_trees(batch, seed=0):
+    """Left and right children of the nodes of random binary trees (-1 at leaves), and the roots."""
+    rng, children, roots = np.random.default_rng(seed), [], []
+
+    def grow(num_leaves):
+        place = len(children)
+        children.append((-1, -1))
+        if num_leaves > 1:
+            split = rng.integers(1, num_leaves)
+            children[place] = (grow(split), grow(num_leaves - split))
+        return place
+
+    for _ in range(batch):
+        roots.append(grow(NUM_LEAVES))
+    return np.array(children, np.int32).T, np.array(roots, np.int32)
+
+
+def walk_over(children):
+    """State that goes through all leaves from left to right."""
+    left, right = children
+
+    @kerasrec.recursive(engine="waves")
+    def walk(node, state):
+        return kerasrec.cond(
+            tf.gather(left, node) < 0,
+            lambda: state + 0.1 * tf.sin(state + tf.cast(node, tf.float64)),
+            lambda: walk(tf.gather(right, node), walk(tf.gather(left, node), state)),
+        )
+
+    return walk
+
+
+def plain_walk(children, node, state):
+    left, right = children[:, node]
+    if left < 0:
+        return state + 0.1 * np.sin(state + node)
+    return plain_walk(children, right, plain_walk(children, left, state))
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+def test_a_walk_takes_as_many_waves_as_one_root_whatever_the_batch(batch):
+    children, roots = random_trees(batch)
+    walk = walk_over(children)
+    state = np.linspace(-1, 1, batch)
+    trace = walk.run_trace(roots, state)
+    assert len(trace.waves) == 2 * NUM_LEAVES - 1
+    assert trace.num_calls == batch * (2 * NUM_LEAVES - 1)
+    assert trace.num_steps <= 2 * (2 * NUM_LEAVES - 1)
+    expected = [plain_walk(children, *pair) for pair in zip(roots, state, strict=True)]
+    np.testing.assert_allclose(walk(roots, state), expected, rtol=1e-12)
+
+
+def test_the_gradient_of_a_walk():
+    children, roots = random_trees(5)
+    walk, state, step = walk_over(children), np.linspace(-1, 1, 5), 1e-6
+    variable = tf.Variable(state)
+    with tf.GradientTape() as tape:
+        results = walk(roots, variable)
+    ends = [
+        [plain_walk(children, root, value + by) for root, value in zip(roots, state, strict=True)]
+        for by in (step, -step)
+    ]
+    expected = (np.array(ends[0]) - ends[1]) / (2 * step)
+    np.testing.assert_allclose(tape.gradient(results, variable), expected, rtol=1e-5)
+
+
+@kerasrec.recursive(engine="waves")
+def bits(n, x):
+    """A round for each 0 among the bits of a number, two for each 1."""
+    return kerasrec.cond(
+        n < 2,
+        lambda: tf.sin(x),
+        lambda: kerasrec.cond(
+            n % 2 == 0, lambda: bits(n // 2, 0.5 * x), lambda: 2.0 * bits(n // 2, halved(x))
+        ),
+    )
+
+
+@kerasrec.recursive
+def halved(x):
+    return 0.5 * x
+
+
+def plain_bits(n, x):
+    if n < 2:
+        return np.sin(x)
+    if n % 2 == 0:
+        return plain_bits(n // 2, 0.5 * x)
+    return 2 * plain_bits(n // 2, 0.5 * x)
+
+
+@pytest.mark.parametrize("depth", [3, 6])
+def test_branches_of_different_numbers_of_rounds_do_not_wait_for_each_other(depth):
+    numbers = np.arange(2**depth, 2 ** (depth + 1), dtype=np.int32)
+    x = np.full(len(numbers), 0.9)
+    trace = bits.run_trace(numbers, x)
+    # A root of 1s alone calls `bits` and `halved` in turns.
+    assert len(trace.waves) <= 2 * depth + 1
+    expected = [plain_bits(n, 0.9) for n in numbers]
+    np.testing.assert_allclose(bits(numbers, x), expected, rtol=1e-12)
+
+
+def test_tail_calls_hand_on_where_to_return_to():
+    children, roots = random_trees(1)
+    walk = walk_over(children)
+    plan = plan_places(walk.extended_graph(roots, np.ones(1)))
+    (inner,) = [leaf for leaf in plan.tails["walk"].leaves if leaf.call]
+    assert inner.call.label == 1
+    assert plan.order == [("walk", 1), ("walk", 0)]
+
+
+def test_a_result_that_others_read_is_not_handed_on():
+    @kerasrec.recursive(engine="waves")
+    def twice(n, x):
+        def inner():
+            result = twice(n - 1, twice(n - 1, x))
+            kerasrec.collect("inner", result)
+            return result
+
+        return kerasrec.cond(n == 0, lambda: x + 1.0, inner)
+
+    plan = plan_places(twice.extended_graph(3, 0.0))
+    assert not any(leaf.call for leaf in plan.tails["twice"].leaves)
+    result, tables = twice.with_tables([3, 1], [0.0, 5.0])
+    collected = []
+
+    def plain(n, x):
+        if n == 0:
+            return x + 1
+        collected.append(plain(n - 1, plain(n - 1, x)))
+        return collected[-1]
+
+    assert list(result) == [plain(3, 0), plain(1, 5)]
+    np.testing.assert_array_equal(np.sort(tables["inner"]), np.sort(collected))
+
+
+@pytest.mark.parametrize("parallel_tokens", [None, 3])
+def test_a_tail_call_without_end_stops(parallel_tokens):
+    @kerasrec.recursive(engine="waves", max_depth=50, parallel_tokens=parallel_tokens)
+    def lost(n):
+        return kerasrec.cond(n < 0, lambda: n, lambda: lost(lost(n - 100) + 101))
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="deeper than max_depth=50") as error:
+        lost([4, 3])
+    assert "newest first:] [0 1 1 1" in str(error.value)
+
+
+def test_what_feeds_a_queue_comes_first():
+    @kerasrec.recursive(engine="waves")
+    def fib(n):
+        return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+    # Nothing is called after a return: all calls are made before the first one returns.
+    assert plan_places(fib.extended_graph(5)).order == [("fib", 0), ("fib", 1)]
+    # A function that calls nobody runs before more of the one that calls it.
+    order = plan_places(bits.extended_graph(5, 1.0)).order
+    assert order.index(("halved", 0)) < order.index(("bits", 0))
+
+
+@pytest.mark.parametrize("dtype", [tf.string, tf.bool, tf.complex64])
+def test_any_type_is_kept_between_rounds(dtype):
+    given = tf.constant(["a", "b"]) if dtype == tf.string else tf.cast([1, 0], dtype)
+
+    @kerasrec.recursive(engine="waves")
+    def first(n, x):
+        def inner():
+            before = first(n - 1, x)
+            return tf.where(n > 1, first(n - 1, before), x)
+
+        return kerasrec.cond(n == 0, lambda: x, inner)
+
+    np.testing.assert_array_equal(first([3, 2], given), given)
+
+
+def test_frames_outgrow_the_first_buffers():
+    @kerasrec.recursive(engine="waves")
+    def count(n):
+        return kerasrec.cond(n == 0, lambda: 1, lambda: count(n - 1) + count(0 * count(n - 1)) - 1)
+
+    assert count(12) == 1 and count.run_trace(12).num_calls > 500
