@@ -26,12 +26,12 @@ PARTS = {
     "check_trees": "tree tables and their checks",
     "leaves_of_words": "leaves, once for each word, and their gradients",
     "stage_0_loop": "down: children of every wave",
-    "stage_0_bulk": "states of leaves",
+    "stage_0_hoisted": "states of leaves",
     "stage_1_loop": "up: inner nodes, wave by wave",
-    "stage_1_bulk": "outputs of all nodes",
-    "stage_2_bulk": "their cotangents",
+    "stage_1_hoisted": "outputs of all nodes",
+    "stage_2_hoisted": "their cotangents",
     "stage_3_loop": "down: cotangents of states",
-    "stage_3_bulk": "gradients of weights",
+    "stage_3_hoisted": "gradients of weights",
 }
 
 

@@ -18,7 +18,6 @@ import tensorflow as tf
 
 from kerasrec.compile import Compiled, compile_function
 from kerasrec.engine.choice import Engine
-from kerasrec.engine.limits import Limits, memory_of_machine
 from kerasrec.errors import SentenceFirst, TraceError
 from kerasrec.function.arguments import arguments_of, bind, keyword_only
 from kerasrec.function.cache import Cache
@@ -32,6 +31,7 @@ from kerasrec.trace.ragged import call
 from kerasrec.trace.signature import Signature
 from kerasrec.trace.source import name_of
 from kerasrec.trace.tracer import active_tracer
+from kerasrec.waves.limits import Limits, memory_of_machine
 
 _Methods = Methods  # The name by which older pickles ask for it.
 

@@ -326,7 +326,7 @@ def test_graphs_print():
 
 def test_execution_plan_prints_each_stage():
     plan = power.execution_plan(2.0, 3)
-    assert "power, stage 0 loop:" in plan
+    assert "loop 0, wave by wave, from the outside down" in plan
     assert "CALL_0" in plan
     assert max(map(len, plan.splitlines())) < 2000
 

@@ -21,6 +21,8 @@ ORDER = [
     "graph",
     "trace",
     "transform",
+    "schedule",
+    "waves",
     "scalar",
     "engine",
     "inspect",
@@ -42,11 +44,10 @@ ALONE = {
     "training": SHARED,
     "layers": {"public", *SHARED},
 }
-# With these exceptions. Graphs of whole programs draw themselves. All engines have the same limits
-# and results. Layers say what their methods return, and whether a cell draws random numbers.
+# With these exceptions. Graphs of whole programs draw themselves. Layers say what their methods
+# return, and whether a cell draws random numbers.
 EXCEPTIONS = {
     "graph/graph.py": {"kerasrec.inspect.drawable", "kerasrec.inspect.scopes"},
-    "scalar/*.py": {"kerasrec.engine.limits", "kerasrec.engine.results"},
     "layers/*.py": {"kerasrec.graph.graph"},
     "layers/inputs.py": {"kerasrec.graph.nodes", "kerasrec.trace.functions"},
 }

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 import tensorflow as tf
 
 from kerasrec.engine.block import Block
 from kerasrec.engine.buffers import Buffers, empty
+from kerasrec.engine.frame import Frame
 from kerasrec.engine.layout import Key, Layout
 from kerasrec.engine.places import QueuePlan
-from kerasrec.engine.results import State
-from kerasrec.engine.store import prepared_for
-from kerasrec.engine.sums import Sums
+from kerasrec.engine.plan import Plan
 from kerasrec.graph.nodes import Accumulate, Collect
-from kerasrec.graph.values import Value
+from kerasrec.graph.values import Node, Value
+from kerasrec.waves.results import State
+from kerasrec.waves.sums import Sums
 
 
 class Blocks:
@@ -34,7 +35,7 @@ class Blocks:
         self.arrays: dict[Value, tf.TensorArray] = {}
         self.counts: dict[Hashable, tf.Tensor] = {}
         self._shared = shared
-        self._prepared = prepared_for(plan, shared)
+        self._prepared = _prepared_for(plan, shared)
 
     def copy(self, shared: dict[Value, tf.Tensor]) -> Blocks:
         """The same, with what is kept so far, and other tensors of SHARED values."""
@@ -110,8 +111,7 @@ class Blocks:
                 if self.plan.parts[value.node] == part:
                     self.done[("value", value)] = self._row_of_each(value, block)
             for node in nodes:
-                if isinstance(node, Collect | Accumulate):
-                    sums.take(node, block.frame)
+                _reduce(node, block.frame, sums)
 
     def _row_of_each(self, value: Value, block: Block) -> tf.Tensor:
         """A value in the rows of its frames or entries."""
@@ -119,3 +119,21 @@ class Blocks:
         buffers = Buffers({value: room}, [empty(room, self.counts[room.space])])
         buffers.write(value, block.numbers(value.region), block.frame.get(value))
         return buffers.all(value)
+
+
+def _reduce(node: Node, frame: Frame, sums: Sums) -> None:
+    """Notes what a COLLECT or ACCUMULATE node gives for the tokens of a frame."""
+    tensors = [frame.get(value) for value in node.inputs]
+    if isinstance(node, Collect):
+        sums.collect(node, tensors, frame.get(node.size) if node.size else None)
+    elif isinstance(node, Accumulate):
+        sums.accumulate(node, *tensors)
+
+
+def _prepared_for(plan: Plan, shared: dict[Value, tf.Tensor]) -> dict[Node, Sequence[tf.Tensor]]:
+    """What rewrites prepare from the SHARED values known so far, for all of their firings."""
+    return {
+        node: rewrite.prepare(*(shared[value] for value in rewrite.shared))
+        for node, rewrite in plan.changes.rewrites.items()
+        if all(value in shared for value in rewrite.shared)
+    }

@@ -2,48 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 
 import tensorflow as tf
 
-from kerasrec.engine.forward_only import ForwardOnly
-from kerasrec.engine.limits import Limits
+from kerasrec.engine.by_waves import ByWaves
 from kerasrec.engine.places import plan_places
-from kerasrec.engine.plan import Plan
 from kerasrec.engine.queues import QueueRun
-from kerasrec.engine.results import Outcome, Tensors
-from kerasrec.engine.wave_run import WaveRun
+from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
+from kerasrec.transform.recompute import unrepeatable
+from kerasrec.waves.limits import Limits
+from kerasrec.waves.results import Outcome, Tensors
 
 
-class BoundedRun(ForwardOnly):
-    """One run of any program.
+class BoundedRun:
+    """One run of any program; its gradient, if it is asked for, runs the program again, unbounded.
 
     Args:
-        extended: plan of the program.
+        waves: the program.
+        parallel_tokens: how many tokens may run at once.
         shared: tensors of SHARED values.
         limits: bounds on depth and width.
-        waves: makes a run by the engine for its gradient.
-        parallel_tokens: how many tokens may run at once.
     """
 
     def __init__(
         self,
-        extended: Plan,
+        waves: ByWaves,
+        parallel_tokens: int,
         shared: dict[Value, tf.Tensor],
         limits: Limits,
-        waves: Callable[[Plan, dict[Value, tf.Tensor], Limits], WaveRun],
-        parallel_tokens: int,
     ):
-        super().__init__(extended, shared, limits, waves)
-        forward = plan_places(_forward_part(extended.graph), is_bounded=True)
-        self._run = QueueRun(forward, shared, limits, parallel_tokens)
+        self.waves = waves
+        self.shared = shared
+        self.limits = limits
+        plan = plan_places(_forward_part(waves.graph), is_bounded=True)
+        self._run = QueueRun(plan, shared, limits, parallel_tokens)
+        self._arguments: Tensors
 
-    def run(self, arguments: Tensors) -> Outcome:
+    def forward(self, arguments: Tensors) -> Outcome:
         """Runs all tokens, at most `parallel_tokens` at once."""
+        self._arguments = arguments
         return self._run.forward(arguments)
+
+    def backward(
+        self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
+    ) -> Outcome:
+        """Runs the program again, forward and backward; arguments as in `QueueRun.backward`.
+
+        Raises:
+            TraceError: the program may give different results when it runs again.
+        """
+        reason = unrepeatable(self.waves.graph)
+        if reason:
+            raise TraceError(
+                f"{self.limits.name} has no gradient with parallel_tokens, which runs it again for "
+                f"its gradient: {reason}, or leave parallel_tokens out."
+            )
+        run = self.waves.run(self.shared, self.limits)
+        run.forward(self._arguments)
+        return run.backward(given, shared)
 
 
 def _forward_part(graph: TaggedGraph) -> TaggedGraph:

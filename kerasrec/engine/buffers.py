@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.engine.barriers import hidden
+from kerasrec.waves.barriers import hidden
 
 
 @dataclass(frozen=True)

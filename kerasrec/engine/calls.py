@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from kerasrec.engine.barriers import hidden
 from kerasrec.engine.frame import Frame, rows_alternating
-from kerasrec.engine.results import Tensors
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import Body, CallSite, present
 from kerasrec.graph.values import Node, Region
+from kerasrec.waves.passed import empty
+from kerasrec.waves.results import Tensors
 
 Frames = dict[str, Frame]
 
@@ -50,46 +50,10 @@ def passed(body: Body, index: int, sites: Sequence[CallSite], frames: Frames) ->
     ]
 
 
-def hand_back(index: int, sites: Sequence[CallSite], frames: Frames, tensors: Tensors) -> None:
-    """Splits what a sweep returns among the call sites that called it.
-
-    Args:
-        index: of the sweep.
-        sites: the call sites.
-        frames: of the callers, by name.
-        tensors: what the sweep returns.
-    """
-    groups = alternating(sites)
-    sizes = [_of(group[0], frames).count(_region(group[0])) * len(group) for group in groups]
-    for number, tensor in enumerate(tensors) if sites else ():
-        pieces = [tensor] if len(groups) == 1 else tf.split(tensor, sizes)
-        for group, piece in zip(groups, pieces, strict=True):
-            returns = [present(site.trips[index].returns) for site in group]
-            nodes = [found[number] if found else None for found in returns]
-            _of(group[0], frames).set_alternating(nodes, piece)
-
-
 def alternating(sites: Sequence[CallSite]) -> list[list[CallSite]]:
     """Call sites in groups that call for the same tokens."""
     groups = itertools.groupby(sites, lambda site: (site.caller, _region(site)))
     return [list(group) for _, group in groups]
-
-
-def empty(nodes: Sequence[Node]) -> Tensors:
-    """A tensor without tokens, `[0, ...]`, for each node."""
-    for node in nodes:
-        if not node.types[0].is_static:
-            raise GraphError(f"{node.op} of type {node.types[0]} has no static shape.")
-    none = hidden(0)
-    zeros = [tf.zeros([none, *(node.types[0].shape or ())], node.types[0].dtype) for node in nodes]
-    for node, tensor in zip(nodes, zeros, strict=True):
-        tensor.set_shape(node.types[0].tensor_shape())
-    return zeros
-
-
-def shapes(nodes: Sequence[Node]) -> list[tf.TensorShape]:
-    """Shapes with an open number of tokens, for each node."""
-    return [node.types[0].tensor_shape() for node in nodes]
 
 
 def _of(site: CallSite, frames: Frames) -> Frame:

@@ -3,8 +3,8 @@
 With `KERASREC_CHECK_PASSES=1` in the environment, the first call of a recursive function with some
 signature, unless it is made while a graph is being built, checks all passes on its first tokens.
 The interpreter runs the tagged graph, the extended graph, and the extended graph without
-simplification; then waves run the plan without passes, and with one pass more each time. All must
-give the interpreter's values, tables and gradients. This takes seconds for each signature.
+simplification; then waves run the schedule without passes, and with one pass more each time. All
+must give the interpreter's values, tables and gradients. This takes seconds for each signature.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.engine.choice import waves_for
-from kerasrec.engine.limits import Limits
-from kerasrec.engine.passes import Pass, default_passes, optimize
-from kerasrec.engine.plan import Plan, plan
+from kerasrec.engine.by_waves import ByWaves
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import GraphError
 from kerasrec.graph.carried import with_carried
@@ -28,8 +25,10 @@ from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.interpreter import interpret
 from kerasrec.graph.nodes import SumCotangent, SumKey, name_of
 from kerasrec.graph.values import Value
+from kerasrec.schedule.passes import Pass, default_passes
 from kerasrec.transform.extend import extend
 from kerasrec.transform.recompute import unrepeatable
+from kerasrec.waves.limits import Limits
 
 IS_ON = os.environ.get("KERASREC_CHECK_PASSES", "0") not in ("", "0")
 NUM_TOKENS = 2
@@ -60,7 +59,7 @@ def check_passes(
         extended: its extended graph.
         arguments: flat, `[tokens, ...]` each, not symbolic.
         limits: of the program.
-        passes: over the plan; by default all that this machine uses.
+        passes: over the schedule; by default all that this machine uses.
 
     Raises:
         GraphError: if results differ; it names the pass.
@@ -78,16 +77,18 @@ def check_passes(
         _compare("simplify", true, _interpreted(whole, given, cotangents))
     if passes is None:
         passes = default_passes(recomputes=True)
-    for name, found_plan in _plans(extended, passes):
-        _compare(name, _run(found_plan, given, cotangents, limits), true)
+    for name, waves in _with_each(extended, passes):
+        _compare(name, _run(waves, given, cotangents, limits), true)
 
 
-def _plans(extended: TaggedGraph, passes: Sequence[Pass]) -> Iterator[tuple[str, Plan]]:
-    """Plans with one more pass each time, and the name of the last pass."""
-    first = plan(extended)
-    yield "plan", first
-    for count, one in enumerate(passes, start=1):
-        yield getattr(one, "__name__", repr(one)), optimize(first, passes[:count])
+def _with_each(extended: TaggedGraph, passes: Sequence[Pass]) -> Iterator[tuple[str, ByWaves]]:
+    """The program with one more pass each time, and the name of the last pass."""
+    first = ByWaves(extended, [])
+    yield "build", first
+    if first.schedule is None:
+        yield "passes over plans", ByWaves(extended, recompute=True)
+    for count, one in enumerate(passes if first.schedule else [], start=1):
+        yield getattr(one, "__name__", repr(one)), ByWaves(extended, passes[:count])
 
 
 @dataclass
@@ -157,25 +158,26 @@ def _interpreted(
 
 
 def _run(
-    found: Plan, given: Sequence[np.ndarray], cotangents: _Cotangents | None, limits: Limits
+    program: ByWaves, given: Sequence[np.ndarray], cotangents: _Cotangents | None, limits: Limits
 ) -> _Found:
-    """The results of a plan that is run by waves."""
+    """The results of a program that is run by waves."""
+    graph = program.graph
     keys: list[Value] = []
 
     def run() -> tuple[Any, ...]:
-        shared = shared_tensors(found.graph)
-        waves = waves_for(found)(found, shared, limits)
-        arguments = with_carried(found.graph, [tf.constant(item) for item in given])
+        shared = shared_tensors(graph)
+        waves = program.run(shared, limits)
+        arguments = with_carried(graph, [tf.constant(item) for item in given])
         forward = waves.forward(arguments)
         if cotangents is None:
             return forward.outputs, forward.tables, [], []
         sums: dict[Any, tf.Tensor] = {
             (1, name): tf.constant(value) for name, value in cotangents.tables.items()
         }
-        for node in _asked(found.graph, is_read=True):
+        for node in _asked(graph, is_read=True):
             sums[node.key] = tf.constant(True)
         outputs = [item if item is None else tf.constant(item) for item in cotangents.outputs]
-        back = waves.backward([outputs], with_cotangents(found.graph, shared, sums))
+        back = waves.backward([outputs], with_cotangents(graph, shared, sums))
         keys[:] = back.sums
         totals = [tf.convert_to_tensor(back.sums[key]) for key in keys]
         return forward.outputs, forward.tables, back.sweeps[1], totals

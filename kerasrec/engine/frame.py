@@ -14,7 +14,6 @@ from types import MappingProxyType
 
 import tensorflow as tf
 
-from kerasrec.engine.checks import fail
 from kerasrec.engine.cuts import cut_value, cuts_into
 from kerasrec.engine.plan import Plan, counts_tokens
 from kerasrec.errors import GraphError
@@ -35,6 +34,7 @@ from kerasrec.graph.nodes import (
     Switch,
 )
 from kerasrec.graph.values import Each, Node, Region, Value, branches
+from kerasrec.waves.checks import fail
 
 
 class Frame:

@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from kerasrec.engine.cuts import CUTS, cut_value
 from kerasrec.engine.plan import Changes, Part, Plan, sources
-from kerasrec.graph.nodes import Accumulate, Check, Computed, Effect, Primitive, operations
+from kerasrec.graph.nodes import Primitive, operations
 from kerasrec.graph.values import Node
 from kerasrec.trace.functions import unrepeatable_op
 
@@ -29,56 +29,6 @@ def cut_again(found: Plan) -> Changes:
         and (cut_value(node) in kept or all(value in kept for value in node.outputs))
     }
     return Changes(frozenset(placeless))
-
-
-def decided_at_once(found: Plan) -> Changes:
-    """Decides again which tokens are called, and which branch they take, instead of keeping it.
-
-    In programs that decide by integers alone, as all programs that go up trees do, the first loop
-    then keeps little, and deciding again for the tokens of all waves together is cheaper.
-    """
-    nodes = [node for node, part in found.parts.items() if part == Part(0, is_bulk=False)]
-    ops = operations(nodes)
-    is_cheap = not any(value.type.is_differentiable for node in nodes for value in node.outputs)
-    is_repeatable = not any(
-        isinstance(node, Check | Effect)
-        or (isinstance(node, Computed) and node.function is not None)
-        for node in nodes
-    )
-    is_repeatable = is_repeatable and not (ops and unrepeatable_op(ops))
-    return Changes(decides_at_once=found.is_linear and is_cheap and is_repeatable)
-
-
-def summed_by_wave(found: Plan) -> Changes:
-    """Adds up gradients of weights wave by wave, if the bulk that sums them reads only loops.
-
-    Then no cotangents are kept for that bulk, and no forward values either; but each wave adds as
-    many numbers as the weight has.
-    """
-    return Changes(
-        summed_by_wave=frozenset(
-            node
-            for node, part in found.parts.items()
-            if found.is_linear
-            and isinstance(node, Accumulate)
-            and len(node.inputs) == 1
-            and node.inputs[0].type.is_static
-            and all(not source.is_bulk for source in _origins(node, part, found))
-        )
-    )
-
-
-def _origins(node: Node, part: Part, found: Plan) -> set[Part]:
-    """The other parts that a node reads, also through nodes of its own part."""
-    waiting, seen, origins = [node], {node}, set()
-    while waiting:
-        for value in sources(waiting.pop(), found.changes):
-            if found.parts[value.node] != part:
-                origins.add(found.parts[value.node])
-            elif value.node not in seen:
-                seen.add(value.node)
-                waiting.append(value.node)
-    return origins
 
 
 def recomputed(found: Plan) -> Changes:

@@ -5,27 +5,27 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.engine.choice import choose, waves_for
+from kerasrec.engine.by_waves import ByWaves
+from kerasrec.engine.choice import choose
 from kerasrec.engine.derivatives import Inputs, dense, differentiable
-from kerasrec.engine.limits import Limits
-from kerasrec.engine.passes import Pass, default_passes, optimize
-from kerasrec.engine.places import plan_places
-from kerasrec.engine.plan import Plan, plan
-from kerasrec.engine.results import Outcome
+from kerasrec.engine.plan import Plan
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import TraceError
 from kerasrec.graph.carried import with_carried
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import SumCotangent
 from kerasrec.graph.values import Node, Value
+from kerasrec.schedule.passes import Pass
 from kerasrec.transform.connected import output_result, table_result
 from kerasrec.transform.extend import extend
+from kerasrec.waves.limits import Limits
+from kerasrec.waves.results import Outcome
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Program:
         parallel_tokens: how many tokens may run at once; None for all.
         is_linear: False runs even a program of one round by the engine for all programs.
         recompute: whether loops of the gradient compute again what only they would read.
-        passes: over the plan; by default those that suit the machine.
+        passes: over the schedule; by default those that suit the machine.
     """
 
     def __init__(
@@ -58,16 +58,20 @@ class Program:
         is_linear: bool | None = None,
         passes: Sequence[Pass] | None = None,
     ):
-        self._passes = default_passes(recompute) if passes is None else passes
-        self.plan: Plan = optimize(self._first_plan(graph, is_linear), self._passes)
-        self._plans = [self.plan]
+        self.waves = ByWaves(graph, passes, is_linear, recompute)
+        self._derivatives = [self.waves]
         self._lock = threading.Lock()
         self.graph = graph
         self.limits = limits
-        self.choice = choose(self.plan, engine, parallel_tokens)
+        self.choice = choose(self.waves, engine, parallel_tokens)
 
     def __str__(self) -> str:
-        return f"{self.choice}\n{self.plan}"
+        return f"{self.choice}\n{self.waves}"
+
+    @property
+    def plan(self) -> Plan:
+        """When each node runs."""
+        return self.waves.plan
 
     def run(self, arguments: Sequence[tf.Tensor]) -> tuple[Outcome, dict[str, tf.Tensor]]:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
@@ -84,7 +88,7 @@ class Program:
         runs: list[Any] = []
 
         def forward(inputs: Inputs) -> Outcome:
-            runs.append(self.choice.run(self.plan, inputs.shared, self.limits))
+            runs.append(self.choice.run(inputs.shared, self.limits))
             found = runs[0].forward(inputs.sweeps[0])
             found.sums.update({_Mark(result): tf.zeros([]) for result in self._marked})
             return found
@@ -161,7 +165,7 @@ class Program:
             inputs: of the derivative before.
             cotangents: of what the derivative before returns.
         """
-        graph = self._plan(order).graph
+        graph = self._waves(order).graph
         num_tokens = tf.shape(inputs.sweeps[0][0])[0]
         outputs = [sweep.outputs for sweep in graph.bodies[graph.entry].sweeps]
         given = [
@@ -175,33 +179,28 @@ class Program:
 
     def _second(self, order: int, inputs: Inputs, cotangents: Outcome) -> Outcome:
         """A second or higher derivative: all sweeps of a graph extended `order` times run again."""
-        plan = self._plan(order)
+        by_waves = self._waves(order)
 
         def run(inputs: Inputs) -> Outcome:
             # TensorFlow may build a derivative that is never used: errors are raised at run time.
             refusals = [
-                tf.debugging.Assert(False, [message]) for message in plan.graph.obstacles[:1]
+                tf.debugging.Assert(False, [message]) for message in by_waves.graph.obstacles[:1]
             ]
             with tf.control_dependencies(refusals):
                 arguments = [tf.identity(tensor) for tensor in inputs.sweeps[0]]
-            waves = waves_for(plan)(plan, inputs.shared, self.limits)
+            waves = by_waves.run(inputs.shared, self.limits)
             waves.forward(arguments)
             return waves.backward(inputs.sweeps[1:], inputs.shared)
 
         return self._derivative(order, run, inputs, cotangents)
 
-    @staticmethod
-    def _first_plan(graph: TaggedGraph, is_linear: bool | None) -> Plan:
-        found = plan(graph, is_linear)
-        return found if found.is_linear else plan_places(graph)
-
-    def _plan(self, order: int) -> Plan:
-        """The plan of the graph extended so many times; any thread may ask for it."""
+    def _waves(self, order: int) -> ByWaves:
+        """The graph extended so many times, by waves; any thread may ask for it."""
         with self._lock:
-            while len(self._plans) < order:
-                found = self._first_plan(extend(self._plans[-1].graph), self.plan.is_linear)
-                self._plans.append(optimize(found, self._passes))
-            return self._plans[order - 1]
+            while len(self._derivatives) < order:
+                last = self._derivatives[-1]
+                self._derivatives.append(replace(last, graph=extend(last.graph)))
+            return self._derivatives[order - 1]
 
 
 def lower(

@@ -1,29 +1,20 @@
-"""Passes over a plan that make its runs faster or smaller; results are the same without them."""
+"""Passes over the plan of a program of several rounds; results are the same without them.
+
+They do what those of `schedule/passes` do for programs of one round.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import tensorflow as tf
 
-from kerasrec.engine.keeping import cut_again, decided_at_once, recomputed, summed_by_wave
-from kerasrec.engine.places import plan_places
-from kerasrec.engine.plan import Changes, Plan, plan
+from kerasrec.engine.keeping import cut_again, recomputed
+from kerasrec.engine.plan import Changes, Plan
 from kerasrec.engine.products import columns_apart, transposed_once
 
 Pass = Callable[[Plan], Changes]
-
-
-def optimize(found: Plan, passes: Sequence[Pass]) -> Plan:
-    """A plan with the changes of passes, in order."""
-    for changes in passes:
-        planned = found.changes | changes(found)
-        if found.is_linear:
-            found = plan(found.graph, found.is_linear, planned)
-        else:
-            found = plan_places(found.graph, planned)
-    return found
 
 
 def default_passes(recomputes: bool = False) -> list[Pass]:
@@ -37,7 +28,6 @@ def default_passes(recomputes: bool = False) -> list[Pass]:
     return [
         *([columns_apart] if is_apart else []),
         transposed_once,
-        *([summed_by_wave, recomputed] if recomputes else []),
+        *([recomputed] if recomputes else []),
         cut_again,
-        decided_at_once,
     ]

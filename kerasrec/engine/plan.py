@@ -82,23 +82,16 @@ class Changes:
     Args:
         placeless: nodes that run again at each use, and not at all if nothing reads them.
         rewrites: other ways to fire nodes.
-        decides_at_once: whether the first loop keeps only arguments, from which the rest of what
-          it decides is computed again for all waves at once.
-        summed_by_wave: ACCUMULATE nodes that add up wave by wave, and not in bulk.
     """
 
     placeless: frozenset[Node] = frozenset()
     rewrites: Mapping[Node, Rewrite] = field(default_factory=dict)
-    decides_at_once: bool = False
-    summed_by_wave: frozenset[Node] = frozenset()
 
     def __or__(self, other: Changes) -> Changes:
         """The changes of both."""
         return Changes(
             self.placeless | other.placeless,
             {**self.rewrites, **other.rewrites},
-            self.decides_at_once or other.decides_at_once,
-            self.summed_by_wave | other.summed_by_wave,
         )
 
     def is_placeless(self, node: Node) -> bool:
@@ -334,9 +327,7 @@ def _loop_nodes(
     waiting = [
         node
         for node in body.nodes
-        if isinstance(node, Call | Return | Result | Check | Effect | Entrance)
-        or node in selectors
-        or node in changes.summed_by_wave
+        if isinstance(node, Call | Return | Result | Check | Effect | Entrance) or node in selectors
     ]
     loop: set[Node] = set()
     while waiting:

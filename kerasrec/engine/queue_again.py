@@ -17,8 +17,8 @@ from kerasrec.engine.buffers import Buffers, empty
 from kerasrec.engine.calls import passed
 from kerasrec.engine.path import one_of
 from kerasrec.engine.queue_state import open_shapes
-from kerasrec.engine.results import State, Tensors
 from kerasrec.graph.graph import present
+from kerasrec.waves.results import State, Tensors
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import tensorflow as tf
 
 from kerasrec.engine.blocks import Blocks
 from kerasrec.engine.buffers import Buffers, empty
-from kerasrec.engine.calls import empty as no_tokens
-from kerasrec.engine.calls import shapes
-from kerasrec.engine.results import State, Tensors
 from kerasrec.graph.values import Region
+from kerasrec.waves.passed import empty as no_tokens
+from kerasrec.waves.passed import shapes
+from kerasrec.waves.results import State, Tensors
 
 # Room for frames to begin with.
 _FRAMES_OF_ROOT = 8

@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
-from kerasrec.engine.barriers import apart
 from kerasrec.engine.block import Block
 from kerasrec.engine.blocks import Blocks
 from kerasrec.engine.buffers import Buffers
-from kerasrec.engine.calls import empty, passed
+from kerasrec.engine.calls import passed
 from kerasrec.engine.layout import FRAME, Group, Key, Link
 from kerasrec.engine.plan import regions_of
-from kerasrec.engine.results import State, Tensors
 from kerasrec.engine.tails import Tail
 from kerasrec.graph.values import Each, Region, Value
+from kerasrec.waves.barriers import apart
+from kerasrec.waves.passed import empty
+from kerasrec.waves.results import State, Tensors
 
 
 class Step:

@@ -20,24 +20,23 @@ import tensorflow as tf
 
 from kerasrec.engine.blocks import Blocks
 from kerasrec.engine.calls import tensors_of_present
-from kerasrec.engine.frame import Frame
 from kerasrec.engine.layout import FRAME
-from kerasrec.engine.limits import Limits
 from kerasrec.engine.path import Scalars, one_of, walk_up
 from kerasrec.engine.places import QueuePlan
 from kerasrec.engine.plan import regions_of
 from kerasrec.engine.queue_again import Again, Trace
 from kerasrec.engine.queue_state import count, first_state, invariants, next_place, waiting
 from kerasrec.engine.queue_step import Step
-from kerasrec.engine.results import State, Tensors
-from kerasrec.engine.store import joined
-from kerasrec.engine.sums import Sums
-from kerasrec.engine.wave_run import WaveRun
-from kerasrec.graph.graph import present
+from kerasrec.graph.graph import order_of, present
 from kerasrec.graph.values import Region, Value
+from kerasrec.waves.barriers import with_open_tokens
+from kerasrec.waves.limits import Limits
+from kerasrec.waves.results import Outcome, State, Tensors
+from kerasrec.waves.store import joined
+from kerasrec.waves.sums import Sums
 
 
-class QueueRun(WaveRun):
+class QueueRun:
     """One run of any program.
 
     With a bound, a block takes that many frames at most, the newest first, and a frame is forgotten
@@ -72,6 +71,34 @@ class QueueRun(WaveRun):
         self.num_roots: tf.Tensor
         self.trace: Trace
         self.record: tf.TensorArray
+
+    def forward(self, arguments: Tensors) -> Outcome:
+        """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
+        sums = Sums()
+        outputs = self._first_sweep(with_open_tokens(arguments), sums)
+        return Outcome({0: with_open_tokens(outputs)}, sums.tables())
+
+    def backward(
+        self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
+    ) -> Outcome:
+        """Runs all sweeps after the first; may be called several times after `forward`.
+
+        Args:
+            given: for each of these sweeps, what comes in from outside: cotangents of flat outputs
+              of an earlier sweep; anything for those without a gradient.
+            shared: tensors of SHARED values, including the cotangents of sums over all tokens.
+        """
+        run = self._with(shared)
+        found = {}
+        for index, tensors in enumerate(given, start=1):
+            if order_of(index) != order_of(index - 1):
+                sums = Sums()
+            outputs = iter(
+                with_open_tokens(run._later_sweep(index, with_open_tokens(tensors), sums))
+            )
+            exits = self.bodies[self.graph.entry].sweeps[index].outputs
+            found[index] = [None if node is None else next(outputs) for node in exits]
+        return Outcome(found, sums.gradients(shared))
 
     def notes(self) -> tf.Tensor:
         """What `forward` ran: the place in the plan's order, the step, the largest depth."""
@@ -149,9 +176,9 @@ class QueueRun(WaveRun):
 
     def _take_collected(self, end: State, sums: Sums) -> None:
         """What COLLECT nodes have collected, step by step."""
-        frame = Frame(self.plan, tf.constant(0), self.shared, self.shared.__getitem__)
         for node, arrays in zip(self.graph.collects, end["collected"], strict=True):
-            sums.collect(node, [joined(array)[0] for array in arrays], frame)
+            tables = [joined(array)[0] for array in arrays]
+            sums.collect(node, tables, self.shared[node.size] if node.size else None)
 
     def _outputs(self, sweep: int) -> Tensors:
         """What a sweep returns to the outside."""

@@ -342,9 +342,11 @@ class Primitive(Computed):
 
     @property
     def title(self) -> str:
-        return f"Const {self._constant()}" if self.op == "Const" else self.op
+        return f"Const {self.constant}" if self.op == "Const" else self.op
 
-    def _constant(self) -> str:
+    @property
+    def constant(self) -> str:
+        """The value of a Const, if it is small."""
         value = tf.make_ndarray(self.operation.get_attr("value"))
         if value.size > _MAX_CONSTANT:
             return "..."

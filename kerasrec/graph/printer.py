@@ -87,20 +87,29 @@ def _lines(nodes: Iterable[Node], names: _Names) -> list[str]:
 
 
 def _branch(region: Region, names: _Names) -> str:
-    selector = names.of(region.selector)
+    return branch_text(region, names.of(region.selector)) + ":"
+
+
+def branch_text(region: Region, selector: str) -> str:
+    """Which tokens a region has.
+
+    Args:
+        region: of a graph.
+        selector: the name of the value that decides.
+    """
     if not isinstance(region, Branch):
-        return f"for each of {selector} entries:"
+        return f"for each of {selector} entries"
     if region.selector.type.dtype == tf.bool:
         choice = ("true", "false")[region.branch]
     else:
         choice = "another" if region.branch == region.num_branches - 1 else str(region.branch)
-    return f"where {selector} is {choice}:"
+    return f"where {selector} is {choice}"
 
 
 def _line(node: Node, names: _Names) -> str:
     text = ""
     if node.outputs:
-        types = ", ".join(_type(value) for value in node.outputs)
+        types = ", ".join(type_text(value) for value in node.outputs)
         text += f"{names.all(node.outputs)}: {types} = "
     text += node.title + node.rest(names.of)
     if node.control:
@@ -108,6 +117,7 @@ def _line(node: Node, names: _Names) -> str:
     return text + comment(node.source)
 
 
-def _type(value: Value) -> str:
+def type_text(value: Value) -> str:
+    """Type of a value, and its kind if it is not a TOKEN."""
     kind = value.type.kind
     return str(value.type) if kind is Kind.TOKEN else f"{kind.value} {value.type}"

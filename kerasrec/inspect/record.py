@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
-from kerasrec.engine.choice import waves_for
 from kerasrec.engine.lower import Program
 from kerasrec.engine.places import QueuePlan
 from kerasrec.engine.plan import Part, Plan
-from kerasrec.engine.queues import QueueRun
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.carried import with_carried
 from kerasrec.graph.values import Node, Region
@@ -44,7 +42,7 @@ class Recorder:
     def usual_way(self) -> str:
         """How ordinary calls run, if it is not by waves without a bound; otherwise empty."""
         choice = self.program.choice
-        return "" if choice.run is waves_for(self.program.plan) else str(choice)
+        return "" if choice.run == self.program.waves.run else str(choice)
 
     def record(self, arguments: Sequence[tf.Tensor]) -> RunTrace:
         """Runs the program forward on flat arguments, `[tokens, ...]` each."""
@@ -55,10 +53,8 @@ class Recorder:
         return _run_trace(self.program.plan, notes.numpy().tolist(), found, self.usual_way)
 
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        plan = self.program.plan
-        run = waves_for(plan)(plan, shared_tensors(self.program.graph), self.program.limits)
-        if isinstance(run, QueueRun):
-            run = run.recording()
+        shared, limits = shared_tensors(self.program.graph), self.program.limits
+        run = self.program.waves.recorded_run(shared, limits)
         run.forward(with_carried(self.program.graph, list(arguments)))
         sizes = run.sizes()
         self._keys = list(sizes)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec.engine.results import State, Tensors
 from kerasrec.graph.graph import TaggedGraph, present
 from kerasrec.graph.values import Value
 from kerasrec.scalar.frame import (
@@ -21,6 +20,7 @@ from kerasrec.scalar.frame import (
     gradient_routines,
 )
 from kerasrec.scalar.machine import Machine
+from kerasrec.waves.results import State, Tensors
 
 
 class Gradient:

@@ -6,11 +6,12 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec.engine import check_passes
-from kerasrec.engine.limits import Limits
-from kerasrec.engine.plan import Changes, Rewrite
 from kerasrec.errors import GraphError
+from kerasrec.schedule.edit import edited, fires
+from kerasrec.schedule.instructions import Fire
+from kerasrec.schedule.passes import ALL_PASSES
 from kerasrec.transform import primitives
-from tests.engine.test_passes import ALL
+from kerasrec.waves.limits import Limits
 from tests.programs import Program, each
 
 LIMITS = Limits("check", 1000, 1000, 1 << 30)
@@ -28,7 +29,7 @@ def check(function, arguments, passes=None):
     many=["call_in_argument"],
 )
 def test_passes_change_nothing(program: Program):
-    check(program.function, program.inputs, ALL)
+    check(program.function, program.inputs, ALL_PASSES)
 
 
 def power():
@@ -42,14 +43,15 @@ def power():
 ARGUMENTS = (np.array([2.0, 3.0]), np.array([2, 1], np.int32))
 
 
-def wrong(found):
+def wrong(schedule):
     """A pass for which a product is its first factor."""
-    products = [node for node in found.graph.bodies["power"].sweeps[0].nodes if node.op == "Mul"]
-    return Changes(
-        rewrites={
-            node: Rewrite(tuple(node.inputs), (), lambda: [], lambda inputs, _: [inputs[0]])
-            for node in products
-        }
+    return edited(
+        schedule,
+        {
+            one: fires(lambda value, _: [tf.identity(value)], one.inputs, one.outputs, "wrong")
+            for section, _, one in schedule.instructions()
+            if not section.sweep and isinstance(one, Fire) and one.node.op == "Mul"
+        },
     )
 
 

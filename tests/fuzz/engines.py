@@ -11,12 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.engine.keeping import cut_again, decided_at_once, recomputed, summed_by_wave
-from kerasrec.engine.limits import Limits
 from kerasrec.engine.lower import Program as Lowered
-from kerasrec.engine.products import columns_apart, transposed_once
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.interpreter import interpret
+from kerasrec.schedule.passes import ALL_PASSES
+from kerasrec.waves.limits import Limits
 from tests.fuzz.plain import (
     Result,
     array,
@@ -32,14 +31,7 @@ from tests.fuzz.syntax import CONSTANTS, NODE_ROWS, NUM_ROWS, Program
 PASSES = {
     "default": None,
     "none": (),
-    "all": (
-        columns_apart,
-        transposed_once,
-        summed_by_wave,
-        recomputed,
-        cut_again,
-        decided_at_once,
-    ),
+    "all": ALL_PASSES,
 }
 WAYS = ("traced", "eager", "function", "interpreter")
 
@@ -57,7 +49,7 @@ class Options:
         recompute: see there.
         max_depth: see there; None for its default.
         is_on_stack: whether a program of one round runs by the engine for all programs, too.
-        passes: over the plan, "default", "none" or "all". These two are of "traced" alone.
+        passes: over the schedule, "default", "none" or "all". These two are of "traced" alone.
     """
 
     way: str = "traced"

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.engine.wave_run import WaveRun
 from kerasrec.graph.interpreter import interpret
 from kerasrec.inspect.record import Recorder
 from kerasrec.inspect.scopes import names_in
+from kerasrec.waves.run import ScheduleRun
 from tests import programs
 from tests.engine.helpers import lowered
 from tests.golden.compare import assert_golden
@@ -204,7 +204,7 @@ def test_plain_data():
 def test_other_numbers_of_tokens_trace_nothing_anew(monkeypatch):
     function = fib()
     function.run_trace(4)
-    monkeypatch.delattr(WaveRun, "forward")
+    monkeypatch.delattr(ScheduleRun, "forward")
     assert function.run_trace([4, 5]).num_calls == 9 + 15
 
 

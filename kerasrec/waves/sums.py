@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
-from kerasrec.engine.frame import Frame
-from kerasrec.engine.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect
-from kerasrec.graph.values import Node, Value
+from kerasrec.graph.values import Value
+from kerasrec.waves.results import Tensors
 
 
 @dataclass
@@ -30,26 +29,17 @@ class Sums:
         default_factory=lambda: defaultdict(list)
     )
 
-    def take(self, node: Node, frame: Frame) -> None:
-        """Notes what one COLLECT or ACCUMULATE node gives for the tokens of a frame."""
-        tensors = [frame.get(value) for value in node.inputs]
-        if isinstance(node, Collect):
-            self.collect(node, tensors, frame)
-        elif isinstance(node, Accumulate):
-            self.accumulate(node, *tensors)
-
     def accumulate(self, node: Accumulate, value: tf.Tensor, *indices: tf.Tensor) -> None:
         """Notes what an ACCUMULATE node gives, for rows of the value with indices."""
         part = tf.IndexedSlices(value, *indices) if indices else value
         self.parts[node.to].append(part)
 
-    def collect(self, node: Collect, tensors: Tensors, frame: Frame) -> None:
-        """Notes what a COLLECT node gives; the frame knows the size of a table with an index."""
+    def collect(self, node: Collect, tensors: Tensors, size: tf.Tensor | None) -> None:
+        """Notes what a COLLECT node gives, and the size of a table with an index."""
         name = node.name
         self.rows[name].append(tensors)
-        if node.size is None:
+        if size is None:
             return
-        size = frame.get(node.size)
         if name in self.sizes:
             message = (
                 f"kerasrec.collect is given two sizes for the table {name!r}. Pass the same `size` "

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.engine.store import joined as joined_rows
+from kerasrec.waves.store import joined as joined_rows
 from tests.fuzz import check as checks
 from tests.fuzz.__main__ import drawn
 

@@ -1,0 +1,218 @@
+"""Invariants of schedules; what `build` and every pass return is checked before it is handed on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from kerasrec.errors import GraphError
+from kerasrec.graph.graph import present
+from kerasrec.graph.nodes import Accumulate
+from kerasrec.graph.values import Value
+from kerasrec.schedule.instructions import (
+    AllTokens,
+    Direction,
+    Effect,
+    Fire,
+    Gather,
+    Instruction,
+    Item,
+    Load,
+    Loop,
+    Receive,
+    Reduce,
+    Return,
+    Returned,
+    Save,
+    Section,
+    Segment,
+    Select,
+    Send,
+    Stitch,
+)
+from kerasrec.schedule.linkage import alternating
+from kerasrec.schedule.schedule import Schedule
+
+
+def check_schedule(schedule: Schedule) -> None:
+    """Raises GraphError unless a schedule keeps all rules."""
+    for rule in RULES:
+        for problem in rule(schedule):
+            raise GraphError(f"A schedule breaks a rule, {rule.__name__}: {problem}")
+
+
+def read_after_written(schedule: Schedule) -> Iterator[str]:
+    """Every item is written in its segment before it is read, and once."""
+    for _, segment, written, one in _with_written(schedule):
+        for item in one.reads:
+            if item not in written:
+                yield f"{segment.body}: {_name(one)} reads what is not there, {item}"
+        for item in one.writes:
+            if item in written:
+                yield f"{segment.body}: {_name(one)} writes again, {item}"
+
+
+def loads_are_saved(schedule: Schedule) -> Iterator[str]:
+    """What is loaded is saved once, in an earlier section; for a loop, wave by wave."""
+    saved: dict[Item, tuple[int, Section, Save]] = {}
+    for number, section in enumerate(schedule.sections):
+        for segment in section.segments:
+            for one in segment.instructions:
+                if isinstance(one, Save):
+                    if one.item in saved:
+                        yield f"{segment.body} saves {one.item} twice"
+                    saved[one.item] = (number, section, one)
+                if isinstance(one, Load):
+                    place, where, save = saved.get(one.item, (number, section, None))
+                    if save is None or place >= number:
+                        yield f"{segment.body} loads {one.item} before it is saved"
+                    elif (
+                        isinstance(section, Loop)
+                        and isinstance(where, AllTokens)
+                        and not save.divided
+                    ):
+                        yield f"{segment.body} loads {one.item}, which is not divided by wave"
+
+
+def saves_are_loaded(schedule: Schedule) -> Iterator[str]:
+    """Every saved value is loaded; rows and numbers of tokens may serve to divide others."""
+    loaded = {one.item for _, _, one in schedule.instructions() if isinstance(one, Load)}
+    for _, segment, one in schedule.instructions():
+        if isinstance(one, Save) and isinstance(one.item, Value) and one.item not in loaded:
+            yield f"{segment.body} saves {one.item}, which nothing loads"
+
+
+def linkage_is_in_its_place(schedule: Schedule) -> Iterator[str]:
+    """Arguments go down, results go up; a section for all tokens does both if it is alone."""
+    for section, segment, one in schedule.instructions():
+        is_up = isinstance(section, Loop) and section.direction is Direction.UP
+        is_down = isinstance(section, Loop) and not is_up
+        is_alone = isinstance(section, AllTokens) and section.is_alone
+        allowed = {
+            Receive: is_down or is_alone,
+            Send: is_down,
+            Returned: is_up,
+            Return: is_up or is_alone,
+        }
+        if not allowed.get(type(one), True):
+            yield f"{segment.body}: {_name(one)} in stage {section.stage}"
+
+
+def calls_are_whole(schedule: Schedule) -> Iterator[str]:
+    """In a loop every call site sends, or is returned to; each value is of its parameter's type."""
+    for section in schedule.sections:
+        if not isinstance(section, Loop):
+            continue
+        is_up = section.direction is Direction.UP
+        for segment in section.segments:
+            found = Counter(
+                one.sites[0].label
+                for one in segment.instructions
+                if isinstance(one, Returned if is_up else Send)
+            )
+            wanted = Counter(
+                group[0].label
+                for callee in schedule.graph.bodies
+                for group in alternating(schedule.graph.sites_to(callee))
+                if group[0].caller == segment.body
+            )
+            if found != wanted:
+                yield f"{segment.body} has linkage for {dict(found)}, not {dict(wanted)}"
+            for one in segment.instructions:
+                yield from _wrongly_passed(schedule, section, one)
+
+
+def _wrongly_passed(schedule: Schedule, section: Section, one: Instruction) -> Iterator[str]:
+    if isinstance(one, Send | Returned):
+        sweep = schedule.graph.bodies[one.sites[0].callee].sweeps[section.sweep]
+        nodes = present(sweep.parameters if isinstance(one, Send) else sweep.outputs)
+        if len(nodes) != len(one.values):
+            yield f"{_name(one)} has {len(one.values)} values for {len(nodes)}"
+        for node, value in zip(nodes, one.values, strict=False):
+            if value and value.type.dtype != node.types[0].dtype:
+                yield f"{_name(one)} passes {value.type} for {node.types[0]}"
+
+
+def regions_agree(schedule: Schedule) -> Iterator[str]:
+    """An op reads values of its own region; only gathers and stitches go from one to another."""
+    for _, segment, one in schedule.instructions():
+        if isinstance(one, Fire):
+            values = [*one.outputs, *one.inputs]
+            regions = {value.region for value in values if not value.is_shared}
+            if len(regions) > 1:
+                yield f"{segment.body}: {_name(one)} mixes regions"
+        if isinstance(one, Gather) and one.output.region != one.inputs[1]:
+            yield f"{segment.body}: {one.output} is gathered for another region"
+        if isinstance(one, Stitch):
+            count = len(one.inputs) // 2
+            for value, region in zip(one.inputs[:count], one.inputs[count:], strict=True):
+                if isinstance(value, Value) and value.region != region:
+                    yield f"{segment.body}: {_name(one)} takes {value} for another branch"
+        if isinstance(one, Select) and one.regions != one.regions[0].siblings:
+            yield f"{segment.body}: {_name(one)} leaves out a branch"
+
+
+def ops_are_whole(schedule: Schedule) -> Iterator[str]:
+    """An op has as many inputs and outputs as its node."""
+    ones = [*(one for _, _, one in schedule.instructions()), *schedule.prepared]
+    for one in ones:
+        if isinstance(one, Fire):
+            found = len(one.inputs), len(one.outputs)
+            if found != (len(one.node.inputs), len(one.node.types)):
+                yield f"{_name(one)} has {found[0]} inputs and {found[1]} outputs"
+
+
+def shared_values_are_known(schedule: Schedule) -> Iterator[str]:
+    """SHARED values that instructions read are the program's, constants, or prepared before."""
+    known = {value for node in schedule.graph.shared for value in node.outputs}
+    ones = [*schedule.prepared, *(one for _, _, one in schedule.instructions())]
+    for one in ones:
+        for value in one.inputs if isinstance(one, Fire) else ():
+            if value.is_shared and value not in known and value.node.op != "Const":
+                yield f"{_name(one)} reads {value}, which is not prepared"
+        if isinstance(one, Fire) and all(value.is_shared for value in one.outputs):
+            known.update(one.outputs)
+
+
+def sums_have_a_place(schedule: Schedule) -> Iterator[str]:
+    """A loop adds up gradients of SHARED values of known shape; all else is summed at once."""
+    for section, segment, one in schedule.instructions():
+        if isinstance(one, Reduce):
+            if one.by_wave != isinstance(section, Loop):
+                yield f"{segment.body}: {_name(one)} in stage {section.stage}"
+            target = one.node.to if isinstance(one.node, Accumulate) else None
+            if one.by_wave and (target is None or not one.node.inputs[0].type.is_static):
+                yield f"{segment.body}: {_name(one)} cannot be added up wave by wave"
+            if target is not None and not target.is_shared:
+                yield f"{segment.body}: {_name(one)} sums into a value of tokens"
+
+
+Rule = Callable[[Schedule], Iterator[str]]
+RULES: tuple[Rule, ...] = (
+    read_after_written,
+    loads_are_saved,
+    saves_are_loaded,
+    linkage_is_in_its_place,
+    calls_are_whole,
+    regions_agree,
+    ops_are_whole,
+    shared_values_are_known,
+    sums_have_a_place,
+)
+
+
+def _with_written(
+    schedule: Schedule,
+) -> Iterator[tuple[Section, Segment, set[Item], Instruction]]:
+    """Instructions, with what the segment has written before each."""
+    for section in schedule.sections:
+        for segment in section.segments:
+            written: set[Item] = set()
+            for one in segment.instructions:
+                yield section, segment, written, one
+                written.update(one.writes)
+
+
+def _name(one: Instruction) -> str:
+    node = one.node if isinstance(one, Fire | Effect | Reduce) else None
+    return f"{type(one).__name__} {node.op}" if node else type(one).__name__

@@ -1,0 +1,125 @@
+"""What passes need to read and change a schedule."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.graph.nodes import Primitive
+from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.values import Node, Value
+from kerasrec.schedule.instructions import Fire, Instruction, Item, Save
+from kerasrec.schedule.place import placed
+from kerasrec.schedule.schedule import Schedule
+
+Edits = Mapping[Instruction, Sequence[Instruction]]
+
+
+def edited(schedule: Schedule, edits: Edits, prepared: Sequence[Fire] = ()) -> Schedule:
+    """A schedule with instructions in place of others.
+
+    Args:
+        schedule: to be changed.
+        edits: for an instruction, those in its place.
+        prepared: what is computed from SHARED values for all segments, too.
+    """
+    sections = tuple(
+        replace(
+            section,
+            segments=tuple(
+                replace(
+                    segment,
+                    instructions=tuple(
+                        new for old in segment.instructions for new in edits.get(old, (old,))
+                    ),
+                )
+                for segment in section.segments
+            ),
+        )
+        for section in schedule.sections
+    )
+    return placed(replace(schedule, sections=sections, prepared=(*schedule.prepared, *prepared)))
+
+
+def readers_of(schedule: Schedule) -> dict[Item, list[Instruction]]:
+    """The instructions that read each item, each once; those that save it are left out."""
+    found: dict[Item, dict[Instruction, None]] = defaultdict(dict)
+    for _, _, one in schedule.instructions():
+        if not isinstance(one, Save):
+            for item in one.inputs if isinstance(one, Fire) else one.reads:
+                found[item][one] = None
+    return defaultdict(list, {item: list(ones) for item, ones in found.items()})
+
+
+def places_of(schedule: Schedule) -> dict[Instruction, tuple[int, str]]:
+    """The section, by its number, and the body in which each placed instruction stands."""
+    return {
+        one: (number, segment.body)
+        for number, section in enumerate(schedule.sections)
+        for segment in section.segments
+        for one in segment.placed
+    }
+
+
+def fires(
+    function: Callable[..., Any],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    by: str,
+) -> list[Fire]:
+    """The ops of a function of TensorFlow as instructions.
+
+    Args:
+        function: from tensors for the inputs to a list of tensors for the outputs.
+        inputs: what it reads.
+        outputs: what it computes; all of one kind and region.
+        by: the pass that asks for it.
+    """
+    kind, origin = outputs[0].type.kind, outputs[0].node
+    return _traced(function, inputs, outputs, kind, origin, by)[0]
+
+
+def prepared(
+    function: Callable[..., Any], inputs: Sequence[Value], by: str
+) -> tuple[list[Fire], list[Value]]:
+    """The ops of a function of SHARED values as instructions, and what they compute."""
+    return _traced(function, inputs, [], Kind.SHARED, inputs[0].node, by)
+
+
+def _traced(
+    function: Callable[..., Any],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    kind: Kind,
+    origin: Node,
+    by: str,
+) -> tuple[list[Fire], list[Value]]:
+    with tf.Graph().as_default() as graph:
+        tensors = [
+            tf.compat.v1.placeholder(value.type.dtype, value.type.tensor_shape())
+            for value in inputs
+        ]
+        known = {tensor.name: value for tensor, value in zip(tensors, inputs, strict=True)}
+        results = function(*tensors)
+    wanted = {tensor.name: value for tensor, value in zip(results, outputs, strict=False)}
+    found = []
+    for operation in graph.get_operations()[len(inputs) :]:
+        read = tuple(known[tensor.name] for tensor in operation.inputs)
+        is_shared = all(value.is_shared for value in read)
+        types = [Type.of(item, Kind.SHARED if is_shared else kind) for item in operation.outputs]
+        region = None if is_shared else origin.region
+        node = Primitive(list(read), types, region, origin.source, operation=operation)
+        written = tuple(
+            wanted.get(tensor.name, value)
+            for tensor, value in zip(operation.outputs, node.outputs, strict=True)
+        )
+        known.update(
+            (tensor.name, value) for tensor, value in zip(operation.outputs, written, strict=True)
+        )
+        if operation.type != "Const":
+            found.append(Fire(node, read, written, by=by, at_use=kind is Kind.WAVE))
+    return found, [known[tensor.name] for tensor in results]

@@ -1,0 +1,474 @@
+"""What runs when, on which tokens, and what is kept.
+
+A schedule is a list of sections in the order in which they run. A *loop* goes over the waves of a
+program; in each turn it runs one segment for each body. A section for *all tokens* runs its
+segments once, on the tokens of all waves together: what is hoisted out of the loops.
+
+A *segment* is a straight list of instructions on one set of tokens of a body. Instructions read and
+write items:
+
+    Value     of the graph, or made by a pass: a tensor `[tokens, ...]`
+    Region    for each of its tokens, the position of the outer token that it is made from
+    Tokens    how many tokens a body or a region has
+
+Nothing is implicit. A segment reads what an instruction before it has written; what another segment
+has written is saved there and loaded here. SHARED values, which are the same for all tokens, are
+there for every segment.
+
+    Receive     what callers, or the outside, pass to a sweep
+    Returned    what calls return, for the call sites that call for the same tokens
+    Load, Save  what one segment leaves for another, wave by wave
+    Select      which tokens take which branch, or make which entries of ragged rows
+    Measure     counts the tokens of a region
+    Gather      the rows of the tokens of a region: SWITCH, REPEAT
+    Stitch      the rows of all branches, in the order of the tokens: MERGE
+    Broadcast   a shared value, as one value for each token
+    Zeros       a zero for each token
+    Count       the shape of a tensor of tokens, of which only their number is open
+    Rows        for each entry of ragged rows, which token it belongs to
+    Pass        a value under another name: ENTER, LEAVE
+    Fire        an op of TensorFlow
+    Effect      CHECK, EFFECT
+    Interleave  the first row of several values, then the second of each, and so on
+    Separate    undoes Interleave
+    Reshape     the same for pieces of one row, without a copy
+    Send        passes arguments to the next wave
+    Return      hands results to the wave that called
+    Reduce      sums over all tokens, or collects them in a table: COLLECT, ACCUMULATE
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from kerasrec.graph.graph import CallSite
+from kerasrec.graph.nodes import Accumulate, Check, Collect, Computed
+from kerasrec.graph.nodes import Effect as EffectNode
+from kerasrec.graph.types import Type
+from kerasrec.graph.values import Node, Region, Value
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """How many tokens there are.
+
+    Args:
+        body: of which function.
+        region: of which region; None for the body itself.
+    """
+
+    body: str
+    region: Region | None = None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class InTurns(Node):
+    """What is passed to several call sites, or returned by them: the rows of values in turns.
+
+    Args:
+        of: the types of the values.
+    """
+
+    of: list[Type]
+
+
+class NoValue(Node):
+    """What a call site passes where it has nothing to pass: zeros."""
+
+
+Item = Value | Region | Tokens
+
+
+def region_of(item: Item) -> Region | None:
+    """The region whose tokens an item has rows for; for positions, that they point into."""
+    return item.parent if isinstance(item, Region) else item.region
+
+
+def _is_of_tokens(item: Item) -> bool:
+    return not (isinstance(item, Value) and item.is_shared)
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """One step of a segment.
+
+    Args:
+        by: the pass that put it here; empty if none did.
+        at_use: whether it runs again in every segment that reads what it writes, and is not saved.
+    """
+
+    by: str = field(default="", kw_only=True)
+    at_use: bool = field(default=False, kw_only=True)
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """What it reads."""
+        return ()
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """What it writes."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Receive(Instruction):
+    """What is passed to a sweep of a body, and how many tokens it is passed for.
+
+    Args:
+        tokens: of the body, if they are not known from an earlier sweep.
+        values: the sweep's parameters.
+    """
+
+    tokens: Tokens | None
+    values: tuple[Value, ...]
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """Everything that is passed."""
+        return (*filter(None, [self.tokens]), *self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Returned(Instruction):
+    """What calls return.
+
+    Args:
+        sites: call sites that call for the same tokens; the rows of what they return are in turns.
+        values: by output of the callee, None where no call site takes it.
+        divides: the tokens of the call sites' region, if the callee has others to return to.
+    """
+
+    sites: tuple[CallSite, ...]
+    values: tuple[Value | None, ...]
+    divides: Tokens | None
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """How many tokens are called for."""
+        return tuple(filter(None, [self.divides]))
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """What the calls return."""
+        return tuple(filter(None, self.values))
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Instruction):
+    """What another segment has saved: for one wave in a loop, else for the tokens of all waves."""
+
+    item: Item
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """What is loaded."""
+        return (self.item,)
+
+
+@dataclass(frozen=True, eq=False)
+class Save(Instruction):
+    """Keeps an item for later segments.
+
+    Args:
+        item: what is kept.
+        divided: whether loops read what is known for the tokens of all waves: it is divided among
+          the waves then.
+        for_backward: whether a gradient reads it: it is a residual.
+    """
+
+    item: Item
+    divided: bool = False
+    for_backward: bool = False
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """What is kept."""
+        return (self.item,)
+
+
+@dataclass(frozen=True, eq=False)
+class Select(Instruction):
+    """Which tokens go where.
+
+    Args:
+        regions: the branches of a conditional, or the one region of entries of ragged rows.
+    """
+
+    regions: tuple[Region, ...]
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """The value that decides."""
+        return (self.regions[0].selector,)
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """The positions of the tokens of each region."""
+        return self.regions
+
+
+@dataclass(frozen=True, eq=False)
+class Measure(Instruction):
+    """Counts tokens.
+
+    Args:
+        tokens: of a region, or of a body in each of its waves.
+        item: the region; or a value of the body.
+    """
+
+    tokens: Tokens
+    item: Region | Value
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """What is counted."""
+        return (self.item,)
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """The count."""
+        return (self.tokens,)
+
+
+@dataclass(frozen=True, eq=False)
+class _Of(Instruction):
+    """An instruction with one output and any number of inputs, of the same set of tokens.
+
+    Args:
+        output: what it writes.
+        inputs: what it reads.
+    """
+
+    output: Value
+    inputs: tuple[Item, ...]
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """Its inputs that are not the same for all tokens."""
+        return tuple(filter(_is_of_tokens, self.inputs))
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """Its output."""
+        return (self.output,)
+
+
+class Gather(_Of):
+    """The rows of a value for the tokens of a region. Inputs: value, region."""
+
+
+class Stitch(_Of):
+    """Rows of branches in the order of the tokens. Inputs: a value and a region for each."""
+
+
+class Broadcast(_Of):
+    """A shared value for each token. Inputs: value, tokens."""
+
+
+class Zeros(_Of):
+    """A zero of the output's type for each token. Inputs: tokens."""
+
+
+class Count(_Of):
+    """The shape of the value that the output's node reads. Inputs: tokens."""
+
+
+class Rows(_Of):
+    """For each entry of ragged rows, the position of its token. Inputs: the region of entries."""
+
+
+class Pass(_Of):
+    """A value under another name. Inputs: value, and lengths of rows that must be equal."""
+
+
+class Interleave(_Of):
+    """Rows of values in turns, `[tokens * values, ...]`. Inputs: the values."""
+
+
+class Reshape(_Of):
+    """Rows cut into pieces of the output's type, or joined into such. Inputs: a value."""
+
+
+@dataclass(frozen=True, eq=False)
+class Separate(Instruction):
+    """The values whose rows are in turns, `[tokens, ...]` each.
+
+    Args:
+        outputs: in order; None for one that is not needed.
+        value: their rows.
+    """
+
+    outputs: tuple[Value | None, ...]
+    value: Value
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """The rows."""
+        return (self.value,)
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """The values."""
+        return tuple(filter(None, self.outputs))
+
+
+@dataclass(frozen=True, eq=False)
+class Fire(Instruction):
+    """An op of TensorFlow.
+
+    Args:
+        node: says which op.
+        inputs: of the op.
+        outputs: its outputs.
+    """
+
+    node: Computed
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """Its inputs that are not the same for all tokens."""
+        return tuple(filter(_is_of_tokens, self.inputs))
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """Its outputs."""
+        return self.outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Effect(Instruction):
+    """A check or a print; what stands after it in the segment waits for it.
+
+    Args:
+        node: CHECK or EFFECT.
+        tokens: in its region; without any, it does not run.
+    """
+
+    node: Check | EffectNode
+    tokens: Tokens
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """What it checks or shows."""
+        return (*filter(_is_of_tokens, self.node.inputs), self.tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Send(Instruction):
+    """What call sites pass to their callee, for the next wave.
+
+    Args:
+        sites: call sites that call for the same tokens.
+        values: by parameter of the callee; rows are in turns if there are several call sites.
+    """
+
+    sites: tuple[CallSite, ...]
+    values: tuple[Value, ...]
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """What is passed."""
+        return self.values
+
+
+@dataclass(frozen=True, eq=False)
+class Return(Instruction):
+    """The results of a sweep, for the wave that called.
+
+    Args:
+        values: by output.
+    """
+
+    values: tuple[Value, ...]
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """What is returned."""
+        return self.values
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Instruction):
+    """What tokens give to a table, or to the gradient of a SHARED value.
+
+    Args:
+        node: COLLECT or ACCUMULATE.
+        by_wave: whether a loop adds it up; otherwise it is for the tokens of all waves at once.
+    """
+
+    node: Collect | Accumulate
+    by_wave: bool = False
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """What tokens give."""
+        return tuple(filter(_is_of_tokens, self.node.inputs))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Instructions on one set of tokens of a body, in order."""
+
+    body: str
+    instructions: tuple[Instruction, ...]
+
+    @property
+    def placed(self) -> list[Instruction]:
+        """The instructions that run here and nowhere else; loads and saves follow from these."""
+        return [
+            item for item in self.instructions if not (item.at_use or isinstance(item, Load | Save))
+        ]
+
+
+class Direction(enum.Enum):
+    """Which way a loop goes over the waves of a program.
+
+    CALLS: from the outside down, as long as tokens call; how many waves there are is known after.
+    DOWN: from callers to callees.
+    UP: from callees to callers.
+    """
+
+    CALLS = "until no token calls"
+    DOWN = "from the first wave to the last"
+    UP = "from the last wave to the first"
+
+
+@dataclass(frozen=True)
+class Section:
+    """What runs for a stage of a sweep.
+
+    Args:
+        sweep: its number.
+        stage: as `stages.py` counts them.
+        segments: one for each body.
+    """
+
+    sweep: int
+    stage: int
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True)
+class Loop(Section):
+    """Segments that run on every wave.
+
+    Args:
+        direction: in which order.
+    """
+
+    direction: Direction
+
+
+@dataclass(frozen=True)
+class AllTokens(Section):
+    """Segments that run once, on the tokens of all waves: hoisted out of the loop before.
+
+    Args:
+        is_alone: whether there are no loops, because nothing calls.
+    """
+
+    is_alone: bool = False

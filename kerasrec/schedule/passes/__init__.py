@@ -1,0 +1,54 @@
+"""Passes: schedule to schedule. They change how a program runs, and not what it gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import tensorflow as tf
+
+from kerasrec.schedule.check import check_schedule
+from kerasrec.schedule.passes.cut_again import cut_again
+from kerasrec.schedule.passes.decide_at_once import decide_at_once
+from kerasrec.schedule.passes.rematerialise import rematerialise
+from kerasrec.schedule.passes.side_by_side import side_by_side
+from kerasrec.schedule.passes.split_matmul import split_matmul
+from kerasrec.schedule.passes.sum_by_wave import sum_by_wave
+from kerasrec.schedule.passes.transpose_once import transpose_once
+from kerasrec.schedule.schedule import Schedule
+
+Pass = Callable[[Schedule], Schedule]
+# In the order in which they are applied.
+ALL_PASSES: tuple[Pass, ...] = (
+    split_matmul,
+    transpose_once,
+    side_by_side,
+    sum_by_wave,
+    rematerialise,
+    cut_again,
+    decide_at_once,
+)
+
+
+def optimize(schedule: Schedule, passes: Sequence[Pass]) -> Schedule:
+    """A schedule after passes, in order; checked after each."""
+    for one in passes:
+        name = getattr(one, "__name__", repr(one))
+        schedule = replace(one(schedule), passes=(*schedule.passes, name))
+        check_schedule(schedule)
+    return schedule
+
+
+def default_passes(recomputes: bool = False) -> list[Pass]:
+    """The passes that suit the devices of this machine.
+
+    Args:
+        recomputes: whether memory matters more than time.
+    """
+    threads = tf.config.threading.get_inter_op_parallelism_threads() or os.cpu_count() or 1
+    is_split = threads > 1 and not tf.config.list_physical_devices("GPU")
+    left_out: set[Pass] = set() if is_split else {split_matmul}
+    if not recomputes:
+        left_out |= {sum_by_wave, rematerialise}
+    return [one for one in ALL_PASSES if one not in left_out]

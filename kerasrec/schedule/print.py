@@ -1,0 +1,327 @@
+"""Prints schedules.
+
+The lines follow this grammar:
+
+    schedule    := ["shared, the same for all tokens" {line}] ["prepared once" {line}] {sweep}
+    sweep       := ("values" | "gradient, the backward pass" | "sweep " NUMBER) {section}
+    section     := head {segment}
+    head        := "loop " NUMBER ", wave by wave, " DIRECTION | "all tokens at once" [", " PLACE]
+    segment     := FUNCTION ["  # " FILE ":" LINE] ["load " items] {branch | line}
+                   ["save " items] ["save for the backward pass " items]
+    items       := item {", " item}
+    item        := (%NAME ": " TYPE | "rows " REGION | "number of tokens " REGION) [" by wave"]
+    branch      := REGION ":"
+    line        := [%NAME {", " %NAME} ": " TYPE {", " TYPE} " = "] instruction ["  # " note]
+    instruction := OP "(" inputs ")" for an op of TensorFlow, otherwise a word and what it reads
+    note        := [FILE ":" LINE] [" again"] [" by " PASS]
+
+Names are given while printing: %0, %1 and so on, in the order of the lines; small constants stand
+where they are read. The indented lines below a branch are for the tokens that take it. "again"
+marks what a line above computes, too; "by" names the pass that put a line there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import singledispatchmethod
+
+from kerasrec.graph.graph import CallSite, TaggedGraph
+from kerasrec.graph.nodes import Accumulate, Collect, Primitive, name_of
+from kerasrec.graph.printer import branch_text, sweep_name, type_text
+from kerasrec.graph.values import Each, Node, Region, Source, Value
+from kerasrec.schedule.instructions import (
+    Broadcast,
+    Count,
+    Direction,
+    Effect,
+    Fire,
+    Gather,
+    Instruction,
+    Interleave,
+    Item,
+    Load,
+    Loop,
+    Measure,
+    Pass,
+    Receive,
+    Reduce,
+    Reshape,
+    Return,
+    Returned,
+    Rows,
+    Save,
+    Section,
+    Segment,
+    Select,
+    Send,
+    Separate,
+    Stitch,
+    Zeros,
+)
+
+_DIRECTIONS = {
+    Direction.CALLS: "from the outside down, until no token calls",
+    Direction.DOWN: "from the first down to the last",
+    Direction.UP: "from the last up to the first",
+}
+
+
+def print_schedule(
+    graph: TaggedGraph, sections: Sequence[Section], prepared: Sequence[Fire]
+) -> str:
+    """Text of a schedule; arguments as for `Schedule`."""
+    return "\n".join(_Printer(graph, sections, prepared).lines())
+
+
+class _Printer:
+    def __init__(self, graph: TaggedGraph, sections: Sequence[Section], prepared: Sequence[Fire]):
+        self._graph = graph
+        self._sections = sections
+        self._prepared = prepared
+        self._names: dict[Value, str] = {}
+        self._seen: set[Item] = set()
+
+    def lines(self) -> list[str]:
+        """All lines of the schedule."""
+        found = self._shared()
+        sweep = -1
+        for section in self._sections:
+            if not any(segment.instructions for segment in section.segments):
+                continue
+            if section.sweep != sweep:
+                sweep = section.sweep
+                found += ["", _name_of_sweep(sweep)]
+            found.append(f"  {self._head(section)}")
+            for segment in section.segments:
+                if segment.instructions:
+                    found += [f"    {line}" for line in self._segment(segment)]
+        return found if found[0] else found[1:]
+
+    def _shared(self) -> list[str]:
+        """SHARED values that anything reads, and what is prepared from them."""
+        read = {
+            value
+            for section in self._sections
+            for segment in section.segments
+            for one in segment.instructions
+            for value in _shared_of(one)
+        }
+        read.update(value for one in self._prepared for value in one.inputs)
+        lines: list[Node] = []
+        for node in reversed(self._graph.shared):
+            if node.op != "Const" and read.intersection(node.outputs):
+                read.update(node.inputs)
+                lines.insert(0, node)
+        found = ["shared, the same for all tokens"] if lines else []
+        found += [f"  {self._node(node)}" for node in lines]
+        if self._prepared:
+            found += ["", "prepared once"]
+            found += [f"  {self._line(one)}" for one in self._prepared]
+        return found or [""]
+
+    def _node(self, node: Node) -> str:
+        call = f"{node.title}({self._all(node.inputs)})" if node.inputs else node.title
+        return f"{self._outputs(node.outputs)}{call}{_note(node.source)}"
+
+    def _head(self, section: Section) -> str:
+        if isinstance(section, Loop):
+            return f"loop {section.stage}, wave by wave, {_DIRECTIONS[section.direction]}"
+        stages = [item.stage for item in self._sections if isinstance(item, Loop)]
+        if section.stage in stages:
+            return f"all tokens at once, hoisted out of loop {section.stage}"
+        if section.stage + 1 in stages:
+            return f"all tokens at once, before loop {section.stage + 1}"
+        return "all tokens at once"
+
+    def _segment(self, segment: Segment) -> list[str]:
+        body = self._graph.bodies[segment.body]
+        found = [f"{segment.body}{_note(body.source)}"]
+        ones = segment.instructions
+        found += self._items("load", [one for one in ones if isinstance(one, Load)])
+        open_regions: tuple[Region, ...] = ()
+        for one in ones:
+            if isinstance(one, Load | Save):
+                continue
+            region = _region(one)
+            path = region.path() if region else ()
+            for depth, inside in enumerate(path):
+                if inside not in open_regions:
+                    found.append("  " * (depth + 1) + f"{self._of_region(inside)}:")
+            open_regions = path
+            found.append("  " * (len(path) + 1) + self._line(one))
+        saves = [one for one in ones if isinstance(one, Save)]
+        residuals = [one for one in saves if one.for_backward]
+        found += self._items("save", [one for one in saves if not one.for_backward])
+        found += self._items("save for the backward pass", residuals)
+        return found
+
+    def _items(self, verb: str, ones: Sequence[Load | Save]) -> list[str]:
+        """Loads or saves, as many to a line as fit."""
+        lines: list[str] = []
+        for one in ones:
+            text = self._item(one.item)
+            if isinstance(one, Save) and one.divided:
+                text += " by wave"
+            if lines and len(lines[-1]) + len(text) < 90:
+                lines[-1] += f", {text}"
+            else:
+                lines.append(f"  {verb} {text}")
+        return lines
+
+    def _item(self, item: Item) -> str:
+        if isinstance(item, Value):
+            return f"{self._of(item)}: {type_text(item)}"
+        if isinstance(item, Region):
+            return f"rows {self._of_region(item)}"
+        return f"number of tokens {self._of_region(item.region)}".rstrip()
+
+    def _line(self, one: Instruction) -> str:
+        values = [item for item in one.writes if isinstance(item, Value)]
+        line = f"{self._outputs(values)}{self._text(one)}"
+        is_again = bool(one.writes) and self._seen.issuperset(one.writes)
+        self._seen.update(one.writes)
+        return line + _note(_source(one), is_again, one.by)
+
+    def _outputs(self, values: Sequence[Value]) -> str:
+        if not values:
+            return ""
+        return f"{self._all(values)}: {', '.join(map(type_text, values))} = "
+
+    def _all(self, values: Iterable[Item | None]) -> str:
+        return ", ".join(self._of(value) for value in values if isinstance(value, Value))
+
+    def _of(self, value: Value) -> str:
+        if isinstance(value.node, Primitive) and value.node.op == "Const":
+            return value.node.constant
+        return self._names.setdefault(value, f"%{len(self._names)}")
+
+    def _of_region(self, region: Region | None) -> str:
+        return branch_text(region, self._of(region.selector)) if region else ""
+
+    @singledispatchmethod
+    def _text(self, one: Instruction) -> str:
+        return f"{_WORDS[type(one)]}({self._all(one.reads)})"
+
+    @_text.register
+    def _(self, one: Fire) -> str:
+        text = f"{one.node.op}({self._all(one.inputs)}"
+        if isinstance(one.node, Primitive) and one.node.op == "MatMul":
+            transposes = filter(one.node.operation.get_attr, ("transpose_a", "transpose_b"))
+            text += "".join(f", {name}" for name in transposes)
+        return f"{text})" + (f" on {one.node.device}" if one.node.device else "")
+
+    @_text.register
+    def _(self, one: Receive) -> str:
+        names = ", ".join(name_of(value.node) for value in one.values)
+        return f"receive {names}".rstrip()
+
+    @_text.register
+    def _(self, one: Returned) -> str:
+        return f"returned by {_calls(one.sites)} of {one.sites[0].callee}"
+
+    @_text.register
+    def _(self, one: Select) -> str:
+        what = "entries of rows" if isinstance(one.regions[0], Each) else "branches"
+        return f"select {what} by {self._of(one.regions[0].selector)}"
+
+    @_text.register
+    def _(self, one: Measure) -> str:
+        return f"count the {self._item(one.tokens)}"
+
+    @_text.register
+    def _(self, one: Broadcast) -> str:
+        return f"broadcast({self._all(one.inputs)})"
+
+    @_text.register
+    def _(self, one: Count) -> str:
+        return f"shape({self._of(one.output.node.inputs[0])})"
+
+    @_text.register
+    def _(self, one: Rows) -> str:
+        (region,) = one.inputs
+        return f"row of {self._item(region).removeprefix('rows for ')}"
+
+    @_text.register
+    def _(self, one: Effect) -> str:
+        return f"{one.node.title}({self._all(one.node.inputs)})"
+
+    @_text.register
+    def _(self, one: Send) -> str:
+        return f"send {self._all(one.values)} to {one.sites[0].callee} by {_calls(one.sites)}"
+
+    @_text.register
+    def _(self, one: Return) -> str:
+        return f"return {self._all(one.values)}".rstrip()
+
+    @_text.register
+    def _(self, one: Reduce) -> str:
+        node = one.node
+        if isinstance(node, Collect):
+            value, *index = node.inputs
+            place = f" at {self._all(index)}" if index else ""
+            return f"collect {self._of(value)} in the table {node.name}{place}"
+        by_wave = " wave by wave" if one.by_wave else ""
+        return f"sum {self._all(node.inputs)} into d {self._of(node.to)}{by_wave}"
+
+
+_WORDS: dict[type[Instruction], str] = {
+    Gather: "gather",
+    Stitch: "stitch",
+    Pass: "pass",
+    Interleave: "interleave",
+    Reshape: "reshape",
+    Separate: "separate",
+    Zeros: "zeros",
+}
+
+
+def _calls(sites: Sequence[CallSite]) -> str:
+    return ", ".join(f"CALL_{site.label}" for site in sites)
+
+
+def _name_of_sweep(sweep: int) -> str:
+    return ("values", "gradient, the backward pass")[sweep] if sweep < 2 else sweep_name(sweep)
+
+
+def _note(source: Source | None, is_again: bool = False, by: str = "") -> str:
+    notes = [str(source) if source else "", "again" if is_again else "", f"by {by}" if by else ""]
+    text = ", ".join(filter(None, notes))
+    return f"  # {text}" if text else ""
+
+
+def _node_of(one: Instruction) -> Node | None:
+    """The node that an instruction was made from."""
+    if isinstance(one, Fire | Effect | Reduce):
+        return one.node
+    if isinstance(one, Send | Returned):
+        return one.sites[0].calls[0]
+    values = [item for item in one.writes if isinstance(item, Value)]
+    return values[0].node if values and not isinstance(one, Receive) else None
+
+
+def _source(one: Instruction) -> Source | None:
+    node = _node_of(one)
+    return node.source if node else None
+
+
+def _region(one: Instruction) -> Region | None:
+    """The region whose tokens an instruction is for."""
+    if isinstance(one, Select):
+        return one.regions[0].parent
+    values = [item for item in one.writes if isinstance(item, Value)]
+    if values:
+        return values[0].region
+    node = _node_of(one)
+    return node.region if node else None
+
+
+def _shared_of(one: Instruction) -> list[Value]:
+    """SHARED values that an instruction reads."""
+    values: Iterable[Item] = ()
+    if isinstance(one, Fire | Broadcast):
+        values = one.inputs
+    elif isinstance(one, Effect | Reduce):
+        values = one.node.inputs
+    if isinstance(one, Reduce) and isinstance(one.node, Accumulate):
+        values = [*values, one.node.to]
+    return [value for value in values if isinstance(value, Value) and value.is_shared]

@@ -1,0 +1,127 @@
+"""In which stage of a run each node of an extended graph is ready.
+
+Calls of a body are ready in rounds: round j + 1 needs values that round j returned. Between the
+rounds lie stages. With `rounds` = K the stages of a body are
+
+    0 .. K          forward; stage j knows what rounds 1 .. j have returned
+    K + 1           gradient nodes that need no cotangent of the body's outputs
+    K + 2 .. 2K + 2 gradient; stage K + 2 + j knows what the gradients of rounds K .. K + 1 - j
+                    have returned
+
+and so on for the sweeps of further derivatives, K + 2 stages each. Sweeps of even number take the
+rounds in order, those of odd number the other way round, as the gradient does.
+
+A recursion over trees has one round: stage 0 goes down the tree, stage 1 up, stage 3 down again
+and stage 4 up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kerasrec.graph.graph import Body, CallSite, TaggedGraph, present
+from kerasrec.graph.nodes import Call, Entrance, Return
+from kerasrec.graph.values import Node
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of a program.
+
+    Args:
+        graph: the extended graph.
+        is_linear: whether every body has one round at most, so that waves lie in a line.
+        rounds: how many rounds of calls the body with most of them has, at least 1.
+        groups: for each body, its call sites by round.
+        of: the stage of each node of the bodies.
+    """
+
+    graph: TaggedGraph
+    is_linear: bool
+    rounds: int
+    groups: dict[str, dict[int, list[CallSite]]]
+    of: dict[Node, int]
+
+    @property
+    def calls_nobody(self) -> bool:
+        """Whether all tokens come from outside."""
+        return not any(self.groups.values())
+
+    def first(self, sweep: int) -> int:
+        """The stage in which the inputs of a sweep are known."""
+        return first_stage(sweep, self.rounds)
+
+    def last(self, sweep: int) -> int:
+        """The stage in which a sweep returns."""
+        return self.first(sweep) + self.rounds
+
+
+def stages_of(graph: TaggedGraph, is_linear: bool | None = None) -> Stages:
+    """The stages of an extended graph.
+
+    Args:
+        graph: extended.
+        is_linear: False gives each round a single callee even where one round is enough.
+    """
+    depths = {name: _call_depths(body) for name, body in graph.bodies.items()}
+    if is_linear is None:
+        is_linear = all(depth == 1 for found in depths.values() for depth in found.values())
+    groups = {name: _group(found, graph, is_linear) for name, found in depths.items()}
+    rounds = max(1, *(len(found) for found in groups.values()))
+    of: dict[Node, int] = {}
+    for name, body in graph.bodies.items():
+        of |= _stages(body, groups[name], rounds)
+    return Stages(graph, is_linear, rounds, groups, of)
+
+
+def first_stage(sweep: int, rounds: int) -> int:
+    """The stage in which the inputs of a sweep are known."""
+    return sweep * (rounds + 2)
+
+
+def _call_depths(body: Body) -> dict[int, int]:
+    """For each call site of a body, by label: the round in which it is ready."""
+    depth: dict[Node, int] = {}
+    found: dict[int, int] = {}
+    for node in body.sweeps[0].nodes:
+        if isinstance(node, Return):
+            depth[node] = found[node.label]
+        elif isinstance(node, Entrance):
+            depth[node] = 0
+        else:
+            depth[node] = max((depth.get(value.node, 0) for value in node.inputs), default=0)
+        if isinstance(node, Call):
+            found[node.label] = max(found.get(node.label, 0), depth[node] + 1)
+    return found
+
+
+def _group(
+    depths: dict[int, int], graph: TaggedGraph, is_linear: bool
+) -> dict[int, list[CallSite]]:
+    """Rounds of a body. Where one body has several, each round has one callee."""
+    sites = [graph.call_sites[label] for label in sorted(depths)]
+    if is_linear:
+        return {1: sites} if sites else {}
+    keys = sorted({(depths[site.label], site.callee) for site in sites})
+    return {
+        place: [site for site in sites if (depths[site.label], site.callee) == key]
+        for place, key in enumerate(keys, start=1)
+    }
+
+
+def _stages(body: Body, groups: dict[int, list[CallSite]], rounds: int) -> dict[Node, int]:
+    stages: dict[Node, int] = {}
+    for index, sweep in enumerate(body.sweeps):
+        first = first_stage(index, rounds)
+        for place, sites in groups.items():
+            called = first + (rounds - place if index % 2 else place - 1)
+            for site in sites:
+                stages.update(dict.fromkeys(present(site.trips[index].calls), called))
+                stages.update(dict.fromkeys(present(site.trips[index].returns), called + 1))
+        stages.update(dict.fromkeys(present(sweep.parameters), first))
+        stages.update(dict.fromkeys(present(sweep.outputs), first + rounds))
+        earliest = max(0, first - 1)
+        for node in sweep.nodes:
+            if node not in stages:
+                stages[node] = max([earliest, *(stages.get(item.node, 0) for item in node.inputs)])
+    return stages

@@ -1,0 +1,103 @@
+"""The tag of a token that a run was not allowed to call, read back from what its waves have kept.
+
+A wave does not carry tags, but its tokens stand in an order that follows from that of the callers
+(see `schedule/linkage.py`). So a token's place in its wave tells which token called it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.graph.carried import NUM_LABELS
+from kerasrec.graph.graph import CallSite, TaggedGraph
+from kerasrec.schedule.instructions import Tokens
+from kerasrec.schedule.linkage import alternating, region_of_call
+from kerasrec.waves.results import Tensors
+from kerasrec.waves.store import WaveStore
+
+_Scalars = tuple[tf.Tensor, ...]
+
+
+def call_path(
+    graph: TaggedGraph, store: WaveStore, wave: tf.Tensor, waiting: dict[str, Tensors]
+) -> tf.Tensor:
+    """The newest labels of the tag of a token that has not been called.
+
+    Args:
+        graph: the program.
+        store: what the waves before have kept.
+        wave: int32 scalar, the number of the wave that was not run.
+        waiting: by body, what would be passed to this wave.
+
+    Returns:
+        int32 `[labels]`, the newest first, at most `NUM_LABELS`.
+    """
+    called = [name for name in graph.bodies if graph.sites_to(name)]
+    if not called:
+        return tf.zeros([0], tf.int32)
+
+    def caller_in(depth: tf.Tensor, token: tf.Tensor, name: str) -> _Scalars:
+        sites = graph.sites_to(name)
+        place, token_of_caller = _caller_of(sites, store, depth - 1, token)
+        bodies = [called.index(site.caller) if site.caller in called else 0 for site in sites]
+        labels = [site.label for site in sites]
+        return tf.gather(labels, place), tf.gather(bodies, place), token_of_caller
+
+    def iterate(
+        depth: tf.Tensor, labels: tf.Tensor, body: tf.Tensor, token: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        label, body, token = _one_of(
+            body, [partial(caller_in, depth, token, name) for name in called]
+        )
+        return depth - 1, tf.concat([labels, [label]], 0), body, token
+
+    widths = tf.stack([tf.shape(waiting[name][0])[0] for name in called])
+    first = tf.cast(tf.argmax(widths > 0), tf.int32)
+    scalar = tf.TensorShape([])
+    _, labels, *_ = tf.while_loop(
+        lambda depth, labels, *_: (depth > 0) & (tf.size(labels) < NUM_LABELS),
+        iterate,
+        (wave, tf.zeros([0], tf.int32), first, tf.constant(0)),
+        shape_invariants=(scalar, tf.TensorShape([None]), scalar, scalar),
+    )
+    return labels
+
+
+def _caller_of(
+    sites: Sequence[CallSite], store: WaveStore, wave: tf.Tensor, token: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Which of the call sites, and which token of their wave, called a token of the next wave."""
+    groups = alternating(sites)
+    found = [_rows(group[0], store, wave) for group in groups]
+    sizes = tf.constant([len(group) for group in groups])
+    ends = tf.cumsum(tf.stack([count for count, _ in found]) * sizes)
+    place = tf.reduce_sum(tf.cast(ends <= token, tf.int32))
+    size = tf.gather(sizes, place)
+    inside = token - tf.gather(tf.concat([[0], ends], 0), place)
+    row = inside // size
+    branches = [
+        lambda rows=rows: row if rows is None else tf.gather(rows, row) for _, rows in found
+    ]
+    first = tf.gather(tf.cumsum(sizes, exclusive=True), place)
+    return first + inside % size, _one_of(place, branches)
+
+
+def _rows(site: CallSite, store: WaveStore, wave: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """How many tokens call, and their places in the body; None for all tokens of the body."""
+    region = region_of_call(site)
+    if region is None:
+        return store.load(Tokens(site.caller or ""), wave), None
+    rows = None
+    for item in region.path():
+        inner = store.load(item, wave)
+        rows = inner if rows is None else tf.gather(rows, inner)
+    return tf.size(rows), rows
+
+
+def _one_of(place: tf.Tensor, branches: Sequence[Callable[[], Any]]) -> Any:
+    """The result of the branch at a place; a single branch needs no switch."""
+    return tf.switch_case(place, branches) if len(branches) > 1 else branches[0]()

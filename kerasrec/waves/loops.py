@@ -1,0 +1,272 @@
+"""A loop of a schedule as a `tf.while_loop` over waves.
+
+A wave is all tokens of a body at one depth. Since every body calls once, the waves of a program
+lie in a line: wave w calls wave w + 1, in which the tokens of all call sites are together. So the
+recursion over tokens is a linear recursion over waves. Loops are made of stock ops; TensorFlow
+removes what a run does not need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from kerasrec.graph.graph import CallSite, TaggedGraph, present
+from kerasrec.graph.nodes import Accumulate
+from kerasrec.graph.values import Node, Value
+from kerasrec.schedule.instructions import Direction, Loop, Reduce, Returned, Save, Segment, Tokens
+from kerasrec.schedule.linkage import alternating
+from kerasrec.waves.barriers import apart
+from kerasrec.waves.passed import empty, shapes
+from kerasrec.waves.registers import Registers
+from kerasrec.waves.results import Tensors
+from kerasrec.waves.store import WaveStore
+from kerasrec.waves.sums import Sums
+
+Carry = dict[str, Tensors]
+
+
+class State(NamedTuple):
+    """The state of a loop when it comes to a wave.
+
+    Args:
+        wave: int32 scalar, the number of the wave.
+        carry: what is passed to the wave, by body: to its parameters, or what it returns.
+        arrays: what the waves before it have saved.
+        totals: what they have added up.
+        memory: int64 scalar, the bytes kept so far; an empty list except in the first loop.
+    """
+
+    wave: tf.Tensor
+    carry: Carry
+    arrays: list[tf.TensorArray]
+    totals: Tensors
+    memory: Tensors
+
+    @property
+    def width(self) -> tf.Tensor:
+        """How many tokens have been called and wait for this wave."""
+        return tf.add_n([tf.shape(tensors[0])[0] for tensors in self.carry.values()])
+
+
+@dataclass
+class LoopRun:
+    """Runs a loop.
+
+    Args:
+        graph: of the program.
+        loop: the loop.
+        store: what other segments have saved; takes what the loop saves.
+        registers: makes those of a segment, for a body and a wave.
+        num_waves: int32 scalar; None in the first loop.
+        goes_on: whether to run the wave that the first loop has come to.
+        bytes_kept: by body, how many bytes each token keeps for the backward pass.
+    """
+
+    graph: TaggedGraph
+    loop: Loop
+    store: WaveStore
+    registers: Callable[[str, tf.Tensor], Registers]
+    num_waves: tf.Tensor | None
+    goes_on: Callable[[State], tf.Tensor]
+    bytes_kept: dict[str, int]
+
+    def run(self, given: Tensors | None, sums: Sums) -> State:
+        """Runs it; returns the state at its end.
+
+        Args:
+            given: what the outside passes to the entry.
+            sums: takes what was added up wave by wave.
+        """
+        start, invariants = self._start(given)
+        end: State = tf.while_loop(
+            lambda *variables: self._goes_on(State(*variables)),
+            lambda *variables: self._turn(State(*variables)),
+            start,
+            shape_invariants=invariants,
+            parallel_iterations=1,
+            name=f"stage_{self.loop.stage}_loop",
+        )
+        for (_, save), array in zip(self._saves, end.arrays, strict=True):
+            self.store.keep(save.item, array)
+        for (_, one), total in zip(self._reduces, end.totals, strict=True):
+            if isinstance(one.node, Accumulate):
+                sums.accumulate(one.node, total)
+        return end
+
+    @property
+    def _is_first(self) -> bool:
+        return self.loop.direction is Direction.CALLS
+
+    @property
+    def _is_up(self) -> bool:
+        return self.loop.direction is Direction.UP
+
+    @property
+    def _saves(self) -> list[tuple[str, Save]]:
+        return _all_of(self.loop.segments, Save)
+
+    @property
+    def _reduces(self) -> list[tuple[str, Reduce]]:
+        return _all_of(self.loop.segments, Reduce)
+
+    def _carried(self) -> dict[str, list[Node]]:
+        """The nodes whose values a wave passes to the next."""
+        sweeps = {name: body.sweeps[self.loop.sweep] for name, body in self.graph.bodies.items()}
+        return {
+            name: present(sweep.outputs if self._is_up else sweep.parameters)
+            for name, sweep in sweeps.items()
+        }
+
+    def _start(self, given: Tensors | None) -> tuple[State, State]:
+        """The state that the loop begins with, and its shapes for all waves."""
+        carried = self._carried()
+        carry = {name: empty(nodes) for name, nodes in carried.items()}
+        if given is not None:
+            carry[self.graph.entry] = given
+        types = [one.node.inputs[0].type for _, one in self._reduces]
+        wave = tf.constant(0)
+        if self._is_up and self.num_waves is not None:
+            wave = self.num_waves - 1
+        start = State(
+            wave,
+            carry,
+            [self._array(save) for _, save in self._saves],
+            [tf.zeros(item.shape or (), item.dtype) for item in types],
+            [tf.constant(0, tf.int64)] if self._is_first else [],
+        )
+        invariants = State(
+            tf.TensorShape([]),
+            {name: shapes(nodes) for name, nodes in carried.items()},
+            [tf.TensorShape(None)] * len(start.arrays),
+            [item.tensor_shape() for item in types],
+            [tf.TensorShape([])] * len(start.memory),
+        )
+        return start, invariants
+
+    def _array(self, save: Save) -> tf.TensorArray:
+        """An empty array for what the waves save of an item."""
+        spec = _spec(save)
+        return tf.TensorArray(
+            spec.dtype,
+            size=0 if self.num_waves is None else self.num_waves,
+            dynamic_size=self.num_waves is None,
+            element_shape=spec.shape,
+            clear_after_read=False,
+        )
+
+    def _goes_on(self, state: State) -> tf.Tensor:
+        if self._is_first:
+            return self.goes_on(state)
+        return state.wave >= 0 if self._is_up else state.wave < self.num_waves
+
+    def _turn(self, state: State) -> State:
+        """Runs all segments on the wave that the loop has come to."""
+        carry = {name: apart(tensors) for name, tensors in state.carry.items()}
+        found = {
+            segment.body: self.registers(segment.body, state.wave) for segment in self.loop.segments
+        }
+        if self._is_up:
+            self._run_up(found, carry)
+            carry = {name: registers.results for name, registers in found.items()}
+        else:
+            for segment in self.loop.segments:
+                found[segment.body].given = carry[segment.body]
+                found[segment.body].run(segment.instructions)
+            carry = {name: self._passed(name, found) for name in self.graph.bodies}
+        saves = zip(self._saves, state.arrays, strict=True)
+        totals = zip(self._reduces, state.totals, strict=True)
+        return State(
+            state.wave + (-1 if self._is_up else 1),
+            carry,
+            [array.write(state.wave, found[name].get(save.item)) for (name, save), array in saves],
+            [total + found[name].get(one.node.inputs[0]) for (name, one), total in totals],
+            [memory + self._bytes_kept(found) for memory in state.memory],
+        )
+
+    def _run_up(self, found: dict[str, Registers], carry: Carry) -> None:
+        """Runs the segments; those before their calls' returns tell how these are divided."""
+        starts = {}
+        for segment in self.loop.segments:
+            places = [
+                at for at, one in enumerate(segment.instructions) if isinstance(one, Returned)
+            ]
+            starts[segment.body] = places[-1] if places else 0
+            head = segment.instructions[: starts[segment.body]]
+            found[segment.body].run(one for one in head if not isinstance(one, Returned))
+        self._hand_back(found, carry)
+        for segment in self.loop.segments:
+            start = starts[segment.body]
+            head = segment.instructions[:start]
+            found[segment.body].run(one for one in head if isinstance(one, Returned))
+            found[segment.body].run(segment.instructions[start:])
+
+    def _hand_back(self, found: dict[str, Registers], carry: Carry) -> None:
+        """Divides what bodies return among the call sites that called them."""
+        returned = {
+            one.sites[0].label: (found[segment.body], one)
+            for segment in self.loop.segments
+            for one in segment.instructions
+            if isinstance(one, Returned)
+        }
+        for callee, tensors in carry.items():
+            groups = [returned[group[0].label] for group in self._groups(callee)]
+            if len(groups) > 1 and tensors:
+                sizes = [
+                    registers.get(one.divides) * len(one.sites)
+                    for registers, one in groups
+                    if one.divides
+                ]
+                pieces = [tf.split(tensor, sizes) for tensor in tensors]
+            else:
+                pieces = [[tensor] * len(groups) for tensor in tensors]
+            for place, (registers, one) in enumerate(groups):
+                registers.returns[one] = [piece[place] for piece in pieces]
+
+    def _passed(self, callee: str, found: dict[str, Registers]) -> Tensors:
+        """What all call sites pass to a body, `[tokens, ...]` each."""
+        sent = {
+            one.sites[0].label: tensors
+            for registers in found.values()
+            for one, tensors in registers.sent.items()
+        }
+        columns = [sent[group[0].label] for group in self._groups(callee)]
+        if not columns:
+            return empty(self._carried()[callee])
+        return [
+            tensors[0] if len(tensors) == 1 else tf.concat(tensors, 0)
+            for tensors in zip(*columns, strict=True)
+        ]
+
+    def _groups(self, callee: str) -> list[tuple[CallSite, ...]]:
+        return alternating(self.graph.sites_to(callee))
+
+    def _bytes_kept(self, found: dict[str, Registers]) -> tf.Tensor:
+        """int64 scalar: how many bytes a wave keeps for the backward pass, at least."""
+        return tf.add_n(
+            [
+                tf.cast(registers.get(Tokens(name)), tf.int64) * self.bytes_kept[name]
+                for name, registers in found.items()
+            ]
+        )
+
+
+def _all_of(segments: Sequence[Segment], kind: type) -> list[tuple[str, Any]]:
+    return [
+        (segment.body, one)
+        for segment in segments
+        for one in segment.instructions
+        if isinstance(one, kind)
+    ]
+
+
+def _spec(save: Save) -> tf.TensorSpec:
+    """Spec of what a wave saves."""
+    if isinstance(save.item, Tokens):
+        return tf.TensorSpec([], tf.int32)
+    if isinstance(save.item, Value):
+        return save.item.type.tensor_spec()
+    return tf.TensorSpec([None], tf.int32)

@@ -1,0 +1,140 @@
+"""What segments leave for each other.
+
+What a loop computes for a wave and another segment reads is an element of a `tf.TensorArray`, under
+the number of the wave: within one body, the number stands for the tags of all tokens of the wave.
+So a residual is read where its tag says, and no large tensor is copied in a loop. What is computed
+for the tokens of all waves is one tensor, in their order, divided for loops that read it.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from kerasrec.graph.values import Region
+from kerasrec.schedule.instructions import Item, Save, Tokens, region_of
+
+_OF_ROWS = tf.TensorShape([None])
+
+
+class WaveStore:
+    """Saved items: the elements of waves, and tensors for the tokens of all waves."""
+
+    def __init__(self) -> None:
+        self._waves: dict[Item, tf.TensorArray] = {}
+        self._all_tokens: dict[Item, tf.Tensor] = {}
+        self._sizes: dict[Tokens, tf.Tensor] = {}
+        self._lengths: dict[Item, tf.Tensor] = {}
+        self._ends_of_waves: dict[Tokens, tf.Tensor] = {}
+        self._wave_of_tokens: dict[Tokens, tf.Tensor] = {}
+
+    def copy(self) -> WaveStore:
+        """A store that begins with what this one has."""
+        other = WaveStore()
+        for name, found in vars(self).items():
+            setattr(other, name, dict(found))
+        return other
+
+    def keep(self, item: Item, array: tf.TensorArray) -> None:
+        """Takes over an array that a loop has filled."""
+        self._waves[item] = array
+        if isinstance(item, Tokens):
+            self._sizes[item] = array.stack()
+
+    def put(self, save: Save, tensor: tf.Tensor, body: str) -> None:
+        """Keeps what was computed for the tokens of all waves, and divides it if loops read it.
+
+        Args:
+            save: what is kept.
+            tensor: the item.
+            body: whose item it is.
+        """
+        item = save.item
+        self._all_tokens[item] = tensor
+        if not save.divided or isinstance(item, Tokens):
+            return
+        tokens = Tokens(body, region_of(item))
+        if isinstance(item, Region):
+            sizes, inside = self.sizes(tokens), Tokens(body, item)
+            first = tf.gather(self._ends(tokens) - sizes, self._waves_of(inside))
+            self._waves[item] = divided(tensor - first, self.sizes(inside))
+        else:
+            shape = item.type.tensor_shape()
+            self._waves[item] = divided(tensor, self.sizes(tokens), shape)
+
+    def load(self, item: Item, wave: tf.Tensor | None) -> tf.Tensor:
+        """An item for one wave, or for the tokens of all waves if `wave` is None."""
+        if wave is not None:
+            if isinstance(item, Tokens):
+                return tf.gather(self.sizes(item), wave)
+            return self._waves[item].read(wave)
+        if item not in self._all_tokens:
+            if isinstance(item, Tokens):
+                self._all_tokens[item] = tf.reduce_sum(self.sizes(item))
+            else:
+                self._all_tokens[item], self._lengths[item] = joined(self._waves[item])
+        return self._all_tokens[item]
+
+    def measure(self, tokens: Tokens, item: Item) -> None:
+        """Notes how many tokens a body has in each wave, from a value that has been loaded."""
+        self._sizes[tokens] = self._lengths[item]
+
+    def sizes(self, tokens: Tokens) -> tf.Tensor:
+        """How many tokens there are in each wave, int32 `[waves]`."""
+        if tokens not in self._sizes:
+            if tokens in self._all_tokens:  # There are no waves.
+                self._sizes[tokens] = tf.reshape(self._all_tokens[tokens], [1])
+            elif isinstance(tokens.region, Region):
+                outer = self.sizes(Tokens(tokens.body, tokens.region.parent))
+                waves = self._waves_of(tokens)
+                self._sizes[tokens] = tf.math.unsorted_segment_sum(
+                    tf.ones_like(waves), waves, tf.size(outer)
+                )
+        return self._sizes[tokens]
+
+    def _ends(self, tokens: Tokens) -> tf.Tensor:
+        """For each wave, how many tokens there are up to its last, int32 `[waves]`."""
+        if tokens not in self._ends_of_waves:
+            self._ends_of_waves[tokens] = tf.cumsum(self.sizes(tokens))
+        return self._ends_of_waves[tokens]
+
+    def _waves_of(self, tokens: Tokens) -> tf.Tensor:
+        """For each token of a region, or of a body, the number of its wave."""
+        if tokens not in self._wave_of_tokens:
+            region = tokens.region
+            if tokens in self._sizes or region is None:
+                every = tf.range(tf.reduce_sum(self.sizes(tokens)))
+                found = tf.searchsorted(self._ends(tokens), every, side="right")
+            else:
+                outer = self._waves_of(Tokens(tokens.body, region.parent))
+                found = tf.gather(outer, self._all_tokens[region])
+            self._wave_of_tokens[tokens] = found
+        return self._wave_of_tokens[tokens]
+
+
+def divided(
+    tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = _OF_ROWS
+) -> tf.TensorArray:
+    """The rows of a tensor, divided among the waves: `sizes` says how many each wave gets."""
+    array = tf.TensorArray(
+        tensor.dtype, size=tf.size(sizes), element_shape=shape, clear_after_read=False
+    )
+    return array.split(tensor, sizes)
+
+
+def joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
+    """All rows of an array, and how many each element has.
+
+    If there is no element, a size of rows that is not known before the run stays unknown. It is
+    taken to be 1, so that what is computed with the rows can be broadcast.
+    """
+    sizes: list[int | None] = list(array.element_shape[1:])
+    if None in sizes:
+        unknown = tf.where(array.size() > 0, -1, 1)
+        sizes = [unknown if size is None else size for size in sizes]
+    tensor, lengths = tf.raw_ops.TensorListConcatV2(
+        input_handle=array.flow,
+        element_shape=tf.stack([-1, *sizes]),
+        leading_dims=tf.zeros([0], tf.int64),
+        element_dtype=array.dtype,
+    )
+    return tensor, tf.cast(lengths, tf.int32)

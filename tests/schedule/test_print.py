@@ -1,0 +1,54 @@
+"""Prints of schedules, whole: they are what shows a reader how a program runs."""
+
+import re
+
+import numpy as np
+import pytest
+
+import kerasrec
+from kerasrec.schedule.build import build
+from kerasrec.schedule.passes import ALL_PASSES, cut_again, decide_at_once, optimize, side_by_side
+from kerasrec.schedule.schedule import Schedule
+from tests import golden_programs, golden_rows
+from tests.golden.compare import assert_golden
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "arguments", "passes"),
+    [
+        ("power", golden_programs.exp, (3.0, 4), ()),
+        ("fib", golden_programs.fib, (3,), (side_by_side, decide_at_once)),
+        ("even_odd", golden_programs.is_even, (3,), (side_by_side, decide_at_once)),
+        ("ragged", golden_rows.scaled_size, (0, 1.0), (side_by_side, cut_again, decide_at_once)),
+    ],
+)
+def test_small_programs(name, function, arguments, passes):
+    schedule = optimize(build(function.extended_graph(*arguments)), passes)
+    assert_golden(f"{name}_schedule", str(schedule))
+
+
+def tree_lstm() -> Schedule:
+    """A training step of a layer, whatever this machine's passes are."""
+    layer = kerasrec.layers.TreeLSTM(4, return_sequences=True)
+    layer(np.zeros([1, 3, 2], np.float32), np.array([[[1, 2], [-1, -1], [-1, -1]]], np.int32))
+    return build(layer.extended_graph())
+
+
+def test_a_tree_lstm():
+    """The whole step: what each wave does, what is kept, what is hoisted, what passes changed."""
+    passes = [one for one in ALL_PASSES if one.__name__ not in ("sum_by_wave", "rematerialise")]
+    text = str(optimize(tree_lstm(), passes))
+    # Lines of the layer's own files, and names that TensorFlow made, are no part of the schedule.
+    text = re.sub(r"  # \w+\.py:\d+(, )?", lambda found: "  # " if found[1] else "", text)
+    text = re.sub(r"SHARED \S+", "SHARED", text)
+    assert_golden("tree_lstm_schedule", text)
+
+
+def test_a_printed_name_stands_for_one_value():
+    text = str(build(golden_programs.exp.extended_graph(3.0, 4)))
+    written = re.findall(r"^ +((?:%\d+(?:, )?)+):", text, re.MULTILINE)
+    assert "loop 1, wave by wave, from the last up to the first" in text
+    names = [name for line in written for name in line.split(", ")]
+    assert names[0] == "%0"
+    read = set(re.findall(r"%\d+", text))
+    assert read == set(names)
