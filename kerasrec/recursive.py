@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from kerasrec.compile import Compiled, compile_function
 from kerasrec.engine.choice import Engine
+from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import SentenceFirst, TraceError
 from kerasrec.function.arguments import arguments_of, bind, keyword_only
 from kerasrec.function.cache import Cache
@@ -181,9 +182,9 @@ class RecursiveFunction(Options):
         return self._compiled(args, kwargs).extended
 
     @not_converted
-    def execution_plan(self, *args: Any, **kwargs: Any) -> str:
-        """Which engine runs the program and why, and when waves run each node, as text."""
-        return str(self._compiled(args, kwargs).program)
+    def execution_plan(self, *args: Any, **kwargs: Any) -> ExecutionPlan:
+        """Which engine runs the program and why, and what waves run when; it can be printed."""
+        return self._compiled(args, kwargs).program.execution_plan
 
     @not_converted
     def run_trace(self, *args: Any, **kwargs: Any) -> RunTrace:

@@ -325,7 +325,10 @@ def test_graphs_print():
 
 
 def test_execution_plan_prints_each_stage():
-    plan = power.execution_plan(2.0, 3)
+    found = power.execution_plan(2.0, 3)
+    assert found.engine == "scalar" and repr(found).startswith("<ExecutionPlan, engine: scalar")
+    plan = str(found)
+    assert plan.startswith(found.summary)
     assert "loop 0, wave by wave, from the outside down" in plan
     assert "CALL_0" in plan
     assert max(map(len, plan.splitlines())) < 2000

@@ -14,6 +14,7 @@ from typing_extensions import assert_type
 
 import kerasrec
 from kerasrec.datasets import EncodedTree, Treebank, TreeOrder
+from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.inspect.run_trace import RunTrace
 
@@ -35,7 +36,7 @@ def functions() -> None:
     assert_type(total, kerasrec.RecursiveFunction)
     assert_type(fib.function_graphs(3), FunctionGraphs)
     assert_type(fib.tagged_graph(3), TaggedGraph)
-    assert_type(fib.execution_plan(3), str)
+    assert_type(fib.execution_plan(3), ExecutionPlan)
     assert_type(fib.run_trace([3, 4]), RunTrace)
     assert_type(fib.num_traces, int)
     _, tables = total.with_tables(3)

@@ -80,6 +80,3 @@ class ByWaves:
         if self.schedule is None:
             return QueueRun(self._places, shared, limits).recording()
         return ScheduleRun(linked(self.schedule, saves_sizes=True), shared, limits)
-
-    def __str__(self) -> str:
-        return str(self.plan if self.schedule is None else self.schedule)

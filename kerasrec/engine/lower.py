@@ -14,6 +14,7 @@ import tensorflow as tf
 from kerasrec.engine.by_waves import ByWaves
 from kerasrec.engine.choice import choose
 from kerasrec.engine.derivatives import Inputs, dense, differentiable
+from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.engine.plan import Plan
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import TraceError
@@ -65,8 +66,11 @@ class Program:
         self.limits = limits
         self.choice = choose(self.waves, engine, parallel_tokens)
 
-    def __str__(self) -> str:
-        return f"{self.choice}\n{self.waves}"
+    @property
+    def execution_plan(self) -> ExecutionPlan:
+        """How it runs."""
+        schedule = self.waves.schedule or self.waves.plan
+        return ExecutionPlan(self.choice.name, self.choice.reason, schedule)
 
     @property
     def plan(self) -> Plan:

@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
@@ -21,11 +22,12 @@ from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switc
 
 @dataclass(frozen=True)
 class Stages:
-    """The graphs of a layer's recursive function at each stage."""
+    """A layer's recursive function at each stage."""
 
     function_graphs: FunctionGraphs
     tagged_graph: TaggedGraph
     extended_graph: TaggedGraph
+    execution_plan: ExecutionPlan
 
 
 class Recursion:
@@ -139,6 +141,7 @@ class Recursion:
                     visit.function_graphs(*arguments),
                     visit.tagged_graph(*arguments),
                     visit.extended_graph(*arguments),
+                    visit.execution_plan(*arguments),
                 )
             )
             sequence = tables.get("output")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import SentenceFirst
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
@@ -307,6 +308,10 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def extended_graph(self) -> TaggedGraph:
         """The tagged graph with its gradient; the layer must be built."""
         return self._stages().extended_graph
+
+    def execution_plan(self) -> ExecutionPlan:
+        """What a training step does, wave by wave, and what it keeps; the layer must be built."""
+        return self._stages().execution_plan
 
     @property
     def returns_all_states(self) -> bool:

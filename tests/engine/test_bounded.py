@@ -34,4 +34,4 @@ def test_the_plan_says_so():
     def half(x):
         return kerasrec.cond(x < 1.0, lambda: x, lambda: half(x / 2.0))
 
-    assert half.execution_plan(3.0).startswith("engine: waves, at most 5,000 tokens at once\n")
+    assert half.execution_plan(3.0).summary == "engine: waves, at most 5,000 tokens at once"

@@ -221,6 +221,7 @@ def test_graphs_can_be_printed(layer_class):
     tagged = str(layer.tagged_graph())
     assert "CALL_0" in tagged and "CALL_1" in tagged and "MERGE" in tagged
     assert "gradient of visit" in str(layer.extended_graph())
+    assert "loop 1, wave by wave" in str(layer.execution_plan())
     assert "digraph" in layer.tagged_graph().to_dot()
 
 

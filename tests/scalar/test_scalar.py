@@ -23,9 +23,9 @@ def test_the_default_takes_it_for_plain_numbers():
 
 
 def test_the_plan_says_which_engine_and_why():
-    first = programs.ackermann.execution_plan(2, 2).splitlines()[0]
+    first = programs.ackermann.execution_plan(2, 2).summary
     assert first == "engine: scalar, one token at a time, compiled by XLA"
-    first = programs.matrices.execution_plan(np.zeros([1, 2, 2]), 2).splitlines()[0]
+    first = programs.matrices.execution_plan(np.zeros([1, 2, 2]), 2).summary
     assert first == (
         "engine: waves, because matrices has an argument of type f64[2,2], which is not a plain "
         "number"

@@ -327,5 +327,5 @@ def test_halves_go_by_waves(dtype):
         return x * x / x
 
     x = tf.constant([300.0], dtype)
-    assert squared.execution_plan(x).startswith("engine: waves")
+    assert squared.execution_plan(x).engine == "waves"
     np.testing.assert_array_equal(squared(x), x * x / x)

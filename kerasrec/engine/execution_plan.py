@@ -1,0 +1,39 @@
+"""How a program runs, as a value for the user."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+from kerasrec.engine.plan import Plan
+from kerasrec.schedule.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class ExecutionPlan:
+    """How a recursive function runs for some signature; it prints.
+
+    Args:
+        engine: "waves" or "scalar".
+        reason: why this engine runs it.
+        schedule: what waves run when, on which tokens, and what is kept for the gradient.
+    """
+
+    engine: str
+    reason: str
+    schedule: Schedule | Plan
+
+    @property
+    def summary(self) -> str:
+        """Engine and reason, in one line."""
+        return f"engine: {self.engine}, {self.reason}"
+
+    def __str__(self) -> str:
+        return f"{self.summary}\n\n{self.schedule}"
+
+    def __repr__(self) -> str:
+        return f"<ExecutionPlan, {self.summary}; print() shows it>"
+
+    def _repr_html_(self) -> str:
+        """The plan as it prints, for notebooks."""
+        return f"<pre>{html.escape(str(self))}</pre>"
