@@ -18,16 +18,20 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+import tensorflow as tf
+
 from kerasrec.engine.plan import (
     NO_CHANGES,
     Changes,
     Part,
     Plan,
+    bytes_of,
     call_depths,
     needs_of_placeless,
     regions_of,
     sources,
 )
+from kerasrec.engine.print_places import Nodes, print_places
 from kerasrec.engine.tails import Tail, tail_of, whole
 from kerasrec.graph.graph import Body, CallSite, TaggedGraph, present
 from kerasrec.graph.nodes import Call, Check, Effect, Entrance, Result, Return
@@ -103,6 +107,33 @@ class QueuePlan(Plan):
     def hoisted(self, sweep: int) -> Part:
         """The part of a sweep that runs once for all tokens."""
         return Part(self.last_stage(sweep), True)
+
+    def bytes_kept(self, body: str, num_tokens: tf.Tensor) -> tf.Tensor:
+        """int64 scalar: how many bytes the frames of a body keep in the forward pass, at least."""
+        returned = sum(bytes_of(node.output()) for node in self.graph.bodies[body].outputs)
+        return super().bytes_kept(body, num_tokens) + returned * tf.cast(num_tokens, tf.int64)
+
+    def __str__(self) -> str:
+        sweeps = [self._shown(sweep) for sweep in range(self.graph.num_sweeps)]
+        return print_places(self.circles, sweeps, self.tails)
+
+    def _shown(self, sweep: int) -> tuple[Nodes, Nodes]:
+        """The nodes that each place fires in a sweep, and those of the values that it keeps."""
+        fired: dict[tuple[str, int], list[Node]] = {}
+        kept: dict[tuple[str, int], list[Node]] = {}
+        for name in self.graph.bodies:
+            places = self.places(name)
+            for place in reversed(places) if sweep % 2 else places:
+                parts = self.part(name, sweep, place)
+                nodes = [node for part in parts for node in self.nodes.get((name, part), ())]
+                values = [value for part in parts for value in self.kept.get((name, part), ())]
+                if nodes:
+                    fired[name, place] = nodes
+                    kept[name, place] = list(dict.fromkeys(value.node for value in values))
+            hoisted = self.nodes.get((name, self.hoisted(sweep)), [])
+            if hoisted:
+                fired[name, -1] = hoisted
+        return fired, kept
 
 
 def plan_places(

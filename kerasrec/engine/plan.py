@@ -153,7 +153,7 @@ class Plan:
     def bytes_kept(self, body: str, num_tokens: tf.Tensor) -> tf.Tensor:
         """int64 scalar: how many bytes the tokens of a body keep in the forward pass, at least."""
         size = sum(
-            value.type.dtype.size * math.prod(dim or 0 for dim in value.type.shape or ())
+            bytes_of(value)
             for (name, part), values in self.kept.items()
             for value in values
             if name == body and part.stage <= self.rounds
@@ -165,6 +165,11 @@ class Plan:
         for (name, part), nodes in sorted(self.nodes.items(), key=lambda item: item[0]):
             lines.append(f"{name}, {part}: {', '.join(node.title for node in nodes)}")
         return "\n".join(lines)
+
+
+def bytes_of(value: Value) -> int:
+    """How many bytes a value takes for each token, at least."""
+    return value.type.dtype.size * math.prod(dim or 0 for dim in value.type.shape or ())
 
 
 def _first_stage(sweep: int, rounds: int) -> int:

@@ -121,6 +121,16 @@ def test_tail_calls_hand_on_where_to_return_to():
     assert plan.order == [("walk", 1), ("walk", 0)]
 
 
+def test_the_plan_prints_who_takes_turns_and_where_tokens_are_done():
+    children, roots = random_trees(1)
+    text = str(walk_over(children).execution_plan(roots, np.ones(1)))
+    assert "in turn: walk place 1, walk place 0" in text
+    (first,) = [line for line in text.splitlines() if line.startswith("  walk place 0: MERGE node")]
+    assert "CALL_0" in first and "; saved: " in first and first.endswith("; branch 0 done")
+    assert "  walk place 1: RETURN_0, CALL_1, CALL_1; branch 1 done, as CALL_1 is" in text
+    assert "gradient, the backward pass\n  walk place 1: RETURN_1, CALL_0\n" in text
+
+
 def test_a_result_that_others_read_is_not_handed_on():
     @kerasrec.recursive(engine="waves")
     def twice(n, x):
