@@ -145,6 +145,8 @@ def regions_of(body: Body) -> list[tuple[Region, ...]]:
         inside = [node.region, *(value.region for value in node.outputs)]
         if isinstance(node, Merge):
             inside += branches(node.region, node.predicate, len(node.inputs))
+        if isinstance(node, nodes.Rows):
+            inside.append(node.entries)
         for region in filter(None, inside):
             found.update(dict.fromkeys(item.siblings for item in region.path()))
     return list(found)
