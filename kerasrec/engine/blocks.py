@@ -30,7 +30,9 @@ class Blocks:
         self.plan = plan
         self.layout = Layout(plan)
         self.rooms = self.layout.rooms(0)
-        self.spaces = list(dict.fromkeys(room.space for room in self.rooms.values()))
+        spaces = [room.space for room in self.rooms.values()]
+        entries = [each for found in self.layout.entries.values() for each in found]
+        self.spaces = list(dict.fromkeys([*spaces, *entries]))
         self.done: dict[Key, tf.Tensor] = {}
         self.arrays: dict[Value, tf.TensorArray] = {}
         self.counts: dict[Hashable, tf.Tensor] = {}

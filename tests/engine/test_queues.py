@@ -5,7 +5,9 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.engine.lower import Program
 from kerasrec.engine.places import plan_places
+from kerasrec.waves.limits import Limits
 
 NUM_LEAVES = 20
 
@@ -200,3 +202,23 @@ def test_frames_outgrow_the_first_buffers():
         return kerasrec.cond(n == 0, lambda: 1, lambda: count(n - 1) + count(0 * count(n - 1)) - 1)
 
     assert count(12) == 1 and count.run_trace(12).num_calls > 500
+
+
+def test_entries_of_rows_that_only_the_gradient_keeps():
+    """What a gradient keeps of entries needs their numbers, which the values alone do not."""
+    rows, kernel = tf.ragged.constant([[0, 2], [1, 0, 2], []]), tf.Variable([[0.5, 2.0]])
+
+    @kerasrec.recursive
+    def total(node, x):
+        entries = kerasrec.map_fn(lambda _: x @ kernel, tf.gather(rows, node))
+        return tf.reduce_sum(entries, axis=1)
+
+    graph = total.extended_graph(np.int32([0, 1, 2]), np.float32([[1], [2], [3]]))
+    program = Program(graph, Limits("total", 9, 9, 1 << 30), is_linear=False, passes=[])
+
+    @tf.function(autograph=False)
+    def gradient(x):
+        outcome, _ = program.run([tf.constant([0, 1, 2]), x])
+        return tf.gradients(outcome.outputs[0], x)
+
+    np.testing.assert_allclose(gradient(tf.constant([[1.0], [2.0], [3.0]]))[0], [[5], [7.5], [0]])
