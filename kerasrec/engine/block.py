@@ -22,7 +22,7 @@ class Block:
         numbers: int32 `[tokens]`, of the frames.
         shared: tensors of SHARED values.
         prepared: what rewrites have prepared.
-        buffers: those that the loop fills; None when no loop runs.
+        buffers: those that the loop fills; one without buffers when no loop runs.
         done: by key, buffers that are complete.
         kept: gives a value that this block has kept at another time.
         place: of the body; None for all frames.

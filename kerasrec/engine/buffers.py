@@ -2,7 +2,8 @@
 
 A loop that scatters into a tensor with `tf.tensor_scatter_nd_update` copies all of it in each step.
 `InplaceUpdate` writes into its input. TensorFlow's own loops use it no longer, because an op that
-reads the input later sees the new rows; so here what has read a buffer runs before it is written.
+reads the input later sees the new rows; so here a write waits for every `read` of the buffer before
+it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Buffers:
         return list(self._tensors.values())
 
     def all(self, key: Hashable) -> tf.Tensor:
-        """A whole buffer; read it only when nothing is written any more."""
+        """A whole buffer, after the last write: writes do not wait for this."""
         return self._tensors[key]
 
     def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:

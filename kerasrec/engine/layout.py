@@ -147,13 +147,13 @@ class Layout:
     def calls_of(self, part: Tail, body: str, place: int) -> Calls:
         """How many frames each token of a part calls after a place."""
         tail, path = self.plan.tails[body], part.region.path() if part.region else ()
-        found = Calls(0, [])
+        fixed, varied = 0, []
         for link in (link for group in self.calls(body, place + 1) for link in group.links):
             if link.region is None or link.region in path:
-                found = Calls(found.fixed + len(link.sites), found.varied)
+                fixed += len(link.sites)
             elif part in tail.around(link.region).parts or tail.around(link.region) in part.parts:
-                found.varied.append(link)
-        return found
+                varied.append(link)
+        return Calls(fixed, varied)
 
     def counts_calls(self, body: str, place: int) -> bool:
         """Whether frames that wait at a place may have made no call or several."""

@@ -420,14 +420,18 @@ def _circles(
         for name, rounds in groups.items()
     }
     reaches = {key: _reached(key, feeds) for key in feeds}
-    circles = {
-        key: frozenset([key, *(other for other in found if key in reaches[other])])
-        for key, found in reaches.items()
-    }
+    circles = dict.fromkeys(  # In the order of `feeds`, since that of sets is not always the same.
+        tuple(
+            other
+            for other in feeds
+            if other == key or (other in reaches[key] and key in reaches[other])
+        )
+        for key in feeds
+    )
     return [
         sorted(circle, key=lambda key: (len(_reached(key[0], calls)), -key[1]))
         # What feeds a circle reaches more.
-        for circle in sorted(set(circles.values()), key=lambda circle: -_most(circle, reaches))
+        for circle in sorted(circles, key=lambda circle: -_most(circle, reaches))
     ]
 
 

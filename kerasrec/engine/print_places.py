@@ -2,10 +2,12 @@
 
 The lines follow this grammar:
 
-    plan     := "in turn: " place {", " place} {"then in turn: " place {", " place}} {sweep}
-    sweep    := ("values" | "gradient, the backward pass" | "sweep " NUMBER) {part} {hoisted}
+    plan     := turns {"then " turns} {sweep}
+    turns    := "in turn: " place {", " place}
+    sweep    := ("values" | "gradient, the backward pass" | "sweep " NUMBER) {function}
+    function := {part} [hoisted]
     part     := place ": " NODE {", " NODE} ["; saved: " NODE {", " NODE}] {"; " done}
-    done     := ("all" | "branch " NUMBER {"/" NUMBER}) " done" [", as CALL_i is"]
+    done     := ("all" | BRANCH {"/" BRANCH}) (" done" | " returns what CALL_i returns")
     hoisted  := FUNCTION ", all frames at once: " NODE {", " NODE}
     place    := FUNCTION " place " NUMBER
 """
@@ -61,6 +63,6 @@ def _done(tail: Tail, place: int) -> Iterator[str]:
     for leaf in tail.leaves:
         if leaf.place == place:
             path = leaf.region.path() if leaf.region else ()
-            names = "/".join(str(item.branch) for item in path if isinstance(item, Branch))
-            which = f"branch {names}" if names else "all"
-            yield f"{which} done" + (f", as CALL_{leaf.call.label} is" if leaf.call else "")
+            which = "/".join(item.name for item in path if isinstance(item, Branch)) or "all"
+            call = leaf.call
+            yield f"{which} returns what CALL_{call.label} returns" if call else f"{which} done"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -17,6 +18,24 @@ from kerasrec.graph.values import Each, Region, Value
 from kerasrec.waves.barriers import apart
 from kerasrec.waves.passed import empty
 from kerasrec.waves.results import State, Tensors
+
+
+class _Called(NamedTuple):
+    """What a step calls of one body.
+
+    Args:
+        callee: its name.
+        start: the number of the first frame.
+        end: the number after the last.
+        depth: of the deepest.
+        deepest: its number.
+    """
+
+    callee: str
+    start: tf.Tensor
+    end: tf.Tensor
+    depth: tf.Tensor
+    deepest: tf.Tensor
 
 
 class Step:
@@ -45,7 +64,7 @@ class Step:
         self.names = list(self.graph.bodies)
         self.name = name
         self.place = place
-        self.called: list[tf.Tensor] = []
+        self.called: list[_Called] = []
         self.block: Block
         self.arrays: dict[Value, tf.TensorArray]
 
@@ -180,8 +199,11 @@ class Step:
         self.buffers.write(("frame", callee), rows, found)
         pairs = zip(self.new[callee], arguments, strict=True)
         self.new[callee] = [tf.concat(pair, 0) for pair in pairs]
-        depth = tf.reduce_max(tf.concat([[0], found[:, FRAME.index("depth")]], 0))
-        self.called.append(tf.stack([depth, first - start, self.names.index(callee), start]))
+        depths = tf.concat([[0], found[:, FRAME.index("depth")]], 0)
+        deepest = tf.argmax(depths, output_type=tf.int32)  # 0: nothing is called.
+        self.called.append(
+            _Called(callee, start, first, depths[deepest], start + tf.maximum(deepest - 1, 0))
+        )
         self.counts[callee] = first
 
     def _frames(self, link: Link, callee: str, first: tf.Tensor) -> tf.Tensor:
@@ -209,9 +231,10 @@ class Step:
     def _push(self) -> None:
         """Puts what was called in this step on the stack."""
         counts = list(self.counts.values())
-        for _, width, body, start in map(tf.unstack, self.called):
-            row = tf.stack([body, start, start + width, *counts])[tf.newaxis]
-            pushed = row[: tf.minimum(width, 1)]
+        for found in self.called:
+            body = self.names.index(found.callee)
+            row = tf.stack([body, found.start, found.end, *counts])[tf.newaxis]
+            pushed = row[: tf.minimum(found.end - found.start, 1)]
             self._state["stack"] = tf.concat([self._state["stack"], pushed], 0)
 
     def _collect(self) -> None:
@@ -228,15 +251,17 @@ class Step:
         self._state.update(collected=tables, num_collected=counts)
 
     def _newest_called(self) -> tf.Tensor:
-        """Depth, how many were called in this step, and one of them: its body and number."""
+        """The largest depth of this step, how many it called, body and number of the deepest."""
         if not self.called:
             return tf.zeros_like(self._state["called"])
-        found = self.called[0]
-        for other in self.called[1:]:
-            depth = tf.maximum(found[0], other[0])
-            chosen = tf.where(other[1] > 0, other[2:], found[2:])
-            found = tf.concat([[depth, found[1] + other[1]], chosen], 0)
-        return found
+        width = tf.add_n([found.end - found.start for found in self.called])
+        rows = tf.stack(
+            [
+                tf.stack([found.depth, width, self.names.index(found.callee), found.deepest])
+                for found in self.called
+            ]
+        )
+        return rows[tf.argmax(rows[:, 0])]
 
     def _move(self) -> None:
         """Frames that are done return; others wait for their calls, or go on if they made none."""

@@ -62,7 +62,7 @@ class Tail:
     def passing(self) -> list[Node]:
         """The MERGEs that only pass on what a branch returns, or the RETURNs of a tail call."""
         if self.branches:
-            return [*self.merges]
+            return list[Node](self.merges)
         return [*self.call.returns] if self.call else []
 
     @property

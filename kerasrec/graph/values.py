@@ -159,6 +159,13 @@ class Branch(Region):
     num_branches: int
 
     @property
+    def name(self) -> str:
+        """True or false, or its number."""
+        if self.selector.type.dtype.is_bool:
+            return ("true", "false")[self.branch]
+        return str(self.branch)
+
+    @property
     def siblings(self) -> tuple[Region, ...]:
         """All branches of the conditional."""
         return branches(self.parent, self.selector, self.num_branches)

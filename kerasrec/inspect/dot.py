@@ -7,8 +7,8 @@ Functions, their gradients, conditionals and branches are boxes inside each othe
 from __future__ import annotations
 
 from kerasrec.graph.nodes import Accumulate, Call, Collect, Return, Switch
-from kerasrec.graph.values import Node, Value
-from kerasrec.inspect.scopes import OUTSIDE, SHARED, Scope, branch_name
+from kerasrec.graph.values import Branch, Node, Value
+from kerasrec.inspect.scopes import OUTSIDE, SHARED, Scope
 
 _HEAD = """digraph program {
   graph [fontname="Helvetica" fontsize=12 labeljust=l style=rounded];
@@ -86,8 +86,8 @@ def _node(node: Node) -> str:
 
 def _edge(value: Value, node: Node, scopes: dict[Node, Scope]) -> str:
     label = str(value.type)
-    if isinstance(value.node, Switch):
-        label = f"{branch_name(value.node.inputs[1], value.index)} {label}"
+    if isinstance(value.node, Switch) and isinstance(value.region, Branch):
+        label = f"{value.region.name} {label}"
     elif len(value.node.types) > 1:
         label = f":{value.index} {label}"
     style = f"label={_quoted(label)}"

@@ -129,7 +129,7 @@ def _ran(plan: Plan) -> list[_Ran]:
     if isinstance(plan, QueuePlan):
         bulk = plan.hoisted(0)
         return [
-            _Ran(f"{place} loop", {name: list(plan.fired(name, place))}, place == 0, bulk)
+            _Ran(f"place {place}", {name: list(plan.fired(name, place))}, place == 0, bulk)
             for name, place in plan.order
         ]
     return [_part(plan, [Part(stage, False)], Part(stage, True)) for stage in (0, 1)]

@@ -12,7 +12,8 @@ class RunStep:
     Args:
         step: its place in the run. Functions that run in one step stand beside each other.
         function: the function's name.
-        stage: what ran, in the words of `fn.execution_plan`: "0 loop" or "1 bulk".
+        stage: what ran, in the words of `fn.execution_plan`: "0 loop" or "1 bulk", and "place 0" in
+          a program of several rounds.
         depth: how many calls these tokens are nested in, the deepest of them; 0 for those called
           from outside; None for a bulk, which takes the tokens of all waves at once.
         wave: the number of the wave among those of the function, or of the block in a program of

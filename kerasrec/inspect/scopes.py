@@ -65,7 +65,7 @@ class _Conditionals:
         for region in node.region.path() if node.region else ():
             parts.append(self._name(region.parent, region.selector, isinstance(region, Each)))
             if isinstance(region, Branch):
-                parts.append(branch_name(region.selector, region.branch))
+                parts.append(region.name)
         predicate = chosen_by(node)
         return parts if predicate is None else [*parts, self._name(node.region, predicate)]
 
@@ -86,13 +86,6 @@ def chosen_by(node: Node) -> Value | None:
     if isinstance(node, Merge):
         return node.predicate
     return node.inputs[1] if isinstance(node, Switch) else None
-
-
-def branch_name(predicate: Value, branch: int) -> str:
-    """The name of a branch: true or false, or its number."""
-    if predicate.type.dtype == tf.bool:
-        return ("true", "false")[branch]
-    return str(branch)
 
 
 def _short(node: Node) -> str:
