@@ -1273,6 +1273,26 @@ smooth(ragged_in_branch, plain_ragged_in_branch, i32(1, 0, 5, 4), f64(0.4, 0.7, 
 
 
 @kerasrec.recursive
+def reduced_in_branch(node, x):
+    """Called outside of the branch that alone reads what the rows' entries return."""
+    below = reduced_in_branch(tf.gather(CHILD_ROWS, node), x / 2.0)
+    return kerasrec.cond(node % 2 == 0, lambda: tf.sin(x), lambda: tf.reduce_sum(below, axis=1) * x)
+
+
+def plain_reduced_in_branch(node, x):
+    below = [plain_reduced_in_branch(child, x / 2.0) for child in ROWS_OF_CHILDREN[node]]
+    return tf.sin(x) if node % 2 == 0 else tf.add_n([tf.zeros_like(x), *below]) * x
+
+
+smooth(
+    reduced_in_branch,
+    plain_reduced_in_branch,
+    i32(0, 3, 1, 4),
+    f64(0.5, -0.4, 1.2, 0.3),
+)
+
+
+@kerasrec.recursive
 def ragged_in_argument(node, x):
     children = tf.gather(CHILD_ROWS, node)
     first = ragged_in_argument(children, tf.sin(x))
