@@ -7,7 +7,6 @@ of a tree node's children are one row. Other call sites follow each other.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -15,7 +14,8 @@ import tensorflow as tf
 from kerasrec.engine.frame import Frame, rows_alternating
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import Body, CallSite, present
-from kerasrec.graph.values import Node, Region
+from kerasrec.graph.values import Node
+from kerasrec.schedule.linkage import alternating, region_of_call
 from kerasrec.waves.passed import empty
 from kerasrec.waves.results import Tensors
 
@@ -50,20 +50,10 @@ def passed(body: Body, index: int, sites: Sequence[CallSite], frames: Frames) ->
     ]
 
 
-def alternating(sites: Sequence[CallSite]) -> list[list[CallSite]]:
-    """Call sites in groups that call for the same tokens."""
-    groups = itertools.groupby(sites, lambda site: (site.caller, _region(site)))
-    return [list(group) for _, group in groups]
-
-
 def _of(site: CallSite, frames: Frames) -> Frame:
     if site.caller is None:
         raise GraphError("The call from outside has no frame.")
     return frames[site.caller]
-
-
-def _region(site: CallSite) -> Region | None:
-    return site.calls[0].region
 
 
 def _sent(
@@ -76,7 +66,7 @@ def _sent(
         return frame.alternate([call.inputs[0] for call in present(calls)])
     (parameter,) = present([body.sweeps[index].parameters[place]])
     found = parameter.types[0]
-    count = frame.count(_region(group[0]))
+    count = frame.count(region_of_call(group[0]))
     zeros = tf.zeros([count, *(found.shape or ())], found.dtype)
     return rows_alternating([frame.get(call.inputs[0]) if call else zeros for call in calls])
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 import tensorflow as tf
 
 from kerasrec.engine.cuts import cut_value, cuts_into
-from kerasrec.engine.plan import Plan, counts_tokens
+from kerasrec.engine.plan import Plan
 from kerasrec.errors import GraphError
 from kerasrec.graph.fire import branch_chosen, fire, show
 from kerasrec.graph.nodes import (
@@ -34,6 +34,7 @@ from kerasrec.graph.nodes import (
     Switch,
 )
 from kerasrec.graph.values import Each, Node, Region, Value, branches
+from kerasrec.schedule.build import counts_tokens
 from kerasrec.waves.checks import fail
 
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.engine.buffers import Room
-from kerasrec.engine.calls import alternating
 from kerasrec.engine.places import QueuePlan
 from kerasrec.engine.tails import Tail
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite, present
 from kerasrec.graph.types import Type
 from kerasrec.graph.values import Each, Node, Region, Value
+from kerasrec.schedule.linkage import alternating, region_of_call
 
 # What is kept of each frame: the frame that called it, by which call site, and how many calls it is
 # nested in. In a body with tail calls also where to return to, and what the frame stands for there.
@@ -246,7 +246,7 @@ def _callees(sites: list[CallSite]) -> list[str]:
 
 def _group(callee: str, sites: list[CallSite]) -> Group:
     found = alternating([site for site in sites if site.callee == callee])
-    return Group(callee, tuple(Link(group[0].calls[0].region, tuple(group)) for group in found))
+    return Group(callee, tuple(Link(region_of_call(group[0]), group) for group in found))
 
 
 def _room(space: Hashable, found: Type) -> Room:

@@ -6,19 +6,13 @@ A wave does not carry tags, but its tokens stand in an order that follows from t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from kerasrec.graph.carried import NUM_LABELS
 
 Scalars = tuple[tf.Tensor, ...]
-
-
-def one_of(place: tf.Tensor, branches: Sequence[Callable[[], Any]]) -> Any:
-    """The result of the branch at a place; a single branch needs no switch."""
-    return tf.switch_case(place, branches) if len(branches) > 1 else branches[0]()
 
 
 def walk_up(

@@ -26,9 +26,7 @@ from kerasrec.engine.plan import (
     Part,
     Plan,
     bytes_of,
-    call_depths,
     needs_of_placeless,
-    regions_of,
     sources,
 )
 from kerasrec.engine.print_places import Nodes, print_places
@@ -36,6 +34,8 @@ from kerasrec.engine.tails import Tail, tail_of, whole
 from kerasrec.graph.graph import Body, CallSite, TaggedGraph, present
 from kerasrec.graph.nodes import Call, Check, Effect, Entrance, Result, Return
 from kerasrec.graph.values import Node, Region, Value
+from kerasrec.schedule.build import regions_of
+from kerasrec.schedule.stages import call_depths
 
 _WAITED_FOR = (Entrance, Call, Return, Result, Check, Effect)
 _Key = TypeVar("_Key", bound=Hashable)

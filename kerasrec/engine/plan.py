@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Body, CallSite, TaggedGraph, present
+from kerasrec.graph.graph import Body, CallSite, TaggedGraph
 from kerasrec.graph.nodes import (
     Broadcast,
     Call,
@@ -43,7 +43,9 @@ from kerasrec.graph.nodes import (
     Switch,
 )
 from kerasrec.graph.types import Kind
-from kerasrec.graph.values import Node, Region, Value, branches
+from kerasrec.graph.values import Node, Region, Value
+from kerasrec.schedule.build import counts_tokens, regions_of
+from kerasrec.schedule.stages import first_stage, stages_of
 
 
 @dataclass(frozen=True, order=True)
@@ -135,7 +137,7 @@ class Plan:
 
     def first_stage(self, sweep: int) -> int:
         """The stage in which the inputs of a sweep are known."""
-        return _first_stage(sweep, self.rounds)
+        return first_stage(sweep, self.rounds)
 
     def last_stage(self, sweep: int) -> int:
         """The stage in which a sweep returns."""
@@ -170,10 +172,6 @@ class Plan:
 def bytes_of(value: Value) -> int:
     """How many bytes a value takes for each token, at least."""
     return value.type.dtype.size * math.prod(dim or 0 for dim in value.type.shape or ())
-
-
-def _first_stage(sweep: int, rounds: int) -> int:
-    return sweep * (rounds + 2)
 
 
 def is_placeless(node: Node) -> bool:
@@ -222,15 +220,6 @@ def needs_of_placeless(node: Node, changes: Changes) -> Sequence[Value]:
     return changes.inputs(node)
 
 
-def counts_tokens(node: Node) -> bool:
-    """Whether a node is the shape of tokens of a known shape: only their number is open."""
-    return (
-        node.op == "Shape"
-        and node.inputs[0].type.kind is Kind.TOKEN
-        and node.inputs[0].type.is_static
-    )
-
-
 def plan(graph: TaggedGraph, is_linear: bool | None = None, changes: Changes = NO_CHANGES) -> Plan:
     """Plans an extended graph.
 
@@ -239,15 +228,11 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None, changes: Changes = N
         is_linear: False gives each round a single callee even where one round is enough.
         changes: what passes change.
     """
-    depths = {name: call_depths(body) for name, body in graph.bodies.items()}
-    if is_linear is None:
-        is_linear = all(depth == 1 for found in depths.values() for depth in found.values())
-    groups = {name: _group(found, graph, is_linear) for name, found in depths.items()}
-    rounds = max(1, *(len(found) for found in groups.values()))
+    found = stages_of(graph, is_linear)
+    is_linear, rounds, stages = found.is_linear, found.rounds, found.of
     parts: dict[Node, Part] = {}
     regions: dict[tuple[str, Part], list[tuple[Region, ...]]] = defaultdict(list)
     for name, body in graph.bodies.items():
-        stages = _stages(body, groups[name], rounds)
         loop = _loop_nodes(body, stages, rounds, is_linear, changes)
         for node in body.nodes:
             if not changes.is_placeless(node):
@@ -261,67 +246,8 @@ def plan(graph: TaggedGraph, is_linear: bool | None = None, changes: Changes = N
             if node in parts:
                 nodes[(name, parts[node])].append(node)
     kept = _kept(graph, parts, changes)
-    return Plan(graph, is_linear, rounds, groups, parts, dict(nodes), kept, dict(regions), changes)
-
-
-def regions_of(body: Body) -> list[tuple[Region, ...]]:
-    """The regions of a body, those of one selector together."""
-    found: dict[tuple[Region, ...], None] = {}
-    for node in body.nodes:
-        inside = [node.region, *(value.region for value in node.outputs)]
-        if isinstance(node, Merge):
-            inside += branches(node.region, node.predicate, len(node.inputs))
-        for region in filter(None, inside):
-            found.update(dict.fromkeys(item.siblings for item in region.path()))
-    return list(found)
-
-
-def call_depths(body: Body) -> dict[int, int]:
-    """For each call site of a body, by label: the round in which it is ready."""
-    depth: dict[Node, int] = {}
-    found: dict[int, int] = {}
-    for node in body.sweeps[0].nodes:
-        if isinstance(node, Return):
-            depth[node] = found[node.label]
-        elif isinstance(node, Entrance):
-            depth[node] = 0
-        else:
-            depth[node] = max((depth.get(value.node, 0) for value in node.inputs), default=0)
-        if isinstance(node, Call):
-            found[node.label] = max(found.get(node.label, 0), depth[node] + 1)
-    return found
-
-
-def _group(
-    depths: dict[int, int], graph: TaggedGraph, is_linear: bool
-) -> dict[int, list[CallSite]]:
-    """Rounds of a body. Where one body has several, each round has one callee."""
-    sites = [graph.call_sites[label] for label in sorted(depths)]
-    if is_linear:
-        return {1: sites} if sites else {}
-    keys = sorted({(depths[site.label], site.callee) for site in sites})
-    return {
-        place: [site for site in sites if (depths[site.label], site.callee) == key]
-        for place, key in enumerate(keys, start=1)
-    }
-
-
-def _stages(body: Body, groups: dict[int, list[CallSite]], rounds: int) -> dict[Node, int]:
-    stages: dict[Node, int] = {}
-    for index, sweep in enumerate(body.sweeps):
-        first = _first_stage(index, rounds)
-        for place, sites in groups.items():
-            called = first + (rounds - place if index % 2 else place - 1)
-            for site in sites:
-                stages.update(dict.fromkeys(present(site.trips[index].calls), called))
-                stages.update(dict.fromkeys(present(site.trips[index].returns), called + 1))
-        stages.update(dict.fromkeys(present(sweep.parameters), first))
-        stages.update(dict.fromkeys(present(sweep.outputs), first + rounds))
-        earliest = max(0, first - 1)
-        for node in sweep.nodes:
-            if node not in stages:
-                stages[node] = max([earliest, *(stages.get(item.node, 0) for item in node.inputs)])
-    return stages
+    groups, of_parts = found.groups, dict(nodes)
+    return Plan(graph, is_linear, rounds, groups, parts, of_parts, kept, dict(regions), changes)
 
 
 def _loop_nodes(
@@ -359,7 +285,7 @@ def _part(stage: int, is_in_loop: bool, rounds: int, is_linear: bool) -> Part:
         return Part(stage, True)
     if is_in_loop:
         return Part(stage, False)
-    return Part(_first_stage(_sweep_of(stage, rounds), rounds) + rounds, True)
+    return Part(first_stage(_sweep_of(stage, rounds), rounds) + rounds, True)
 
 
 def _sweep_of(stage: int, rounds: int) -> int:
@@ -369,7 +295,7 @@ def _sweep_of(stage: int, rounds: int) -> int:
 
 def _is_before(stage: int, rounds: int) -> bool:
     """Whether a stage comes before the inputs of its sweep are known."""
-    return stage == _first_stage(_sweep_of(stage, rounds), rounds) - 1
+    return stage == first_stage(_sweep_of(stage, rounds), rounds) - 1
 
 
 def _kept(

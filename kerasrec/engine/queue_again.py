@@ -15,9 +15,9 @@ import tensorflow as tf
 from kerasrec.engine.blocks import Blocks
 from kerasrec.engine.buffers import Buffers, empty
 from kerasrec.engine.calls import passed
-from kerasrec.engine.path import one_of
 from kerasrec.engine.queue_state import open_shapes
 from kerasrec.graph.graph import present
+from kerasrec.waves.one_of import one_of
 from kerasrec.waves.results import State, Tensors
 
 

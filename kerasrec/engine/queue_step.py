@@ -12,9 +12,9 @@ from kerasrec.engine.blocks import Blocks
 from kerasrec.engine.buffers import Buffers
 from kerasrec.engine.calls import passed
 from kerasrec.engine.layout import FRAME, Group, Key, Link
-from kerasrec.engine.plan import regions_of
 from kerasrec.engine.tails import Tail
 from kerasrec.graph.values import Each, Region, Value
+from kerasrec.schedule.build import regions_of
 from kerasrec.waves.barriers import apart
 from kerasrec.waves.passed import empty
 from kerasrec.waves.results import State, Tensors

@@ -21,16 +21,17 @@ import tensorflow as tf
 from kerasrec.engine.blocks import Blocks
 from kerasrec.engine.calls import tensors_of_present
 from kerasrec.engine.layout import FRAME
-from kerasrec.engine.path import Scalars, one_of, walk_up
+from kerasrec.engine.path import Scalars, walk_up
 from kerasrec.engine.places import QueuePlan
-from kerasrec.engine.plan import regions_of
 from kerasrec.engine.queue_again import Again, Trace
 from kerasrec.engine.queue_state import count, first_state, invariants, next_place, waiting
 from kerasrec.engine.queue_step import Step
 from kerasrec.graph.graph import order_of, present
 from kerasrec.graph.values import Region, Value
+from kerasrec.schedule.build import regions_of
 from kerasrec.waves.barriers import with_open_tokens
 from kerasrec.waves.limits import Limits
+from kerasrec.waves.one_of import one_of
 from kerasrec.waves.results import Outcome, State, Tensors
 from kerasrec.waves.store import joined
 from kerasrec.waves.sums import Sums

@@ -63,7 +63,7 @@ def stages_of(graph: TaggedGraph, is_linear: bool | None = None) -> Stages:
         graph: extended.
         is_linear: False gives each round a single callee even where one round is enough.
     """
-    depths = {name: _call_depths(body) for name, body in graph.bodies.items()}
+    depths = {name: call_depths(body) for name, body in graph.bodies.items()}
     if is_linear is None:
         is_linear = all(depth == 1 for found in depths.values() for depth in found.values())
     groups = {name: _group(found, graph, is_linear) for name, found in depths.items()}
@@ -79,7 +79,7 @@ def first_stage(sweep: int, rounds: int) -> int:
     return sweep * (rounds + 2)
 
 
-def _call_depths(body: Body) -> dict[int, int]:
+def call_depths(body: Body) -> dict[int, int]:
     """For each call site of a body, by label: the round in which it is ready."""
     depth: dict[Node, int] = {}
     found: dict[int, int] = {}

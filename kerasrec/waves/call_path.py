@@ -6,9 +6,8 @@ A wave does not carry tags, but its tokens stand in an order that follows from t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import tensorflow as tf
 
@@ -16,6 +15,7 @@ from kerasrec.graph.carried import NUM_LABELS
 from kerasrec.graph.graph import CallSite, TaggedGraph
 from kerasrec.schedule.instructions import Tokens
 from kerasrec.schedule.linkage import alternating, region_of_call
+from kerasrec.waves.one_of import one_of
 from kerasrec.waves.results import Tensors
 from kerasrec.waves.store import WaveStore
 
@@ -50,7 +50,7 @@ def call_path(
     def iterate(
         depth: tf.Tensor, labels: tf.Tensor, body: tf.Tensor, token: tf.Tensor
     ) -> tuple[tf.Tensor, ...]:
-        label, body, token = _one_of(
+        label, body, token = one_of(
             body, [partial(caller_in, depth, token, name) for name in called]
         )
         return depth - 1, tf.concat([labels, [label]], 0), body, token
@@ -83,7 +83,7 @@ def _caller_of(
         lambda rows=rows: row if rows is None else tf.gather(rows, row) for _, rows in found
     ]
     first = tf.gather(tf.cumsum(sizes, exclusive=True), place)
-    return first + inside % size, _one_of(place, branches)
+    return first + inside % size, one_of(place, branches)
 
 
 def _rows(site: CallSite, store: WaveStore, wave: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
@@ -96,8 +96,3 @@ def _rows(site: CallSite, store: WaveStore, wave: tf.Tensor) -> tuple[tf.Tensor,
         inner = store.load(item, wave)
         rows = inner if rows is None else tf.gather(rows, inner)
     return tf.size(rows), rows
-
-
-def _one_of(place: tf.Tensor, branches: Sequence[Callable[[], Any]]) -> Any:
-    """The result of the branch at a place; a single branch needs no switch."""
-    return tf.switch_case(place, branches) if len(branches) > 1 else branches[0]()
