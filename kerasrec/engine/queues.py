@@ -21,7 +21,6 @@ import tensorflow as tf
 from kerasrec.engine.blocks import Blocks
 from kerasrec.engine.calls import tensors_of_present
 from kerasrec.engine.layout import FRAME
-from kerasrec.engine.path import Scalars, walk_up
 from kerasrec.engine.places import QueuePlan
 from kerasrec.engine.queue_again import Again, Trace
 from kerasrec.engine.queue_state import count, first_state, invariants, next_place, waiting
@@ -35,6 +34,7 @@ from kerasrec.waves.one_of import one_of
 from kerasrec.waves.results import Outcome, State, Tensors
 from kerasrec.waves.store import joined
 from kerasrec.waves.sums import Sums
+from kerasrec.waves.tags import Scalars, walk_up
 
 
 class QueueRun:

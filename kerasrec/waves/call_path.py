@@ -11,15 +11,13 @@ from functools import partial
 
 import tensorflow as tf
 
-from kerasrec.graph.carried import NUM_LABELS
 from kerasrec.graph.graph import CallSite, TaggedGraph
 from kerasrec.schedule.instructions import Tokens
 from kerasrec.schedule.linkage import alternating, region_of_call
 from kerasrec.waves.one_of import one_of
 from kerasrec.waves.results import Tensors
 from kerasrec.waves.store import WaveStore
-
-_Scalars = tuple[tf.Tensor, ...]
+from kerasrec.waves.tags import Scalars, walk_up
 
 
 def call_path(
@@ -40,31 +38,23 @@ def call_path(
     if not called:
         return tf.zeros([0], tf.int32)
 
-    def caller_in(depth: tf.Tensor, token: tf.Tensor, name: str) -> _Scalars:
+    def caller_in(depth: tf.Tensor, token: tf.Tensor, name: str) -> Scalars:
         sites = graph.sites_to(name)
         place, token_of_caller = _caller_of(sites, store, depth - 1, token)
         bodies = [called.index(site.caller) if site.caller in called else 0 for site in sites]
         labels = [site.label for site in sites]
         return tf.gather(labels, place), tf.gather(bodies, place), token_of_caller
 
-    def iterate(
-        depth: tf.Tensor, labels: tf.Tensor, body: tf.Tensor, token: tf.Tensor
-    ) -> tuple[tf.Tensor, ...]:
-        label, body, token = one_of(
+    def caller(depth: tf.Tensor, state: Scalars) -> tuple[tf.Tensor, Scalars]:
+        body, token = state
+        label, *of_caller = one_of(
             body, [partial(caller_in, depth, token, name) for name in called]
         )
-        return depth - 1, tf.concat([labels, [label]], 0), body, token
+        return label, tuple(of_caller)
 
     widths = tf.stack([tf.shape(waiting[name][0])[0] for name in called])
     first = tf.cast(tf.argmax(widths > 0), tf.int32)
-    scalar = tf.TensorShape([])
-    _, labels, *_ = tf.while_loop(
-        lambda depth, labels, *_: (depth > 0) & (tf.size(labels) < NUM_LABELS),
-        iterate,
-        (wave, tf.zeros([0], tf.int32), first, tf.constant(0)),
-        shape_invariants=(scalar, tf.TensorShape([None]), scalar, scalar),
-    )
-    return labels
+    return walk_up(wave, (first, tf.constant(0)), caller)
 
 
 def _caller_of(

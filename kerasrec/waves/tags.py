@@ -1,8 +1,4 @@
-"""The tag of a token that a run was not allowed to call, read back from what its waves have kept.
-
-A wave does not carry tags, but its tokens stand in an order that follows from that of the callers
-(see `calls.py`). So a token's place in its wave tells which token called it.
-"""
+"""The tag of a token that a run was not allowed to call, from its callers."""
 
 from __future__ import annotations
 
