@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kerasrec.emit.limits import Limits
 from kerasrec.engine.lower import Program, lower
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.options import Options
@@ -12,7 +13,6 @@ from kerasrec.trace.program import trace
 from kerasrec.trace.signature import Signature, Traceable
 from kerasrec.transform.extend import extend
 from kerasrec.transform.tag import tag
-from kerasrec.waves.limits import Limits
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.compile import Compiled, compile_function
+from kerasrec.emit.limits import Limits, memory_of_machine
 from kerasrec.engine.choice import Engine
 from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import SentenceFirst, TraceError
@@ -32,7 +33,6 @@ from kerasrec.trace.ragged import call
 from kerasrec.trace.signature import Signature
 from kerasrec.trace.source import name_of
 from kerasrec.trace.tracer import active_tracer
-from kerasrec.waves.limits import Limits, memory_of_machine
 
 _Methods = Methods  # The name by which older pickles ask for it.
 

@@ -42,3 +42,18 @@ def is_even(n):
 def is_odd(n):
     found = is_even(n)
     return {"even": found["odd"], "odd": found["even"]}
+
+
+@kerasrec.recursive
+def walked(n, x):
+    """Several rounds: what one call returns goes into the next, and the last call is a tail call.
+
+    A table and its gradient are read where only some frames are.
+    """
+
+    def inner():
+        before = walked(n // 2, 0.5 * x)
+        kerasrec.collect("states", before, n, 10)
+        return walked(n - 1 - n // 2, before)
+
+    return kerasrec.cond(n == 0, lambda: x * x, inner)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import tensorflow as tf
 
+from kerasrec.emit.limits import Limits
+from kerasrec.emit.results import Outcome, Tensors
 from kerasrec.engine.by_waves import ByWaves
-from kerasrec.engine.places import plan_places
-from kerasrec.engine.queues import QueueRun
 from kerasrec.errors import TraceError
-from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
+from kerasrec.queues.run import QueueRun
+from kerasrec.schedule.build import build_bounded
 from kerasrec.transform.recompute import unrepeatable
-from kerasrec.waves.limits import Limits
-from kerasrec.waves.results import Outcome, Tensors
 
 
 class BoundedRun:
@@ -38,8 +36,7 @@ class BoundedRun:
         self.waves = waves
         self.shared = shared
         self.limits = limits
-        plan = plan_places(_forward_part(waves.graph), is_bounded=True)
-        self._run = QueueRun(plan, shared, limits, parallel_tokens)
+        self._run = QueueRun(build_bounded(waves.graph), shared, limits, parallel_tokens)
         self._arguments: Tensors
 
     def forward(self, arguments: Tensors) -> Outcome:
@@ -50,7 +47,7 @@ class BoundedRun:
     def backward(
         self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
     ) -> Outcome:
-        """Runs the program again, forward and backward; arguments as in `QueueRun.backward`.
+        """Runs the program again, forward and backward; arguments as in `ScheduleRun.backward`.
 
         Raises:
             TraceError: the program may give different results when it runs again.
@@ -64,10 +61,3 @@ class BoundedRun:
         run = self.waves.run(self.shared, self.limits)
         run.forward(self._arguments)
         return run.backward(given, shared)
-
-
-def _forward_part(graph: TaggedGraph) -> TaggedGraph:
-    """An extended graph without its gradient."""
-    bodies = {name: replace(body, sweeps=body.sweeps[:1]) for name, body in graph.bodies.items()}
-    sites = {label: replace(site, trips=site.trips[:1]) for label, site in graph.call_sites.items()}
-    return TaggedGraph(bodies, graph.entry, sites, graph.shared)

@@ -8,18 +8,15 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.engine import passes as of_plans
-from kerasrec.engine.places import QueuePlan, plan_places
-from kerasrec.engine.plan import Plan, plan
-from kerasrec.engine.queues import QueueRun
+from kerasrec.emit.limits import Limits
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
+from kerasrec.queues.run import QueueRun
 from kerasrec.schedule.build import build
 from kerasrec.schedule.link import linked
 from kerasrec.schedule.passes import Pass, default_passes, optimize
 from kerasrec.schedule.schedule import Schedule
-from kerasrec.waves.limits import Limits
-from kerasrec.waves.run import ScheduleRun
+from kerasrec.waves.run import WaveRun
 
 
 @dataclass(eq=False)
@@ -28,9 +25,8 @@ class ByWaves:
 
     Args:
         graph: the extended graph.
-        passes: over its schedule; None for those that suit the machine. A program of several
-          rounds has none but these.
-        is_linear: False runs even a program of one round by the engine for all programs.
+        passes: over its schedule; None for those that suit the machine.
+        is_linear: False runs even a program of one round by queues.
         recompute: whether loops of the gradient compute again what only they would read.
     """
 
@@ -40,43 +36,28 @@ class ByWaves:
     recompute: bool = False
 
     @functools.cached_property
-    def plan(self) -> Plan:
-        """When each node runs."""
-        return self._linear if self._linear.is_linear else self._places
-
-    @functools.cached_property
-    def _linear(self) -> Plan:
-        return plan(self.graph, self.is_linear)
-
-    @functools.cached_property
-    def _places(self) -> QueuePlan:
-        passes = of_plans.default_passes(self.recompute) if self.passes is None else []
-        found = plan_places(self.graph)
-        for changes in passes:
-            found = plan_places(self.graph, found.changes | changes(found))
-        return found
-
-    @functools.cached_property
-    def schedule(self) -> Schedule | None:
-        """What runs when; None for programs of several rounds, which a machine runs by the plan."""
+    def schedule(self) -> Schedule:
+        """What runs when."""
         passes = default_passes(self.recompute) if self.passes is None else self.passes
-        return optimize(build(self.graph), passes) if self._linear.is_linear else None
+        return optimize(self.unchanged, passes)
 
-    def run(self, shared: dict[Value, tf.Tensor], limits: Limits) -> QueueRun | ScheduleRun:
+    @functools.cached_property
+    def unchanged(self) -> Schedule:
+        """The schedule before any pass; its instructions are those of the nodes."""
+        return build(self.graph, self.is_linear)
+
+    def run(self, shared: dict[Value, tf.Tensor], limits: Limits) -> QueueRun | WaveRun:
         """A run, forward and backward.
 
         Args:
             shared: tensors of SHARED values.
             limits: bounds on depth, width and memory.
         """
-        if self.schedule is None:
-            return QueueRun(self._places, shared, limits)
-        return ScheduleRun(self.schedule, shared, limits)
+        machine = QueueRun if self.schedule.in_queues else WaveRun
+        return machine(self.schedule, shared, limits)
 
-    def recorded_run(
-        self, shared: dict[Value, tf.Tensor], limits: Limits
-    ) -> QueueRun | ScheduleRun:
-        """A run that knows how many tokens each region had in each wave; arguments as for `run`."""
-        if self.schedule is None:
-            return QueueRun(self._places, shared, limits).recording()
-        return ScheduleRun(linked(self.schedule, saves_sizes=True), shared, limits)
+    def recorded_run(self, shared: dict[Value, tf.Tensor], limits: Limits) -> QueueRun | WaveRun:
+        """A run without passes that knows how many tokens regions had; arguments as for `run`."""
+        if self.unchanged.in_queues:
+            return QueueRun(self.unchanged, shared, limits).recording()
+        return WaveRun(linked(self.unchanged, saves_sizes=True), shared, limits)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.emit.limits import Limits
 from kerasrec.engine.by_waves import ByWaves
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import GraphError
@@ -28,7 +29,6 @@ from kerasrec.graph.values import Value
 from kerasrec.schedule.passes import Pass, default_passes
 from kerasrec.transform.extend import extend
 from kerasrec.transform.recompute import unrepeatable
-from kerasrec.waves.limits import Limits
 
 IS_ON = os.environ.get("KERASREC_CHECK_PASSES", "0") not in ("", "0")
 NUM_TOKENS = 2
@@ -85,9 +85,7 @@ def _with_each(extended: TaggedGraph, passes: Sequence[Pass]) -> Iterator[tuple[
     """The program with one more pass each time, and the name of the last pass."""
     first = ByWaves(extended, [])
     yield "build", first
-    if first.schedule is None:
-        yield "passes over plans", ByWaves(extended, recompute=True)
-    for count, one in enumerate(passes if first.schedule else [], start=1):
+    for count, one in enumerate(passes, start=1):
         yield getattr(one, "__name__", repr(one)), ByWaves(extended, passes[:count])
 
 

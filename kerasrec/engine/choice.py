@@ -8,14 +8,14 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import tensorflow as tf
 
+from kerasrec.emit.limits import Limits
+from kerasrec.emit.results import Outcome, Tensors
 from kerasrec.engine.bounded import BoundedRun
 from kerasrec.engine.by_waves import ByWaves
 from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
 from kerasrec.scalar.run import Given, ScalarRun, gradient_obstacles, obstacles
-from kerasrec.waves.limits import Limits
-from kerasrec.waves.results import Outcome, Tensors
 
 Engine: TypeAlias = Literal["auto", "waves", "scalar"]
 ENGINES = get_args(Engine)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.emit.results import Outcome
 from kerasrec.graph.values import Value
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
-from kerasrec.waves.results import Outcome
 
 _Tensors = Sequence[tf.Tensor | None]
 

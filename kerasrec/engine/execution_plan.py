@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-from kerasrec.engine.plan import Plan
 from kerasrec.schedule.schedule import Schedule
 
 
@@ -21,7 +20,7 @@ class ExecutionPlan:
 
     engine: str
     reason: str
-    schedule: Schedule | Plan
+    schedule: Schedule
 
     @property
     def summary(self) -> str:

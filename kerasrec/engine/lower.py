@@ -11,11 +11,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.emit.limits import Limits
+from kerasrec.emit.results import Outcome
 from kerasrec.engine.by_waves import ByWaves
 from kerasrec.engine.choice import choose
 from kerasrec.engine.derivatives import Inputs, dense, differentiable
 from kerasrec.engine.execution_plan import ExecutionPlan
-from kerasrec.engine.plan import Plan
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import TraceError
 from kerasrec.graph.carried import with_carried
@@ -25,8 +26,6 @@ from kerasrec.graph.values import Node, Value
 from kerasrec.schedule.passes import Pass
 from kerasrec.transform.connected import output_result, table_result
 from kerasrec.transform.extend import extend
-from kerasrec.waves.limits import Limits
-from kerasrec.waves.results import Outcome
 
 
 @dataclass(frozen=True)
@@ -69,13 +68,7 @@ class Program:
     @property
     def execution_plan(self) -> ExecutionPlan:
         """How it runs."""
-        schedule = self.waves.schedule or self.waves.plan
-        return ExecutionPlan(self.choice.name, self.choice.reason, schedule)
-
-    @property
-    def plan(self) -> Plan:
-        """When each node runs."""
-        return self.waves.plan
+        return ExecutionPlan(self.choice.name, self.choice.reason, self.waves.schedule)
 
     def run(self, arguments: Sequence[tf.Tensor]) -> tuple[Outcome, dict[str, tf.Tensor]]:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -82,6 +83,11 @@ class Type:
     def tensor_spec(self, name: str | None = None) -> tf.TensorSpec:
         """Spec of the tensor that carries this value, token axis included."""
         return tf.TensorSpec(self.tensor_shape(), self.dtype, name)
+
+    @property
+    def num_bytes(self) -> int:
+        """How many bytes the value has, of a TOKEN for each token; open sizes count as none."""
+        return int(self.dtype.size) * math.prod(dim or 0 for dim in self.shape or ())
 
     def as_rows(self) -> Type:
         """For a TOKEN, the type of a tensor of any number of such values, none of them a token."""

@@ -13,16 +13,32 @@ from dataclasses import dataclass, replace
 import tensorflow as tf
 
 from kerasrec.engine.lower import Program
-from kerasrec.engine.places import QueuePlan
-from kerasrec.engine.plan import Part, Plan
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.carried import with_carried
+from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Node, Region
 from kerasrec.inspect.run_step import RunStep
 from kerasrec.inspect.run_trace import RunTrace
 from kerasrec.inspect.scopes import names_in
+from kerasrec.schedule.instructions import (
+    Effect,
+    Fire,
+    HandOn,
+    Instruction,
+    Pass,
+    Receive,
+    Reduce,
+    Return,
+    Returned,
+    Select,
+    Send,
+    Stitch,
+)
+from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Loop, Queues, Section, Segment
 
 Sizes = dict[Region | str, list[int]]
+_Fired = tuple[Node, Region | None]
 
 
 class Recorder:
@@ -50,7 +66,8 @@ class Recorder:
         found = {
             key: tensor.numpy().tolist() for key, tensor in zip(self._keys, sizes, strict=True)
         }
-        return _run_trace(self.program.plan, notes.numpy().tolist(), found, self.usual_way)
+        schedule = self.program.waves.unchanged
+        return _run_trace(schedule, notes.numpy().tolist(), found, self.usual_way)
 
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         shared, limits = shared_tensors(self.program.graph), self.program.limits
@@ -61,105 +78,165 @@ class Recorder:
         return run.notes(), list(sizes.values())
 
 
-def _run_trace(plan: Plan, notes: list[list[int]], sizes: Sizes, usual_way: str) -> RunTrace:
+def _run_trace(
+    schedule: Schedule, notes: list[list[int]], sizes: Sizes, usual_way: str
+) -> RunTrace:
     """The trace of a run.
 
     Args:
-        plan: of the program.
-        notes: of the engine, in order: what ran, on which wave, how deep.
-        sizes: of the waves, see `WaveRun.sizes`.
+        schedule: what ran.
+        notes: of the run, in order: what ran, on which wave, how deep.
+        sizes: how many tokens each wave had, by body and region.
         usual_way: of ordinary calls, see `RunTrace`.
     """
-    tokens = _Tokens(plan, sizes, _totals(plan, notes, sizes))
-    found = [steps for steps in _steps(plan, notes, tokens) if steps]
+    graph, ran = schedule.graph, _ran(schedule)
+    tokens = _Tokens(graph, sizes, _totals(schedule, notes, sizes))
+    found = [steps for steps in _steps(ran, notes, tokens) if steps]
     steps = [replace(step, step=number) for number, of in enumerate(found) for step in of]
-    calls = {name: tokens.count(name, None, None) for name in plan.graph.bodies}
+    calls = {name: tokens.count(name, None, None) for name in graph.bodies}
     fired: dict[str, int] = {}
-    for name, body in plan.graph.bodies.items():
-        nodes = [(node, node.region) for node in body.sweeps[0].nodes]
-        fired |= tokens.fired(name, nodes, None)
-    return RunTrace(plan.graph.entry, steps, calls, fired, usual_way)
+    for name, body in graph.bodies.items():
+        fired |= tokens.fired(name, [(node, node.region) for node in body.sweeps[0].nodes], None)
+    return RunTrace(graph.entry, steps, calls, fired, usual_way)
 
 
-def _totals(plan: Plan, notes: list[list[int]], sizes: Sizes) -> dict[Region | str, int]:
+def _totals(schedule: Schedule, notes: list[list[int]], sizes: Sizes) -> dict[Region | str, int]:
     """How many tokens each body and region had in the whole run.
 
-    With queues, frames run several places; they are counted at the one where the region is decided.
+    In queues, frames run several places; they are counted at the one where the region is decided.
     """
-    if not isinstance(plan, QueuePlan):
+    (first, *_) = schedule.sections
+    if not isinstance(first, Queues):
         return {key: sum(counts) for key, counts in sizes.items()}
-    places = [plan.order[what][1] for what, _, _ in notes]
-    decided = {key: 0 if isinstance(key, str) else plan.decided[key.selector] for key in sizes}
+    decided: dict[Region | str, int | None] = {
+        region: segment.place
+        for segment in first.segments
+        for one in segment.placed
+        if isinstance(one, Select)
+        for region in one.regions
+    }
+    places = [first.order[what][1] for what, _, _ in notes]
     return {
-        key: sum(itertools.compress(counts, (place == decided[key] for place in places)))
+        key: sum(itertools.compress(counts, [place == decided.get(key, 0) for place in places]))
         for key, counts in sizes.items()
     }
 
 
-def _steps(plan: Plan, notes: list[list[int]], tokens: _Tokens) -> Iterator[list[RunStep]]:
-    """What runs in each step; a bulk runs when the loop before it is done."""
-    ran = _ran(plan)
-    last = {what: at for at, (what, _, _) in enumerate(notes)}
+def _steps(ran: list[_Ran], notes: list[list[int]], tokens: _Tokens) -> Iterator[list[RunStep]]:
+    """What ran in each step; what is hoisted out of a loop runs when the loop is done."""
+    last = {ran[what].hoisted: at for at, (what, _, _) in enumerate(notes)}
     for at, (what, wave, depth) in enumerate(notes):
         yield tokens.step(ran[what], wave, depth)
-        bulk = ran[what].bulk
-        if bulk is not None and (last[what] if plan.is_linear else len(notes) - 1) == at:
-            yield tokens.step(_part(plan, [bulk], bulk), None, None)
+        hoisted = ran[what].hoisted
+        if hoisted is not None and last[hoisted] == at:
+            yield tokens.step(hoisted, None, None)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Ran:
     """What one step of a run fires.
 
     Args:
-        text: the stage or place.
+        text: which loop or place it is.
         fired: by body, nodes and the regions whose tokens fire them.
         begins: whether functions are called in it.
-        bulk: what runs when the loop is done.
+        hoisted: what runs when the loop is done.
     """
 
     text: str
-    fired: dict[str, list[tuple[Node, Region | None]]]
+    fired: dict[str, list[_Fired]]
     begins: bool
-    bulk: Part | None
+    hoisted: _Ran | None
 
 
-def _ran(plan: Plan) -> list[_Ran]:
-    """What runs, for each number that a note begins with."""
-    if isinstance(plan, QueuePlan):
-        bulk = plan.hoisted(0)
+def _ran(schedule: Schedule) -> list[_Ran]:
+    """What ran, for each number that a note begins with."""
+    first, *others = [section for section in schedule.sections if not section.sweep]
+    if isinstance(first, Queues):
+        hoisted = _of_section("hoisted", schedule.graph, others[0])
+        segments = {(segment.body, segment.place): segment for segment in first.segments}
         return [
-            _Ran(f"place {place}", {name: list(plan.fired(name, place))}, place == 0, bulk)
-            for name, place in plan.order
+            _Ran(
+                f"place {place}",
+                {name: _fired(schedule.graph, segments, name, place)},
+                place == 0,
+                hoisted,
+            )
+            for name, place in first.order
         ]
-    return [_part(plan, [Part(stage, False)], Part(stage, True)) for stage in (0, 1)]
+    if not isinstance(first, Loop):
+        return [_of_section("all tokens", schedule.graph, first, begins=True)]
+    loops = [first, *others][::2]
+    return [
+        replace(
+            _of_section(f"loop {loop.stage}", schedule.graph, loop, begins=loop is first),
+            hoisted=_of_section(f"hoisted {loop.stage}", schedule.graph, section),
+        )
+        for loop, section in zip(loops, others[::2], strict=True)
+    ]
 
 
-def _part(plan: Plan, parts: list[Part], bulk: Part) -> _Ran:
+def _of_section(text: str, graph: TaggedGraph, section: Section, begins: bool = False) -> _Ran:
     fired = {
-        name: [(node, node.region) for part in parts for node in plan.nodes.get((name, part), ())]
-        for name in plan.graph.bodies
+        segment.body: _in_order(graph, segment.body, map(_nodes, segment.placed))
+        for segment in section.segments
     }
-    text = str(parts[0]).removeprefix("stage ")
-    return _Ran(text, fired, parts == [Part(0, False)], bulk)
+    return _Ran(text, fired, begins, None)
+
+
+def _fired(
+    graph: TaggedGraph, segments: dict[tuple[str, int | None], Segment], name: str, place: int
+) -> list[_Fired]:
+    """What fires at a place of a body: what its segment does, and the RETURNs that come to it."""
+    handed_on = [one.site for one in segments[name, place].placed if isinstance(one, HandOn)]
+    returns: list[list[_Fired]] = [
+        [(node, node.region) for site in one.sites for node in site.returns]
+        for one in (segments[name, place - 1].placed if place else ())
+        if isinstance(one, Send) and one.sites[0] not in handed_on
+    ]
+    return _in_order(graph, name, [*map(_nodes, segments[name, place].placed), *returns])
+
+
+def _in_order(graph: TaggedGraph, body: str, found: Iterable[list[_Fired]]) -> list[_Fired]:
+    """Nodes in the order of the graph."""
+    numbers = {node: number for number, node in enumerate(graph.bodies[body].nodes)}
+    return sorted((pair for pairs in found for pair in pairs), key=lambda pair: numbers[pair[0]])
+
+
+def _nodes(one: Instruction) -> list[_Fired]:
+    """The nodes that an instruction fires, and of which region's tokens."""
+    if isinstance(one, Return | HandOn):
+        return [(node, one.region) for node in one.passing]
+    nodes: list[Node] = []
+    if isinstance(one, Fire | Effect | Reduce):
+        nodes = [one.node]
+    elif isinstance(one, Send):
+        nodes = [node for site in one.sites for node in site.calls]
+    elif isinstance(one, Returned):
+        nodes = [node for site in one.sites for node in site.returns]
+    elif isinstance(one, Receive):
+        nodes = [value.node for value in one.values]
+    elif isinstance(one, Stitch | Pass):
+        nodes = [one.output.node]
+    return [(node, node.region) for node in nodes]
 
 
 class _Tokens:
     """Counts the tokens of a run.
 
     Args:
-        plan: of the program.
+        graph: of the program.
         sizes: of its waves.
         totals: of all of them.
     """
 
-    def __init__(self, plan: Plan, sizes: Sizes, totals: dict[Region | str, int]):
+    def __init__(self, graph: TaggedGraph, sizes: Sizes, totals: dict[Region | str, int]):
         self.sizes = sizes
         self.totals = totals
-        self.names = names_in(plan.graph.scopes())
+        self.names = names_in(graph.scopes())
 
     def step(self, ran: _Ran, wave: int | None, depth: int | None) -> list[RunStep]:
-        """What bodies with tokens did in one step; without a wave, the step is a bulk."""
+        """What bodies with tokens did in one step; without a wave, it is hoisted."""
         steps = []
         for name, nodes in ran.fired.items():
             tokens = self.count(name, None, wave)
@@ -168,9 +245,7 @@ class _Tokens:
                 steps.append(RunStep(0, name, ran.text, depth, wave, tokens, fired, ran.begins))
         return steps
 
-    def fired(
-        self, body: str, nodes: Iterable[tuple[Node, Region | None]], wave: int | None
-    ) -> dict[str, int]:
+    def fired(self, body: str, nodes: Iterable[_Fired], wave: int | None) -> dict[str, int]:
         """How many tokens each node fires in a wave, or in all; without those that fire none."""
         counts: Counter[str] = Counter()
         for node, region in nodes:

@@ -47,7 +47,7 @@ def plot(
     tokens = _tokens(calls, steps, num_steps)
     shown, edges = _shown(np.sum(list(tokens.values()), axis=0))
     _draw_tokens(above, calls, {name: counts[shown] for name, counts in tokens.items()}, edges)
-    _draw_bulks(above, steps, num_steps)
+    _draw_hoisted(above, steps, num_steps)
     _draw_depth(below, _depths(steps, num_steps)[shown], edges)
     below.set_xlim(edges[0], edges[-1])
     is_whole = len(shown) == num_steps
@@ -63,7 +63,7 @@ def plot(
 def _tokens(
     calls: dict[str, int], steps: Sequence[RunStep], num_steps: int
 ) -> dict[str, np.ndarray]:
-    """Tokens in the wave of each step, by function; none in a bulk."""
+    """Tokens in the wave of each step, by function; none in what is hoisted."""
     tokens = {name: np.zeros(num_steps, int) for name in calls}
     for step in steps:
         if step.wave is not None:
@@ -72,7 +72,7 @@ def _tokens(
 
 
 def _depths(steps: Sequence[RunStep], num_steps: int) -> np.ndarray:
-    """Depth of each step, nan for a bulk."""
+    """Depth of each step, nan for what is hoisted."""
     depths = np.full(num_steps, np.nan)
     for step in steps:
         if step.depth is not None:
@@ -104,12 +104,12 @@ def _draw_tokens(
     axes.set_ylabel("tokens in the wave")
 
 
-def _draw_bulks(axes: Axes, steps: Sequence[RunStep], num_steps: int) -> None:
-    """A line and a label for each bulk; an area for its tokens would dwarf those of the waves."""
-    bulks = (step for step in steps if step.wave is None)
-    for number, group in itertools.groupby(bulks, lambda step: step.step):
+def _draw_hoisted(axes: Axes, steps: Sequence[RunStep], num_steps: int) -> None:
+    """A line and a label for what is hoisted; its tokens' area would dwarf those of the waves."""
+    hoisted = (step for step in steps if step.wave is None)
+    for number, group in itertools.groupby(hoisted, lambda step: step.step):
         found = list(group)
-        lines = [f"stage {found[0].stage}", *(f"{item.function} {item.tokens:,}" for item in found)]
+        lines = [found[0].stage, *(f"{item.function} {item.tokens:,}" for item in found)]
         is_left = number < num_steps / 2
         axes.axvline(number, color="grey", linestyle="--", linewidth=1)
         axes.annotate(

@@ -12,12 +12,12 @@ class RunStep:
     Args:
         step: its place in the run. Functions that run in one step stand beside each other.
         function: the function's name.
-        stage: what ran, in the words of `fn.execution_plan`: "0 loop" or "1 bulk", and "place 0" in
-          a program of several rounds.
+        stage: what ran: "loop 0" as `fn.execution_plan` counts them, "hoisted 0" for what is
+          hoisted out of it; "place 0" and "hoisted" in a program of several rounds.
         depth: how many calls these tokens are nested in, the deepest of them; 0 for those called
-          from outside; None for a bulk, which takes the tokens of all waves at once.
+          from outside; None for what is hoisted, which takes all tokens at once.
         wave: the number of the wave among those of the function, or of the block in a program of
-          several rounds; None for a bulk.
+          several rounds; None for what is hoisted.
         tokens: how many tokens the function had in this step.
         fired: how many tokens each node fired, by the node's name as in `to_tensorboard`; nodes
           that fired none are left out. What only chooses and repeats tokens (SWITCH, BROADCAST,

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from kerasrec.emit.results import State, Tensors
 from kerasrec.private import NOT_INLINED
-from kerasrec.waves.results import State, Tensors
 
 _BLOCK = 128
 _GROWTH = 16

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from kerasrec.emit.results import State, Tensors
 from kerasrec.graph.carried import NUM_LABELS
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
 from kerasrec.scalar.frame import Layout, empty_like, forward_routines
 from kerasrec.scalar.machine import Machine
-from kerasrec.waves.results import State, Tensors
 
 
 class Forward:

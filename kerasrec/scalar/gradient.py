@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from kerasrec.emit.results import State, Tensors
 from kerasrec.graph.graph import TaggedGraph, present
 from kerasrec.graph.values import Value
 from kerasrec.scalar.frame import (
@@ -20,7 +21,6 @@ from kerasrec.scalar.frame import (
     gradient_routines,
 )
 from kerasrec.scalar.machine import Machine
-from kerasrec.waves.results import State, Tensors
 
 
 class Gradient:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
+from kerasrec.emit.results import State, Tensors
 from kerasrec.graph.values import Value
 from kerasrec.scalar.frame import Call, Column, Layout, ScalarFrame, empty_rows
-from kerasrec.waves.results import State, Tensors
 
 Rows = dict[str, Tensors]
 

@@ -14,14 +14,14 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
+from kerasrec.emit.limits import Limits
+from kerasrec.emit.results import Outcome, State, Tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
 from kerasrec.scalar.blocks import Blocks
 from kerasrec.scalar.forward import Forward
 from kerasrec.scalar.gradient import Gradient
 from kerasrec.scalar.ops import gradient_obstacles, obstacles
-from kerasrec.waves.limits import Limits
-from kerasrec.waves.results import Outcome, State, Tensors
 
 __all__ = ["ScalarRun", "gradient_obstacles", "obstacles"]
 

@@ -3,84 +3,75 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
-from kerasrec.errors import GraphError
-from kerasrec.graph import nodes
-from kerasrec.graph.graph import Body, TaggedGraph
-from kerasrec.graph.nodes import (
-    Accumulate,
-    Call,
-    Check,
-    Collect,
-    Computed,
-    Enter,
-    Entrance,
-    Leave,
-    Merge,
-    Repeat,
-    Result,
-    Switch,
-)
-from kerasrec.graph.types import Kind
-from kerasrec.graph.values import Each, Node, Region, branches
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.values import Node
 from kerasrec.schedule.check import check_schedule
-from kerasrec.schedule.instructions import (
-    AllTokens,
-    Broadcast,
-    Count,
-    Direction,
-    Effect,
-    Fire,
-    Gather,
-    Instruction,
-    Loop,
-    Pass,
-    Reduce,
-    Rows,
-    Section,
-    Segment,
-    Select,
-    Stitch,
-    Tokens,
-)
+from kerasrec.schedule.instructions import Instruction, Reduce, Select
 from kerasrec.schedule.link import linked
 from kerasrec.schedule.linkage import received, results, returned, sent
 from kerasrec.schedule.place import placed
+from kerasrec.schedule.places import places_of_program
+from kerasrec.schedule.queues import in_queues
 from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import AllTokens, Direction, Loop, Section, Segment
 from kerasrec.schedule.stages import Stages, stages_of
+from kerasrec.schedule.translate import instructions_of, regions_of
 
 
-def build(graph: TaggedGraph) -> Schedule:
-    """The schedule of an extended graph in which every body has one round of calls at most.
+def build(graph: TaggedGraph, is_linear: bool | None = None) -> Schedule:
+    """The schedule of an extended graph.
 
-    Raises:
-        GraphError: a body has several rounds.
+    Args:
+        graph: extended.
+        is_linear: False takes the queues of programs of several rounds for one of one round, too.
     """
     stages = stages_of(graph)
-    if not stages.is_linear:
-        raise GraphError("A program of several rounds of calls has no schedule yet.")
-    by_stage = _by_stage(stages)
-    if stages.calls_nobody:
-        found = linked(Schedule(graph, tuple(_without_calls(stages, by_stage))))
+    if is_linear is False or not stages.is_linear:
+        places = places_of_program(graph)
+        by_stage = _by_stage(places.stages, places.passed_on)
+        found = placed(Schedule(graph, tuple(in_queues(places, by_stage))))
+    elif stages.calls_nobody:
+        found = linked(Schedule(graph, tuple(_without_calls(stages, _by_stage(stages)))))
     else:
-        found = placed(Schedule(graph, tuple(_with_calls(stages, by_stage))))
+        found = placed(Schedule(graph, tuple(_with_calls(stages, _by_stage(stages)))))
     check_schedule(found)
     return found
 
 
-_ByStage = dict[tuple[str, int], list[Instruction]]
+def build_bounded(graph: TaggedGraph) -> Schedule:
+    """The schedule of a run that forgets what it has computed: all of it runs in queues.
+
+    Args:
+        graph: tagged, or extended; a gradient is left out.
+    """
+    forward = _forward_part(graph)
+    places = places_of_program(forward, is_bounded=True)
+    by_stage = {
+        key: [replace(one, by_wave=True) if isinstance(one, Reduce) else one for one in ones]
+        for key, ones in _by_stage(places.stages, places.passed_on).items()
+    }
+    loop, _ = in_queues(places, by_stage)
+    found = linked(Schedule(forward, (loop,)))
+    check_schedule(found)
+    return found
+
+
+_ByStage = Mapping[tuple[str, int], list[Instruction]]
 _Linkage = Mapping[str, list[Instruction]]
 _NO_LINKAGE: _Linkage = MappingProxyType({})
 
 
-def _by_stage(stages: Stages) -> _ByStage:
+def _by_stage(stages: Stages, left_out: Collection[Node] = ()) -> _ByStage:
     """The instructions of each body and stage, without call linkage."""
-    found: _ByStage = defaultdict(list)
+    found: dict[tuple[str, int], list[Instruction]] = defaultdict(list)
     for name, body in stages.graph.bodies.items():
         for node in body.nodes:
-            found[name, stages.of[node]] += _instructions(name, node)
+            if node not in left_out:
+                found[name, stages.of[node]] += instructions_of(name, node)
         for siblings in regions_of(body):
             stage = stages.of[siblings[0].selector.node]
             found[name, stage].append(Select(siblings))
@@ -95,7 +86,10 @@ def _with_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
         stage: int, before: _Linkage = _NO_LINKAGE, after: _Linkage = _NO_LINKAGE
     ) -> tuple[Segment, ...]:
         return tuple(
-            Segment(name, (*before.get(name, ()), *by_stage[name, stage], *after.get(name, ())))
+            Segment(
+                name,
+                (*before.get(name, ()), *by_stage[name, stage], *after.get(name, ())),
+            )
             for name in graph.bodies
         )
 
@@ -138,65 +132,8 @@ def _without_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
         yield AllTokens(sweep, first, (Segment(graph.entry, whole),), is_alone=True)
 
 
-def regions_of(body: Body) -> list[tuple[Region, ...]]:
-    """The regions of a body, those of one selector together."""
-    found: dict[tuple[Region, ...], None] = {}
-    for node in body.nodes:
-        inside = [node.region, *(value.region for value in node.outputs)]
-        if isinstance(node, Merge):
-            inside += branches(node.region, node.predicate, len(node.inputs))
-        if isinstance(node, nodes.Rows):
-            inside.append(node.entries)
-        for region in filter(None, inside):
-            found.update(dict.fromkeys(item.siblings for item in region.path()))
-    return list(found)
-
-
-def _instructions(body: str, node: Node) -> list[Instruction]:
-    """What a node does; what passes values between segments is call linkage and not in here."""
-    if isinstance(node, Call | nodes.Return | Result | Entrance):
-        return []
-    if isinstance(node, Collect | Accumulate):
-        return [Reduce(node)]
-    if isinstance(node, Check | nodes.Effect):
-        return [Effect(node, Tokens(body, node.region))]
-    if isinstance(node, Switch):
-        return [
-            Gather(value, (node.inputs[0], region), at_use=True)
-            for value in node.outputs
-            if (region := value.region)
-        ]
-    if isinstance(node, Computed) and not counts_tokens(node):
-        is_wave = node.types[0].kind is Kind.WAVE
-        return [Fire(node, tuple(node.inputs), tuple(node.outputs), at_use=is_wave)]
-    return [_of_one_output(body, node)]
-
-
-def _of_one_output(body: str, node: Node) -> Instruction:
-    output, region = node.output(), node.region
-    if isinstance(node, Merge):
-        inside = branches(region, node.predicate, len(node.inputs))
-        return Stitch(output, (*node.inputs, *inside))
-    if isinstance(node, nodes.Broadcast):
-        return Broadcast(output, (node.inputs[0], Tokens(body, region)), at_use=True)
-    if isinstance(node, Repeat) and region:
-        return Gather(output, (node.inputs[0], region), at_use=True)
-    if isinstance(node, nodes.Rows):
-        return Rows(output, (Each(region, node.inputs[0]),), at_use=True)
-    if isinstance(node, Leave):
-        return Pass(output, (node.inputs[0],), at_use=True)
-    if isinstance(node, Enter):
-        lengths = node.inputs[1:] if len(node.inputs) > 2 else []
-        return Pass(output, (node.inputs[0], *lengths))
-    if counts_tokens(node):
-        return Count(output, (Tokens(body, node.inputs[0].region),), at_use=True)
-    raise GraphError(f"{node.op} has no instruction.")
-
-
-def counts_tokens(node: Node) -> bool:
-    """Whether a node is the shape of tokens of a known shape: only their number is open."""
-    return (
-        node.op == "Shape"
-        and node.inputs[0].type.kind is Kind.TOKEN
-        and node.inputs[0].type.is_static
-    )
+def _forward_part(graph: TaggedGraph) -> TaggedGraph:
+    """An extended graph without its gradient."""
+    bodies = {name: replace(body, sweeps=body.sweeps[:1]) for name, body in graph.bodies.items()}
+    sites = {label: replace(site, trips=site.trips[:1]) for label, site in graph.call_sites.items()}
+    return TaggedGraph(bodies, graph.entry, sites, graph.shared)

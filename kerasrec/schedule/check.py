@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import present
-from kerasrec.graph.nodes import Accumulate
-from kerasrec.graph.values import Value
+from kerasrec.graph.nodes import Accumulate, Collect
+from kerasrec.graph.values import Region, Value
 from kerasrec.schedule.instructions import (
-    AllTokens,
-    Direction,
     Effect,
+    Fetch,
     Fire,
+    Frames,
     Gather,
+    HandOn,
     Instruction,
     Item,
     Load,
-    Loop,
     Receive,
     Reduce,
     Return,
     Returned,
     Save,
-    Section,
-    Segment,
     Select,
     Send,
     Stitch,
+    Wait,
 )
 from kerasrec.schedule.linkage import alternating
 from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import AllTokens, Direction, Loop, Queues, Section, Segment
+from kerasrec.schedule.stages import call_depths
 
 
 def check_schedule(schedule: Schedule) -> None:
@@ -53,25 +54,33 @@ def read_after_written(schedule: Schedule) -> Iterator[str]:
 
 
 def loads_are_saved(schedule: Schedule) -> Iterator[str]:
-    """What is loaded is saved once, in an earlier section; for a loop, wave by wave."""
-    saved: dict[Item, tuple[int, Section, Save]] = {}
-    for number, section in enumerate(schedule.sections):
+    """What is loaded is saved once, before: wave by wave for a loop, by frame for other blocks."""
+    saved: dict[Item, tuple[Section, Segment, Save]] = {}
+    for section in schedule.sections:
         for segment in section.segments:
+            for one in segment.instructions:
+                if isinstance(one, Load) and one.item not in saved:
+                    yield f"{segment.body} loads {one.item} before it is saved"
+                elif isinstance(one, Load) and not _is_there(
+                    one, section, segment, *saved[one.item]
+                ):
+                    yield f"{segment.body} loads {one.item}, which is not saved for it"
             for one in segment.instructions:
                 if isinstance(one, Save):
                     if one.item in saved:
                         yield f"{segment.body} saves {one.item} twice"
-                    saved[one.item] = (number, section, one)
-                if isinstance(one, Load):
-                    place, where, save = saved.get(one.item, (number, section, None))
-                    if save is None or place >= number:
-                        yield f"{segment.body} loads {one.item} before it is saved"
-                    elif (
-                        isinstance(section, Loop)
-                        and isinstance(where, AllTokens)
-                        and not save.divided
-                    ):
-                        yield f"{segment.body} loads {one.item}, which is not divided by wave"
+                    saved[one.item] = (section, segment, one)
+
+
+def _is_there(
+    load: Load, section: Section, segment: Segment, of_save: Section, saving: Segment, save: Save
+) -> bool:
+    """Whether an item is saved in the way in which a segment loads it."""
+    if load.by_frame or save.by_frame:
+        return load.by_frame and save.by_frame
+    if isinstance(section, Loop) and isinstance(of_save, AllTokens):
+        return save.divided
+    return of_save is not section and saving.place == segment.place
 
 
 def saves_are_loaded(schedule: Schedule) -> Iterator[str]:
@@ -83,19 +92,31 @@ def saves_are_loaded(schedule: Schedule) -> Iterator[str]:
 
 
 def linkage_is_in_its_place(schedule: Schedule) -> Iterator[str]:
-    """Arguments go down, results go up; a section for all tokens does both if it is alone."""
+    """Arguments go down, results go up; a section for all tokens does both if it is alone.
+
+    In queues all are passed by frame, and what is passed can be read where it is needed.
+    """
     for section, segment, one in schedule.instructions():
+        in_queues = isinstance(section, Queues)
         is_up = isinstance(section, Loop) and section.direction is Direction.UP
         is_down = isinstance(section, Loop) and not is_up
         is_alone = isinstance(section, AllTokens) and section.is_alone
+        is_first = in_queues and not section.sweep
         allowed = {
             Receive: is_down or is_alone,
             Send: is_down,
             Returned: is_up,
-            Return: is_up or is_alone,
+            Return: is_up or is_alone or in_queues,
+            HandOn: is_first,
+            Wait: is_first,
+            Fetch: False,
+            Frames: False,
         }
-        if not allowed.get(type(one), True):
+        is_read = one.at_use and schedule.in_queues
+        if not (is_read or allowed.get(type(one), True)):
             yield f"{segment.body}: {_name(one)} in stage {section.stage}"
+        if isinstance(one, Send) and one.by_frame != schedule.in_queues:
+            yield f"{segment.body}: {_name(one)} passes in another way than others"
 
 
 def calls_are_whole(schedule: Schedule) -> Iterator[str]:
@@ -104,22 +125,71 @@ def calls_are_whole(schedule: Schedule) -> Iterator[str]:
         if not isinstance(section, Loop):
             continue
         is_up = section.direction is Direction.UP
-        for segment in section.segments:
+        for body in schedule.graph.bodies:
+            ones = [one for item in section.segments if item.body == body for one in item.placed]
             found = Counter(
-                one.sites[0].label
-                for one in segment.instructions
-                if isinstance(one, Returned if is_up else Send)
+                one.sites[0].label for one in ones if isinstance(one, Returned if is_up else Send)
             )
-            wanted = Counter(
-                group[0].label
-                for callee in schedule.graph.bodies
-                for group in alternating(schedule.graph.sites_to(callee))
-                if group[0].caller == segment.body
-            )
+            wanted = _sending(schedule, section, body)
             if found != wanted:
-                yield f"{segment.body} has linkage for {dict(found)}, not {dict(wanted)}"
-            for one in segment.instructions:
+                yield f"{body} has linkage for {dict(found)}, not {dict(wanted)}"
+            for one in ones:
                 yield from _wrongly_passed(schedule, section, one)
+
+
+def _sending(schedule: Schedule, section: Loop, body: str) -> Counter[int]:
+    """The call sites that pass something in a section, by label, of those together the first."""
+    handed_on = {one.site.label for _, _, one in schedule.instructions() if isinstance(one, HandOn)}
+    rounds = call_depths(schedule.graph.bodies[body])
+    found: Counter[int] = Counter()
+    for callee in schedule.graph.bodies:
+        sites = schedule.graph.sites_to(callee)
+        if not isinstance(section, Queues):
+            groups = alternating(sites)
+            found.update(group[0].label for group in groups if group[0].caller == body)
+            continue
+        own = [site for site in sites if site.caller == body]
+        for number in set(rounds.values()):
+            for group in alternating(site for site in own if rounds[site.label] == number):
+                is_sent = any(site.trips[section.sweep].calls for site in group)
+                if is_sent and not (section.sweep and group[0].label in handed_on):
+                    found[group[0].label] += 1
+    return found
+
+
+def frames_are_done(schedule: Schedule) -> Iterator[str]:
+    """In queues each frame returns, hands on or waits at a place, and waits for a next one."""
+    for section in schedule.sections:
+        if not isinstance(section, Queues) or section.sweep:
+            continue
+        known = {(segment.body, segment.place) for segment in section.segments}
+        if set(section.order) != known or len(section.order) != len(known):
+            yield f"the turns are {section.order}, and the places {sorted(known)}"
+        ended: dict[str, list[Region | None]] = defaultdict(list)
+        for segment in section.segments:
+            where = f"{segment.body} place {segment.place}"
+            waiting = [one.region for one in segment.placed if isinstance(one, Wait)]
+            ended[segment.body] += [
+                one.region for one in segment.placed if isinstance(one, Return | HandOn)
+            ]
+            if not _are_all([*waiting, *ended[segment.body]]):
+                yield f"{where}: not every frame returns or waits, once"
+            if waiting and (segment.body, (segment.place or 0) + 1) not in known:
+                yield f"{where}: frames wait for no place"
+
+
+def _are_all(regions: Sequence[Region | None], outer: Region | None = None) -> bool:
+    """Whether each token of a region is in one of some regions inside it, or in itself."""
+    if outer in regions:
+        return len(regions) == 1
+    inner: dict[tuple[Region, ...], dict[Region, list[Region | None]]] = {}
+    for region in regions:
+        path = region.path() if region else ()
+        (item,) = path[len(outer.path()) if outer else 0 :][:1]
+        inner.setdefault(item.siblings, {one: [] for one in item.siblings})[item].append(region)
+    return len(inner) == 1 and all(
+        _are_all(found, one) for branches in inner.values() for one, found in branches.items()
+    )
 
 
 def _wrongly_passed(schedule: Schedule, section: Section, one: Instruction) -> Iterator[str]:
@@ -175,12 +245,17 @@ def shared_values_are_known(schedule: Schedule) -> Iterator[str]:
 
 
 def sums_have_a_place(schedule: Schedule) -> Iterator[str]:
-    """A loop adds up gradients of SHARED values of known shape; all else is summed at once."""
+    """A loop adds up gradients of SHARED values of known shape; all else is summed at once.
+
+    A bounded run, which forgets its frames, collects tables in its queues.
+    """
     for section, segment, one in schedule.instructions():
         if isinstance(one, Reduce):
             if one.by_wave != isinstance(section, Loop):
                 yield f"{segment.body}: {_name(one)} in stage {section.stage}"
             target = one.node.to if isinstance(one.node, Accumulate) else None
+            if isinstance(section, Queues) and isinstance(one.node, Collect):
+                continue
             if one.by_wave and (target is None or not one.node.inputs[0].type.is_static):
                 yield f"{segment.body}: {_name(one)} cannot be added up wave by wave"
             if target is not None and not target.is_shared:
@@ -194,6 +269,7 @@ RULES: tuple[Rule, ...] = (
     saves_are_loaded,
     linkage_is_in_its_place,
     calls_are_whole,
+    frames_are_done,
     regions_agree,
     ops_are_whole,
     shared_values_are_known,

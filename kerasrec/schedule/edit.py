@@ -55,12 +55,12 @@ def readers_of(schedule: Schedule) -> dict[Item, list[Instruction]]:
     return defaultdict(list, {item: list(ones) for item, ones in found.items()})
 
 
-def places_of(schedule: Schedule) -> dict[Instruction, tuple[int, str]]:
-    """The section, by its number, and the body in which each placed instruction stands."""
+def places_of(schedule: Schedule) -> dict[Instruction, tuple[int, int]]:
+    """The section in which each placed instruction stands, and the segment, by their numbers."""
     return {
-        one: (number, segment.body)
+        one: (number, at)
         for number, section in enumerate(schedule.sections)
-        for segment in section.segments
+        for at, segment in enumerate(section.segments)
         for one in segment.placed
     }
 

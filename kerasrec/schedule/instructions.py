@@ -1,11 +1,6 @@
-"""What runs when, on which tokens, and what is kept.
+"""Instructions: what a segment of a schedule does, step by step.
 
-A schedule is a list of sections in the order in which they run. A *loop* goes over the waves of a
-program; in each turn it runs one segment for each body. A section for *all tokens* runs its
-segments once, on the tokens of all waves together: what is hoisted out of the loops.
-
-A *segment* is a straight list of instructions on one set of tokens of a body. Instructions read and
-write items:
+Instructions read and write items:
 
     Value     of the graph, or made by a pass: a tensor `[tokens, ...]`
     Region    for each of its tokens, the position of the outer token that it is made from
@@ -17,8 +12,11 @@ there for every segment.
 
     Receive     what callers, or the outside, pass to a sweep
     Returned    what calls return, for the call sites that call for the same tokens
-    Load, Save  what one segment leaves for another, wave by wave
+    Fetch       the same from the rows of frames
+    Load, Save  what one segment leaves for another
     Select      which tokens take which branch, or make which entries of ragged rows
+    Settled     the same where all tokens are known to have taken one branch
+    Frames      how many tokens the segment runs on
     Measure     counts the tokens of a region
     Gather      the rows of the tokens of a region: SWITCH, REPEAT
     Stitch      the rows of all branches, in the order of the tokens: MERGE
@@ -32,21 +30,27 @@ there for every segment.
     Interleave  the first row of several values, then the second of each, and so on
     Separate    undoes Interleave
     Reshape     the same for pieces of one row, without a copy
-    Send        passes arguments to the next wave
-    Return      hands results to the wave that called
+    Send        passes arguments to those that are called
+    Return      hands results to those that called
+    HandOn      leaves that to a tail call
+    Wait        waits for the calls that were made
     Reduce      sums over all tokens, or collects them in a table: COLLECT, ACCUMULATE
+
+In a program of several rounds of calls, tokens come together from anywhere. Each is a *frame* with
+a number, and what is passed from one to another stands in the rows of these numbers. So
+instructions that pass something read which frames, or entries of rows, the tokens of a region are
+(`rows_of`).
 """
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, field
 
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.nodes import Accumulate, Check, Collect, Computed
 from kerasrec.graph.nodes import Effect as EffectNode
 from kerasrec.graph.types import Type
-from kerasrec.graph.values import Node, Region, Value
+from kerasrec.graph.values import Each, Node, Region, Value
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,14 @@ def region_of(item: Item) -> Region | None:
     return item.parent if isinstance(item, Region) else item.region
 
 
+def rows_of(region: Region | None) -> tuple[Item, ...]:
+    """What tells which frames, or entries of rows, the tokens of a region are."""
+    found: list[Item] = []
+    for item in region.path() if region else ():
+        found += [item, item.selector] if isinstance(item, Each) else [item]
+    return tuple(found)
+
+
 def _is_of_tokens(item: Item) -> bool:
     return not (isinstance(item, Value) and item.is_shared)
 
@@ -118,7 +130,7 @@ class Receive(Instruction):
 
     Args:
         tokens: of the body, if they are not known from an earlier sweep.
-        values: the sweep's parameters.
+        values: the sweep's parameters, or one of them.
     """
 
     tokens: Tokens | None
@@ -156,10 +168,48 @@ class Returned(Instruction):
 
 
 @dataclass(frozen=True, eq=False)
+class Fetch(Instruction):
+    """What calls have returned, from the rows of the frames that were called.
+
+    Args:
+        sites: call sites that call for the same tokens; the rows of what they return are in turns.
+        sweep: in which they returned it.
+        number: which output of that sweep.
+        value: what it is here.
+    """
+
+    sites: tuple[CallSite, ...]
+    sweep: int
+    number: int
+    value: Value
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """Which frames have called."""
+        return rows_of(self.sites[0].calls[0].region)
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """What the calls have returned."""
+        return (self.value,)
+
+
+@dataclass(frozen=True, eq=False)
 class Load(Instruction):
-    """What another segment has saved: for one wave in a loop, else for the tokens of all waves."""
+    """What another segment has saved: for one wave in a loop, else for all tokens.
+
+    Args:
+        item: what is loaded.
+        by_frame: whether it is read from the rows of frames.
+    """
 
     item: Item
+    by_frame: bool = False
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """Which frames its tokens are."""
+        return rows_of(region_of(self.item)) if self.by_frame else ()
 
     @property
     def writes(self) -> tuple[Item, ...]:
@@ -176,16 +226,19 @@ class Save(Instruction):
         divided: whether loops read what is known for the tokens of all waves: it is divided among
           the waves then.
         for_backward: whether a gradient reads it: it is a residual.
+        by_frame: whether it is kept in the rows of frames, for tokens that come together elsewhere;
+          otherwise with the wave, or block of frames, that has computed it.
     """
 
     item: Item
     divided: bool = False
     for_backward: bool = False
+    by_frame: bool = False
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """What is kept."""
-        return (self.item,)
+        """What is kept, and for which frames."""
+        return (self.item, *(rows_of(region_of(self.item)) if self.by_frame else ()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,6 +260,47 @@ class Select(Instruction):
     def writes(self) -> tuple[Item, ...]:
         """The positions of the tokens of each region."""
         return self.regions
+
+
+@dataclass(frozen=True, eq=False)
+class Settled(Instruction):
+    """Which tokens go where, if all of them go to one branch.
+
+    Args:
+        regions: the branches of a conditional.
+        taken: the one that all tokens take.
+        tokens: of the region around it.
+    """
+
+    regions: tuple[Region, ...]
+    taken: Region
+    tokens: Tokens
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """How many tokens there are."""
+        return (self.tokens,)
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """The positions of the tokens of each region."""
+        return self.regions
+
+
+@dataclass(frozen=True, eq=False)
+class Frames(Instruction):
+    """How many tokens of a body its segment runs on.
+
+    Args:
+        tokens: of the body.
+    """
+
+    tokens: Tokens
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """The count."""
+        return (self.tokens,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,36 +453,94 @@ class Effect(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Send(Instruction):
-    """What call sites pass to their callee, for the next wave.
+    """What call sites pass to their callee.
 
     Args:
         sites: call sites that call for the same tokens.
         values: by parameter of the callee; rows are in turns if there are several call sites.
+        by_frame: whether it is written to the rows of frames.
     """
 
     sites: tuple[CallSite, ...]
     values: tuple[Value, ...]
+    by_frame: bool = False
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """What is passed."""
-        return self.values
+        """What is passed, and by which frames."""
+        return (*self.values, *(rows_of(self.region) if self.by_frame else ()))
+
+    @property
+    def region(self) -> Region | None:
+        """The region whose tokens call."""
+        return self.sites[0].calls[0].region
 
 
 @dataclass(frozen=True, eq=False)
-class Return(Instruction):
-    """The results of a sweep, for the wave that called.
+class _Done(Instruction):
+    """What tokens do when a segment has nothing more for them.
 
     Args:
-        values: by output.
+        region: these tokens; None for all of the body.
     """
 
-    values: tuple[Value, ...]
+    region: Region | None = field(default=None, kw_only=True)
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """What is returned."""
-        return self.values
+        """Which frames they are."""
+        return rows_of(self.region)
+
+
+@dataclass(frozen=True, eq=False)
+class Return(_Done):
+    """The results of a sweep, for those that called.
+
+    Args:
+        values: by output.
+        passing: the nodes that do nothing but pass the results on: MERGEs and RESULTs.
+    """
+
+    values: tuple[Value, ...]
+    passing: tuple[Node, ...] = ()
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """What is returned, and which frames do."""
+        return (*self.values, *super().reads)
+
+
+@dataclass(frozen=True, eq=False)
+class HandOn(_Done):
+    """A tail call: what it returns is what these tokens return, and they wait for nothing more.
+
+    Args:
+        site: the call.
+        passing: the nodes that do nothing but pass the results on: RETURNs, MERGEs and RESULTs.
+    """
+
+    site: CallSite
+    passing: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Wait(_Done):
+    """Tokens wait for the calls that they have made, and then stand in the queue of the next place.
+
+    Args:
+        calls: how many calls each of them has made, if that is the same for all.
+        others: calls by which only some have, or each another number: the call sites together that
+          call for the same tokens.
+    """
+
+    calls: int
+    others: tuple[tuple[CallSite, ...], ...] = ()
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """Which frames they are, and which tokens have called."""
+        of_calls = [item for sites in self.others for item in rows_of(sites[0].calls[0].region)]
+        return tuple(dict.fromkeys([*super().reads, *of_calls]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,68 +559,3 @@ class Reduce(Instruction):
     def reads(self) -> tuple[Item, ...]:
         """What tokens give."""
         return tuple(filter(_is_of_tokens, self.node.inputs))
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Instructions on one set of tokens of a body, in order."""
-
-    body: str
-    instructions: tuple[Instruction, ...]
-
-    @property
-    def placed(self) -> list[Instruction]:
-        """The instructions that run here and nowhere else; loads and saves follow from these."""
-        return [
-            item for item in self.instructions if not (item.at_use or isinstance(item, Load | Save))
-        ]
-
-
-class Direction(enum.Enum):
-    """Which way a loop goes over the waves of a program.
-
-    CALLS: from the outside down, as long as tokens call; how many waves there are is known after.
-    DOWN: from callers to callees.
-    UP: from callees to callers.
-    """
-
-    CALLS = "until no token calls"
-    DOWN = "from the first wave to the last"
-    UP = "from the last wave to the first"
-
-
-@dataclass(frozen=True)
-class Section:
-    """What runs for a stage of a sweep.
-
-    Args:
-        sweep: its number.
-        stage: as `stages.py` counts them.
-        segments: one for each body.
-    """
-
-    sweep: int
-    stage: int
-    segments: tuple[Segment, ...]
-
-
-@dataclass(frozen=True)
-class Loop(Section):
-    """Segments that run on every wave.
-
-    Args:
-        direction: in which order.
-    """
-
-    direction: Direction
-
-
-@dataclass(frozen=True)
-class AllTokens(Section):
-    """Segments that run once, on the tokens of all waves: hoisted out of the loop before.
-
-    Args:
-        is_alone: whether there are no loops, because nothing calls.
-    """
-
-    is_alone: bool = False

@@ -8,33 +8,37 @@ out.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from kerasrec.errors import GraphError
 from kerasrec.graph.values import Region
 from kerasrec.schedule.instructions import (
-    AllTokens,
     Effect,
+    HandOn,
     Instruction,
     Item,
     Load,
-    Loop,
     Measure,
     Receive,
     Reduce,
     Return,
     Returned,
     Save,
-    Segment,
     Select,
     Send,
+    Settled,
     Tokens,
+    Wait,
     region_of,
 )
 from kerasrec.schedule.linkage import region_of_call
 from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import AllTokens, Loop, Segment
 
-_ROOTS = (Receive, Returned, Send, Return, Effect, Reduce)
+_ROOTS = (Receive, Returned, Send, Return, HandOn, Wait, Effect, Reduce)
+# A segment: the number of its section, and its own in there.
+_Spot = tuple[int, int]
 
 
 def linked(schedule: Schedule, saves_sizes: bool = False) -> Schedule:
@@ -44,7 +48,13 @@ def linked(schedule: Schedule, saves_sizes: bool = False) -> Schedule:
         schedule: whose segments hold at least all that is to run.
         saves_sizes: whether to save how many tokens each region has, for a record of the run.
     """
-    return _Linker(schedule).linked(saves_sizes)
+    by_frame: set[Item] = set()
+    while True:
+        linker = _Linker(schedule, by_frame)
+        found = linker.linked(saves_sizes)
+        if linker.gathered <= by_frame:
+            return found
+        by_frame |= linker.gathered
 
 
 @dataclass(frozen=True)
@@ -59,55 +69,71 @@ class _Use:
 
 
 class _Linker:
-    def __init__(self, schedule: Schedule):
+    """Links the segments of a schedule.
+
+    Args:
+        schedule: without loads and saves, or with old ones.
+        by_frame: what is known to be read for other frames together than have computed it.
+    """
+
+    def __init__(self, schedule: Schedule, by_frame: Collection[Item]):
         self.schedule = schedule
         self.sections = schedule.sections
         self.bodies = list(schedule.graph.bodies)
         self.at_use = at_use_of(schedule)
+        self.by_frame = by_frame
+        self.gathered: set[Item] = set()
+        self.in_queues = schedule.in_queues
         self.selects: dict[Region, Select] = {}
         self.body_of: dict[Region, str] = {}
-        # Where items are computed: the numbers of sections.
-        self.places: dict[Item, list[int]] = defaultdict(list)
+        # Where items are computed.
+        self.spots: dict[Item, list[_Spot]] = defaultdict(list)
         for number, section in enumerate(self.sections):
-            for segment in section.segments:
+            for at, segment in enumerate(section.segments):
                 for instruction in segment.placed:
                     for item in instruction.writes:
-                        self.places[item].append(number)
+                        self.spots[item].append((number, at))
                     if isinstance(instruction, Select):
                         self.selects.update(dict.fromkeys(instruction.regions, instruction))
                         self.body_of.update(dict.fromkeys(instruction.regions, segment.body))
-        self.wanted: dict[tuple[int, str], dict[Item, _Use]] = defaultdict(dict)
+        self.wanted: dict[_Spot, dict[Item, _Use]] = defaultdict(dict)
 
     def linked(self, saves_sizes: bool) -> Schedule:
         """The schedule with loads and saves."""
-        self._want_for_limits()
-        if saves_sizes:
-            self._want_sizes()
+        if not self.in_queues:
+            self._want_for_limits()
+            if saves_sizes:
+                self._want_sizes()
         sections = list(self.sections)
         for number in reversed(range(len(sections))):
-            segments = tuple(
-                self._segment(number, segment) for segment in sections[number].segments
+            segments = sections[number].segments
+            found = {at: self._segment((number, at)) for at in reversed(range(len(segments)))}
+            sections[number] = replace(
+                sections[number], segments=tuple(found[at] for at in range(len(segments)))
             )
-            sections[number] = replace(sections[number], segments=segments)
-        found = replace(self.schedule, sections=tuple(sections))
-        every = range(found.graph.num_sweeps)
-        return replace(found, prepared=found.prepared_for(every))
+        whole = replace(self.schedule, sections=tuple(sections))
+        return replace(whole, prepared=whole.prepared_for(range(whole.graph.num_sweeps)))
 
-    def _segment(self, number: int, segment: Segment) -> Segment:
-        wanted = self.wanted[number, segment.body]
-        self._want_sizes_of_divided(number, segment.body)
+    def _segment(self, spot: _Spot) -> Segment:
+        segment, wanted = self._at(spot), self.wanted[spot]
+        self._want_sizes_of_divided(spot)
         own = {item: one for one in segment.placed for item in one.writes}
         providers: dict[Item, Instruction] = {}
 
         def provider(item: Item) -> Instruction:
             if item not in providers:
-                found = own.get(item) or self._from_elsewhere(item, number)
+                found = own.get(item) or self._from_elsewhere(item, spot)
                 providers.update(dict.fromkeys(found.writes, found))
             return providers[item]
 
-        roots = [one for one in segment.placed if isinstance(one, _ROOTS)]
+        saves = [
+            Save(item, wanted[item].divided, wanted[item].for_backward, item in self.by_frame)
+            for item in sorted(wanted, key=_order_of_save)
+        ]
+        kinds = (*_ROOTS, Select) if segment.place is not None else _ROOTS
+        roots = [one for one in segment.placed if isinstance(one, kinds)]
         live: dict[Instruction, None] = {}
-        waiting = [*roots, *map(provider, wanted)]
+        waiting = [*roots, *(provider(item) for one in saves for item in one.reads)]
         while waiting:
             one = waiting.pop()
             if one not in live:
@@ -126,63 +152,72 @@ class _Linker:
                 put(one)
         for one in found:
             if isinstance(one, Load):
-                self._want_loaded(one.item, number, segment.body)
-        saves = [
-            Save(item, wanted[item].divided, wanted[item].for_backward)
-            for item in sorted(wanted, key=_order_of_save)
-        ]
-        loads = [one for one in found if isinstance(one, Load)]
-        others = [one for one in found if not isinstance(one, Load)]
+                self._want_loaded(one.item, spot)
+        loads = [one for one in found if isinstance(one, Load) and not one.reads]
+        others = [one for one in found if one not in loads]
         return replace(segment, instructions=(*loads, *others, *saves))
 
-    def _from_elsewhere(self, item: Item, number: int) -> Instruction:
-        """The instruction that brings an item into a section that does not compute it."""
+    def _at(self, spot: _Spot) -> Segment:
+        number, at = spot
+        return self.sections[number].segments[at]
+
+    def _from_elsewhere(self, item: Item, spot: _Spot) -> Instruction:
+        """The instruction that brings an item into a segment that does not compute it."""
         if item in self.at_use:
             return self.at_use[item]
         if isinstance(item, Tokens) and item.region is not None:
             return Measure(item, item.region, at_use=True)
-        is_hoisted = isinstance(self.sections[number], AllTokens)
-        if isinstance(item, Region) and is_hoisted and not self._is_known_at_once(item, number):
-            return replace(self.selects[item], at_use=True)
-        return Load(item)
+        if isinstance(item, Region):
+            segment = self._at(spot)
+            for taken in segment.settled:
+                if item in taken.siblings:
+                    tokens = Tokens(segment.body, item.parent)
+                    return Settled(item.siblings, taken, tokens, at_use=True)
+            is_hoisted = isinstance(self.sections[spot[0]], AllTokens)
+            if self.in_queues or (is_hoisted and not self._is_known_at_once(item, spot)):
+                return replace(self.selects[item], at_use=True)
+        return Load(item, item in self.by_frame)
 
-    def _is_known_at_once(self, item: Item, number: int) -> bool:
+    def _is_known_at_once(self, item: Item, spot: _Spot) -> bool:
         """Whether a section up to this one computes an item for all tokens at once."""
         return any(
-            place <= number and isinstance(self.sections[place], AllTokens)
-            for place in self.places[item]
+            number <= spot[0] and isinstance(self.sections[number], AllTokens)
+            for number, _ in self.spots[item]
         )
 
-    def _want_loaded(self, item: Item, number: int, body: str) -> None:
-        """Has the last section that computes an item save it for this one."""
-        places = [place for place in self.places[item] if place < number]
-        if not places:
-            raise GraphError(f"{body} reads {item} before it is computed.")
-        one, other = self.sections[places[-1]], self.sections[number]
-        self._want(
-            item,
-            places[-1],
-            body,
-            _Use(isinstance(one, AllTokens) and isinstance(other, Loop), one.sweep < other.sweep),
-        )
+    def _want_loaded(self, item: Item, spot: _Spot) -> None:
+        """Has the last segment that computes an item save it for this one."""
+        spots = [other for other in self.spots[item] if other < spot]
+        if not spots:
+            raise GraphError(f"{self._at(spot).body} reads {item} before it is computed.")
+        one, other = self.sections[spots[-1][0]], self.sections[spot[0]]
+        is_divided = isinstance(one, AllTokens) and isinstance(other, Loop) and not self.in_queues
+        self._want(item, spots[-1], _Use(is_divided, one.sweep < other.sweep))
+        if self.in_queues and not (
+            isinstance(one, Loop)
+            and isinstance(other, Loop)
+            and self._at(spots[-1]).place == self._at(spot).place
+        ):
+            self.gathered.add(item)
 
-    def _want(self, item: Item, place: int, body: str, use: _Use) -> None:
-        wanted = self.wanted[place, body]
+    def _want(self, item: Item, spot: _Spot, use: _Use) -> None:
+        wanted = self.wanted[spot]
         wanted[item] = use | wanted.get(item, _Use())
 
-    def _want_sizes_of_divided(self, number: int, body: str) -> None:
-        for item, use in list(self.wanted[number, body].items()):
+    def _want_sizes_of_divided(self, spot: _Spot) -> None:
+        for item, use in list(self.wanted[spot].items()):
             if use.divided:
-                self._want_sizes_of(region_of(item), number, body)
+                self._want_sizes_of(region_of(item), spot[0], self._at(spot).body)
 
     def _want_sizes_of(self, region: Region | None, number: int, body: str) -> None:
         """Has it saved how many tokens of a region each wave has, or what tells it."""
         item: Item = Tokens(body, region)
-        if region is not None and self._is_known_at_once(region, number):
+        last = (number, len(self.sections[number].segments))
+        if region is not None and self._is_known_at_once(region, last):
             item = region
             self._want_sizes_of(region.parent, number, body)
-        places = [place for place in self.places[region or item] if place <= number]
-        self._want(item, places[-1], body, _Use())
+        spots = [spot for spot in self.spots[region or item] if spot < last]
+        self._want(item, spots[-1], _Use())
 
     def _want_for_limits(self) -> None:
         """What the error of a run that exceeds its limits reads: who called a token."""
@@ -195,16 +230,16 @@ class _Linker:
         for site in self.schedule.graph.call_sites.values():
             region = region_of_call(site)
             for item in region.path() if region and site.caller else ():
-                place = [place for place in self.places[item] if place < number][-1]
-                is_divided = isinstance(self.sections[place], AllTokens)
-                self._want(item, place, site.caller or "", _Use(is_divided))
+                spot = [spot for spot in self.spots[item] if spot[0] < number][-1]
+                is_divided = isinstance(self.sections[spot[0]], AllTokens)
+                self._want(item, spot, _Use(is_divided))
 
     def _want_sizes(self) -> None:
         last = max(number for number, section in enumerate(self.sections) if not section.sweep)
         for body in self.bodies:
             self._want_sizes_of(None, last, body)
         for region, body in self.body_of.items():
-            if self.places[region][0] <= last:
+            if self.spots[region][0][0] <= last:
                 self._want_sizes_of(region, last, body)
 
 
@@ -220,6 +255,6 @@ def at_use_of(schedule: Schedule) -> dict[Item, Instruction]:
     return {
         item: one
         for _, _, one in schedule.instructions()
-        if one.at_use and not isinstance(one, Select | Measure)
+        if one.at_use and not isinstance(one, Select | Settled | Measure)
         for item in one.writes
     }

@@ -1,4 +1,4 @@
-"""Call linkage: the instructions by which the segments of a loop pass values to each other.
+"""Call linkage: the instructions by which segments pass values to each other.
 
 Call sites that call for the same tokens alternate: all that the first token calls, then all that
 the second does. So what a token's calls return lies side by side, as most cells read it: the states
@@ -8,13 +8,15 @@ of a tree node's children are one row. Other call sites follow each other.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kerasrec.graph.graph import CallSite, TaggedGraph, present
 from kerasrec.graph.types import Type
 from kerasrec.graph.values import Node, Region, Value
 from kerasrec.schedule.instructions import (
+    Fetch,
+    Frames,
     Instruction,
     Interleave,
     InTurns,
@@ -28,8 +30,11 @@ from kerasrec.schedule.instructions import (
     Zeros,
 )
 
+Together = tuple[CallSite, ...]
+"""Call sites that call for the same tokens."""
 
-def alternating(sites: Sequence[CallSite]) -> list[tuple[CallSite, ...]]:
+
+def alternating(sites: Iterable[CallSite]) -> list[Together]:
     """Call sites in groups that call for the same tokens."""
     groups = itertools.groupby(sites, lambda site: (site.caller, region_of_call(site)))
     return [tuple(group) for _, group in groups]
@@ -49,46 +54,71 @@ def received(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
 
 def sent(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     """What a body passes to all that it calls; zeros stand for what a call site does not send."""
-    found: list[Instruction] = []
-    for callee, body in graph.bodies.items():
-        for group in _groups_of(graph, name, callee):
-            values = []
-            for place, parameter in enumerate(body.sweeps[sweep].parameters):
-                if parameter:
-                    *before, value = _passed(group, sweep, place, parameter.types[0])
-                    found += before
-                    values.append(value)
-            found.append(Send(group, tuple(values)))
-    return found
+    return [one for group in _groups_of(graph, name) for one in _sent(graph, group, sweep, False)]
 
 
 def returned(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     """What all that a body calls returns to it."""
     found: list[Instruction] = []
-    for callee, body in graph.bodies.items():
-        is_shared = len(alternating(graph.sites_to(callee))) > 1
-        for group in _groups_of(graph, name, callee):
-            values = []
-            for place, output in enumerate(body.sweeps[sweep].outputs):
-                if output:
-                    returns = [site.trips[sweep].returns for site in group]
-                    *after, value = _taken([item[place] if item else None for item in returns])
-                    found += after
-                    values.append(value)
-            tokens = Tokens(name, region_of_call(group[0]))
-            found.append(Returned(group, tuple(values), tokens if is_shared else None))
+    for group in _groups_of(graph, name):
+        is_shared = len(alternating(graph.sites_to(group[0].callee))) > 1
+        values = []
+        for after, value in _taken_of(graph, group, sweep):
+            found += after
+            values.append(value)
+        tokens = Tokens(name, region_of_call(group[0]))
+        found.append(Returned(group, tuple(values), tokens if is_shared else None))
     return found
 
 
 def results(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     """What a body ends a sweep with."""
     outputs = present(graph.bodies[name].sweeps[sweep].outputs)
-    return [Return(tuple(node.inputs[0] for node in outputs))]
+    return [Return(tuple(node.inputs[0] for node in outputs), tuple(outputs))]
 
 
-def _groups_of(graph: TaggedGraph, caller: str, callee: str) -> list[tuple[CallSite, ...]]:
-    groups = alternating(graph.sites_to(callee))
-    return [group for group in groups if group[0].caller == caller]
+def read_from_rows(graph: TaggedGraph, name: str, groups: Sequence[Together]) -> list[Instruction]:
+    """What any place of a body, in queues, reads of what is passed to its frames, where it does.
+
+    Args:
+        graph: the program.
+        name: of the body.
+        groups: what it calls.
+    """
+    found: list[Instruction] = [Frames(Tokens(name), at_use=True)]
+    for index, sweep in enumerate(graph.bodies[name].sweeps):
+        for node in present(sweep.parameters) if index else ():
+            found.append(Receive(None, (node.output(),), at_use=True))
+        for group in groups:
+            for number, (after, value) in enumerate(_taken_of(graph, group, index)):
+                if value is not None:
+                    found += [*after, Fetch(group, index, number, value, at_use=True)]
+    return found
+
+
+def sent_by_frame(graph: TaggedGraph, group: Together, sweep: int) -> list[Instruction]:
+    """What the frames of call sites pass to those that they call; nothing if no call site does."""
+    return (
+        _sent(graph, group, sweep, True) if any(site.trips[sweep].calls for site in group) else []
+    )
+
+
+def _groups_of(graph: TaggedGraph, caller: str) -> Iterator[Together]:
+    for callee in graph.bodies:
+        for group in alternating(graph.sites_to(callee)):
+            if group[0].caller == caller:
+                yield group
+
+
+def _sent(graph: TaggedGraph, group: Together, sweep: int, by_frame: bool) -> list[Instruction]:
+    found: list[Instruction] = []
+    values = []
+    for place, parameter in enumerate(graph.bodies[group[0].callee].sweeps[sweep].parameters):
+        if parameter:
+            *before, value = _passed(group, sweep, place, parameter.types[0])
+            found += before
+            values.append(value)
+    return [*found, Send(group, tuple(values), by_frame)]
 
 
 def _passed(group: Sequence[CallSite], sweep: int, place: int, found: Type) -> list[Any]:
@@ -108,14 +138,23 @@ def _passed(group: Sequence[CallSite], sweep: int, place: int, found: Type) -> l
     return [*instructions, Interleave(rows, values, at_use=True), rows]
 
 
-def _taken(nodes: Sequence[Node | None]) -> list[Any]:
-    """Instructions that take apart what calls return for one output, and then what they return."""
+def _taken_of(
+    graph: TaggedGraph, group: Together, sweep: int
+) -> Iterator[tuple[list[Instruction], Value | None]]:
+    """For each output of a callee: what takes apart what calls return, and what they return."""
+    returns = [site.trips[sweep].returns for site in group]
+    for place, output in enumerate(graph.bodies[group[0].callee].sweeps[sweep].outputs):
+        if output:
+            yield _taken([item[place] if item else None for item in returns])
+
+
+def _taken(nodes: Sequence[Node | None]) -> tuple[list[Instruction], Value | None]:
     values = tuple(node.output() if node else None for node in nodes)
     if len(values) == 1 or not any(values):
-        return [values[0]]
+        return [], values[0]
     (first, *_) = present(nodes)
     rows = _in_turns([first.types[0]] * len(values), first)
-    return [Separate(values, rows, at_use=True), rows]
+    return [Separate(values, rows, at_use=True)], rows
 
 
 def _in_turns(types: Sequence[Type], origin: Node) -> Value:

@@ -6,10 +6,15 @@ The lines follow this grammar:
     sweep       := ("values" | "gradient, the backward pass" | "sweep " NUMBER) {section}
     section     := head {segment}
     head        := "loop " NUMBER ", wave by wave, " DIRECTION | "all tokens at once" [", " PLACE]
-    segment     := FUNCTION ["  # " FILE ":" LINE] ["load " items] {branch | line}
+                   | "queues, in turn: " turns {", then " turns}
+                   | "queues, the same blocks, " DIRECTION
+    turns       := FUNCTION " " NUMBER {", " FUNCTION " " NUMBER}
+    segment     := FUNCTION [" place " NUMBER] ["  # " FILE ":" LINE]
+                   ["load " items] {branch | line}
                    ["save " items] ["save for the backward pass " items]
     items       := item {", " item}
-    item        := (%NAME ": " TYPE | "rows " REGION | "number of tokens " REGION) [" by wave"]
+    item        := (%NAME ": " TYPE | "rows " REGION | "number of tokens " REGION)
+                   [" by wave" | " by frame"]
     branch      := REGION ":"
     line        := [%NAME {", " %NAME} ": " TYPE {", " TYPE} " = "] instruction ["  # " note]
     instruction := OP "(" inputs ")" for an op of TensorFlow, otherwise a word and what it reads
@@ -32,15 +37,16 @@ from kerasrec.graph.values import Each, Node, Region, Source, Value
 from kerasrec.schedule.instructions import (
     Broadcast,
     Count,
-    Direction,
     Effect,
+    Fetch,
     Fire,
+    Frames,
     Gather,
+    HandOn,
     Instruction,
     Interleave,
     Item,
     Load,
-    Loop,
     Measure,
     Pass,
     Receive,
@@ -50,14 +56,15 @@ from kerasrec.schedule.instructions import (
     Returned,
     Rows,
     Save,
-    Section,
-    Segment,
     Select,
     Send,
     Separate,
+    Settled,
     Stitch,
+    Wait,
     Zeros,
 )
+from kerasrec.schedule.sections import Direction, Loop, Queues, Section, Segment
 
 _DIRECTIONS = {
     Direction.CALLS: "from the outside down, until no token calls",
@@ -95,7 +102,7 @@ class _Printer:
             for segment in section.segments:
                 if segment.instructions:
                     found += [f"    {line}" for line in self._segment(segment)]
-        return found if found[0] else found[1:]
+        return found[1:] if found[:1] == [""] else found
 
     def _shared(self) -> list[str]:
         """SHARED values that anything reads, and what is prepared from them."""
@@ -117,15 +124,21 @@ class _Printer:
         if self._prepared:
             found += ["", "prepared once"]
             found += [f"  {self._line(one)}" for one in self._prepared]
-        return found or [""]
+        return found
 
     def _node(self, node: Node) -> str:
         call = f"{node.title}({self._all(node.inputs)})" if node.inputs else node.title
         return f"{self._outputs(node.outputs)}{call}{_note(node.source)}"
 
     def _head(self, section: Section) -> str:
+        if isinstance(section, Queues):
+            if not section.sweep:
+                return f"queues, in turn: {_turns(section)}"
+            return f"queues, the same blocks, {section.direction.value}"
         if isinstance(section, Loop):
             return f"loop {section.stage}, wave by wave, {_DIRECTIONS[section.direction]}"
+        if any(isinstance(item, Queues) for item in self._sections):
+            return "all frames at once, hoisted out of the queues"
         stages = [item.stage for item in self._sections if isinstance(item, Loop)]
         if section.stage in stages:
             return f"all tokens at once, hoisted out of loop {section.stage}"
@@ -135,7 +148,8 @@ class _Printer:
 
     def _segment(self, segment: Segment) -> list[str]:
         body = self._graph.bodies[segment.body]
-        found = [f"{segment.body}{_note(body.source)}"]
+        place = "" if segment.place is None else f" place {segment.place}"
+        found = [f"{segment.body}{place}{_note(body.source)}"]
         ones = segment.instructions
         found += self._items("load", [one for one in ones if isinstance(one, Load)])
         open_regions: tuple[Region, ...] = ()
@@ -162,6 +176,8 @@ class _Printer:
             text = self._item(one.item)
             if isinstance(one, Save) and one.divided:
                 text += " by wave"
+            if one.by_frame:
+                text += " by frame"
             if lines and len(lines[-1]) + len(text) < 90:
                 lines[-1] += f", {text}"
             else:
@@ -215,14 +231,23 @@ class _Printer:
         names = ", ".join(name_of(value.node) for value in one.values)
         return f"receive {names}".rstrip()
 
-    @_text.register
-    def _(self, one: Returned) -> str:
+    @_text.register(Returned)
+    @_text.register(Fetch)
+    def _(self, one: Returned | Fetch) -> str:
         return f"returned by {_calls(one.sites)} of {one.sites[0].callee}"
 
     @_text.register
     def _(self, one: Select) -> str:
         what = "entries of rows" if isinstance(one.regions[0], Each) else "branches"
         return f"select {what} by {self._of(one.regions[0].selector)}"
+
+    @_text.register
+    def _(self, one: Settled) -> str:
+        return f"all take {self._of_region(one.taken)}"
+
+    @_text.register
+    def _(self, one: Frames) -> str:
+        return "count the frames"
 
     @_text.register
     def _(self, one: Measure) -> str:
@@ -254,6 +279,16 @@ class _Printer:
         return f"return {self._all(one.values)}".rstrip()
 
     @_text.register
+    def _(self, one: HandOn) -> str:
+        return f"return what {_calls([one.site])} returns"
+
+    @_text.register
+    def _(self, one: Wait) -> str:
+        counts = [str(one.calls)] if one.calls else []
+        counts += [f"those by {_calls(sites)}" for sites in one.others]
+        return f"wait for {' and '.join(counts) or 'no'} call{'' if counts == ['1'] else 's'}"
+
+    @_text.register
     def _(self, one: Reduce) -> str:
         node = one.node
         if isinstance(node, Collect):
@@ -275,6 +310,12 @@ _WORDS: dict[type[Instruction], str] = {
 }
 
 
+def _turns(section: Queues) -> str:
+    return ", then ".join(
+        ", ".join(f"{name} {place}" for name, place in circle) for circle in section.circles
+    )
+
+
 def _calls(sites: Sequence[CallSite]) -> str:
     return ", ".join(f"CALL_{site.label}" for site in sites)
 
@@ -293,7 +334,7 @@ def _node_of(one: Instruction) -> Node | None:
     """The node that an instruction was made from."""
     if isinstance(one, Fire | Effect | Reduce):
         return one.node
-    if isinstance(one, Send | Returned):
+    if isinstance(one, Send | Returned | Fetch):
         return one.sites[0].calls[0]
     values = [item for item in one.writes if isinstance(item, Value)]
     return values[0].node if values and not isinstance(one, Receive) else None
@@ -306,8 +347,10 @@ def _source(one: Instruction) -> Source | None:
 
 def _region(one: Instruction) -> Region | None:
     """The region whose tokens an instruction is for."""
-    if isinstance(one, Select):
+    if isinstance(one, Select | Settled):
         return one.regions[0].parent
+    if isinstance(one, Return | HandOn | Wait):
+        return one.region
     values = [item for item in one.writes if isinstance(item, Value)]
     if values:
         return values[0].region

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
-from kerasrec.schedule.instructions import (
-    Fire,
-    Instruction,
-    InTurns,
-    Loop,
-    Save,
-    Section,
-    Segment,
-)
+from kerasrec.schedule.instructions import Fire, Instruction, InTurns, Save
 from kerasrec.schedule.print import print_schedule
+from kerasrec.schedule.sections import Loop, Queues, Section, Segment
 
 
 @dataclass(frozen=True)
@@ -40,6 +32,11 @@ class Schedule:
     def has_loops(self) -> bool:
         """Whether anything calls."""
         return any(isinstance(section, Loop) for section in self.sections)
+
+    @property
+    def in_queues(self) -> bool:
+        """Whether its loops run blocks of frames that are ready, and not waves."""
+        return any(isinstance(section, Queues) for section in self.sections)
 
     def prepared_for(self, sweeps: Iterable[int]) -> tuple[Fire, ...]:
         """What some sweeps need to be prepared, in order."""
@@ -80,4 +77,4 @@ class Schedule:
 def _bytes_of(value: Value) -> int:
     """How many bytes a value has for each token, where that is known."""
     found = value.node.of if isinstance(value.node, InTurns) else [value.type]
-    return sum(item.dtype.size * math.prod(dim or 0 for dim in item.shape or ()) for item in found)
+    return sum(item.num_bytes for item in found)

@@ -1,1 +1,1 @@
-"""Emits a schedule as stock TensorFlow ops, wave by wave."""
+"""Runs the loops of a schedule wave by wave."""

@@ -11,13 +11,13 @@ from functools import partial
 
 import tensorflow as tf
 
+from kerasrec.emit.one_of import one_of
+from kerasrec.emit.results import Tensors
+from kerasrec.emit.tags import Scalars, walk_up
 from kerasrec.graph.graph import CallSite, TaggedGraph
 from kerasrec.schedule.instructions import Tokens
 from kerasrec.schedule.linkage import alternating, region_of_call
-from kerasrec.waves.one_of import one_of
-from kerasrec.waves.results import Tensors
 from kerasrec.waves.store import WaveStore
-from kerasrec.waves.tags import Scalars, walk_up
 
 
 def call_path(

@@ -14,17 +14,18 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from kerasrec.emit.barriers import apart
+from kerasrec.emit.passed import empty, shapes
+from kerasrec.emit.results import Tensors
+from kerasrec.emit.sums import Sums
 from kerasrec.graph.graph import CallSite, TaggedGraph, present
 from kerasrec.graph.nodes import Accumulate
 from kerasrec.graph.values import Node, Value
-from kerasrec.schedule.instructions import Direction, Loop, Reduce, Returned, Save, Segment, Tokens
+from kerasrec.schedule.instructions import Reduce, Returned, Save, Tokens
 from kerasrec.schedule.linkage import alternating
-from kerasrec.waves.barriers import apart
-from kerasrec.waves.passed import empty, shapes
-from kerasrec.waves.registers import Registers
-from kerasrec.waves.results import Tensors
+from kerasrec.schedule.sections import Direction, Loop, Segment
+from kerasrec.waves.registers import WaveRegisters
 from kerasrec.waves.store import WaveStore
-from kerasrec.waves.sums import Sums
 
 Carry = dict[str, Tensors]
 
@@ -69,7 +70,7 @@ class LoopRun:
     graph: TaggedGraph
     loop: Loop
     store: WaveStore
-    registers: Callable[[str, tf.Tensor], Registers]
+    registers: Callable[[str, tf.Tensor], WaveRegisters]
     num_waves: tf.Tensor | None
     goes_on: Callable[[State], tf.Tensor]
     bytes_kept: dict[str, int]
@@ -187,7 +188,7 @@ class LoopRun:
             [memory + self._bytes_kept(found) for memory in state.memory],
         )
 
-    def _run_up(self, found: dict[str, Registers], carry: Carry) -> None:
+    def _run_up(self, found: dict[str, WaveRegisters], carry: Carry) -> None:
         """Runs the segments; those before their calls' returns tell how these are divided."""
         starts = {}
         for segment in self.loop.segments:
@@ -204,7 +205,7 @@ class LoopRun:
             found[segment.body].run(one for one in head if isinstance(one, Returned))
             found[segment.body].run(segment.instructions[start:])
 
-    def _hand_back(self, found: dict[str, Registers], carry: Carry) -> None:
+    def _hand_back(self, found: dict[str, WaveRegisters], carry: Carry) -> None:
         """Divides what bodies return among the call sites that called them."""
         returned = {
             one.sites[0].label: (found[segment.body], one)
@@ -226,7 +227,7 @@ class LoopRun:
             for place, (registers, one) in enumerate(groups):
                 registers.returns[one] = [piece[place] for piece in pieces]
 
-    def _passed(self, callee: str, found: dict[str, Registers]) -> Tensors:
+    def _passed(self, callee: str, found: dict[str, WaveRegisters]) -> Tensors:
         """What all call sites pass to a body, `[tokens, ...]` each."""
         sent = {
             one.sites[0].label: tensors
@@ -244,7 +245,7 @@ class LoopRun:
     def _groups(self, callee: str) -> list[tuple[CallSite, ...]]:
         return alternating(self.graph.sites_to(callee))
 
-    def _bytes_kept(self, found: dict[str, Registers]) -> tf.Tensor:
+    def _bytes_kept(self, found: dict[str, WaveRegisters]) -> tf.Tensor:
         """int64 scalar: how many bytes a wave keeps for the backward pass, at least."""
         return tf.add_n(
             [

@@ -1,54 +1,17 @@
-"""Runs the instructions of a segment on one set of tokens: a wave, or all waves together.
-
-SWITCH gathers the rows of the tokens that chose a branch; MERGE stitches the branches' rows
-together in the order of the tokens. REPEAT gathers a token's row for each entry; since entries
-stand in the order of their tokens, ENTER and LEAVE pass them on as they are. Everything else is the
-op itself, on more rows.
-"""
+"""Registers of a segment on a wave, or on the tokens of all waves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import partial, singledispatchmethod
-
 import tensorflow as tf
 
-from kerasrec.graph.fire import fire, show
-from kerasrec.graph.nodes import Check, Collect
-from kerasrec.graph.nodes import Enter as EnterNode
-from kerasrec.graph.values import Each, Region, Value
-from kerasrec.schedule.instructions import (
-    Broadcast,
-    Count,
-    Effect,
-    Fire,
-    Gather,
-    Instruction,
-    Interleave,
-    Item,
-    Load,
-    Measure,
-    Pass,
-    Receive,
-    Reduce,
-    Reshape,
-    Return,
-    Returned,
-    Rows,
-    Save,
-    Select,
-    Send,
-    Separate,
-    Stitch,
-    Zeros,
-)
-from kerasrec.waves.checks import fail
-from kerasrec.waves.results import Tensors
+from kerasrec.emit.registers import Registers
+from kerasrec.emit.results import Tensors
+from kerasrec.graph.values import Value
+from kerasrec.schedule.instructions import Instruction, Load, Measure, Receive, Returned, Save
 from kerasrec.waves.store import WaveStore
-from kerasrec.waves.sums import Sums
 
 
-class Registers:
+class WaveRegisters(Registers):
     """What a segment has computed so far.
 
     Args:
@@ -67,195 +30,27 @@ class Registers:
         wave: tf.Tensor | None,
         meaning: str,
     ):
-        self.body = body
-        self.given: Tensors = []  # for Receive
+        super().__init__(body, shared, meaning)
         self.returns: dict[Returned, Tensors] = {}
-        self.sent: dict[Send, Tensors] = {}
-        self.results: Tensors = []
-        self.reduced: list[Reduce] = []
-        self._shared = shared
         self._store = store
         self._wave = wave
-        self._meaning = meaning
-        self._tensors: dict[Item, tf.Tensor] = {}
-        self._checked: list[tf.Operation] = []
 
-    def get(self, item: Item) -> tf.Tensor:
-        """The tensor of an item."""
-        if item not in self._tensors and isinstance(item, Value):
-            if item.node.op != "Const":
-                return self._shared[item]
-            self._tensors[item] = fire(item.node, [])[0]
-        return self._tensors[item]
-
-    def all(self, items: Iterable[Item]) -> Tensors:
-        """The tensors of several items."""
-        return [self.get(item) for item in items]
-
-    def run(self, instructions: Iterable[Instruction]) -> None:
-        """Runs instructions in order; they wait for the effects before them."""
-        for one in instructions:
-            with tf.control_dependencies(self._checked):
-                self._run(one)
-
-    def reduce(self, sums: Sums) -> None:
-        """Adds what was reduced to the sums over all tokens."""
-        for one in self.reduced:
-            tensors = self.all(one.node.inputs)
-            if isinstance(one.node, Collect):
-                size = one.node.size
-                sums.collect(one.node, tensors, None if size is None else self.get(size))
-            else:
-                sums.accumulate(one.node, *tensors)
-
-    def _set(self, one: Instruction, tensors: Sequence[tf.Tensor]) -> None:
-        self._tensors.update(zip(one.writes, tensors, strict=True))
-
-    @singledispatchmethod
-    def _run(self, one: Instruction) -> None:
-        raise NotImplementedError(type(one).__name__)
-
-    @_run.register
-    def _(self, one: Receive) -> None:
-        counts = [tf.shape(self.given[0])[0]] if one.tokens else []
-        self._set(one, [*counts, *self.given])
-
-    @_run.register
-    def _(self, one: Returned) -> None:
-        pairs = zip(one.values, self.returns[one], strict=True)
-        self._set(one, [tensor for value, tensor in pairs if value])
-
-    @_run.register
-    def _(self, one: Load) -> None:
-        self._set(one, [self._store.load(one.item, self._wave)])
-
-    @_run.register
-    def _(self, one: Save) -> None:
-        if self._wave is None:
-            self._store.put(one, self.get(one.item), self.body)
-
-    @_run.register
-    def _(self, one: Select) -> None:
-        chosen = self.get(one.regions[0].selector)
-        if isinstance(one.regions[0], Each):
-            # tf.repeat takes memory for the longest row times the number of rows.
-            ends = tf.cumsum(chosen)
-            rows = [tf.searchsorted(ends, tf.range(tf.reduce_sum(chosen)), side="right")]
-            self._set(one, rows)
-            return
-        count = len(one.regions)
-        if chosen.dtype == tf.bool:
-            branch = 1 - tf.cast(chosen, tf.int32)
-        else:
-            branch = tf.where((chosen >= 0) & (chosen < count), chosen, count - 1)
-        self._set(one, tf.dynamic_partition(tf.range(tf.size(branch)), branch, count))
-
-    @_run.register
-    def _(self, one: Measure) -> None:
-        tensor = self.get(one.item)
-        if isinstance(one.item, Region):
-            self._set(one, [tf.size(tensor)])
-        else:
+    def bring(self, one: Instruction) -> Tensors:
+        """What was passed to the wave, or saved for it."""
+        if isinstance(one, Receive):
+            counts = [tf.shape(self.given[0])[0]] if one.tokens else []
+            return [*counts, *self.given]
+        if isinstance(one, Returned):
+            pairs = zip(one.values, self.returns[one], strict=True)
+            return [tensor for value, tensor in pairs if value]
+        if isinstance(one, Load):
+            return [self._store.load(one.item, self._wave)]
+        if isinstance(one, Measure):
             self._store.measure(one.tokens, one.item)
-            self._set(one, [tf.shape(tensor)[0]])
+            return [tf.shape(self.get(one.item))[0]]
+        return super().bring(one)
 
-    @_run.register
-    def _(self, one: Gather) -> None:
-        value, region = one.inputs
-        self._set(one, [tf.gather(self.get(value), self.get(region))])
-
-    @_run.register
-    def _(self, one: Stitch) -> None:
-        count = len(one.inputs) // 2
-        values, regions = one.inputs[:count], one.inputs[count:]
-        self._set(one, [tf.dynamic_stitch(self.all(regions), self.all(values))])
-
-    @_run.register
-    def _(self, one: Broadcast) -> None:
-        value, count = self.all(one.inputs)
-        dims = tf.unstack(tf.shape(value)) if None in value.shape else value.shape
-        self._set(one, [tf.broadcast_to(value, tf.stack([count, *dims]))])
-
-    @_run.register
-    def _(self, one: Zeros) -> None:
-        (count,), found = self.all(one.inputs), one.output.type
-        self._set(one, [tf.zeros([count, *(found.shape or ())], found.dtype)])
-
-    @_run.register
-    def _(self, one: Count) -> None:
-        dtype = one.output.type.dtype
-        count = tf.cast(self.get(one.inputs[0]), dtype)
-        static = one.output.node.inputs[0].type.shape or ()
-        self._set(one, [tf.stack([count, *(tf.constant(dim, dtype) for dim in static)])])
-
-    @_run.register
-    def _(self, one: Rows) -> None:
-        self._set(one, [tf.cast(self.get(one.inputs[0]), one.output.type.dtype)])
-
-    @_run.register
-    def _(self, one: Pass) -> None:
-        value, *lengths = self.all(one.inputs)
-        node = one.output.node
-        if lengths and isinstance(node, EnterNode):
-            message = node.other_rows
-            checks = [tf.debugging.assert_equal(lengths[0], item, message) for item in lengths[1:]]
-            with tf.control_dependencies(checks):
-                value = tf.identity(value)
-        self._set(one, [value])
-
-    @_run.register
-    def _(self, one: Interleave) -> None:
-        self._set(one, [in_turns(self.all(one.inputs))])
-
-    @_run.register
-    def _(self, one: Separate) -> None:
-        tensor, count = self.get(one.value), len(one.outputs)
-        shape = tensor.shape[1:]
-        if shape.rank == 1:  # Columns of one row.
-            rows = tf.reshape(tensor, [-1, shape[0] * count])
-            pieces = tf.split(rows, count, axis=1)
-        else:
-            pieces = tf.unstack(tf.reshape(tensor, [-1, count, *shape]), axis=1)
-        pairs = zip(one.outputs, pieces, strict=True)
-        self._set(one, [piece for value, piece in pairs if value])
-
-    @_run.register
-    def _(self, one: Reshape) -> None:
-        shape = one.output.type.tensor_shape()[1:]
-        self._set(one, [tf.reshape(self.get(one.inputs[0]), [-1, *shape])])
-
-    @_run.register
-    def _(self, one: Fire) -> None:
-        tensors = fire(one.node, self.all(one.inputs), has_gradient=False)
-        for tensor, value in zip(tensors, one.outputs, strict=True):
-            tensor.set_shape(value.type.tensor_shape())
-        self._set(one, tensors)
-
-    @_run.register
-    def _(self, one: Effect) -> None:
-        node, inputs = one.node, self.all(one.node.inputs)
-        if isinstance(node, Check):
-            run = partial(fail, node, inputs, self._meaning)
-            is_due = ~tf.reduce_all(inputs[0])
-        else:
-            run = partial(show, node, inputs)
-            is_due = tf.constant(True)
-        done = tf.cond(is_due & (self.get(one.tokens) > 0), run, lambda: False)
-        self._checked.append(done.op)
-
-    @_run.register
-    def _(self, one: Send) -> None:
-        self.sent[one] = self.all(one.values)
-
-    @_run.register
-    def _(self, one: Return) -> None:
-        self.results = self.all(one.values)
-
-    @_run.register
-    def _(self, one: Reduce) -> None:
-        self.reduced.append(one)
-
-
-def in_turns(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The first row of each tensor, then the second of each, and so on."""
-    return tf.reshape(tf.stack(tensors, 1), [-1, *tensors[0].shape[1:]])
+    def keep(self, save: Save) -> None:
+        """Keeps what is known for all waves; a loop keeps what its waves save."""
+        if self._wave is None:
+            self._store.put(save, self.get(save.item), self.body)

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.emit.limits import Limits
 from kerasrec.engine.lower import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.interpreter import Interpretation, interpret
-from kerasrec.waves.limits import Limits
 from tests.programs import Program
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.emit.limits import Limits
 from kerasrec.engine.lower import Program
 from kerasrec.graph.interpreter import interpret
-from kerasrec.waves.limits import Limits
 
 
 @kerasrec.recursive

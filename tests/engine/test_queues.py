@@ -9,9 +9,10 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.emit.limits import Limits
 from kerasrec.engine.lower import Program
-from kerasrec.engine.places import plan_places
-from kerasrec.waves.limits import Limits
+from kerasrec.schedule.build import build
+from kerasrec.schedule.instructions import HandOn
 
 NUM_LEAVES = 20
 
@@ -46,6 +47,11 @@ def walk_over(children):
         )
 
     return walk
+
+
+def handed_on(schedule):
+    """The labels of tail calls."""
+    return [one.site.label for _, _, one in schedule.instructions() if isinstance(one, HandOn)]
 
 
 def plain_walk(children, node, state):
@@ -121,20 +127,17 @@ def test_branches_of_different_numbers_of_rounds_do_not_wait_for_each_other(dept
 def test_tail_calls_hand_on_where_to_return_to():
     children, roots = random_trees(1)
     walk = walk_over(children)
-    plan = plan_places(walk.extended_graph(roots, np.ones(1)))
-    (inner,) = [leaf for leaf in plan.tails["walk"].leaves if leaf.call]
-    assert inner.call.label == 1
-    assert plan.order == [("walk", 1), ("walk", 0)]
+    schedule = build(walk.extended_graph(roots, np.ones(1)))
+    assert handed_on(schedule) == [1]
+    assert schedule.sections[0].order == [("walk", 1), ("walk", 0)]
 
 
 def test_the_plan_prints_who_takes_turns_and_where_tokens_are_done():
     children, roots = random_trees(1)
     text = str(walk_over(children).execution_plan(roots, np.ones(1)))
-    assert "in turn: walk place 1, walk place 0" in text
-    (first,) = [line for line in text.splitlines() if line.startswith("  walk place 0: MERGE node")]
-    assert "CALL_0" in first and "; saved: " in first and first.endswith("; true done")
-    assert "  walk place 1: RETURN_0, CALL_1, CALL_1; false returns what CALL_1 returns" in text
-    assert "gradient, the backward pass\n  walk place 1: RETURN_1, CALL_0\n" in text
+    assert "queues, in turn: walk 1, walk 0" in text
+    assert "return what CALL_1 returns" in text and "wait for 1 call\n" in text
+    assert "queues, the same blocks, from the last block to the first" in text
 
 
 def test_a_result_that_others_read_is_not_handed_on():
@@ -147,8 +150,7 @@ def test_a_result_that_others_read_is_not_handed_on():
 
         return kerasrec.cond(n == 0, lambda: x + 1.0, inner)
 
-    plan = plan_places(twice.extended_graph(3, 0.0))
-    assert not any(leaf.call for leaf in plan.tails["twice"].leaves)
+    assert not handed_on(build(twice.extended_graph(3, 0.0)))
     result, tables = twice.with_tables([3, 1], [0.0, 5.0])
     collected = []
 
@@ -179,9 +181,12 @@ def test_what_feeds_a_queue_comes_first():
         return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
 
     # Nothing is called after a return: all calls are made before the first one returns.
-    assert plan_places(fib.extended_graph(5)).order == [("fib", 0), ("fib", 1)]
+    assert build(fib.extended_graph(5), is_linear=False).sections[0].order == [
+        ("fib", 0),
+        ("fib", 1),
+    ]
     # A function that calls nobody runs before more of the one that calls it.
-    order = plan_places(bits.extended_graph(5, 1.0)).order
+    order = build(bits.extended_graph(5, 1.0)).sections[0].order
     assert order.index(("halved", 0)) < order.index(("bits", 0))
 
 
@@ -236,7 +241,7 @@ def test_the_order_is_the_same_in_every_process():
         "def even(n): return kerasrec.cond(n == 0, lambda: 1, lambda: odd(odd(n - 1) + n - 1))\n"
         "@kerasrec.recursive\n"
         "def odd(n): return kerasrec.cond(n == 0, lambda: 0, lambda: even(even(n - 1) + n - 1))\n"
-        "print(str(even.execution_plan(3)).splitlines()[2])"
+        "print(even.execution_plan(3).schedule.sections[0].order)"
     )
     found = set()
     for seed in "123":

@@ -11,11 +11,11 @@ import numpy as np
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.emit.limits import Limits
 from kerasrec.engine.lower import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.interpreter import interpret
 from kerasrec.schedule.passes import ALL_PASSES
-from kerasrec.waves.limits import Limits
 from tests.fuzz.plain import (
     Result,
     array,

@@ -10,7 +10,7 @@ from tests.parameters import few_of
 
 RUNS = {
     "one function": lambda: programs.fib.run_trace(9),
-    "several functions and a bulk": lambda: programs.both_users.run_trace([0.3, 5.1]),
+    "several functions, some hoisted": lambda: programs.both_users.run_trace([0.3, 5.1]),
     "more steps than are drawn": lambda: programs.chain.run_trace(0.5, 3_000),
     "no token": lambda: programs.fib.run_trace(np.zeros([0], np.int32)),
 }
@@ -38,7 +38,7 @@ def areas(axes):
     return {label: (data.values - data.baseline, data.edges) for label, data in found.items()}
 
 
-@pytest.mark.parametrize("name", few_of(RUNS, many=["several functions and a bulk", "no token"]))
+@pytest.mark.parametrize("name", few_of(RUNS, many=["several functions, some hoisted", "no token"]))
 def test_areas_are_tokens_and_the_line_is_the_depth(name, tmp_path, monkeypatch):
     trace = RUNS[name]()
     above, below, pixels = drawn(trace, tmp_path / "run.png", monkeypatch)
@@ -46,7 +46,7 @@ def test_areas_are_tokens_and_the_line_is_the_depth(name, tmp_path, monkeypatch)
     tokens = {function: np.zeros(num_steps) for function in trace.calls}
     depths = np.full(num_steps, np.nan)
     for step in trace.steps:
-        if step.depth is not None:  # Otherwise it is a bulk, which stands beside the waves.
+        if step.depth is not None:  # Otherwise it is hoisted, and stands beside the waves.
             tokens[step.function][step.step] = step.tokens
             depths[step.step] = step.depth
     (line,) = below.patches
@@ -75,7 +75,7 @@ def test_text_of_the_picture(tmp_path):
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         programs.both_users.run_trace([0.3, 5.1]).plot(tmp_path / "run.svg")
     text = (tmp_path / "run.svg").read_text()
-    for words in ("both_users: 23 calls", "halve: 17 calls", "stage 0 bulk", "step of the run"):
+    for words in ("both_users: 23 calls", "halve: 17 calls", "hoisted 0", "step of the run"):
         assert words in text
 
 

@@ -9,10 +9,11 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.emit.run import ScheduleRun
 from kerasrec.graph.interpreter import interpret
 from kerasrec.inspect.record import Recorder
 from kerasrec.inspect.scopes import names_in
-from kerasrec.waves.run import ScheduleRun
+from kerasrec.schedule.translate import instructions_of
 from tests import programs
 from tests.engine.helpers import lowered
 from tests.golden.compare import assert_golden
@@ -36,7 +37,7 @@ def trace_on_stack(program):
     return Recorder(lowered(program, is_linear=False), specs).record(inputs)
 
 
-def assert_counts(trace, program, is_linear=None):
+def assert_counts(trace, program):
     """Calls of each function and tokens fired by each node are those of the interpreter."""
     graph = program.function.extended_graph(*program.inputs)
     names = names_in(graph.scopes())
@@ -47,15 +48,18 @@ def assert_counts(trace, program, is_linear=None):
     assert sum(step.tokens for step in trace.waves) == trace.num_calls
     in_steps = sum((Counter(step.fired) for step in trace.steps), Counter())
     assert in_steps == {name: trace.fired[name] for name in in_steps}
-    assert set(trace.fired) - without_step(program, is_linear) == set(in_steps)
+    assert set(trace.fired) - without_step(graph) == set(in_steps)
 
 
-def without_step(program, is_linear):
-    """Names of nodes that run wherever they are read, by themselves or by a pass."""
-    plan = lowered(program, is_linear=is_linear).plan
-    names = names_in(plan.graph.scopes())
-    nodes = [node for body in plan.graph.bodies.values() for node in body.sweeps[0].nodes]
-    return {names[node] for node in nodes if plan.changes.is_placeless(node)}
+def without_step(graph):
+    """Names of nodes that run wherever they are read."""
+    names = names_in(graph.scopes())
+    return {
+        names[node]
+        for name, body in graph.bodies.items()
+        for node in body.sweeps[0].nodes
+        if any(one.at_use for one in instructions_of(name, node))
+    }
 
 
 @each(lambda program: not program.is_deep, few=["tree_rnn"], many=["ackermann"])
@@ -69,7 +73,7 @@ def test_counts_of_the_interpreter(program):
     many=["child_sum"],
 )
 def test_counts_of_the_interpreter_on_the_stack(program):
-    assert_counts(trace_on_stack(program), program, is_linear=False)
+    assert_counts(trace_on_stack(program), program)
 
 
 def plain_calls(program, *functions):
@@ -139,15 +143,15 @@ def test_steps_are_in_the_order_of_the_run():
     """Down the tree, leaves for all at once, up the tree."""
     trace = programs.tree_rnn.run_trace([0, 7, 4])
     assert [(step.step, step.stage, step.depth) for step in trace.steps] == [
-        (0, "0 loop", 0),
-        (1, "0 loop", 1),
-        (2, "0 loop", 2),
-        (3, "0 loop", 3),
-        (4, "0 bulk", None),
-        (5, "1 loop", 3),
-        (6, "1 loop", 2),
-        (7, "1 loop", 1),
-        (8, "1 loop", 0),
+        (0, "loop 0", 0),
+        (1, "loop 0", 1),
+        (2, "loop 0", 2),
+        (3, "loop 0", 3),
+        (4, "hoisted 0", None),
+        (5, "loop 1", 3),
+        (6, "loop 1", 2),
+        (7, "loop 1", 1),
+        (8, "loop 1", 0),
     ]
     assert [step.tokens for step in trace.steps[:5]] == [3, 4, 2, 2, 11]
     assert trace.steps[4].fired == {

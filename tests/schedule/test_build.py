@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import kerasrec
-from kerasrec.errors import GraphError
 from kerasrec.schedule.build import build
-from kerasrec.schedule.instructions import AllTokens, Direction, Fire, Loop, Reduce, Save
+from kerasrec.schedule.instructions import Fire, Reduce, Save
+from kerasrec.schedule.sections import AllTokens, Direction, Loop
 from tests import programs
 from tests.programs import FEW, MORE, each
 
@@ -15,19 +15,19 @@ def schedule_of(program):
     return build(program.function.extended_graph(*program.inputs))
 
 
-@each(lambda program: program.num_rounds == 1, few=FEW, many=MORE)
-def test_every_op_that_is_needed_runs_once_if_it_is_not_materialised_at_use(program):
-    found = schedule_of(program)
+@each(few=FEW, many=MORE)
+@pytest.mark.parametrize("is_linear", [None, False])
+def test_every_op_that_is_needed_runs_once_if_it_is_not_materialised_at_use(program, is_linear):
+    found = build(program.function.extended_graph(*program.inputs), is_linear)
     fired = [one for _, _, one in found.instructions() if isinstance(one, Fire) and not one.at_use]
     assert len(fired) == len(set(fired))
     nodes = {node for body in found.graph.bodies.values() for node in body.nodes}
     assert {one.node for one in fired} <= nodes
 
 
-def test_programs_of_several_rounds_are_refused():
-    graph = programs.ackermann.extended_graph(1, 1)
-    with pytest.raises(GraphError, match="several rounds"):
-        build(graph)
+@each(few=FEW, many=MORE)
+def test_rounds(program):
+    assert schedule_of(program).in_queues == (program.num_rounds > 1)
 
 
 def test_leaves_and_weight_gradients_leave_the_loop():

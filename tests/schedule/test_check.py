@@ -9,26 +9,33 @@ from kerasrec.graph.graph import Value, present
 from kerasrec.schedule import check
 from kerasrec.schedule.check import RULES, check_schedule
 from kerasrec.schedule.instructions import (
-    Direction,
     Fire,
     Gather,
+    HandOn,
     Load,
-    Loop,
     Reduce,
     Return,
     Save,
     Select,
     Send,
+    Wait,
 )
 from kerasrec.schedule.passes import ALL_PASSES
+from kerasrec.schedule.sections import Direction, Loop
 from tests.engine.helpers import lowered
 from tests.programs import FEW, MORE, PROGRAMS, each
 
 (TREE,) = [program for program in PROGRAMS if program.name == "gated_tree"]
+(WALK,) = [program for program in PROGRAMS if program.name == "walk"]
 
 
 def tree():
     return lowered(TREE, engine="waves").waves.schedule
+
+
+def walk():
+    """A program of several rounds, which runs by queues."""
+    return lowered(WALK, engine="waves").waves.schedule
 
 
 def with_segments(schedule, change):
@@ -67,6 +74,17 @@ def swapped(schedule, kind, change, condition=lambda section, one: True):
     )
 
 
+def waiting(section, ones):
+    """Instructions after which all tokens wait."""
+    return [*ones, Wait(1)] if isinstance(section, Loop) else ones
+
+
+def with_turns(schedule, circles):
+    """The schedule with other turns in its queues."""
+    first, *others = schedule.sections
+    return replace(schedule, sections=(replace(first, circles=circles), *others))
+
+
 def is_value(_, one):
     return isinstance(one.item, Value)
 
@@ -79,6 +97,7 @@ BAD = {
         tree(), lambda section, ones: [*ones, Return(())] if not section.stage else ones
     ),
     check.calls_are_whole: lambda: without(tree(), Send),
+    check.frames_are_done: lambda: without(walk(), Return, lambda section, _: not section.sweep),
     check.regions_agree: lambda: swapped(
         tree(), Select, lambda one: replace(one, regions=one.regions[:1])
     ),
@@ -98,7 +117,7 @@ def test_every_rule_has_an_example():
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_rules_tell_good_from_bad(rule):
-    assert list(rule(tree())) == []
+    assert list(rule(tree())) == list(rule(walk())) == []
     bad = BAD[rule]()
     assert list(rule(bad))
     with pytest.raises(GraphError, match="A schedule breaks a rule"):
@@ -129,6 +148,20 @@ def test_rules_tell_good_from_bad(rule):
             ),
         ),
         (
+            check.loads_are_saved,
+            lambda: swapped(walk(), Save, lambda one: replace(one, by_frame=not one.by_frame)),
+        ),
+        (
+            check.linkage_is_in_its_place,
+            lambda: swapped(walk(), Send, lambda one: replace(one, by_frame=False)),
+        ),
+        (check.linkage_is_in_its_place, lambda: with_segments(tree(), waiting)),
+        (check.calls_are_whole, lambda: without(walk(), Send)),
+        (check.frames_are_done, lambda: without(walk(), Wait)),
+        (check.frames_are_done, lambda: without(walk(), HandOn)),
+        (check.frames_are_done, lambda: with_segments(walk(), waiting)),
+        (check.frames_are_done, lambda: with_turns(walk(), ())),
+        (
             check.regions_agree,
             lambda: swapped(
                 tree(), Gather, lambda one: replace(one, inputs=(one.inputs[0], other(one)))
@@ -152,15 +185,15 @@ def other(one):
 
 @each(few=FEW, many=MORE)
 def test_passes_keep_all_rules(program):
-    if program.num_rounds == 1:
-        found = lowered(program, engine="waves", passes=ALL_PASSES).waves.schedule
-        check_schedule(found)
-        assert found.passes == tuple(one.__name__ for one in ALL_PASSES)
-        entry = found.graph.bodies[found.graph.entry]
-        returns = [
-            len(one.values)
-            for section, segment, one in found.instructions()
-            if isinstance(one, Return) and segment.body == entry.name
-        ]
-        wanted = [len(present(sweep.outputs)) for sweep in entry.sweeps]
-        assert sum(returns) == sum(wanted)
+    found = lowered(program, engine="waves", passes=ALL_PASSES).waves.schedule
+    check_schedule(found)
+    assert found.passes == tuple(one.__name__ for one in ALL_PASSES)
+    entry = found.graph.bodies[found.graph.entry]
+    returns = [
+        len(one.values)
+        for section, segment, one in found.instructions()
+        if isinstance(one, Return) and segment.body == entry.name
+        if section.sweep or not found.in_queues  # There branches return.
+    ]
+    wanted = [len(present(sweep.outputs)) for sweep in entry.sweeps[found.in_queues :]]
+    assert sum(returns) == sum(wanted)

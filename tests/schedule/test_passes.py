@@ -10,11 +10,8 @@ import kerasrec
 from kerasrec.graph.graph import Value
 from kerasrec.schedule.build import build
 from kerasrec.schedule.instructions import (
-    AllTokens,
-    Direction,
     Fire,
     Interleave,
-    Loop,
     Measure,
     Reduce,
     Returned,
@@ -34,6 +31,7 @@ from kerasrec.schedule.passes import (
     transpose_once,
 )
 from kerasrec.schedule.passes.products import is_transposing
+from kerasrec.schedule.sections import AllTokens, Direction, Loop
 from tests.engine.helpers import assert_same, lowered, run_lowered, run_plain
 from tests.parameters import few_of
 from tests.programs import PROGRAMS, each, some

@@ -19,6 +19,7 @@ from tests.golden.compare import assert_golden
         ("power", golden_programs.exp, (3.0, 4), ()),
         ("fib", golden_programs.fib, (3,), (side_by_side, decide_at_once)),
         ("even_odd", golden_programs.is_even, (3,), (side_by_side, decide_at_once)),
+        ("walked", golden_programs.walked, (5, 1.0), (cut_again,)),
         ("ragged", golden_rows.scaled_size, (0, 1.0), (side_by_side, cut_again, decide_at_once)),
     ],
 )

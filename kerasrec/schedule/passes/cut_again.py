@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kerasrec.schedule.edit import edited
-from kerasrec.schedule.instructions import Fire, Instruction, Loop, Save
+from kerasrec.schedule.instructions import Fire, Instruction, Save
 from kerasrec.schedule.passes.products import CUTS, cut_value
 from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Loop
 
 
 def cut_again(schedule: Schedule) -> Schedule:

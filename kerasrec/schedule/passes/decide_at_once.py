@@ -7,20 +7,10 @@ from dataclasses import replace
 
 from kerasrec.graph.nodes import operations
 from kerasrec.graph.values import Value
-from kerasrec.schedule.instructions import (
-    Direction,
-    Effect,
-    Fire,
-    Instruction,
-    Loop,
-    Measure,
-    Receive,
-    Segment,
-    Send,
-    Tokens,
-)
+from kerasrec.schedule.instructions import Effect, Fire, Instruction, Measure, Receive, Send, Tokens
 from kerasrec.schedule.link import linked
 from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Direction, Loop, Segment
 from kerasrec.trace.functions import unrepeatable_op
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 from kerasrec.graph.nodes import operations
 from kerasrec.graph.values import Value
 from kerasrec.schedule.edit import edited
-from kerasrec.schedule.instructions import Fire, Instruction, Item, Load, Loop, Reshape, Section
+from kerasrec.schedule.instructions import Fire, Instruction, Item, Load, Reshape
 from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Loop, Section
 from kerasrec.trace.functions import unrepeatable_op
 
 

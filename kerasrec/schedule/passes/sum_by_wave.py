@@ -6,15 +6,17 @@ from dataclasses import replace
 
 from kerasrec.graph.nodes import Accumulate
 from kerasrec.schedule.edit import edited
-from kerasrec.schedule.instructions import Instruction, Item, Load, Loop, Reduce, Save, Segment
+from kerasrec.schedule.instructions import Instruction, Item, Load, Reduce, Save
 from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Loop, Queues, Segment
 
 
 def sum_by_wave(schedule: Schedule) -> Schedule:
     """Adds up gradients of weights wave by wave, if what they are made of comes from loops.
 
     Then no cotangents are kept for the section that would sum them, and no forward values either;
-    but each wave adds as many numbers as the weight has.
+    but each wave adds as many numbers as the weight has. Queues take many small blocks: there all
+    is summed at once.
     """
     kept_by_loops = {
         one.item
@@ -23,7 +25,7 @@ def sum_by_wave(schedule: Schedule) -> Schedule:
     }
     edits: dict[Instruction, list[Instruction]] = {}
     for loop, section in zip(schedule.sections, schedule.sections[1:], strict=False):
-        if not isinstance(loop, Loop):
+        if not isinstance(loop, Loop) or isinstance(loop, Queues):
             continue
         for segment in section.segments:
             for one in segment.instructions:

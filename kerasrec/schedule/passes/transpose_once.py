@@ -5,9 +5,10 @@ from __future__ import annotations
 import tensorflow as tf
 
 from kerasrec.schedule.edit import Edits, edited, fires, prepared
-from kerasrec.schedule.instructions import Fire, Loop
+from kerasrec.schedule.instructions import Fire
 from kerasrec.schedule.passes.products import is_transposing
 from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Loop
 
 
 def transpose_once(schedule: Schedule) -> Schedule:

@@ -14,7 +14,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.waves.barriers import hidden
+from kerasrec.emit.barriers import hidden
+
+Key = tuple[Hashable, ...]
+"""What a buffer is kept under."""
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
+from kerasrec.emit.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect
 from kerasrec.graph.values import Value
-from kerasrec.waves.results import Tensors
 
 
 @dataclass

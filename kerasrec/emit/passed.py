@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from kerasrec.emit.barriers import hidden
+from kerasrec.emit.results import Tensors
 from kerasrec.errors import GraphError
 from kerasrec.graph.values import Node
-from kerasrec.waves.barriers import hidden
-from kerasrec.waves.results import Tensors
 
 
 def empty(nodes: Sequence[Node]) -> Tensors:

@@ -12,12 +12,12 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.engine.blocks import Blocks
-from kerasrec.engine.buffers import Buffers, empty
+from kerasrec.emit.passed import empty as no_tokens
+from kerasrec.emit.passed import shapes
+from kerasrec.emit.results import State, Tensors
 from kerasrec.graph.values import Region
-from kerasrec.waves.passed import empty as no_tokens
-from kerasrec.waves.passed import shapes
-from kerasrec.waves.results import State, Tensors
+from kerasrec.queues.buffers import Buffers, empty
+from kerasrec.queues.layout import Layout
 
 # Room for frames to begin with.
 _FRAMES_OF_ROOT = 8
@@ -25,24 +25,24 @@ _FRAMES = 128
 
 
 def first_state(
-    blocks: Blocks, bound: int | None, recorded: Sequence[Region | str], roots: Tensors
+    layout: Layout, bound: int | None, recorded: Sequence[Region | str], roots: Tensors
 ) -> State:
     """The machine before its first block: the root tokens are frames of the entry.
 
     Args:
-        blocks: of the program.
+        layout: of the program.
         bound: how many frames may run at once; None for all.
         recorded: bodies and regions whose numbers of tokens are noted.
         roots: arguments of the program.
     """
-    graph, plan = blocks.plan.graph, blocks.plan
+    graph, rooms = layout.graph, layout.rooms(0)
     names, num_roots, zero = list(graph.bodies), tf.shape(roots[0])[0], tf.constant(0)
-    sizes: dict[Hashable, Any] = dict.fromkeys(blocks.spaces, tf.constant(_FRAMES))
+    sizes: dict[Hashable, Any] = dict.fromkeys(layout.spaces, tf.constant(_FRAMES))
     sizes[graph.entry] = tf.maximum(_FRAMES, _FRAMES_OF_ROOT * num_roots)
-    tensors = [empty(room, sizes[room.space]) for room in blocks.rooms.values()]
-    buffers = Buffers(blocks.rooms, tensors)
-    buffers.write(("frame", graph.entry), tf.range(num_roots), _frames_of(num_roots, blocks))
-    counts = [num_roots if space == graph.entry else zero for space in blocks.spaces]
+    tensors = [empty(room, sizes[room.space]) for room in rooms.values()]
+    buffers = Buffers(rooms, tensors)
+    buffers.write(("frame", graph.entry), tf.range(num_roots), _frames_of(num_roots, layout))
+    counts = [num_roots if space == graph.entry else zero for space in layout.spaces]
     state: State = {
         "buffers": buffers.tensors,
         "counts": counts,
@@ -50,10 +50,10 @@ def first_state(
             name: roots if name == graph.entry else no_tokens(body.parameters)
             for name, body in graph.bodies.items()
         },
-        "ready": [tf.zeros([0], tf.int32) for _, place in plan.order if place],
+        "ready": [tf.zeros([0], tf.int32) for _, place in layout.order if place],
         "step": zero,
         "last": tf.constant(-1),
-        "kept": [_growing(item.type.tensor_spec()) for item in blocks.kept(0)],
+        "kept": [_growing(item.type.tensor_spec()) for item in layout.kept_by_block(0)],
         # Of what the last block called: depth, how many, and one of the frames.
         "called": tf.stack([zero, num_roots, names.index(graph.entry), zero]),
     }
@@ -73,10 +73,10 @@ def first_state(
     return state
 
 
-def invariants(state: State, blocks: Blocks) -> State:
+def invariants(state: State, layout: Layout) -> State:
     """The shapes of a state in all steps."""
     found: State = open_shapes(state)
-    for name, body in blocks.plan.graph.bodies.items():
+    for name, body in layout.graph.bodies.items():
         found["new"][name] = shapes(body.parameters)
     return found
 
@@ -87,39 +87,38 @@ def open_shapes(state: State) -> State:
     return found
 
 
-def waiting(state: State, blocks: Blocks) -> tf.Tensor:
+def waiting(state: State, layout: Layout) -> tf.Tensor:
     """int32 `[places]`, how many frames may be taken of each queue, in the order of preference."""
     ready = iter(state["ready"])
     found = [
-        tf.size(next(ready)) if place else _num_new(state, blocks, name)
-        for name, place in blocks.plan.order
+        tf.size(next(ready)) if place else _num_new(state, layout, name)
+        for name, place in layout.order
     ]
     return tf.stack(found)
 
 
-def next_place(state: State, blocks: Blocks) -> tf.Tensor:
+def next_place(state: State, layout: Layout) -> tf.Tensor:
     """int32 scalar, the place to fire: the next in turn of the first circle with work."""
-    circles = blocks.plan.circles
-    num_places = len(blocks.plan.order)
+    circles, num_places = layout.queues[0].circles, len(layout.order)
     of_circle = [number for number, circle in enumerate(circles) for _ in circle]
     turns = tf.math.floormod(tf.range(num_places) - state["last"] - 1, num_places)
     ranks = tf.constant(of_circle) * num_places + turns
-    is_waiting = waiting(state, blocks) > 0
+    is_waiting = waiting(state, layout) > 0
     ranks = tf.where(is_waiting, ranks, len(circles) * num_places)
     return tf.argmin(ranks, output_type=tf.int32)
 
 
-def count(state: State, blocks: Blocks, space: Hashable) -> tf.Tensor:
+def count(state: State, layout: Layout, space: Hashable) -> tf.Tensor:
     """int32 scalar, how many frames or entries there are."""
-    found: tf.Tensor = state["counts"][blocks.spaces.index(space)]
+    found: tf.Tensor = state["counts"][layout.spaces.index(space)]
     return found
 
 
-def _num_new(state: State, blocks: Blocks, name: str) -> tf.Tensor:
-    index = list(blocks.plan.graph.bodies).index(name)
+def _num_new(state: State, layout: Layout, name: str) -> tf.Tensor:
+    index = list(layout.graph.bodies).index(name)
     if "heads" in state:
-        return count(state, blocks, name) - state["heads"][index]
-    row = tf.unstack(tf.reduce_sum(state["stack"][-1:], 0), 3 + len(blocks.spaces))
+        return count(state, layout, name) - state["heads"][index]
+    row = tf.unstack(tf.reduce_sum(state["stack"][-1:], 0), 3 + len(layout.spaces))
     # The frames that were called after these must be done before they are forgotten.
     is_newest = tf.reduce_all(tf.equal(row[3:], state["counts"]))
     num_ready = tf.add_n([tf.size(numbers) for numbers in state["ready"]] or [0])
@@ -127,12 +126,12 @@ def _num_new(state: State, blocks: Blocks, name: str) -> tf.Tensor:
     return tf.where(is_next, row[2] - row[1], 0)
 
 
-def _frames_of(num_roots: tf.Tensor, blocks: Blocks) -> tf.Tensor:
+def _frames_of(num_roots: tf.Tensor, layout: Layout) -> tf.Tensor:
     """What is kept of the frames of the root tokens, see `layout.FRAME`."""
-    graph, roots = blocks.plan.graph, tf.range(num_roots)
+    graph, roots = layout.graph, tf.range(num_roots)
     labels = tf.fill([num_roots], graph.root.label)
     columns = [tf.zeros_like(roots), labels, tf.zeros_like(roots)]
-    if blocks.layout.has_tail_calls(graph.entry):
+    if layout.has_tail_calls(graph.entry):
         columns += [tf.zeros_like(roots), labels, roots]
     return tf.stack(columns, 1)
 

@@ -93,10 +93,11 @@ class Tail:
                 return branch.around(region)
         return self
 
-    def is_open(self, region: Region, place: int) -> bool:
-        """Whether some tokens that come to a place may be in a region, and others not."""
-        found = [part for part in self.parts if part.region == region]
-        return not any(self._comes_alone(part, place) for part in found)
+    def settled(self, place: int) -> Iterator[Region]:
+        """The branches that all tokens which come to a place have taken."""
+        for part in self.parts:
+            if part.region and self._comes_alone(part, place):
+                yield part.region
 
     def _comes_alone(self, part: Tail, place: int) -> bool:
         """Whether all tokens that come to a place are in a part."""

@@ -1,4 +1,4 @@
-"""A step of the machine of queues: a place of a body, fired on the frames that wait for it."""
+"""A step of the machine of queues: a place of a body, run on the frames that wait for it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from kerasrec.engine.block import Block
-from kerasrec.engine.blocks import Blocks
-from kerasrec.engine.buffers import Buffers
-from kerasrec.engine.calls import passed
-from kerasrec.engine.layout import FRAME, Group, Key, Link
-from kerasrec.engine.tails import Tail
+from kerasrec.emit.barriers import apart
+from kerasrec.emit.passed import empty
+from kerasrec.emit.results import State, Tensors
+from kerasrec.graph.graph import CallSite
 from kerasrec.graph.values import Each, Region, Value
-from kerasrec.schedule.build import regions_of
-from kerasrec.waves.barriers import apart
-from kerasrec.waves.passed import empty
-from kerasrec.waves.results import State, Tensors
+from kerasrec.queues.block import Block, joined
+from kerasrec.queues.buffers import Buffers, Key
+from kerasrec.queues.layout import FRAME, link
+from kerasrec.queues.store import FrameStore
+from kerasrec.schedule.instructions import Return, Select, Send, Wait
 
 
 class _Called(NamedTuple):
@@ -42,7 +41,8 @@ class Step:
     """One step of the first sweep.
 
     Args:
-        blocks: of the program.
+        store: of the run.
+        shared: tensors of SHARED values.
         bound: how many frames may run at once; None for all.
         recorded: bodies and regions whose numbers of tokens are noted, for a record.
         name: of the body.
@@ -51,19 +51,22 @@ class Step:
 
     def __init__(
         self,
-        blocks: Blocks,
+        store: FrameStore,
+        shared: dict[Value, tf.Tensor],
         bound: int | None,
         recorded: Sequence[Region | str],
         name: str,
         place: int,
     ):
-        self.blocks = blocks
+        self.store = store
+        self.shared = shared
         self.bound = bound
         self.recorded = recorded
-        self.layout, self.plan, self.graph = blocks.layout, blocks.plan, blocks.plan.graph
+        self.layout, self.graph = store.layout, store.layout.graph
         self.names = list(self.graph.bodies)
         self.name = name
         self.place = place
+        self.segment = self.layout.segment(name, 0, place)
         self.called: list[_Called] = []
         self.block: Block
         self.arrays: dict[Value, tf.TensorArray]
@@ -72,18 +75,22 @@ class Step:
         """Takes frames, computes, keeps, calls, and passes the frames on."""
         self._begin(state)
         block = self.block
-        self.blocks.fire(block, 0, self.place)
+        block.run(self.segment.instructions)
         self._note()
-        for each in self.layout.entries[self.name]:
-            if self.plan.decided[each.selector] == self.place:
-                self._number_entries(each)
-        self.arrays = self.blocks.save(block, 0, self.place, self.at, self.arrays)
-        for group in self.layout.calls(self.name, self.place + 1):
-            self._call(group)
+        for one in self.segment.placed:
+            if isinstance(one, Select) and one.regions[0] in self.layout.entries[self.name]:
+                self._number_entries(one.regions[0])
+        self.arrays = block.saved(self.arrays, self.at)
+        for callee, sends in self.layout.sends(block.sent).items():
+            self._call(callee, sends)
         if self.bound is not None:
             self._push()
             self._collect()
-        self._move()
+        for one in self.segment.placed:
+            if isinstance(one, Return):
+                self._return(one)
+            elif isinstance(one, Wait) and self._is_counted():
+                self._wait(one)
         return {
             **self._state,
             "buffers": self.buffers.tensors,
@@ -97,19 +104,22 @@ class Step:
     def _begin(self, state: State) -> None:
         """Reads the state and takes the frames."""
         self._state, self.at = dict(state), state["step"]
-        self.counts = dict(zip(self.blocks.spaces, apart(state["counts"]), strict=True))
-        queues = [key for key in self.plan.order if key[1]]
+        self.counts = dict(zip(self.layout.spaces, apart(state["counts"]), strict=True))
+        queues = [key for key in self.layout.order if key[1]]
         self.ready = dict(zip(queues, apart(state["ready"]), strict=True))
         self.new = {name: list(tensors) for name, tensors in state["new"].items()}
-        self.buffers = Buffers(self.blocks.rooms, state["buffers"])
-        self.arrays = dict(zip(self.blocks.kept(0), state["kept"], strict=True))
+        self.buffers = Buffers(self.layout.rooms(0), state["buffers"])
+        self.arrays = dict(zip(self.layout.kept_by_block(0), state["kept"], strict=True))
         arrays = self.arrays
-        self.block = self.blocks.block(
-            self.name, self._taken(), self.buffers, lambda value: arrays[value].read(self.at),
-            self.place,
-        )  # fmt: skip
+        self.block = self.store.block(
+            self.name,
+            self._taken(),
+            self.shared,
+            self.buffers,
+            lambda value: arrays[value].read(self.at),
+        )
         if not self.place:
-            self.block.frame.set(self.graph.bodies[self.name].parameters, self._arguments())
+            self.block.given = self._arguments()
 
     def _taken(self) -> tf.Tensor:
         """The numbers of the frames that wait; afterwards none does."""
@@ -132,7 +142,7 @@ class Step:
         if self.bound is None:
             self.new[self.name] = empty(self.graph.bodies[self.name].parameters)
             return found
-        start = tf.shape(found[0])[0] - self.block.frame.count(None)
+        start = tf.shape(found[0])[0] - self.block.count
         self.new[self.name] = [tensor[:start] for tensor in found]
         return [tensor[start:] for tensor in found]
 
@@ -155,45 +165,41 @@ class Step:
         if self.recorded:
             frames = block.read(("frame", self.name), block.numbers(None))
             depth = tf.reduce_max(frames[:, FRAME.index("depth")])
-            row = [self.plan.order.index((self.name, self.place)), depth, *self._sizes()]
+            row = [self.layout.order.index((self.name, self.place)), depth, *self._sizes()]
             self._state["record"] = self._state["record"].write(self.at, tf.stack(row))
 
     def _sizes(self) -> Iterator[tf.Tensor | int]:
         """How many tokens the block has of each body and region."""
-        fired = {region for _, region in self.plan.fired(self.name, self.place)}
-        here = {item for region in fired if region for item in region.path()}
-        for siblings in regions_of(self.graph.bodies[self.name]):
-            if self.plan.decided[siblings[0].selector] == self.place:
-                here.update(siblings)
         for item in self.recorded:
             if isinstance(item, str):
-                yield self.block.frame.count(None) if item == self.name else 0
+                yield self.block.count if item == self.name else 0
             else:
-                yield self.block.frame.count(item) if item in here else 0
+                yield tf.size(self.block.get(item)) if self.block.has(item) else 0
 
     def _number_entries(self, each: Region) -> None:
         """Gives the entries of ragged rows numbers."""
-        lengths = self.block.frame.get(each.selector)
+        lengths = self.block.get(each.selector)
         first = self.counts[each] + tf.cumsum(lengths, exclusive=True)
         rows = self.block.numbers(each.parent)
         self.buffers.write(("entries", each), rows, first)
         self.counts[each] += tf.reduce_sum(lengths)
         self.buffers.reserve(each, self.counts[each])
 
-    def _call(self, group: Group) -> None:
-        """Appends frames for what a group calls."""
-        block, callee = self.block, group.callee
-        arguments = passed(self.graph.bodies[callee], 0, group.sites, {self.name: block.frame})
+    def _call(self, callee: str, sends: Sequence[Send]) -> None:
+        """Appends frames for what is called of a body."""
+        block = self.block
+        columns = zip(*(block.sent[one] for one in sends), strict=True)
+        arguments = [joined(tensors) for tensors in columns]
         start = first = self.counts[callee]
         frames = []
-        for link in group.links:
-            numbers, width = block.numbers(link.region), len(link.sites)
+        for one in sends:
+            numbers, width = block.numbers(one.region), len(one.sites)
             count = tf.size(numbers)
             offsets = tf.range(count) if width == 1 else width * tf.range(count)
-            self.buffers.write(link.key, numbers, first + offsets)
-            frames.append(self._frames(link, callee, first))
+            self.buffers.write(link(one.sites), numbers, first + offsets)
+            frames.append(self._frames(one, callee, first))
             first += width * count
-        found = frames[0] if len(frames) == 1 else tf.concat(frames, 0)
+        found = joined(frames)
         rows = tf.range(start, first)
         self.buffers.reserve(callee, first)
         self.buffers.write(("frame", callee), rows, found)
@@ -206,23 +212,23 @@ class Step:
         )
         self.counts[callee] = first
 
-    def _frames(self, link: Link, callee: str, first: tf.Tensor) -> tf.Tensor:
-        """What is kept of the frames that a link calls, int32 `[frames, columns]`."""
-        block, width = self.block, len(link.sites)
-        if any(isinstance(item, Each) for item in (link.region.path() if link.region else ())):
-            callers = tf.gather(block.numbers(None), block.places(link.region))
+    def _frames(self, send: Send, callee: str, first: tf.Tensor) -> tf.Tensor:
+        """What is kept of the frames that call sites call, int32 `[frames, columns]`."""
+        block, sites, width = self.block, send.sites, len(send.sites)
+        if any(isinstance(item, Each) for item in (send.region.path() if send.region else ())):
+            callers = tf.gather(block.numbers(None), block.places(send.region))
         else:
-            callers = block.numbers(link.region)
+            callers = block.numbers(send.region)
         count = tf.size(callers)
         if width > 1:
             callers = tf.repeat(callers, width)
-            labels = tf.tile(tf.constant([site.label for site in link.sites]), [count])
+            labels = tf.tile(tf.constant([site.label for site in sites]), [count])
         else:
-            labels = tf.fill([count], link.sites[0].label)
+            labels = tf.fill([count], sites[0].label)
         own = tf.unstack(block.read(("frame", self.name), callers), axis=1)
         columns = [callers, labels, own[FRAME.index("depth")] + 1]
         if self.layout.has_tail_calls(callee):
-            if self.layout.is_tail_call(self.name, link):
+            if sites[0] in self.layout.handed_on:
                 columns += own[len(FRAME) :]
             else:
                 columns += [callers, labels, tf.range(first, first + width * count)]
@@ -239,13 +245,13 @@ class Step:
 
     def _collect(self) -> None:
         """Notes what COLLECT nodes collect at this place."""
-        here = set(self.plan.computed(self.name, 0, self.place))
+        here = {one.node for one in self.block.reduced}
         tables, counts = list(self._state["collected"]), list(self._state["num_collected"])
         for at, node in enumerate(self.graph.collects):
             if node in here:
                 pairs = zip(tables[at], node.inputs, strict=True)
                 tables[at] = [
-                    array.write(counts[at], self.block.frame.get(value)) for array, value in pairs
+                    array.write(counts[at], self.block.get(value)) for array, value in pairs
                 ]
                 counts[at] += 1
         self._state.update(collected=tables, num_collected=counts)
@@ -263,62 +269,51 @@ class Step:
         )
         return rows[tf.argmax(rows[:, 0])]
 
-    def _move(self) -> None:
-        """Frames that are done return; others wait for their calls, or go on if they made none."""
-        parts = list(self.plan.tails[self.name].known(self.plan.decided, self.place))
-        for part in parts:
-            if part.last == self.place and not part.call:
-                self._return(part)
-        stays = [part for part in parts if part.last > self.place]
+    def _is_counted(self) -> bool:
+        """Whether it is noted for how many calls frames wait that go to the next place."""
         place = self.place + 1
-        if not self.layout.counts_calls(self.name, place) or self._awaited(self.name, place):
-            return
-        for part in stays:
-            self._wait(part)
+        return self.layout.counts_calls(self.name, place) and not self._awaited(self.name, place)
 
     def _awaited(self, name: str, place: int) -> int:
         """How many returns all frames wait for that come to a place, counted from zero; else 0."""
         return self.layout.awaited(name, place) if self.bound is None else 0
 
-    def _wait(self, part: Tail) -> None:
-        """Frames of a part wait for their calls."""
+    def _wait(self, one: Wait) -> None:
+        """Frames wait for their calls, or go on if they made none."""
         block, key = self.block, (self.name, self.place + 1)
-        calls = self.layout.calls_of(part, self.name, self.place)
-        numbers = block.numbers(part.region)
-        waits = tf.fill([tf.size(numbers)], calls.fixed)
-        if calls.varied:
-            waits += tf.gather(self._counted(calls.varied), block.places(part.region))
+        numbers = block.numbers(one.region)
+        waits = tf.fill([tf.size(numbers)], one.calls)
+        if one.others:
+            waits += tf.gather(self._counted(one.others), block.places(one.region))
         self.buffers.write(("pending", self.name), numbers, waits)
-        if not calls.fixed:
+        if not one.calls:
             self._enqueue(key, _where(tf.equal(waits, 0), numbers))
 
-    def _counted(self, links: Sequence[Link]) -> tf.Tensor:
-        """How many frames each frame of the block has called by some links."""
-        places = [(self.block.places(link.region), len(link.sites)) for link in links]
-        count = self.block.frame.count(None)
-        return tf.add_n(
-            [
-                width * tf.math.unsorted_segment_sum(tf.ones_like(item), item, count)
-                for item, width in places
-            ]
-        )
+    def _counted(self, calls: Sequence[Sequence[CallSite]]) -> tf.Tensor:
+        """How many frames each frame of the block has called by some call sites."""
+        count = self.block.count
+        found = []
+        for sites in calls:
+            places = self.block.places(sites[0].calls[0].region)
+            ones = tf.math.unsorted_segment_sum(tf.ones_like(places), places, count)
+            found.append(len(sites) * ones)
+        return tf.add_n(found)
 
     def _enqueue(self, key: tuple[str, int], numbers: tf.Tensor) -> None:
         self.ready[key] = tf.concat([self.ready[key], numbers], 0)
 
-    def _return(self, part: Tail) -> None:
-        """Frames of a part return; callers for which all calls have returned are ready."""
+    def _return(self, one: Return) -> None:
+        """Frames return; callers for which all calls have returned are ready."""
         block = self.block
-        numbers = block.numbers(part.region)
+        numbers = block.numbers(one.region)
         frames = tf.unstack(block.read(("frame", self.name), numbers), axis=1)
         callers, labels, rows = frames[0], frames[1], numbers
         if self.layout.has_tail_calls(self.name):
             callers, labels, rows = frames[len(FRAME) :]
             if self.layout.goes_back:
                 self.buffers.write(("result", self.name), rows, numbers)
-        for number, value in enumerate(part.values):
-            tensor = block.frame.get(value)
-            self.buffers.write(("output", self.name, 0, number), rows, tensor)
+        for number, value in enumerate(one.values):
+            self.buffers.write(("output", self.name, 0, number), rows, block.get(value))
         found = self.layout.callers(self.name)
         if not found:
             return

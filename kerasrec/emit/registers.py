@@ -1,0 +1,263 @@
+"""Runs the instructions of a segment on one set of tokens: a wave, a block, or all of them.
+
+SWITCH gathers the rows of the tokens that chose a branch; MERGE stitches the branches' rows
+together in the order of the tokens. REPEAT gathers a token's row for each entry; since entries
+stand in the order of their tokens, ENTER and LEAVE pass them on as they are. Everything else is the
+op itself, on more rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial, singledispatchmethod
+
+import tensorflow as tf
+
+from kerasrec.emit.checks import fail
+from kerasrec.emit.results import Tensors
+from kerasrec.emit.sums import Sums
+from kerasrec.graph.fire import fire, show
+from kerasrec.graph.nodes import Check, Collect
+from kerasrec.graph.nodes import Enter as EnterNode
+from kerasrec.graph.values import Each, Region, Value
+from kerasrec.schedule.instructions import (
+    Broadcast,
+    Count,
+    Effect,
+    Fetch,
+    Fire,
+    Frames,
+    Gather,
+    HandOn,
+    Instruction,
+    Interleave,
+    Item,
+    Load,
+    Measure,
+    Pass,
+    Receive,
+    Reduce,
+    Reshape,
+    Return,
+    Returned,
+    Rows,
+    Save,
+    Select,
+    Send,
+    Separate,
+    Settled,
+    Stitch,
+    Wait,
+    Zeros,
+)
+
+
+class Registers:
+    """What a segment has computed so far.
+
+    Args:
+        body: whose segment it is.
+        shared: tensors of SHARED values.
+        meaning: says what the labels of a tag stand for.
+    """
+
+    def __init__(self, body: str, shared: dict[Value, tf.Tensor], meaning: str):
+        self.body = body
+        self.given: Tensors = []  # for Receive
+        self.sent: dict[Send, Tensors] = {}
+        self.results: Tensors = []
+        self.reduced: list[Reduce] = []
+        self._shared = shared
+        self._meaning = meaning
+        self._tensors: dict[Item, tf.Tensor] = {}
+        self._checked: list[tf.Operation] = []
+
+    def bring(self, one: Instruction) -> Tensors:
+        """What comes from other segments or from outside, a tensor for each item it writes."""
+        raise NotImplementedError(type(one).__name__)
+
+    def keep(self, save: Save) -> None:
+        """Keeps an item for other segments."""
+        raise NotImplementedError
+
+    def get(self, item: Item) -> tf.Tensor:
+        """The tensor of an item."""
+        if item not in self._tensors and isinstance(item, Value):
+            if item.node.op != "Const":
+                return self._shared[item]
+            self._tensors[item] = fire(item.node, [])[0]
+        return self._tensors[item]
+
+    def has(self, item: Item) -> bool:
+        """Whether an item has been written."""
+        return item in self._tensors
+
+    def all(self, items: Iterable[Item]) -> Tensors:
+        """The tensors of several items."""
+        return [self.get(item) for item in items]
+
+    def run(self, instructions: Iterable[Instruction]) -> None:
+        """Runs instructions in order; they wait for the effects before them."""
+        for one in instructions:
+            with tf.control_dependencies(self._checked):
+                self._run(one)
+
+    def reduce(self, sums: Sums) -> None:
+        """Adds what was reduced to the sums over all tokens."""
+        for one in self.reduced:
+            tensors = self.all(one.node.inputs)
+            if isinstance(one.node, Collect):
+                size = one.node.size
+                sums.collect(one.node, tensors, None if size is None else self.get(size))
+            else:
+                sums.accumulate(one.node, *tensors)
+
+    def _set(self, one: Instruction, tensors: Sequence[tf.Tensor]) -> None:
+        self._tensors.update(zip(one.writes, tensors, strict=True))
+
+    @singledispatchmethod
+    def _run(self, one: Instruction) -> None:
+        raise NotImplementedError(type(one).__name__)
+
+    @_run.register(Receive)
+    @_run.register(Returned)
+    @_run.register(Fetch)
+    @_run.register(Frames)
+    @_run.register(Load)
+    @_run.register(Measure)
+    def _(self, one: Instruction) -> None:
+        if isinstance(one, Measure) and isinstance(one.item, Region):
+            self._set(one, [tf.size(self.get(one.item))])
+        else:
+            self._set(one, self.bring(one))
+
+    @_run.register
+    def _(self, one: Save) -> None:
+        self.keep(one)
+
+    @_run.register
+    def _(self, one: Select) -> None:
+        chosen = self.get(one.regions[0].selector)
+        if isinstance(one.regions[0], Each):
+            # tf.repeat takes memory for the longest row times the number of rows.
+            ends = tf.cumsum(chosen)
+            rows = [tf.searchsorted(ends, tf.range(tf.reduce_sum(chosen)), side="right")]
+            self._set(one, rows)
+            return
+        count = len(one.regions)
+        if chosen.dtype == tf.bool:
+            branch = 1 - tf.cast(chosen, tf.int32)
+        else:
+            branch = tf.where((chosen >= 0) & (chosen < count), chosen, count - 1)
+        self._set(one, tf.dynamic_partition(tf.range(tf.size(branch)), branch, count))
+
+    @_run.register
+    def _(self, one: Settled) -> None:
+        every, none = tf.range(self.get(one.tokens)), tf.zeros([0], tf.int32)
+        self._set(one, [every if region == one.taken else none for region in one.regions])
+
+    @_run.register
+    def _(self, one: Gather) -> None:
+        value, region = one.inputs
+        self._set(one, [tf.gather(self.get(value), self.get(region))])
+
+    @_run.register
+    def _(self, one: Stitch) -> None:
+        count = len(one.inputs) // 2
+        values, regions = one.inputs[:count], one.inputs[count:]
+        self._set(one, [tf.dynamic_stitch(self.all(regions), self.all(values))])
+
+    @_run.register
+    def _(self, one: Broadcast) -> None:
+        value, count = self.all(one.inputs)
+        dims = tf.unstack(tf.shape(value)) if None in value.shape else value.shape
+        self._set(one, [tf.broadcast_to(value, tf.stack([count, *dims]))])
+
+    @_run.register
+    def _(self, one: Zeros) -> None:
+        (count,), found = self.all(one.inputs), one.output.type
+        self._set(one, [tf.zeros([count, *(found.shape or ())], found.dtype)])
+
+    @_run.register
+    def _(self, one: Count) -> None:
+        dtype = one.output.type.dtype
+        count = tf.cast(self.get(one.inputs[0]), dtype)
+        static = one.output.node.inputs[0].type.shape or ()
+        self._set(one, [tf.stack([count, *(tf.constant(dim, dtype) for dim in static)])])
+
+    @_run.register
+    def _(self, one: Rows) -> None:
+        self._set(one, [tf.cast(self.get(one.inputs[0]), one.output.type.dtype)])
+
+    @_run.register
+    def _(self, one: Pass) -> None:
+        value, *lengths = self.all(one.inputs)
+        node = one.output.node
+        if lengths and isinstance(node, EnterNode):
+            message = node.other_rows
+            checks = [tf.debugging.assert_equal(lengths[0], item, message) for item in lengths[1:]]
+            with tf.control_dependencies(checks):
+                value = tf.identity(value)
+        self._set(one, [value])
+
+    @_run.register
+    def _(self, one: Interleave) -> None:
+        self._set(one, [in_turns(self.all(one.inputs))])
+
+    @_run.register
+    def _(self, one: Separate) -> None:
+        tensor, count = self.get(one.value), len(one.outputs)
+        shape = tensor.shape[1:]
+        if shape.rank == 1:  # Columns of one row.
+            rows = tf.reshape(tensor, [-1, shape[0] * count])
+            pieces = tf.split(rows, count, axis=1)
+        else:
+            pieces = tf.unstack(tf.reshape(tensor, [-1, count, *shape]), axis=1)
+        pairs = zip(one.outputs, pieces, strict=True)
+        self._set(one, [piece for value, piece in pairs if value])
+
+    @_run.register
+    def _(self, one: Reshape) -> None:
+        shape = one.output.type.tensor_shape()[1:]
+        self._set(one, [tf.reshape(self.get(one.inputs[0]), [-1, *shape])])
+
+    @_run.register
+    def _(self, one: Fire) -> None:
+        tensors = fire(one.node, self.all(one.inputs), has_gradient=False)
+        for tensor, value in zip(tensors, one.outputs, strict=True):
+            tensor.set_shape(value.type.tensor_shape())
+        self._set(one, tensors)
+
+    @_run.register
+    def _(self, one: Effect) -> None:
+        node, inputs = one.node, self.all(one.node.inputs)
+        if isinstance(node, Check):
+            run = partial(fail, node, inputs, self._meaning)
+            is_due = ~tf.reduce_all(inputs[0])
+        else:
+            run = partial(show, node, inputs)
+            is_due = tf.constant(True)
+        done = tf.cond(is_due & (self.get(one.tokens) > 0), run, lambda: False)
+        self._checked.append(done.op)
+
+    @_run.register
+    def _(self, one: Send) -> None:
+        self.sent[one] = self.all(one.values)
+
+    @_run.register
+    def _(self, one: Return) -> None:
+        self.results = self.all(one.values)
+
+    @_run.register(HandOn)
+    @_run.register(Wait)
+    def _(self, one: Instruction) -> None:
+        """The machine of queues reads these when the segment has run."""
+
+    @_run.register
+    def _(self, one: Reduce) -> None:
+        self.reduced.append(one)
+
+
+def in_turns(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The first row of each tensor, then the second of each, and so on."""
+    return tf.reshape(tf.stack(tensors, 1), [-1, *tensors[0].shape[1:]])

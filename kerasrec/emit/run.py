@@ -1,0 +1,127 @@
+"""The stage `emit`: a schedule to stock TensorFlow ops."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.emit.barriers import with_open_tokens
+from kerasrec.emit.limits import Limits
+from kerasrec.emit.registers import Registers
+from kerasrec.emit.results import Outcome, Tensors
+from kerasrec.emit.sums import Sums
+from kerasrec.graph.fire import fire
+from kerasrec.graph.graph import order_of
+from kerasrec.graph.values import Value
+from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Loop, Section
+
+
+class ScheduleRun:
+    """One run of a schedule; what it keeps serves all derivatives.
+
+    How loops run, and what segments leave for each other, subclasses say.
+
+    Args:
+        schedule: what to run.
+        shared: tensors of SHARED values.
+        limits: bounds on depth, width and memory.
+        store: what segments leave for each other; it can be copied.
+    """
+
+    def __init__(
+        self, schedule: Schedule, shared: dict[Value, tf.Tensor], limits: Limits, store: Any
+    ):
+        self.schedule = schedule
+        self.graph = schedule.graph
+        self.limits = limits
+        self.shared = shared
+        self.store = store
+
+    def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
+        """Runs a loop on what the outside passes; returns what it returns to the outside."""
+        raise NotImplementedError
+
+    def registers(self, body: str) -> Registers:
+        """Registers for all tokens of a body."""
+        raise NotImplementedError
+
+    def forward(self, arguments: Tensors) -> Outcome:
+        """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
+        if not self.schedule.has_loops:
+            self.limits.check_width(tf.shape(arguments[0])[0])
+        self.shared = self._prepared(self.shared, [0])
+        sums = Sums()
+        outputs = self._sweep(0, arguments, sums)
+        return Outcome({0: outputs}, sums.tables())
+
+    def backward(
+        self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
+    ) -> Outcome:
+        """Runs all sweeps after the first; may be called several times after `forward`.
+
+        Args:
+            given: for each of these sweeps, what comes in from outside: cotangents of flat outputs
+              of an earlier sweep; anything for those without a gradient.
+            shared: tensors of SHARED values, including the cotangents of sums over all tokens.
+        """
+        run = copy.copy(self)
+        run.store = self.store.copy()
+        run.shared = self._prepared(shared, range(1, 1 + len(given)))
+        found = {}
+        for index, tensors in enumerate(given, start=1):
+            if order_of(index) != order_of(index - 1):
+                sums = Sums()
+            found[index] = run._sweep(index, tensors, sums)
+        return Outcome(found, sums.gradients(shared))
+
+    def _prepared(
+        self, shared: dict[Value, tf.Tensor], sweeps: Iterable[int]
+    ) -> dict[Value, tf.Tensor]:
+        """What all tokens share, with what some sweeps need to be prepared from it."""
+        found = dict(shared)
+        for one in self.schedule.prepared_for(sweeps):
+            inputs = [
+                fire(value.node, [])[0] if value.node.op == "Const" else found[value]
+                for value in one.inputs
+            ]
+            found.update(zip(one.outputs, fire(one.node, inputs, has_gradient=False), strict=True))
+        return found
+
+    def _sweep(
+        self, index: int, given: Sequence[tf.Tensor | None], sums: Sums
+    ) -> list[tf.Tensor | None]:
+        """Runs a sweep; returns its outputs for the outside, None for those without a gradient."""
+        sweep = self.graph.bodies[self.graph.entry].sweeps[index]
+        if self.schedule.has_loops:
+            given = with_open_tokens(given)
+        inside = [tensor for node, tensor in zip(sweep.parameters, given, strict=True) if node]
+        found: Tensors = []
+        for section in self.schedule.sections:
+            if section.sweep != index:
+                continue
+            if isinstance(section, Loop):
+                found = self.loop(section, inside, sums) or found
+            else:
+                found = self.all_tokens(section, inside, sums) or found
+        if self.schedule.has_loops:
+            found = with_open_tokens(found)
+        outputs = iter(found)
+        return [node and next(outputs) for node in sweep.outputs]
+
+    def all_tokens(self, section: Section, given: Tensors, sums: Sums) -> Tensors:
+        """Runs a section for all tokens; what it returns to the outside, if there are no loops."""
+        results: Tensors = []
+        for segment in section.segments:
+            if not segment.instructions:
+                continue
+            with tf.name_scope(f"stage_{section.stage}_hoisted"):
+                registers = self.registers(segment.body)
+                registers.given = given
+                registers.run(segment.instructions)
+                registers.reduce(sums)
+                results += registers.results
+        return results

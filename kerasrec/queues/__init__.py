@@ -1,0 +1,1 @@
+"""Runs the loops of a schedule over queues of frames that are ready."""

@@ -1,0 +1,114 @@
+"""Later sweeps of a machine of queues: the blocks of the first, once more.
+
+Sweeps of odd number, such as the gradient, go from the last block to the first, those of even
+number from the first to the last. What is passed to a frame and what it returns stand in buffers,
+in the row of the frame's number.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import tensorflow as tf
+
+from kerasrec.emit.one_of import one_of
+from kerasrec.emit.results import State, Tensors
+from kerasrec.errors import GraphError
+from kerasrec.graph.values import Value
+from kerasrec.queues.block import Block, joined
+from kerasrec.queues.buffers import Buffers, empty
+from kerasrec.queues.state import open_shapes
+from kerasrec.queues.store import FrameStore, Trace
+from kerasrec.schedule.instructions import Return
+from kerasrec.schedule.sections import Direction, Queues
+
+
+class Again:
+    """One later sweep.
+
+    Args:
+        section: of the schedule.
+        store: of the run; takes over what the sweep keeps.
+        shared: tensors of SHARED values.
+    """
+
+    def __init__(self, section: Queues, store: FrameStore, shared: dict[Value, tf.Tensor]):
+        if store.trace is None:
+            raise GraphError("The first sweep has not run.")
+        self.sweep = section.sweep
+        self.is_back = section.direction is Direction.BACK
+        self.store = store
+        self.trace: Trace = store.trace
+        self.layout = store.layout
+        self.shared = shared
+        self.rooms = self.layout.rooms(self.sweep)
+        self.kept = self.layout.kept_by_block(self.sweep)
+
+    def run(self, roots: tf.Tensor, given: Tensors) -> None:
+        """Runs the sweep.
+
+        Args:
+            roots: the frames that the outside passes something to, int32.
+            given: what it passes, `[tokens, ...]` each.
+        """
+        counts = self.store.counts
+        tensors = [empty(room, counts[room.space]) for room in self.rooms.values()]
+        buffers = Buffers(self.rooms, tensors)
+        for number, tensor in enumerate(given):
+            buffers.write(("input", self.layout.graph.entry, self.sweep, number), roots, tensor)
+        state = {"buffers": buffers.tensors, "kept": self._arrays()}
+        last = self.trace.num_steps - 1
+        first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
+
+        def iterate(at: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
+            branches = [
+                partial(self._turn, name, place, at, state) for name, place in self.layout.order
+            ]
+            return at + step, one_of(self.trace.places.read(at), branches)
+
+        _, end = tf.while_loop(
+            lambda at, _: (at >= 0) & (at <= last),
+            iterate,
+            (first, state),
+            shape_invariants=(tf.TensorShape([]), open_shapes(state)),
+            parallel_iterations=1,
+        )
+        self.store.done.update(zip(self.rooms, end["buffers"], strict=True))
+        self.store.arrays.update(zip(self.kept, end["kept"], strict=True))
+
+    def _arrays(self) -> list[tf.TensorArray]:
+        return [
+            tf.TensorArray(
+                value.type.dtype,
+                self.trace.num_steps,
+                element_shape=value.type.tensor_shape(),
+                clear_after_read=False,
+            )
+            for value in self.kept
+        ]
+
+    def _turn(self, name: str, place: int, at: tf.Tensor, state: State) -> State:
+        """A place of a body, on the frames of one block."""
+        buffers = Buffers(self.rooms, state["buffers"])
+        arrays = dict(zip(self.kept, state["kept"], strict=True))
+        kept = {**self.store.arrays, **arrays}
+        numbers, shared = self.trace.numbers.read(at), self.shared
+        block = self.store.block(name, numbers, shared, buffers, lambda item: kept[item].read(at))
+        segment = self.layout.segment(name, self.sweep, place)
+        block.run(segment.instructions)
+        arrays = block.saved(arrays, at)
+        self._send(block)
+        if any(isinstance(one, Return) for one in segment.instructions):
+            for number, tensor in enumerate(block.results):
+                buffers.write(("output", name, self.sweep, number), numbers, tensor)
+        return {"buffers": buffers.tensors, "kept": list(arrays.values())}
+
+    def _send(self, block: Block) -> None:
+        """Passes values to frames that were called; gradients to those that returned for them."""
+        for callee, sends in self.layout.sends(block.sent).items():
+            rows = joined([block.called(one.sites) for one in sends])
+            if self.is_back and self.layout.has_tail_calls(callee):
+                rows = block.read(("result", callee), rows)
+            columns = zip(*(block.sent[one] for one in sends), strict=True)
+            for number, tensors in enumerate(columns):
+                block.buffers.write(("input", callee, self.sweep, number), rows, joined(tensors))

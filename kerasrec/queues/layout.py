@@ -1,0 +1,191 @@
+"""What is kept for each frame of a program in queues, and where.
+
+A frame is a call of a body; frames are numbered in the order in which they were called. What is
+kept of it stands in buffers, in the row of its number: what it was called with and has returned, by
+whom it was called, and values that several of its places read. An entry of a ragged row has a
+number and rows of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.errors import GraphError
+from kerasrec.graph.graph import CallSite, present
+from kerasrec.graph.types import Type
+from kerasrec.graph.values import Each, Node, Region, Value
+from kerasrec.queues.buffers import Key, Room
+from kerasrec.schedule.instructions import HandOn, Item, Save, Send, Wait, region_of
+from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Queues, Segment
+
+# What is kept of each frame: the frame that called it, by which call site, and how many calls it is
+# nested in. In a body with tail calls also where to return to, and what the frame stands for there.
+FRAME = ("caller", "label", "depth")
+TAIL_FRAME = (*FRAME, "returns_to", "return_label", "stands_for")
+
+
+class Layout:
+    """What is kept for a program.
+
+    Args:
+        schedule: of the program, in queues.
+    """
+
+    def __init__(self, schedule: Schedule):
+        self.graph = schedule.graph
+        self.queues = {item.sweep: item for item in schedule.sections if isinstance(item, Queues)}
+        self.order = self.queues[0].order
+        self.handed_on = {one.site for _, one in self._all(HandOn)}
+        self.inputs: dict[Node, Key] = {}
+        for name, body in self.graph.bodies.items():
+            for index, sweep in enumerate(body.sweeps):
+                for number, node in enumerate(present(sweep.parameters) if index else ()):
+                    self.inputs[node] = ("input", name, index, number)
+        self._bytes_kept = {name: schedule.bytes_kept(name) for name in self.graph.bodies}
+        saves = [one for _, _, one in schedule.instructions() if isinstance(one, Save)]
+        self.entries = self._entries([one.item for one in saves if one.by_frame])
+
+    def segment(self, body: str, sweep: int, place: int) -> Segment:
+        """What runs at a place of a body."""
+        (found,) = [
+            item for item in self.queues[sweep].segments if (item.body, item.place) == (body, place)
+        ]
+        return found
+
+    def sends(self, sent: Iterable[Send]) -> dict[str, list[Send]]:
+        """What a segment has sent, by the body that it calls."""
+        found: dict[str, list[Send]] = defaultdict(list)
+        for one in sent:
+            found[one.sites[0].callee].append(one)
+        return found
+
+    def callers(self, body: str) -> dict[tuple[str, int], list[int]]:
+        """The places to which a body returns, and the labels of the calls that wait there."""
+        found: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for segment, one in self._all(Send):
+            for site in one.sites:
+                if site.callee == body and site not in self.handed_on:
+                    found[segment.body, (segment.place or 0) + 1].append(site.label)
+        return found
+
+    def has_tail_calls(self, body: str) -> bool:
+        """Whether a body hands on to itself where it is to return to."""
+        return any(site.callee == body for site in self.handed_on)
+
+    def counts_calls(self, body: str, place: int) -> bool:
+        """Whether frames that wait for a place may have made no call or several."""
+        return any(one.calls != 1 or one.others for one in self._waits(body, place))
+
+    def awaited(self, body: str, place: int) -> int:
+        """How many calls all frames make before a place, if frames count calls nowhere else."""
+        places = {number for name, number in self.order if name == body and number}
+        counting = [other for other in places if self.counts_calls(body, other)]
+        waits = self._waits(body, place)
+        is_fixed = not any(one.others for one in waits)
+        numbers = {one.calls for one in waits}
+        return numbers.pop() if counting == [place] and is_fixed and len(numbers) == 1 else 0
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether there is a gradient."""
+        sweeps = [sweep for body in self.graph.bodies.values() for sweep in body.sweeps[1:]]
+        return any(present(sweep.parameters) for sweep in sweeps)
+
+    def kept_by_block(self, sweep: int) -> list[Value]:
+        """What the blocks of a sweep keep for themselves."""
+        return [one.item for _, one in self._all(Save, sweep) if not one.by_frame]
+
+    def bytes_kept(self, body: str) -> int:
+        """How many bytes a frame keeps in the forward pass, at least."""
+        outputs = self.graph.bodies[body].outputs
+        return self._bytes_kept[body] + sum(node.types[0].num_bytes for node in outputs)
+
+    def space(self, region: Region | None, body: str) -> Hashable:
+        """What the rows of a region's values stand for: entries of ragged rows, or frames."""
+        for item in reversed(region.path() if region else ()):
+            if isinstance(item, Each):
+                return item
+        return body
+
+    @property
+    def spaces(self) -> list[Hashable]:
+        """All of these."""
+        return [*self.graph.bodies, *(each for found in self.entries.values() for each in found)]
+
+    def rooms(self, sweep: int) -> dict[Key, Room]:
+        """The buffers that the queues of a sweep fill."""
+        rooms: dict[Key, Room] = {}
+        for name, body in self.graph.bodies.items():
+            for number, node in enumerate(present(body.sweeps[sweep].parameters) if sweep else ()):
+                rooms[("input", name, sweep, number)] = _room(name, node.types[0])
+            for number, output in enumerate(present(body.sweeps[sweep].outputs)):
+                rooms[("output", name, sweep, number)] = _room(name, output.types[0])
+        for segment, one in self._all(Save, sweep):
+            if one.by_frame and isinstance(one.item, Value):
+                rooms[("value", one.item)] = self.room(one.item, segment.body)
+        return rooms if sweep else {**rooms, **self._rooms_of_calls()}
+
+    def room(self, value: Value, body: str) -> Room:
+        """The buffer of a value."""
+        return _room(self.space(value.region, body), value.type)
+
+    def _rooms_of_calls(self) -> dict[Key, Room]:
+        rooms: dict[Key, Room] = {}
+        for name in self.graph.bodies:
+            tails = self.has_tail_calls(name)
+            columns = len(TAIL_FRAME if tails else FRAME)
+            rooms["frame", name] = Room(name, tf.int32, (columns,))
+            if tails and self.goes_back:
+                rooms["result", name] = Room(name, tf.int32, ())
+            if any(self.counts_calls(name, place) for body, place in self.order if body == name):
+                rooms["pending", name] = Room(name, tf.int32, ())
+            for each in self.entries[name]:
+                rooms["entries", each] = Room(self.space(each.parent, name), tf.int32, ())
+        for segment, one in self._all(Send):
+            rooms[link(one.sites)] = Room(self.space(one.region, segment.body), tf.int32, ())
+        return rooms
+
+    def _entries(self, saved: Sequence[Item]) -> dict[str, list[Each]]:
+        """By body, the ragged rows whose entries have rows in buffers, from the outermost."""
+        found: dict[str, list[Each]] = {}
+        bodies = {node: name for name, body in self.graph.bodies.items() for node in body.nodes}
+        regions = [one.region for _, one in self._all(Send)]
+        regions += [region_of(item) for item in saved]
+        for name in self.graph.bodies:
+            each = [
+                item
+                for region in filter(None, regions)
+                for item in region.path()
+                if isinstance(item, Each) and bodies[item.selector.node] == name
+            ]
+            found[name] = sorted(dict.fromkeys(each), key=lambda item: len(item.path()))
+        return found
+
+    def _all(self, kind: type, sweep: int = 0) -> Iterator[tuple[Segment, Any]]:
+        """The instructions of a kind in the queues of a sweep."""
+        for segment in self.queues[sweep].segments if sweep in self.queues else ():
+            yield from ((segment, one) for one in segment.instructions if isinstance(one, kind))
+
+    def _waits(self, body: str, place: int) -> list[Wait]:
+        """What frames of a body wait for that come to a place."""
+        return [
+            one
+            for segment, one in self._all(Wait)
+            if segment.body == body and segment.place == place - 1
+        ]
+
+
+def link(sites: Sequence[CallSite]) -> Key:
+    """Under which the number of the first frame that call sites called is kept, for each token."""
+    return ("link", sites[0].label)
+
+
+def _room(space: Hashable, found: Type) -> Room:
+    if found.shape is None:
+        raise GraphError(f"A value of type {found} is kept for other calls, without a known rank.")
+    return Room(space, found.dtype, found.shape)

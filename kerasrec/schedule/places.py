@@ -1,0 +1,239 @@
+"""At which place of its body each node runs, in a program of several rounds.
+
+A body that calls, and calls again with what was returned, has *places*: place 0 is before its first
+calls, place j after those of round j have returned. Frames of a body that are ready for one place
+run together. In the gradient, they go through the same places in the reverse order, in the same
+company.
+
+Frames are done at the place of their tail region (`tails.py`). What they return is read from there,
+by the MERGEs of tail regions that do nothing else; so these never run.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kerasrec.graph.graph import Body, CallSite, TaggedGraph, present
+from kerasrec.graph.nodes import Call, Check, Effect, Entrance, Result, Return
+from kerasrec.graph.values import Node, Region, Value
+from kerasrec.schedule.instructions import Instruction, Item, Tokens
+from kerasrec.schedule.linkage import Together, alternating
+from kerasrec.schedule.stages import Stages, call_depths
+from kerasrec.schedule.tails import Tail, tail_of, whole
+from kerasrec.schedule.translate import instructions_of, regions_of
+
+_WAITED_FOR = (Entrance, Call, Return, Result, Check, Effect)
+
+
+@dataclass(frozen=True)
+class Places:
+    """When each node of a program of several rounds runs.
+
+    Args:
+        stages: of all nodes.
+        tails: by body, where its frames are done.
+        passed_on: nodes that never run, since they only pass on what is returned.
+    """
+
+    stages: Stages
+    tails: dict[str, Tail]
+    passed_on: frozenset[Node]
+
+    def of(self, body: str) -> range:
+        """The places of a body that frames come to."""
+        return range(self.tails[body].last + 1)
+
+    def place(self, body: str, node: Node) -> int:
+        """The place that a node runs at."""
+        return place_of(self.stages.of[node], self.stages.rounds, len(self.stages.groups[body]))
+
+    def calls(self, body: str, place: int) -> list[Together]:
+        """What a body calls in a round; nothing in rounds that it does not have."""
+        sites = self.stages.groups[body].get(place, [])
+        return [
+            group
+            for callee in dict.fromkeys(site.callee for site in sites)
+            for group in alternating(site for site in sites if site.callee == callee)
+        ]
+
+    def known(self, body: str, place: int) -> Iterator[Tail]:
+        """The parts that frames are known to be in after a place."""
+        tail = self.tails[body]
+        predicates = {part.predicate for part in tail.parts if part.branches}
+        return tail.known({value: self.place(body, value.node) for value in predicates}, place)
+
+
+def places_of_program(graph: TaggedGraph, is_bounded: bool = False) -> Places:
+    """The places of a program with any number of rounds.
+
+    Args:
+        graph: extended, or tagged.
+        is_bounded: for a run that forgets frames when they have returned: nothing is hoisted, and
+          no call is handed on.
+    """
+    groups = {name: _rounds(body, graph) for name, body in graph.bodies.items()}
+    rounds = max(1, *(len(found) for found in groups.values()))
+    found = {
+        name: _BodyPlaces(body, groups[name], rounds, is_bounded)
+        for name, body in graph.bodies.items()
+    }
+    stages = {node: stage for body in found.values() for node, stage in body.stages.items()}
+    return Places(
+        Stages(graph, False, rounds, groups, stages),
+        {name: body.tail for name, body in found.items()},
+        frozenset(node for body in found.values() for node in body.passed_on),
+    )
+
+
+def place_of(stage: int, rounds: int, own_rounds: int) -> int:
+    """The place at which nodes of a stage run.
+
+    Args:
+        stage: as `stages.py` counts them.
+        rounds: of the program.
+        own_rounds: of the body.
+    """
+    sweep, passed = divmod(stage, rounds + 2)
+    return min(rounds - passed if sweep % 2 else passed, own_rounds)
+
+
+def _rounds(body: Body, graph: TaggedGraph) -> dict[int, list[CallSite]]:
+    depths = call_depths(body)
+    return {
+        place: [graph.call_sites[label] for label in sorted(depths) if depths[label] == place]
+        for place in sorted(set(depths.values()))
+    }
+
+
+class _BodyPlaces:
+    """The places of one body."""
+
+    def __init__(
+        self, body: Body, groups: dict[int, list[CallSite]], rounds: int, is_bounded: bool
+    ):
+        self.body = body
+        self.groups = groups
+        self.rounds = rounds
+        self.is_bounded = is_bounded
+        self.readers: dict[Value, list[Node]] = defaultdict(list)
+        for node in body.nodes:
+            for value in node.inputs:
+                self.readers[value].append(node)
+        self.made = {node: instructions_of(body.name, node) for node in body.nodes}
+        self.makers: dict[Item, Instruction] = {
+            item: one for ones in self.made.values() for one in ones for item in one.writes
+        }
+        self.stages: dict[Node, int] = {}
+        sites = [] if is_bounded else [site for found in groups.values() for site in found]
+        # Higher derivatives merge in other places, too.
+        self.tail = tail_of(body, sites, self.readers) if len(body.sweeps) <= 2 else whole(body)
+        if not self._try():
+            self.tail = whole(body)
+            self._try()
+
+    def _try(self) -> bool:
+        """Places all nodes; returns whether frames come to them before they are done."""
+        passing = [node for part in self.tail.parts for node in part.passing]
+        calls = [leaf.call for leaf in self.tail.leaves if leaf.call]
+        passing += [
+            node for call in calls for trip in call.trips[1:] for node in present(trip.calls)
+        ]
+        self.passed_on = {*passing, *present(self.body.sweeps[0].outputs)}
+        self.stages = {}
+        for index in range(len(self.body.sweeps)):
+            self._place_sweep(index)
+            if index == 0 and not self._end_tails(self._in_loops()):
+                return self._try()
+        return not self.tail.branches or all(map(self._is_reached, self._in_loops()))
+
+    def _place_sweep(self, index: int) -> None:
+        """Sets the stages of a sweep's nodes: as early as what they read allows."""
+        sweep, first = self.body.sweeps[index], index * (self.rounds + 2)
+        fixed: dict[Node, int] = {}
+        for place, sites in self.groups.items():
+            called = first + (self.rounds - place if index % 2 else place - 1)
+            for site in sites:
+                fixed.update(dict.fromkeys(present(site.trips[index].calls), called))
+                fixed.update(dict.fromkeys(present(site.trips[index].returns), called + 1))
+        fixed.update(dict.fromkeys(present(sweep.parameters), first))
+        fixed.update(dict.fromkeys(present(sweep.outputs), first + self.rounds))
+        for node in sweep.nodes:
+            earliest = first
+            is_at_use = any(one.at_use for one in self.made[node])
+            if index % 2 and not is_at_use:  # A frame comes first to the place where it was done.
+                place = min(leaf.place for leaf in self.tail.around(node.region).leaves)
+                earliest += self.rounds - place
+            inputs = [self.stages.get(value.node, 0) for value in node.inputs]
+            self.stages[node] = fixed.get(node, max([earliest, *inputs]))
+
+    def _end_tails(self, loop: Iterable[Node]) -> bool:
+        """Sets where the frames of each tail region are done; False if it has found new ones."""
+        for leaf in self.tail.leaves:
+            around = [node for node in loop if leaf in self.tail.around(node.region).leaves]
+            places = map(self._place, [*around, *self._sources(leaf.returned)])
+            leaf.place = max(places, default=0)
+            if leaf.call and leaf.place != self._place(leaf.call.calls[0]):
+                leaf.call = None  # It makes other calls, too.
+                return False
+        return True
+
+    def _is_reached(self, node: Node) -> bool:
+        """Whether all frames of a node come to its place; what callers pass is read anywhere."""
+        if isinstance(node, Entrance):
+            return True
+        ends = [leaf.place for leaf in self.tail.around(node.region).leaves]
+        sources = self._sources(self._reads(node))
+        is_late = any(self.stages[source] > self.stages[node] for source in sources)
+        return self._place(node) <= min(ends) and not is_late
+
+    def _in_loops(self) -> list[Node]:
+        """Nodes that calls and returns wait for, and the selectors of all regions."""
+        waiting = [
+            node
+            for node in self.body.nodes
+            if node in self.stages
+            and (self.is_bounded or isinstance(node, _WAITED_FOR))
+            and node not in self.passed_on
+        ]
+        ends = [value for leaf in self.tail.leaves for value in leaf.returned]
+        selectors = [siblings[0].selector for siblings in regions_of(self.body)]
+        waiting += self._sources([*ends, *selectors])
+        found: dict[Node, None] = {}
+        while waiting:
+            node = waiting.pop()
+            if node not in found and node in self.stages:
+                found[node] = None
+                sources = self._sources(self._reads(node))
+                waiting += [item for item in sources if self._sweep(item) == self._sweep(node)]
+        return list(found)
+
+    def _reads(self, node: Node) -> list[Item]:
+        if isinstance(node, Return | Entrance):
+            return []
+        ones = self.made[node]
+        return [item for one in ones for item in one.reads] if ones else list(node.inputs)
+
+    def _sources(self, items: Iterable[Item]) -> Iterator[Node]:
+        """The nodes that items come from, through what runs where it is read."""
+        waiting, seen = list(items), set()
+        while waiting:
+            item = waiting.pop()
+            if item in seen or (isinstance(item, Value) and item.is_shared):
+                continue
+            seen.add(item)
+            if isinstance(item, Tokens):
+                waiting += [item.region] if item.region else []
+            elif isinstance(item, Region):
+                waiting.append(item.selector)
+            elif item in self.makers and self.makers[item].at_use:
+                waiting += self.makers[item].reads
+            else:
+                yield item.node
+
+    def _place(self, node: Node) -> int:
+        return place_of(self.stages[node], self.rounds, len(self.groups))
+
+    def _sweep(self, node: Node) -> int:
+        return self.stages[node] // (self.rounds + 2) if node in self.stages else -1

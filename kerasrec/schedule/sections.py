@@ -1,0 +1,116 @@
+"""Sections of a schedule: which instructions run on which tokens, and in which order.
+
+A schedule is a list of sections in the order in which they run. A *loop* goes over the waves of a
+program; in each turn it runs one segment for each body. A section for *all tokens* runs its
+segments once, on the tokens of all waves together: what is hoisted out of the loops. A *segment* is
+a straight list of instructions on one set of tokens of a body.
+
+A body that calls, and calls again with what was returned, has *places*: place 0 is before its first
+calls, place j after those of round j have returned. Such a program runs by *queues*: a loop that in
+each turn runs the segment of one place, on all frames that are ready for it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from kerasrec.graph.values import Region
+from kerasrec.schedule.instructions import Instruction, Load, Save
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Instructions on one set of tokens of a body, in order.
+
+    Args:
+        body: its name.
+        instructions: in order.
+        place: of the body, in queues.
+        settled: branches that all tokens which come to the place have taken.
+    """
+
+    body: str
+    instructions: tuple[Instruction, ...]
+    place: int | None = None
+    settled: tuple[Region, ...] = ()
+
+    @property
+    def placed(self) -> list[Instruction]:
+        """The instructions that run here and nowhere else; loads and saves follow from these."""
+        return [
+            item for item in self.instructions if not (item.at_use or isinstance(item, Load | Save))
+        ]
+
+
+class Direction(enum.Enum):
+    """Which way a loop goes.
+
+    CALLS: from the outside down, as long as tokens call; how many waves there are is known after.
+    DOWN: from callers to callees.
+    UP: from callees to callers.
+    READY: to any place with frames that are ready.
+    AGAIN: over the blocks of frames that were taken, once more.
+    BACK: over these blocks from the last to the first.
+    """
+
+    CALLS = "until no token calls"
+    DOWN = "from the first wave to the last"
+    UP = "from the last wave to the first"
+    READY = "until no frame is ready"
+    AGAIN = "from the first block to the last"
+    BACK = "from the last block to the first"
+
+
+@dataclass(frozen=True)
+class Section:
+    """What runs for a stage of a sweep.
+
+    Args:
+        sweep: its number.
+        stage: as `stages.py` counts them.
+        segments: one for each body, or place of a body.
+    """
+
+    sweep: int
+    stage: int
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True)
+class Loop(Section):
+    """Segments that run on every wave.
+
+    Args:
+        direction: in which order.
+    """
+
+    direction: Direction
+
+
+@dataclass(frozen=True)
+class Queues(Loop):
+    """Segments of places, each of which runs on the frames that are ready for it.
+
+    Args:
+        circles: bodies and places, in circles of those that feed each other and take turns; the
+          circles that feed others come first.
+    """
+
+    circles: tuple[tuple[tuple[str, int], ...], ...]
+
+    @property
+    def order(self) -> list[tuple[str, int]]:
+        """The places of all circles."""
+        return [place for circle in self.circles for place in circle]
+
+
+@dataclass(frozen=True)
+class AllTokens(Section):
+    """Segments that run once, on the tokens of all waves: hoisted out of the loop before.
+
+    Args:
+        is_alone: whether there are no loops, because nothing calls.
+    """
+
+    is_alone: bool = False
