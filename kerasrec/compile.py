@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kerasrec.emit.limits import Limits
-from kerasrec.engine.lower import Program, lower
+from kerasrec.engine.program import Program
+from kerasrec.engine.scheduled import Scheduled
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.options import Options
+from kerasrec.schedule.build import build
+from kerasrec.schedule.passes import Pass, default_passes, optimize
 from kerasrec.trace.program import trace
 from kerasrec.trace.signature import Signature, Traceable
 from kerasrec.transform.extend import extend
@@ -22,7 +26,6 @@ class Compiled:
     signature: Signature
     graphs: FunctionGraphs
     tagged: TaggedGraph
-    extended: TaggedGraph
     program: Program
     returns: Any
 
@@ -33,6 +36,34 @@ def compile_function(
     """Takes a function through all stages; each returns a value that can be printed."""
     traced = trace(function, signature)
     tagged = tag(traced.graphs)
-    extended = extend(tagged)
-    program = lower(extended, limits, options.engine, options.parallel_tokens, options.recompute)
-    return Compiled(signature, traced.graphs, tagged, extended, program, traced.returns)
+    passes = default_passes(options.recompute)
+    program = lower(tagged, limits, options.engine, options.parallel_tokens, passes)
+    return Compiled(signature, traced.graphs, tagged, program, traced.returns)
+
+
+def lower(
+    tagged: TaggedGraph,
+    limits: Limits,
+    engine: str = "auto",
+    parallel_tokens: int | None = None,
+    passes: Sequence[Pass] = (),
+    is_linear: bool | None = None,
+) -> Program:
+    """A tagged graph as a function of TensorFlow, with derivatives of any order.
+
+    Args:
+        tagged: the graph.
+        limits: bounds on depth, width and memory.
+        engine: which engine is to run it, one of `choice.ENGINES`.
+        parallel_tokens: how many tokens may run at once; None for all.
+        passes: over the schedules.
+        is_linear: False runs even a program of one round by queues.
+    """
+
+    def derive(graph: TaggedGraph) -> Scheduled:
+        """A graph with one derivative more; `Program` asks for each when TensorFlow does."""
+        extended = extend(graph)
+        schedule = optimize(build(extended, is_linear), passes)
+        return Scheduled(extended, schedule)
+
+    return Program(derive(tagged), derive, limits, engine, parallel_tokens)

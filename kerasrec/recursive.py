@@ -179,7 +179,7 @@ class RecursiveFunction(Options):
     @not_converted
     def extended_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
         """The tagged graph with its gradient; it can be printed and drawn."""
-        return self._compiled(args, kwargs).extended
+        return self._compiled(args, kwargs).program.graph
 
     @not_converted
     def execution_plan(self, *args: Any, **kwargs: Any) -> ExecutionPlan:

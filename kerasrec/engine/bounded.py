@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome, Tensors
-from kerasrec.engine.by_waves import ByWaves
+from kerasrec.engine.scheduled import Scheduled
 from kerasrec.errors import TraceError
 from kerasrec.graph.values import Value
 from kerasrec.queues.run import QueueRun
@@ -20,7 +20,7 @@ class BoundedRun:
     """One run of any program; its gradient, if it is asked for, runs the program again, unbounded.
 
     Args:
-        waves: the program.
+        program: with its gradient.
         parallel_tokens: how many tokens may run at once.
         shared: tensors of SHARED values.
         limits: bounds on depth and width.
@@ -28,15 +28,15 @@ class BoundedRun:
 
     def __init__(
         self,
-        waves: ByWaves,
+        program: Scheduled,
         parallel_tokens: int,
         shared: dict[Value, tf.Tensor],
         limits: Limits,
     ):
-        self.waves = waves
+        self.program = program
         self.shared = shared
         self.limits = limits
-        self._run = QueueRun(build_bounded(waves.graph), shared, limits, parallel_tokens)
+        self._run = QueueRun(build_bounded(program.graph), shared, limits, parallel_tokens)
         self._arguments: Tensors
 
     def forward(self, arguments: Tensors) -> Outcome:
@@ -52,12 +52,12 @@ class BoundedRun:
         Raises:
             TraceError: the program may give different results when it runs again.
         """
-        reason = unrepeatable(self.waves.graph)
+        reason = unrepeatable(self.program.graph)
         if reason:
             raise TraceError(
                 f"{self.limits.name} has no gradient with parallel_tokens, which runs it again for "
                 f"its gradient: {reason}, or leave parallel_tokens out."
             )
-        run = self.waves.run(self.shared, self.limits)
+        run = self.program.run(self.shared, self.limits)
         run.forward(self._arguments)
         return run.backward(given, shared)

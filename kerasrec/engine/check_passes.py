@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.emit.limits import Limits
-from kerasrec.engine.by_waves import ByWaves
+from kerasrec.engine.scheduled import Scheduled
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import GraphError
 from kerasrec.graph.carried import with_carried
@@ -26,7 +26,8 @@ from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.interpreter import interpret
 from kerasrec.graph.nodes import SumCotangent, SumKey, name_of
 from kerasrec.graph.values import Value
-from kerasrec.schedule.passes import Pass, default_passes
+from kerasrec.schedule.build import build
+from kerasrec.schedule.passes import Pass, default_passes, optimize
 from kerasrec.transform.extend import extend
 from kerasrec.transform.recompute import unrepeatable
 
@@ -81,12 +82,13 @@ def check_passes(
         _compare(name, _run(waves, given, cotangents, limits), true)
 
 
-def _with_each(extended: TaggedGraph, passes: Sequence[Pass]) -> Iterator[tuple[str, ByWaves]]:
+def _with_each(extended: TaggedGraph, passes: Sequence[Pass]) -> Iterator[tuple[str, Scheduled]]:
     """The program with one more pass each time, and the name of the last pass."""
-    first = ByWaves(extended, [])
-    yield "build", first
-    for count, one in enumerate(passes, start=1):
-        yield getattr(one, "__name__", repr(one)), ByWaves(extended, passes[:count])
+    schedule = build(extended)
+    yield "build", Scheduled(extended, schedule)
+    for one in passes:
+        schedule = optimize(schedule, [one])
+        yield getattr(one, "__name__", repr(one)), Scheduled(extended, schedule)
 
 
 @dataclass
@@ -156,7 +158,7 @@ def _interpreted(
 
 
 def _run(
-    program: ByWaves, given: Sequence[np.ndarray], cotangents: _Cotangents | None, limits: Limits
+    program: Scheduled, given: Sequence[np.ndarray], cotangents: _Cotangents | None, limits: Limits
 ) -> _Found:
     """The results of a program that is run by waves."""
     graph = program.graph

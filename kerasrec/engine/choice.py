@@ -11,7 +11,7 @@ import tensorflow as tf
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome, Tensors
 from kerasrec.engine.bounded import BoundedRun
-from kerasrec.engine.by_waves import ByWaves
+from kerasrec.engine.scheduled import Scheduled
 from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
@@ -39,11 +39,11 @@ class Choice:
         return f"engine: {self.name}, {self.reason}"
 
 
-def choose(waves: ByWaves, engine: str, parallel_tokens: int | None = None) -> Choice:
+def choose(program: Scheduled, engine: str, parallel_tokens: int | None = None) -> Choice:
     """The engine for a program.
 
     Args:
-        waves: the program.
+        program: with its gradient.
         engine: what the user asks for, one of `ENGINES`. "auto" takes "scalar" for programs of
           plain numbers.
         parallel_tokens: how many tokens may run at once, if the user says so.
@@ -51,32 +51,32 @@ def choose(waves: ByWaves, engine: str, parallel_tokens: int | None = None) -> C
     Raises:
         TraceError: "scalar" is asked for and cannot run the program.
     """
-    found = obstacles(waves.graph)
+    found = obstacles(program.graph)
     if engine == "scalar" and found:
         raise TraceError(
             f"engine='scalar' cannot run this program: {found[0]}. Use engine='waves' or leave the "
             "choice to engine='auto'."
         )
-    if _has_gradient(waves.graph):
-        found += gradient_obstacles(waves.graph)
+    if _has_gradient(program.graph):
+        found += gradient_obstacles(program.graph)
     if engine == "scalar" or (engine == "auto" and not found):
-        return Choice("scalar", partial(_scalar, waves), "one token at a time, compiled by XLA")
+        return Choice("scalar", partial(_scalar, program), "one token at a time, compiled by XLA")
     if parallel_tokens is not None:
-        bounded = partial(BoundedRun, waves, parallel_tokens)
+        bounded = partial(BoundedRun, program, parallel_tokens)
         return Choice("waves", bounded, f"at most {parallel_tokens:,} tokens at once")
     reason = "as the decorator says" if engine == "waves" else f"because {found[0]}"
-    return Choice("waves", waves.run, reason)
+    return Choice("waves", program.run, reason)
 
 
-def _scalar(waves: ByWaves, shared: dict[Value, tf.Tensor], limits: Limits) -> ScalarRun:
+def _scalar(program: Scheduled, shared: dict[Value, tf.Tensor], limits: Limits) -> ScalarRun:
     """A run by the scalar engine; gradients that it cannot run are left to waves."""
 
     def backward(arguments: Tensors, given: Given, of_gradient: dict[Value, tf.Tensor]) -> Outcome:
-        run = waves.run(shared, limits)
+        run = program.run(shared, limits)
         run.forward(arguments)
         return run.backward(given, of_gradient)
 
-    return ScalarRun(waves.graph, shared, limits, backward)
+    return ScalarRun(program.graph, shared, limits, backward)
 
 
 def _has_gradient(graph: TaggedGraph) -> bool:

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from kerasrec.compile import Compiled
 from kerasrec.engine import check_passes
-from kerasrec.engine.lower import Program, lower
 from kerasrec.engine.marks import marked
+from kerasrec.engine.program import Program
 from kerasrec.function.arguments import Arguments, as_token
 from kerasrec.inspect.record import Recorder
 from kerasrec.inspect.run_trace import RunTrace
@@ -64,8 +64,10 @@ class Runner:
     def _check_passes(self, given: Arguments) -> None:
         if check_passes.IS_ON and tf.executing_eagerly() and not self._has_checked_passes:
             self._has_checked_passes = True
-            compiled, limits = self.compiled, self.compiled.program.limits
-            check_passes.check_passes(compiled.tagged, compiled.extended, given.tokens(), limits)
+            compiled, program = self.compiled, self.compiled.program
+            check_passes.check_passes(
+                compiled.tagged, program.graph, given.tokens(), program.limits
+            )
 
     def _results(self, given: Arguments, is_session: bool) -> Results:
         run = self._run_in_session if is_session else self._run
@@ -86,8 +88,7 @@ class Runner:
         In these, version 2.21 mixes up the frames of nested loops around a function that XLA
         compiles.
         """
-        limits = self.compiled.program.limits
-        return _runner(lower(self.compiled.extended, limits, "waves"), self._specs)
+        return _runner(self.compiled.program.by_waves(), self._specs)
 
     @functools.cached_property
     def _run_one(self) -> Any:

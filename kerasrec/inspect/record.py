@@ -5,6 +5,7 @@ The engine keeps the numbers of tokens in any case, so ordinary runs pay nothing
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +13,8 @@ from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
-from kerasrec.engine.lower import Program
+from kerasrec.engine.program import Program
+from kerasrec.engine.scheduled import emit
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.carried import with_carried
 from kerasrec.graph.graph import TaggedGraph
@@ -20,6 +22,7 @@ from kerasrec.graph.values import Node, Region
 from kerasrec.inspect.run_step import RunStep
 from kerasrec.inspect.run_trace import RunTrace
 from kerasrec.inspect.scopes import names_in
+from kerasrec.schedule.build import build
 from kerasrec.schedule.instructions import (
     Effect,
     Fire,
@@ -54,11 +57,16 @@ class Recorder:
         self._keys: list[Region | str] = []
         self._run = tf.function(self._forward, input_signature=specs, autograph=False)
 
+    @functools.cached_property
+    def _schedule(self) -> Schedule:
+        """The schedule before any pass: its instructions are those of the nodes."""
+        return build(self.program.graph, False if self.program.first.schedule.in_queues else None)
+
     @property
     def usual_way(self) -> str:
         """How ordinary calls run, if it is not by waves without a bound; otherwise empty."""
         choice = self.program.choice
-        return "" if choice.run == self.program.waves.run else str(choice)
+        return "" if choice.run == self.program.first.run else str(choice)
 
     def record(self, arguments: Sequence[tf.Tensor]) -> RunTrace:
         """Runs the program forward on flat arguments, `[tokens, ...]` each."""
@@ -66,12 +74,11 @@ class Recorder:
         found = {
             key: tensor.numpy().tolist() for key, tensor in zip(self._keys, sizes, strict=True)
         }
-        schedule = self.program.waves.unchanged
-        return _run_trace(schedule, notes.numpy().tolist(), found, self.usual_way)
+        return _run_trace(self._schedule, notes.numpy().tolist(), found, self.usual_way)
 
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         shared, limits = shared_tensors(self.program.graph), self.program.limits
-        run = self.program.waves.recorded_run(shared, limits)
+        run = emit(self._schedule, shared, limits).recording()
         run.forward(with_carried(self.program.graph, list(arguments)))
         sizes = run.sizes()
         self._keys = list(sizes)

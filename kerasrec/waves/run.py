@@ -12,6 +12,7 @@ from kerasrec.emit.run import ScheduleRun
 from kerasrec.emit.sums import Sums
 from kerasrec.graph.values import Region, Value
 from kerasrec.schedule.instructions import Tokens
+from kerasrec.schedule.link import linked
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Direction, Loop, Section
 from kerasrec.waves.call_path import call_path
@@ -45,6 +46,10 @@ class WaveRun(ScheduleRun):
             self._check_limits(self._end)
         return found
 
+    def recording(self) -> WaveRun:
+        """The same run, which keeps how many tokens each region has."""
+        return WaveRun(linked(self.schedule, saves_sizes=True), self.shared, self.limits)
+
     def registers(self, body: str) -> WaveRegisters:
         """Registers for the tokens of all waves."""
         return self._of_wave(body, None)
@@ -75,10 +80,7 @@ class WaveRun(ScheduleRun):
         return tf.concat([down, up], 0)
 
     def sizes(self) -> dict[Region | str, tf.Tensor]:
-        """How many tokens each wave has, int32 `[waves]` by the name of a body and by regions.
-
-        The schedule must save them.
-        """
+        """How many tokens each wave has, int32 `[waves]` by the name of a body and by regions."""
         found: dict[Region | str, tf.Tensor] = {}
         for section, segment, one in self.schedule.instructions():
             for item in one.writes:

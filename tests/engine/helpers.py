@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.compile import lower
 from kerasrec.emit.limits import Limits
-from kerasrec.engine.lower import Program as Lowered
+from kerasrec.engine.program import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.interpreter import Interpretation, interpret
+from kerasrec.schedule.passes import default_passes
 from tests.programs import Program
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
@@ -72,14 +74,16 @@ def run_on_stack(program: Program) -> Run:
     return run_lowered(program, engine="waves", is_linear=False)
 
 
-def lowered(program: Program, **options) -> Lowered:
-    """For an engine of one's choice; options as for `kerasrec.engine.lower.Program`."""
-    graph = program.function.extended_graph(*program.inputs)
-    return Lowered(graph, Limits(program.name, 100_000, 100_000, 1 << 40), **options)
+def lowered(program: Program, recompute=False, passes=None, **options) -> Lowered:
+    """For an engine of one's choice; other options as for `kerasrec.compile.lower`."""
+    graph = program.function.tagged_graph(*program.inputs)
+    limits = Limits(program.name, 100_000, 100_000, 1 << 40)
+    passes = default_passes(recompute) if passes is None else passes
+    return lower(graph, limits, passes=passes, **options)
 
 
 def run_lowered(program: Program, **options) -> Run:
-    """By an engine of one's choice; options as for `kerasrec.engine.lower.Program`."""
+    """By an engine of one's choice; options as for `lowered`."""
     made = lowered(program, **options)
 
     @tf.function(autograph=False)

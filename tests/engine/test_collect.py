@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.compile import lower
 from kerasrec.emit.limits import Limits
-from kerasrec.engine.lower import Program
 from kerasrec.graph.interpreter import interpret
 
 
@@ -64,8 +64,8 @@ def test_called():
     ids=["levels", "stack", "bounded"],
 )
 def test_by_every_engine(options):
-    graph = collatz.extended_graph(*arguments())
-    program = Program(graph, Limits("collatz", 1000, 1000, 1 << 40), **options)
+    graph = collatz.tagged_graph(*arguments())
+    program = lower(graph, Limits("collatz", 1000, 1000, 1 << 40), **options)
     check(tf.function(lambda *given: program.run(given)[0].tables, autograph=False)(*arguments()))
 
 

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.compile import lower
 from kerasrec.emit.limits import Limits
-from kerasrec.engine.lower import Program
 from kerasrec.schedule.build import build
 from kerasrec.schedule.instructions import HandOn
 
@@ -222,8 +222,8 @@ def test_entries_of_rows_that_only_the_gradient_keeps():
         entries = kerasrec.map_fn(lambda _: x @ kernel, tf.gather(rows, node))
         return tf.reduce_sum(entries, axis=1)
 
-    graph = total.extended_graph(np.int32([0, 1, 2]), np.float32([[1], [2], [3]]))
-    program = Program(graph, Limits("total", 9, 9, 1 << 30), is_linear=False, passes=[])
+    graph = total.tagged_graph(np.int32([0, 1, 2]), np.float32([[1], [2], [3]]))
+    program = lower(graph, Limits("total", 9, 9, 1 << 30), is_linear=False)
 
     @tf.function(autograph=False)
     def gradient(x):

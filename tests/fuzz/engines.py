@@ -11,11 +11,12 @@ import numpy as np
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.compile import lower
 from kerasrec.emit.limits import Limits
-from kerasrec.engine.lower import Program as Lowered
+from kerasrec.engine.program import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.interpreter import interpret
-from kerasrec.schedule.passes import ALL_PASSES
+from kerasrec.schedule.passes import ALL_PASSES, default_passes
 from tests.fuzz.plain import (
     Result,
     array,
@@ -183,14 +184,14 @@ class Run:
         """The program, as it is lowered for "traced"."""
         options = self.options
         limits = Limits(self.program.entry.name, options.max_depth or 100_000, 1 << 23, 1 << 40)
-        return Lowered(
-            self.extended_graph(),
+        passes = PASSES[options.passes]
+        return lower(
+            self.function.tagged_graph(*self._packed(arguments_of(self.program, ()))),
             limits,
             options.engine,
             options.parallel_tokens,
-            options.recompute,
+            default_passes(options.recompute) if passes is None else passes,
             False if options.is_on_stack else None,
-            PASSES[options.passes],
         )
 
     def extended_graph(self) -> Any:

@@ -5,13 +5,11 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.engine.by_waves import ByWaves
-from kerasrec.engine.choice import choose
 from tests import programs
 
 
 def chosen(function, *args):
-    return choose(ByWaves(function.extended_graph(*args), []), "auto").name
+    return function.execution_plan(*args).engine
 
 
 def test_the_default_takes_it_for_plain_numbers():

@@ -30,12 +30,12 @@ from tests.programs import FEW, MORE, PROGRAMS, each
 
 
 def tree():
-    return lowered(TREE, engine="waves").waves.schedule
+    return lowered(TREE, engine="waves").first.schedule
 
 
 def walk():
     """A program of several rounds, which runs by queues."""
-    return lowered(WALK, engine="waves").waves.schedule
+    return lowered(WALK, engine="waves").first.schedule
 
 
 def with_segments(schedule, change):
@@ -185,7 +185,7 @@ def other(one):
 
 @each(few=FEW, many=MORE)
 def test_passes_keep_all_rules(program):
-    found = lowered(program, engine="waves", passes=ALL_PASSES).waves.schedule
+    found = lowered(program, engine="waves", passes=ALL_PASSES).first.schedule
     check_schedule(found)
     assert found.passes == tuple(one.__name__ for one in ALL_PASSES)
     entry = found.graph.bodies[found.graph.entry]

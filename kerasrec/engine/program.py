@@ -1,11 +1,11 @@
-"""The stage `lower`: an extended graph to stock TensorFlow ops."""
+"""A program as a function of TensorFlow: it runs by an engine, and has derivatives of any order."""
 
 from __future__ import annotations
 
 import functools
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,19 +13,17 @@ import tensorflow as tf
 
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome
-from kerasrec.engine.by_waves import ByWaves
 from kerasrec.engine.choice import choose
 from kerasrec.engine.derivatives import Inputs, dense, differentiable
 from kerasrec.engine.execution_plan import ExecutionPlan
+from kerasrec.engine.scheduled import Scheduled
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import TraceError
 from kerasrec.graph.carried import with_carried
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import SumCotangent
 from kerasrec.graph.values import Node, Value
-from kerasrec.schedule.passes import Pass
 from kerasrec.transform.connected import output_result, table_result
-from kerasrec.transform.extend import extend
 
 
 @dataclass(frozen=True)
@@ -36,39 +34,40 @@ class _Mark:
 
 
 class Program:
-    """An extended graph, ready to run.
+    """A program as a function of TensorFlow.
 
     Args:
-        graph: the extended graph.
+        program: with its gradient.
+        derive: gives a graph with one derivative more, and its schedule.
         limits: bounds on depth and width.
         engine: which engine is to run it, one of `choice.ENGINES`.
         parallel_tokens: how many tokens may run at once; None for all.
-        is_linear: False runs even a program of one round by the engine for all programs.
-        recompute: whether loops of the gradient compute again what only they would read.
-        passes: over the schedule; by default those that suit the machine.
     """
 
     def __init__(
         self,
-        graph: TaggedGraph,
+        program: Scheduled,
+        derive: Callable[[TaggedGraph], Scheduled],
         limits: Limits,
         engine: str = "auto",
         parallel_tokens: int | None = None,
-        recompute: bool = False,
-        is_linear: bool | None = None,
-        passes: Sequence[Pass] | None = None,
     ):
-        self.waves = ByWaves(graph, passes, is_linear, recompute)
-        self._derivatives = [self.waves]
+        self._derivatives = [program]
+        self._derive = derive
         self._lock = threading.Lock()
-        self.graph = graph
+        self.first = program
+        self.graph = program.graph
         self.limits = limits
-        self.choice = choose(self.waves, engine, parallel_tokens)
+        self.choice = choose(program, engine, parallel_tokens)
+
+    def by_waves(self) -> Program:
+        """The same program, always run by waves without a bound."""
+        return Program(self.first, self._derive, self.limits, "waves")
 
     @property
     def execution_plan(self) -> ExecutionPlan:
         """How it runs."""
-        return ExecutionPlan(self.choice.name, self.choice.reason, self.waves.schedule)
+        return ExecutionPlan(self.choice.name, self.choice.reason, self.first.schedule)
 
     def run(self, arguments: Sequence[tf.Tensor]) -> tuple[Outcome, dict[str, tf.Tensor]]:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
@@ -162,7 +161,7 @@ class Program:
             inputs: of the derivative before.
             cotangents: of what the derivative before returns.
         """
-        graph = self._waves(order).graph
+        graph = self._extended(order).graph
         num_tokens = tf.shape(inputs.sweeps[0][0])[0]
         outputs = [sweep.outputs for sweep in graph.bodies[graph.entry].sweeps]
         given = [
@@ -176,39 +175,27 @@ class Program:
 
     def _second(self, order: int, inputs: Inputs, cotangents: Outcome) -> Outcome:
         """A second or higher derivative: all sweeps of a graph extended `order` times run again."""
-        by_waves = self._waves(order)
+        program = self._extended(order)
 
         def run(inputs: Inputs) -> Outcome:
             # TensorFlow may build a derivative that is never used: errors are raised at run time.
             refusals = [
-                tf.debugging.Assert(False, [message]) for message in by_waves.graph.obstacles[:1]
+                tf.debugging.Assert(False, [message]) for message in program.graph.obstacles[:1]
             ]
             with tf.control_dependencies(refusals):
                 arguments = [tf.identity(tensor) for tensor in inputs.sweeps[0]]
-            waves = by_waves.run(inputs.shared, self.limits)
-            waves.forward(arguments)
-            return waves.backward(inputs.sweeps[1:], inputs.shared)
+            by_waves = program.run(inputs.shared, self.limits)
+            by_waves.forward(arguments)
+            return by_waves.backward(inputs.sweeps[1:], inputs.shared)
 
         return self._derivative(order, run, inputs, cotangents)
 
-    def _waves(self, order: int) -> ByWaves:
-        """The graph extended so many times, by waves; any thread may ask for it."""
+    def _extended(self, order: int) -> Scheduled:
+        """The program with derivatives up to some order; any thread may ask for it."""
         with self._lock:
             while len(self._derivatives) < order:
-                last = self._derivatives[-1]
-                self._derivatives.append(replace(last, graph=extend(last.graph)))
+                self._derivatives.append(self._derive(self._derivatives[-1].graph))
             return self._derivatives[order - 1]
-
-
-def lower(
-    extended: TaggedGraph,
-    limits: Limits,
-    engine: str = "auto",
-    parallel_tokens: int | None = None,
-    recompute: bool = False,
-) -> Program:
-    """A program of stock TensorFlow ops for an extended graph; arguments as for `Program`."""
-    return Program(extended, limits, engine, parallel_tokens, recompute)
 
 
 def _any_but_zero(cotangents: Outcome) -> tf.Tensor:
