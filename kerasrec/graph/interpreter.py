@@ -62,8 +62,7 @@ class Interpretation:
           derivative.
         tables: collected values by name.
         fired: how often each node fired with live tokens, over all tags.
-        fired_under_tag: the largest number of times that a node fired under one tag of one root
-          token.
+        tokens: the root token, by its number, and the tag of each time that a node fired.
         dead: how many dead tokens each node passed on.
     """
 
@@ -71,13 +70,18 @@ class Interpretation:
     shared_gradients: dict[Value, np.ndarray] = field(default_factory=dict)
     tables: dict[str, np.ndarray] = field(default_factory=dict)
     fired: Counter[Node] = field(default_factory=Counter)
-    fired_under_tag: int = 0
+    tokens: dict[Node, list[tuple[int, Tag]]] = field(default_factory=dict)
     dead: Counter[Node] = field(default_factory=Counter)
 
     @property
     def outputs(self) -> list[Any]:
         """What the function returns, one array for each flat output."""
         return self.sweeps[0]
+
+    @property
+    def fired_under_tag(self) -> int:
+        """The largest number of times that a node fired under one tag of one root token."""
+        return max(max(Counter(tokens).values()) for tokens in self.tokens.values())
 
     @property
     def gradients(self) -> list[Any]:
@@ -118,7 +122,9 @@ def interpret(
         for arrays, trip in zip(cotangents, graph.root.trips[1:], strict=False)
     )
     results = [
-        run.token([[_row(array, place) for array in arrays] for arrays in (arguments, *cotangents)])
+        run.token(
+            place, [[_row(array, place) for array in arrays] for arrays in (arguments, *cotangents)]
+        )
         for place in range(len(arguments[0]))
     ]
     sweeps = [
@@ -132,7 +138,7 @@ def interpret(
         run.shared_gradients,
         run.tables,
         run.fired,
-        run.most_fired_under_tag,
+        run.tokens,
         run.dead,
     )
 
@@ -170,7 +176,7 @@ class _Run:
         self.kernels: dict[Node, Callable[..., Any]] = {}
         self.fired: Counter[Node] = Counter()
         self.dead: Counter[Node] = Counter()
-        self.most_fired_under_tag = 0
+        self.tokens: dict[Node, list[tuple[int, Tag]]] = defaultdict(list)
         self.shared_gradients: dict[Value, np.ndarray] = {}
         self.shared: dict[Value, Any] = {}
         for node in graph.shared:
@@ -194,10 +200,11 @@ class _Run:
             tensors = []
         self.shared.update(zip(node.outputs, tensors, strict=False))
 
-    def token(self, given: list[list[Any]]) -> list[list[Any]]:
+    def token(self, root_token: int, given: list[list[Any]]) -> list[list[Any]]:
         """Sends one root token through the graph until nothing is ready.
 
         Args:
+            root_token: its number.
             given: what comes in, for each sweep.
 
         Returns:
@@ -207,7 +214,7 @@ class _Run:
         self.entries: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
         self.passed: set[tuple[Node, Tag]] = set()
         self.queue: deque[tuple[Node, int, Tag, Any]] = deque()
-        self.fired_under_tag: Counter[tuple[Node, Tag]] = Counter()
+        self.root_token = root_token
         root = self.graph.root
         self.found: dict[Node, Any] = {}
         self.sinks = {node for trip in root.trips for node in present(trip.returns)}
@@ -218,7 +225,6 @@ class _Run:
                     self._send(call.inputs[0], ROOT, tf.constant(value))
         while self.queue:
             self._arrive(*self.queue.popleft())
-        self.most_fired_under_tag = max(self.most_fired_under_tag, *self.fired_under_tag.values())
         missing = [node for node in root.returns if node not in self.found]
         if missing:
             raise GraphError(f"{missing[0].title} received no token.")
@@ -347,7 +353,7 @@ class _Run:
 
     def _count(self, node: Node, tag: Tag) -> None:
         self.fired[node] += 1
-        self.fired_under_tag[(node, tag)] += 1
+        self.tokens[node].append((self.root_token, tag))
 
     def _compute(self, node: Node, inputs: list[Any]) -> list[Any]:
         return list(self._kernel(node, fire)(*inputs))
