@@ -329,7 +329,7 @@ def test_execution_plan_prints_each_stage():
     assert found.engine == "scalar" and repr(found).startswith("<ExecutionPlan, engine: scalar")
     plan = str(found)
     assert plan.startswith(found.summary)
-    assert "loop 0, wave by wave, from the outside down" in plan
+    assert "loop 0, wave by wave, from the roots down" in plan
     assert "CALL_0" in plan
     assert max(map(len, plan.splitlines())) < 2000
 

@@ -79,7 +79,7 @@ class Layout:
 
     def counts_calls(self, body: str, place: int) -> bool:
         """Whether frames that wait for a place may have made no call or several."""
-        return any(one.calls != 1 or one.others for one in self._waits(body, place))
+        return any(len(one.sites) != 1 or one.others for one in self._waits(body, place))
 
     def awaited(self, body: str, place: int) -> int:
         """How many calls all frames make before a place, if frames count calls nowhere else."""
@@ -87,7 +87,7 @@ class Layout:
         counting = [other for other in places if self.counts_calls(body, other)]
         waits = self._waits(body, place)
         is_fixed = not any(one.others for one in waits)
-        numbers = {one.calls for one in waits}
+        numbers = {len(one.sites) for one in waits}
         return numbers.pop() if counting == [place] and is_fixed and len(numbers) == 1 else 0
 
     @property

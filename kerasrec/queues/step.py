@@ -282,11 +282,11 @@ class Step:
         """Frames wait for their calls, or go on if they made none."""
         block, key = self.block, (self.name, self.place + 1)
         numbers = block.numbers(one.region)
-        waits = tf.fill([tf.size(numbers)], one.calls)
+        waits = tf.fill([tf.size(numbers)], len(one.sites))
         if one.others:
             waits += tf.gather(self._counted(one.others), block.places(one.region))
         self.buffers.write(("pending", self.name), numbers, waits)
-        if not one.calls:
+        if not one.sites:
             self._enqueue(key, _where(tf.equal(waits, 0), numbers))
 
     def _counted(self, calls: Sequence[Sequence[CallSite]]) -> tf.Tensor:

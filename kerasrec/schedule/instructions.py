@@ -528,12 +528,12 @@ class Wait(_Done):
     """Tokens wait for the calls that they have made, and then stand in the queue of the next place.
 
     Args:
-        calls: how many calls each of them has made, if that is the same for all.
-        others: calls by which only some have, or each another number: the call sites together that
+        sites: call sites by which each of them has called once.
+        others: those by which only some have, or each another number: the call sites together that
           call for the same tokens.
     """
 
-    calls: int
+    sites: tuple[CallSite, ...]
     others: tuple[tuple[CallSite, ...], ...] = ()
 
     @property

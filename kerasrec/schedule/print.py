@@ -6,7 +6,7 @@ The lines follow this grammar:
     sweep       := ("values" | "gradient, the backward pass" | "sweep " NUMBER) {section}
     section     := head {segment}
     head        := "loop " NUMBER ", wave by wave, " DIRECTION | "all tokens at once" [", " PLACE]
-                   | "queues, in turn: " turns {", then " turns}
+                   | "queues, in turn where frames are ready: " turns {", then " turns}
                    | "queues, the same blocks, " DIRECTION
     turns       := FUNCTION " " NUMBER {", " FUNCTION " " NUMBER}
     segment     := FUNCTION [" place " NUMBER] ["  # " FILE ":" LINE]
@@ -14,7 +14,7 @@ The lines follow this grammar:
                    ["save " items] ["save for the backward pass " items]
     items       := item {", " item}
     item        := (%NAME ": " TYPE | "rows " REGION | "number of tokens " REGION)
-                   [" by wave" | " by frame"]
+                   [" by wave" | " by frame" | " by block"]
     branch      := REGION ":"
     line        := [%NAME {", " %NAME} ": " TYPE {", " TYPE} " = "] instruction ["  # " note]
     instruction := OP "(" inputs ")" for an op of TensorFlow, otherwise a word and what it reads
@@ -67,9 +67,9 @@ from kerasrec.schedule.instructions import (
 from kerasrec.schedule.sections import Direction, Loop, Queues, Section, Segment
 
 _DIRECTIONS = {
-    Direction.CALLS: "from the outside down, until no token calls",
-    Direction.DOWN: "from the first down to the last",
-    Direction.UP: "from the last up to the first",
+    Direction.CALLS: "from the roots down, until no token calls",
+    Direction.DOWN: "from the first wave down to the last",
+    Direction.UP: "from the last wave up to the first",
 }
 
 
@@ -85,6 +85,7 @@ class _Printer:
         self._graph = graph
         self._sections = sections
         self._prepared = prepared
+        self._in_queues = any(isinstance(item, Queues) for item in sections)
         self._names: dict[Value, str] = {}
         self._seen: set[Item] = set()
 
@@ -133,11 +134,11 @@ class _Printer:
     def _head(self, section: Section) -> str:
         if isinstance(section, Queues):
             if not section.sweep:
-                return f"queues, in turn: {_turns(section)}"
+                return f"queues, in turn where frames are ready: {_turns(section)}"
             return f"queues, the same blocks, {section.direction.value}"
         if isinstance(section, Loop):
             return f"loop {section.stage}, wave by wave, {_DIRECTIONS[section.direction]}"
-        if any(isinstance(item, Queues) for item in self._sections):
+        if self._in_queues:
             return "all frames at once, hoisted out of the queues"
         stages = [item.stage for item in self._sections if isinstance(item, Loop)]
         if section.stage in stages:
@@ -176,8 +177,8 @@ class _Printer:
             text = self._item(one.item)
             if isinstance(one, Save) and one.divided:
                 text += " by wave"
-            if one.by_frame:
-                text += " by frame"
+            if self._in_queues:
+                text += " by frame" if one.by_frame else " by block"
             if lines and len(lines[-1]) + len(text) < 90:
                 lines[-1] += f", {text}"
             else:
@@ -243,7 +244,7 @@ class _Printer:
 
     @_text.register
     def _(self, one: Settled) -> str:
-        return f"all take {self._of_region(one.taken)}"
+        return f"all tokens are {self._of_region(one.taken)}"
 
     @_text.register
     def _(self, one: Frames) -> str:
@@ -284,9 +285,9 @@ class _Printer:
 
     @_text.register
     def _(self, one: Wait) -> str:
-        counts = [str(one.calls)] if one.calls else []
-        counts += [f"those by {_calls(sites)}" for sites in one.others]
-        return f"wait for {' and '.join(counts) or 'no'} call{'' if counts == ['1'] else 's'}"
+        calls = [_calls(one.sites)] if one.sites else []
+        calls += [f"{_calls(sites)} if made" for sites in one.others]
+        return f"wait for {', '.join(calls) or 'no call'}, then go on at the next place"
 
     @_text.register
     def _(self, one: Reduce) -> str:

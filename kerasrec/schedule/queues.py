@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kerasrec.graph.graph import present
+from kerasrec.graph.graph import CallSite, present
 from kerasrec.schedule.instructions import HandOn, Instruction, Return, Wait
 from kerasrec.schedule.linkage import (
     read_from_rows,
@@ -127,11 +127,12 @@ def _done(places: Places, name: str, place: int) -> Iterator[Instruction]:
 
 def _wait(places: Places, name: str, place: int, part: Tail) -> Wait:
     tail, path = places.tails[name], part.region.path() if part.region else ()
-    fixed, others = 0, []
+    sites: list[CallSite] = []
+    others = []
     for group in places.calls(name, place + 1):
         region = region_of_call(group[0])
         if region is None or region in path:
-            fixed += len(group)
+            sites += group
         elif part in tail.around(region).parts or tail.around(region) in part.parts:
             others.append(group)
-    return Wait(fixed, tuple(others), region=part.region)
+    return Wait(tuple(sites), tuple(others), region=part.region)

@@ -135,8 +135,8 @@ def test_tail_calls_hand_on_where_to_return_to():
 def test_the_plan_prints_who_takes_turns_and_where_tokens_are_done():
     children, roots = random_trees(1)
     text = str(walk_over(children).execution_plan(roots, np.ones(1)))
-    assert "queues, in turn: walk 1, walk 0" in text
-    assert "return what CALL_1 returns" in text and "wait for 1 call\n" in text
+    assert "queues, in turn where frames are ready: walk 1, walk 0" in text
+    assert "return what CALL_1 returns" in text and "wait for CALL_0, then go on" in text
     assert "queues, the same blocks, from the last block to the first" in text
 
 

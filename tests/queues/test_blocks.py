@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 
-import pytest
 import tensorflow as tf
 
 from kerasrec.emit.limits import Limits
@@ -14,7 +13,7 @@ from kerasrec.queues.layout import FRAME
 from kerasrec.queues.run import QueueRun
 from kerasrec.schedule.build import build
 from kerasrec.schedule.instructions import HandOn, Send
-from tests.programs import PROGRAMS, each
+from tests.programs import each
 
 LIMITS = Limits("program", 100_000, 100_000, 1 << 40)
 

@@ -48,7 +48,7 @@ def test_a_tree_lstm():
 def test_a_printed_name_stands_for_one_value():
     text = str(build(golden_programs.exp.extended_graph(3.0, 4)))
     written = re.findall(r"^ +((?:%\d+(?:, )?)+):", text, re.MULTILINE)
-    assert "loop 1, wave by wave, from the last up to the first" in text
+    assert "loop 1, wave by wave, from the last wave up to the first" in text
     names = [name for line in written for name in line.split(", ")]
     assert names[0] == "%0"
     read = set(re.findall(r"%\d+", text))
