@@ -19,7 +19,7 @@ from tests.programs import PROGRAMS, fib, power, statistics
 BY_NAME = {item.name: item for item in PROGRAMS}
 # One for each engine.
 BOTH = [BY_NAME["power"], BY_NAME["call_in_argument"]]
-both_engines = pytest.mark.parametrize("program", BOTH, ids=["levels", "stack"])
+both_engines = pytest.mark.parametrize("program", BOTH, ids=["waves", "queues"])
 
 
 def test_one_token():

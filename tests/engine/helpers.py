@@ -69,7 +69,7 @@ def run_engine(program: Program) -> Run:
     return _with_gradients(program, inputs, lambda: result_of(program, inputs))
 
 
-def run_on_stack(program: Program) -> Run:
+def run_in_queues(program: Program) -> Run:
     """The same by the machine that runs every program, whether this one needs it or not."""
     return run_lowered(program, engine="waves", is_linear=False)
 

@@ -61,7 +61,7 @@ def test_called():
 @pytest.mark.parametrize(
     "options",
     [{"engine": "waves"}, {"engine": "waves", "is_linear": False}, {"parallel_tokens": 3}],
-    ids=["levels", "stack", "bounded"],
+    ids=["waves", "queues", "bounded"],
 )
 def test_by_every_engine(options):
     graph = collatz.tagged_graph(*arguments())

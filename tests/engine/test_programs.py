@@ -15,8 +15,8 @@ from tests.engine.helpers import (
     result_of,
     run_engine,
     run_in_function,
+    run_in_queues,
     run_lowered,
-    run_on_stack,
     run_one,
     run_plain,
 )
@@ -57,8 +57,8 @@ def test_called_inside_a_tf_function(program):
 @each(
     lambda program: program.num_rounds == 1, few=["tree_rnn"], many=["sum_of_halved", "child_sum"]
 )
-def test_by_waves_on_the_stack_without_need(program):
-    assert_same(run_on_stack(program), run_plain(program))
+def test_by_queues_without_need(program):
+    assert_same(run_in_queues(program), run_plain(program))
 
 
 @each(few=["tree_rnn"], many=["call_in_argument"])

@@ -73,8 +73,8 @@ def draw_options(rng: random.Random, program: Program) -> Options:
         max_depth=_depth(program) if rng.random() < 0.1 else None,
     )
     if way == "traced":
-        is_on_stack, passes = rng.random() < 0.15, rng.choice(["default", "default", *PASSES])
-        options = dataclasses.replace(options, is_on_stack=is_on_stack, passes=passes)
+        in_queues, passes = rng.random() < 0.15, rng.choice(["default", "default", *PASSES])
+        options = dataclasses.replace(options, in_queues=in_queues, passes=passes)
     return options
 
 

@@ -49,7 +49,7 @@ class Options:
         parallel_tokens: see there.
         recompute: see there.
         max_depth: see there; None for its default.
-        is_on_stack: whether a program of one round runs by the engine for all programs, too.
+        in_queues: whether a program of one round runs by the engine for all programs, too.
         passes: over the schedule, "default", "none" or "all". These two are of "traced" alone.
     """
 
@@ -58,7 +58,7 @@ class Options:
     parallel_tokens: int | None = None
     recompute: bool = False
     max_depth: int | None = None
-    is_on_stack: bool = False
+    in_queues: bool = False
     passes: str = "default"
 
     def __str__(self) -> str:
@@ -191,7 +191,7 @@ class Run:
             options.engine,
             options.parallel_tokens,
             default_passes(options.recompute) if passes is None else passes,
-            False if options.is_on_stack else None,
+            False if options.in_queues else None,
         )
 
     def extended_graph(self) -> Any:

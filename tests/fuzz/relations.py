@@ -146,8 +146,8 @@ def other_options(program: Program, options: Options, rng: random.Random) -> Pai
         recompute=not options.recompute,
     )
     if other.way == "traced":
-        passes, is_on_stack = rng.choice([*PASSES]), not options.is_on_stack
-        other = dataclasses.replace(other, is_on_stack=is_on_stack, passes=passes)
+        passes, in_queues = rng.choice([*PASSES]), not options.in_queues
+        other = dataclasses.replace(other, in_queues=in_queues, passes=passes)
     return Run(program, other)(program.tokens), Run(program, options)(program.tokens)
 
 

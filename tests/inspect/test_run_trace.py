@@ -30,7 +30,7 @@ def fib():
     return fib
 
 
-def trace_on_stack(program):
+def trace_in_queues(program):
     """The trace of the machine for all programs, also for those of one round."""
     inputs = [tf.constant(item) for item in program.flat_inputs]
     specs = [tf.TensorSpec([None, *item.shape[1:]], item.dtype) for item in inputs]
@@ -72,8 +72,8 @@ def test_counts_of_the_interpreter(program):
     few=[],
     many=["child_sum"],
 )
-def test_counts_of_the_interpreter_on_the_stack(program):
-    assert_counts(trace_on_stack(program), program)
+def test_counts_of_the_interpreter_in_queues(program):
+    assert_counts(trace_in_queues(program), program)
 
 
 def plain_calls(program, *functions):
@@ -101,7 +101,7 @@ def plain_calls(program, *functions):
 
 
 @pytest.mark.parametrize(
-    "run", [lambda item: item.function.run_trace(*item.inputs), trace_on_stack]
+    "run", [lambda item: item.function.run_trace(*item.inputs), trace_in_queues]
 )
 @pytest.mark.parametrize(
     ("name", "functions"),
