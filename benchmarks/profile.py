@@ -3,7 +3,7 @@
     python -m benchmarks.profile
 
 TensorFlow's profiler times the ops that it counts as expensive; the engine names them after the
-part of its plan that they belong to (kerasrec/engine/plan.py). What two threads do at one time
+section of the schedule that they belong to. What two threads do at one time
 counts twice. The last row is the time in which none of these ops runs: the executor's work on cheap
 ones, and the call. An empty `tf.function` is timed, too.
 """
