@@ -17,6 +17,7 @@ from functools import partial
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import joined
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.one_of import one_of
 from kerasrec.emit.results import State, Tensors
@@ -33,7 +34,6 @@ from kerasrec.queues.store import AllFrames, FrameStore, Trace
 from kerasrec.schedule.instructions import Select
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Queues
-from kerasrec.waves.store import joined
 
 
 class QueueRun(ScheduleRun):

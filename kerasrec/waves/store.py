@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import divided, joined
 from kerasrec.graph.values import Region
 from kerasrec.schedule.instructions import Item, Save, Tokens, region_of
-
-_OF_ROWS = tf.TensorShape([None])
 
 
 class WaveStore:
@@ -109,32 +108,3 @@ class WaveStore:
                 found = tf.gather(outer, self._all_tokens[region])
             self._wave_of_tokens[tokens] = found
         return self._wave_of_tokens[tokens]
-
-
-def divided(
-    tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = _OF_ROWS
-) -> tf.TensorArray:
-    """The rows of a tensor, divided among the waves: `sizes` says how many each wave gets."""
-    array = tf.TensorArray(
-        tensor.dtype, size=tf.size(sizes), element_shape=shape, clear_after_read=False
-    )
-    return array.split(tensor, sizes)
-
-
-def joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
-    """All rows of an array, and how many each element has.
-
-    If there is no element, a size of rows that is not known before the run stays unknown. It is
-    taken to be 1, so that what is computed with the rows can be broadcast.
-    """
-    sizes: list[int | None] = list(array.element_shape[1:])
-    if None in sizes:
-        unknown = tf.where(array.size() > 0, -1, 1)
-        sizes = [unknown if size is None else size for size in sizes]
-    tensor, lengths = tf.raw_ops.TensorListConcatV2(
-        input_handle=array.flow,
-        element_shape=tf.stack([-1, *sizes]),
-        leading_dims=tf.zeros([0], tf.int64),
-        element_dtype=array.dtype,
-    )
-    return tensor, tf.cast(lengths, tf.int32)

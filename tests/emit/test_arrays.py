@@ -1,10 +1,10 @@
-"""What waves leave for each other, where there are no waves."""
+"""What the turns of a loop have computed, where there were no turns."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.waves.store import joined as joined_rows
+from kerasrec.emit.arrays import joined as joined_rows
 from tests.fuzz import check as checks
 from tests.fuzz.__main__ import drawn
 

@@ -1,0 +1,36 @@
+"""Arrays of what the turns of a loop have computed, as rows of one tensor."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+_OF_ROWS = tf.TensorShape([None])
+
+
+def divided(
+    tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = _OF_ROWS
+) -> tf.TensorArray:
+    """The rows of a tensor, divided among the waves: `sizes` says how many each wave gets."""
+    array = tf.TensorArray(
+        tensor.dtype, size=tf.size(sizes), element_shape=shape, clear_after_read=False
+    )
+    return array.split(tensor, sizes)
+
+
+def joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
+    """All rows of an array, and how many each element has.
+
+    If there is no element, a size of rows that is not known before the run stays unknown. It is
+    taken to be 1, so that what is computed with the rows can be broadcast.
+    """
+    sizes: list[int | None] = list(array.element_shape[1:])
+    if None in sizes:
+        unknown = tf.where(array.size() > 0, -1, 1)
+        sizes = [unknown if size is None else size for size in sizes]
+    tensor, lengths = tf.raw_ops.TensorListConcatV2(
+        input_handle=array.flow,
+        element_shape=tf.stack([-1, *sizes]),
+        leading_dims=tf.zeros([0], tf.int64),
+        element_dtype=array.dtype,
+    )
+    return tensor, tf.cast(lengths, tf.int32)
