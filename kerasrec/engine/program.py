@@ -184,9 +184,9 @@ class Program:
             ]
             with tf.control_dependencies(refusals):
                 arguments = [tf.identity(tensor) for tensor in inputs.sweeps[0]]
-            by_waves = program.run(inputs.shared, self.limits)
-            by_waves.forward(arguments)
-            return by_waves.backward(inputs.sweeps[1:], inputs.shared)
+            run_again = program.run(inputs.shared, self.limits)
+            run_again.forward(arguments)
+            return run_again.backward(inputs.sweeps[1:], inputs.shared)
 
         return self._derivative(order, run, inputs, cotangents)
 

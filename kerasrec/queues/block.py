@@ -10,7 +10,7 @@ from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.values import Branch, Region, Value
-from kerasrec.queues.buffers import Buffers, Key
+from kerasrec.queues.buffers import Buffers, Key, without_rows
 from kerasrec.queues.layout import Layout, link
 from kerasrec.schedule.instructions import Fetch, Frames, Instruction, Load, Receive, Save
 
@@ -127,7 +127,8 @@ class Block(Registers):
     def read(self, key: Key, rows: tf.Tensor) -> tf.Tensor:
         """Rows of a buffer."""
         if key in self.done:
-            return tf.gather(self.done[key], rows)
+            found = tf.gather(self.done[key], rows)
+            return found if found.shape[1:].is_fully_defined() else without_rows(found)
         return self.buffers.read(key, rows)
 
 

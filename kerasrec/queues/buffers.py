@@ -15,6 +15,13 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.emit.barriers import hidden
+from kerasrec.errors import WITHOUT_FRAMES
+
+_OTHER_SIZE = (
+    "A value whose size only a run knows has another size in some calls than in others. It is kept "
+    "between rounds of calls, for calls that go on together, and must have one size in all of "
+    "them: pad it, as with RaggedTensor.to_tensor(shape=...)."
+)
 
 Key = tuple[Hashable, ...]
 """What a buffer is kept under."""
@@ -27,7 +34,8 @@ class Room:
     Args:
         space: what its rows stand for; all buffers of a space have as many.
         dtype: of a row.
-        shape: of a row; a size is None where only a run knows it, and then the same for all rows.
+        shape: of a row; a size is None where only a run knows it. It must be the same for all rows,
+          which is checked when they are written; it is 0 until then.
     """
 
     space: Hashable
@@ -61,12 +69,12 @@ class Buffers:
         """Rows of a buffer; int32 `[n]` gives `[n, ...]`."""
         found = tf.raw_ops.Gather(params=self._tensors[key], indices=rows)
         self._readers[key].append(found.op)
-        return found
+        return without_rows(found) if None in self.rooms[key].shape else found
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
         """Replaces rows of a buffer: `rows` int32 `[n]`, `values` `[n, ...]`."""
         if None in self.rooms[key].shape:
-            self._tensors[key] = _shaped_for(values, self._tensors[key], self.rooms[key])
+            self._tensors[key], values = _fitted(values, self._tensors[key], self.rooms[key])
         self._change(tf.raw_ops.InplaceUpdate, key, rows, values)
 
     def subtract(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
@@ -107,26 +115,46 @@ def empty(room: Room, size: tf.Tensor, like: tf.Tensor | None = None) -> tf.Tens
     Args:
         room: what it is for.
         size: int32 scalar.
-        like: a tensor with rows of a shape that the room leaves open; without it, open sizes are 1.
+        like: a tensor with rows of a shape that the room leaves open; without it, open sizes are 0.
     """
     if None not in room.shape:
         dims = tf.constant(room.shape, tf.int32)
     elif like is not None:
         dims = tf.shape(like)[1:]
     else:
-        dims = tf.stack([hidden(1) if dim is None else dim for dim in room.shape])
+        dims = tf.stack([hidden(0) if dim is None else dim for dim in room.shape])
     shape = tf.concat([[size], dims], 0)
     tensor = tf.raw_ops.Empty(shape=shape, dtype=room.dtype, init=True)
     tensor.set_shape([None, *room.shape])
     return tensor
 
 
-def _shaped_for(values: tf.Tensor, buffer: tf.Tensor, room: Room) -> tf.Tensor:
-    """The buffer; a new one if rows of another shape are the first to be written."""
-    is_same = tf.reduce_all(tf.equal(tf.shape(values)[1:], tf.shape(buffer)[1:]))
-    is_none = tf.equal(tf.shape(values)[0], 0)
-    return tf.cond(
-        is_same | is_none,
-        lambda: buffer,
-        lambda: empty(room, tf.shape(buffer)[0], values),
+def without_rows(tensor: tf.Tensor) -> tf.Tensor:
+    """The same tensor; if it has no rows, open sizes are 1, so that the rest can be broadcast."""
+    sizes = [-1 if size is None else size for size in tensor.shape[1:]]
+    none = tf.stack([0, *(1 if size == -1 else size for size in sizes)])
+    is_none = tf.equal(tf.shape(tensor)[0], 0)
+    found = tf.reshape(tensor, tf.where(is_none, none, tf.shape(tensor)))
+    found.set_shape(tensor.shape)
+    return found
+
+
+def _fitted(values: tf.Tensor, buffer: tf.Tensor, room: Room) -> tuple[tf.Tensor, tf.Tensor]:
+    """A buffer and rows that fit it; the first rows that are written say what an open size is."""
+    rows, sizes = tf.shape(values)[0], tf.shape(values)[1:]
+    is_none = tf.equal(rows, 0)
+    is_same = tf.reduce_all(tf.equal(sizes, tf.shape(buffer)[1:]))
+    is_first = tf.equal(tf.size(buffer), 0)
+    check = tf.raw_ops.Assert(
+        condition=is_none | is_same | is_first,
+        data=[_OTHER_SIZE, "Sizes of a row here, and before:", sizes, tf.shape(buffer)[1:]],
+        name=WITHOUT_FRAMES,
     )
+    with tf.control_dependencies([check]):
+        buffer = tf.cond(
+            is_none | is_same,
+            lambda: buffer,
+            lambda: empty(room, tf.shape(buffer)[0], values),
+        )
+    wanted = tf.where(is_none, tf.shape(buffer)[1:], sizes)
+    return buffer, tf.reshape(values, tf.concat([[rows], wanted], 0))

@@ -88,7 +88,7 @@ def open_shapes(state: State) -> State:
 
 
 def waiting(state: State, layout: Layout) -> tf.Tensor:
-    """int32 `[places]`, how many frames may be taken of each queue, in the order of preference."""
+    """int32 `[places]`, how many frames may be taken of each queue, in the order of the places."""
     ready = iter(state["ready"])
     found = [
         tf.size(next(ready)) if place else _num_new(state, layout, name)

@@ -18,7 +18,7 @@ from kerasrec.schedule.places import places_of_program
 from kerasrec.schedule.queues import in_queues
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import AllTokens, Direction, Loop, Section, Segment
-from kerasrec.schedule.stages import Stages, stages_of
+from kerasrec.schedule.stages import Stages, rounds_of, stages_of
 from kerasrec.schedule.translate import instructions_of, regions_of
 
 
@@ -29,17 +29,24 @@ def build(graph: TaggedGraph, is_linear: bool | None = None) -> Schedule:
         graph: extended.
         is_linear: False takes the queues of programs of several rounds for one of one round, too.
     """
-    stages = stages_of(graph)
-    if is_linear is False or not stages.is_linear:
-        places = places_of_program(graph)
-        by_stage = _by_stage(places.stages, places.passed_on)
-        found = placed(Schedule(graph, tuple(in_queues(places, by_stage))))
-    elif stages.calls_nobody:
-        found = linked(Schedule(graph, tuple(_without_calls(stages, _by_stage(stages)))))
-    else:
-        found = placed(Schedule(graph, tuple(_with_calls(stages, _by_stage(stages)))))
+    has_rounds = any(len(rounds_of(body, graph)) > 1 for body in graph.bodies.values())
+    found = _in_queues(graph) if is_linear is False or has_rounds else _in_waves(graph)
     check_schedule(found)
     return found
+
+
+def _in_queues(graph: TaggedGraph) -> Schedule:
+    places = places_of_program(graph)
+    by_stage = _by_stage(places.stages, places.passed_on)
+    return placed(Schedule(graph, tuple(in_queues(places, by_stage))))
+
+
+def _in_waves(graph: TaggedGraph) -> Schedule:
+    stages = stages_of(graph)
+    by_stage = _by_stage(stages)
+    if stages.calls_nobody:
+        return linked(Schedule(graph, tuple(_without_calls(stages, by_stage))))
+    return placed(Schedule(graph, tuple(_with_calls(stages, by_stage))))
 
 
 def build_bounded(graph: TaggedGraph) -> Schedule:

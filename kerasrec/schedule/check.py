@@ -169,6 +169,10 @@ def frames_are_done(schedule: Schedule) -> Iterator[str]:
         for segment in section.segments:
             where = f"{segment.body} place {segment.place}"
             waiting = [one.region for one in segment.placed if isinstance(one, Wait)]
+            sent = [one.sites for one in segment.placed if isinstance(one, Send)]
+            for one in segment.placed:
+                if isinstance(one, HandOn) and (one.site,) not in sent:
+                    yield f"{where}: CALL_{one.site.label} is handed on, and not sent alone"
             ended[segment.body] += [
                 one.region for one in segment.placed if isinstance(one, Return | HandOn)
             ]

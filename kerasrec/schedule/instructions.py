@@ -196,7 +196,7 @@ class Fetch(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Load(Instruction):
-    """What another segment has saved: for one wave in a loop, else for all tokens.
+    """What another segment has saved: for one wave or block in a loop, else for all tokens.
 
     Args:
         item: what is loaded.

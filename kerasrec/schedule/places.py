@@ -20,7 +20,7 @@ from kerasrec.graph.nodes import Call, Check, Effect, Entrance, Result, Return
 from kerasrec.graph.values import Node, Region, Value
 from kerasrec.schedule.instructions import Instruction, Item, Tokens
 from kerasrec.schedule.linkage import Together, alternating
-from kerasrec.schedule.stages import Stages, call_depths
+from kerasrec.schedule.stages import Stages, first_stage, linkage_stages, rounds_of
 from kerasrec.schedule.tails import Tail, tail_of, whole
 from kerasrec.schedule.translate import instructions_of, regions_of
 
@@ -73,7 +73,7 @@ def places_of_program(graph: TaggedGraph, is_bounded: bool = False) -> Places:
         is_bounded: for a run that forgets frames when they have returned: nothing is hoisted, and
           no call is handed on.
     """
-    groups = {name: _rounds(body, graph) for name, body in graph.bodies.items()}
+    groups = {name: rounds_of(body, graph) for name, body in graph.bodies.items()}
     rounds = max(1, *(len(found) for found in groups.values()))
     found = {
         name: _BodyPlaces(body, groups[name], rounds, is_bounded)
@@ -81,7 +81,7 @@ def places_of_program(graph: TaggedGraph, is_bounded: bool = False) -> Places:
     }
     stages = {node: stage for body in found.values() for node, stage in body.stages.items()}
     return Places(
-        Stages(graph, False, rounds, groups, stages),
+        Stages(graph, rounds, groups, stages),
         {name: body.tail for name, body in found.items()},
         frozenset(node for body in found.values() for node in body.passed_on),
     )
@@ -97,14 +97,6 @@ def place_of(stage: int, rounds: int, own_rounds: int) -> int:
     """
     sweep, passed = divmod(stage, rounds + 2)
     return min(rounds - passed if sweep % 2 else passed, own_rounds)
-
-
-def _rounds(body: Body, graph: TaggedGraph) -> dict[int, list[CallSite]]:
-    depths = call_depths(body)
-    return {
-        place: [graph.call_sites[label] for label in sorted(depths) if depths[label] == place]
-        for place in sorted(set(depths.values()))
-    }
 
 
 class _BodyPlaces:
@@ -150,15 +142,8 @@ class _BodyPlaces:
 
     def _place_sweep(self, index: int) -> None:
         """Sets the stages of a sweep's nodes: as early as what they read allows."""
-        sweep, first = self.body.sweeps[index], index * (self.rounds + 2)
-        fixed: dict[Node, int] = {}
-        for place, sites in self.groups.items():
-            called = first + (self.rounds - place if index % 2 else place - 1)
-            for site in sites:
-                fixed.update(dict.fromkeys(present(site.trips[index].calls), called))
-                fixed.update(dict.fromkeys(present(site.trips[index].returns), called + 1))
-        fixed.update(dict.fromkeys(present(sweep.parameters), first))
-        fixed.update(dict.fromkeys(present(sweep.outputs), first + self.rounds))
+        sweep, first = self.body.sweeps[index], first_stage(index, self.rounds)
+        fixed = linkage_stages(self.body, self.groups, self.rounds, index)
         for node in sweep.nodes:
             earliest = first
             is_at_use = any(one.at_use for one in self.made[node])

@@ -30,14 +30,12 @@ class Stages:
 
     Args:
         graph: the extended graph.
-        is_linear: whether every body has one round at most, so that waves lie in a line.
         rounds: how many rounds of calls the body with most of them has, at least 1.
         groups: for each body, its call sites by round.
         of: the stage of each node of the bodies.
     """
 
     graph: TaggedGraph
-    is_linear: bool
     rounds: int
     groups: dict[str, dict[int, list[CallSite]]]
     of: dict[Node, int]
@@ -56,22 +54,50 @@ class Stages:
         return self.first(sweep) + self.rounds
 
 
-def stages_of(graph: TaggedGraph, is_linear: bool | None = None) -> Stages:
-    """The stages of an extended graph.
+def stages_of(graph: TaggedGraph) -> Stages:
+    """The stages of an extended graph in which every body has one round at most."""
+    groups = {name: rounds_of(body, graph) for name, body in graph.bodies.items()}
+    of: dict[Node, int] = {}
+    for body in graph.bodies.values():
+        for index, sweep in enumerate(body.sweeps):
+            fixed = linkage_stages(body, groups[body.name], 1, index)
+            earliest = max(0, first_stage(index, 1) - 1)
+            for node in sweep.nodes:
+                before = (of.get(item.node, 0) for item in node.inputs)
+                of[node] = fixed.get(node, max([earliest, *before]))
+    return Stages(graph, 1, groups, of)
+
+
+def rounds_of(body: Body, graph: TaggedGraph) -> dict[int, list[CallSite]]:
+    """The call sites of a body, by round."""
+    depths = call_depths(body)
+    return {
+        place: [graph.call_sites[label] for label in sorted(depths) if depths[label] == place]
+        for place in sorted(set(depths.values()))
+    }
+
+
+def linkage_stages(
+    body: Body, groups: dict[int, list[CallSite]], rounds: int, index: int
+) -> dict[Node, int]:
+    """The stages of nodes that pass values from body to body, in a sweep.
 
     Args:
-        graph: extended.
-        is_linear: False gives each round a single callee even where one round is enough.
+        body: whose nodes they are.
+        groups: its call sites by round.
+        rounds: of the program.
+        index: of the sweep.
     """
-    depths = {name: call_depths(body) for name, body in graph.bodies.items()}
-    if is_linear is None:
-        is_linear = all(depth == 1 for found in depths.values() for depth in found.values())
-    groups = {name: _group(found, graph, is_linear) for name, found in depths.items()}
-    rounds = max(1, *(len(found) for found in groups.values()))
-    of: dict[Node, int] = {}
-    for name, body in graph.bodies.items():
-        of |= _stages(body, groups[name], rounds)
-    return Stages(graph, is_linear, rounds, groups, of)
+    sweep, first = body.sweeps[index], first_stage(index, rounds)
+    found: dict[Node, int] = {}
+    for place, sites in groups.items():
+        called = first + (rounds - place if index % 2 else place - 1)
+        for site in sites:
+            found.update(dict.fromkeys(present(site.trips[index].calls), called))
+            found.update(dict.fromkeys(present(site.trips[index].returns), called + 1))
+    found.update(dict.fromkeys(present(sweep.parameters), first))
+    found.update(dict.fromkeys(present(sweep.outputs), first + rounds))
+    return found
 
 
 def first_stage(sweep: int, rounds: int) -> int:
@@ -93,35 +119,3 @@ def call_depths(body: Body) -> dict[int, int]:
         if isinstance(node, Call):
             found[node.label] = max(found.get(node.label, 0), depth[node] + 1)
     return found
-
-
-def _group(
-    depths: dict[int, int], graph: TaggedGraph, is_linear: bool
-) -> dict[int, list[CallSite]]:
-    """Rounds of a body. Where one body has several, each round has one callee."""
-    sites = [graph.call_sites[label] for label in sorted(depths)]
-    if is_linear:
-        return {1: sites} if sites else {}
-    keys = sorted({(depths[site.label], site.callee) for site in sites})
-    return {
-        place: [site for site in sites if (depths[site.label], site.callee) == key]
-        for place, key in enumerate(keys, start=1)
-    }
-
-
-def _stages(body: Body, groups: dict[int, list[CallSite]], rounds: int) -> dict[Node, int]:
-    stages: dict[Node, int] = {}
-    for index, sweep in enumerate(body.sweeps):
-        first = first_stage(index, rounds)
-        for place, sites in groups.items():
-            called = first + (rounds - place if index % 2 else place - 1)
-            for site in sites:
-                stages.update(dict.fromkeys(present(site.trips[index].calls), called))
-                stages.update(dict.fromkeys(present(site.trips[index].returns), called + 1))
-        stages.update(dict.fromkeys(present(sweep.parameters), first))
-        stages.update(dict.fromkeys(present(sweep.outputs), first + rounds))
-        earliest = max(0, first - 1)
-        for node in sweep.nodes:
-            if node not in stages:
-                stages[node] = max([earliest, *(stages.get(item.node, 0) for item in node.inputs)])
-    return stages

@@ -175,10 +175,10 @@ def _divided(
             needed together.
         readers: of all values.
     """
-    whole = Tail(region, list(values))
-    merges = whole.merges
+    undivided = Tail(region, list(values))
+    merges = undivided.merges
     if len(merges) < len(values):
-        return whole
+        return undivided
     predicate = merges[0].predicate
     if not all(
         node.region == region
@@ -186,7 +186,7 @@ def _divided(
         and passed_to.issuperset(readers[node.output()])
         for node in merges
     ):
-        return whole
+        return undivided
     found = [
         _divided(branch, [node.inputs[number] for node in merges], set(merges), readers)
         for number, branch in enumerate(branches(region, predicate, len(merges[0].inputs)))

@@ -249,3 +249,81 @@ def test_the_order_is_the_same_in_every_process():
         run = [sys.executable, "-c", code]
         found.add(subprocess.run(run, env=environment, check=True, capture_output=True).stdout)
     assert len(found) == 1
+
+
+def with_open_size(function, *specs):
+    """A function of a table whose number of columns only a run knows, and its gradient."""
+
+    def call(table, nodes, x):
+        result = function(table)(nodes, x)
+        return result, tf.gradients(result, x)[0]
+
+    specs = [tf.TensorSpec([None, None], tf.float64), tf.TensorSpec([None], tf.int32)]
+    specs.append(tf.TensorSpec([None], tf.float64))
+    return tf.function(call, input_signature=specs, autograph=False)
+
+
+@pytest.mark.parametrize("nodes", [[2], [3], [0], [8, 0, 5], []])
+def test_blocks_without_a_token_of_a_size_that_only_a_run_knows(nodes):
+    def of(table):
+        @kerasrec.recursive(engine="waves")
+        def weighted(n, x):
+            def inner():
+                row, result = tf.gather(table, n), weighted(n - 3, weighted(n - 1, x))
+                return tf.reduce_sum(row * result[:, tf.newaxis], -1)
+
+            return kerasrec.cond(
+                n <= 0,
+                lambda: x,
+                lambda: kerasrec.cond(n % 2 == 0, inner, lambda: weighted(n - 1, x)),
+            )
+
+        return weighted
+
+    table = np.arange(30.0).reshape(10, 3) / 10
+
+    def plain(n):
+        """Each call multiplies what it is given."""
+        if n <= 0:
+            return 1.0
+        return table[n].sum() * plain(n - 1) * plain(n - 3) if n % 2 == 0 else plain(n - 1)
+
+    x = np.linspace(0.3, 0.9, len(nodes))
+    slopes = np.array([plain(n) for n in nodes])
+    result, gradient = with_open_size(of)(table, np.array(nodes, np.int32), x)
+    np.testing.assert_allclose(result, slopes * x)
+    np.testing.assert_allclose(gradient, slopes)
+
+
+def test_sizes_that_differ_from_call_to_call_are_refused():
+    """A gradient that is kept between rounds has one size; here the rows are of two and three."""
+    children = [[9, 9], [9, 9, 9], [], [], [], [9, 9], *[[]] * 4]
+    rows = tf.ragged.constant(children, dtype=tf.int32)
+
+    @kerasrec.recursive(engine="waves")
+    def padded(n, x):
+        def inner():
+            entries = padded(tf.gather(rows, n), x).to_tensor()
+            result = padded(tf.where(n == 0, 5, 9), tf.reduce_sum(entries, 1))
+            weighted = entries * result[:, tf.newaxis] * x[:, tf.newaxis]
+            return tf.reduce_sum(entries, 1) * x + tf.reduce_sum(weighted, 1)
+
+        return kerasrec.cond(n > 8, lambda: tf.sin(x), inner)
+
+    def gradient(nodes):
+        x = tf.fill([len(nodes)], 0.5)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            result = padded(nodes, x)
+        return tape.gradient(result, x)
+
+    def plain(n, x):
+        if n > 8:
+            return np.sin(x)
+        total = sum(plain(child, x) for child in children[n])
+        return total * x + total * x * plain(5 if n == 0 else 9, total)
+
+    slope = (plain(0, 0.5 + 1e-6) - plain(0, 0.5 - 1e-6)) / 2e-6
+    np.testing.assert_allclose(gradient([0]), [slope], rtol=1e-5)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has another size in some calls"):
+        gradient([0, 1])
