@@ -286,6 +286,36 @@ def test_called_inside_control_flow(name, mode):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", few_of(AROUND, "while_loop", many=["map_fn", "cond"]))
+def test_variables_inside_control_flow(name):
+    """The gradient of a loop reaches a variable and the rows of a table that tokens have read."""
+    slope, table = tf.Variable(0.7), tf.Variable([0.1, 0.3, 0.2])
+
+    @kerasrec.recursive
+    def line(n, x):
+        return kerasrec.cond(
+            n == 0, lambda: x, lambda: slope * line(n - 1, x) + tf.gather(table, n)
+        )
+
+    def twice(x):
+        return line(tf.fill(tf.shape(x), 2), x)
+
+    def plain(x):
+        return slope * (slope * x + table[1]) + table[2]
+
+    def gradients(f, x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = AROUND[name](f, x)
+        found = tape.gradient(y, [slope, table, x])
+        return [tf.convert_to_tensor(item) for item in found]
+
+    x = tf.constant([0.9, 1.2])
+    found = tf.function(gradients, autograph=False)(twice, x)
+    for one, expected in zip(found, gradients(plain, x), strict=True):
+        np.testing.assert_allclose(one, expected, rtol=1e-5)
+
+
 def test_inside_a_functional_model():
     class Cubed(keras.layers.Layer):
         def call(self, x):

@@ -43,9 +43,13 @@ class Inputs:
     def copied(self) -> Inputs:
         """The same, copied into the graph that is being built.
 
-        Only there does TensorFlow look for what the gradient of a gradient reads.
+        Only there does TensorFlow look for what the gradient of a gradient reads. Handles of
+        variables stay: the gradient of a `tf.while_loop` cannot capture them.
         """
-        shared = {value: tf.identity(tensor) for value, tensor in self.shared.items()}
+        shared = {
+            value: tensor if tensor.dtype == tf.resource else tf.identity(tensor)
+            for value, tensor in self.shared.items()
+        }
         return Inputs(_map(tf.identity, self.sweeps), shared)
 
     def gradients(self, found: Outcome) -> list[tf.Tensor | tf.IndexedSlices | None]:
