@@ -23,7 +23,7 @@ from benchmarks.peers import peer_class
 from benchmarks.trees import TreeSource
 
 PARTS = {
-    "check_trees": "tree tables and their checks",
+    "trees": "tree tables and their checks",
     "leaves_of_words": "leaves, once for each word, and their gradients",
     "stage_0_loop": "down: children of every wave",
     "stage_0_hoisted": "states of leaves",

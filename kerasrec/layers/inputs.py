@@ -54,7 +54,7 @@ def look_up(
     # Any word that is read; there is none in a batch of no trees, nor where all nodes form cycles.
     one = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
     words = tf.where(is_read, words, one)
-    different, places = tf.unique(words)
+    different, places = tf.unique(words, name="places")
     return NodeInputs(tf.cast(embedding(different), dtype), places)
 
 

@@ -127,11 +127,11 @@ class Recursion:
             (drop, input_drop) = (factors[0] if factors else None for factors in drops)
             with tf.control_dependencies(check_sizes(x, children)):
                 x = tf.identity(x)
-            with tf.name_scope("check_trees"):
+            with tf.name_scope("trees"):
                 trees = node_tables(children, *self._words_to_check(x))
             batch, nodes = tf.unstack(tf.shape(x)[:2])
             inputs = self._inputs(x, trees, input_drop)
-            table_size = batch * nodes if return_sequences else None
+            table_size = tf.multiply(batch, nodes, "table_size") if return_sequences else None
             options = {"training": training, "recompute": self._recompute}
             visit = self._visitor(cell, inputs, trees, drop, table_size, **options)
             arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
@@ -160,7 +160,7 @@ class Recursion:
 
     def _inputs(self, x: tf.Tensor, trees: NodeTables, input_drop: tf.Tensor | None) -> NodeInputs:
         if self._embedding is None:
-            return NodeInputs(tf.reshape(x, [-1, x.shape[-1]]))
+            return NodeInputs(tf.reshape(x, [-1, x.shape[-1]], "inputs"))
         is_read = tf.reshape(trees.is_node, [-1])
         if not self._cell.inner_inputs:
             is_read &= trees.kinds[:-1] == LEAF

@@ -313,7 +313,7 @@ def visitor(
         recompute: as for `kerasrec.recursive`.
     """
     rows_of_children = trees.rows() if cell.shares_weights else None
-    num_nodes = tf.shape(trees.children)[0] - 1
+    num_nodes = tf.subtract(tf.shape(trees.children)[0], 1, "num_nodes")
 
     @recursive(recompute=recompute)
     def visit(node: tf.Tensor, states: list[tf.Tensor]) -> tf.Tensor:

@@ -33,8 +33,8 @@ class NodeTables:
         """`children` without those that are missing, int32 `[batch * nodes + 1, (children)]`."""
         is_child = self.children < tf.shape(self.children)[0] - 1
         lengths = tf.math.count_nonzero(is_child, 1, dtype=tf.int32)
-        present = tf.boolean_mask(self.children, is_child)
-        return tf.RaggedTensor.from_row_lengths(present, lengths, validate=False)
+        present = tf.boolean_mask(self.children, is_child, name="present_children")
+        return tf.RaggedTensor.from_row_lengths(present, lengths, "rows_of_children", False)
 
 
 def as_indices(numbers: tf.Tensor) -> tf.Tensor:
@@ -87,7 +87,7 @@ def node_tables(
     ):
         batch, _, arity = tf.unstack(tf.shape(children))
         missing = batch * nodes
-        numbers = tf.concat([links.numbers, tf.fill([1, arity], missing)], 0)
-        kinds = tf.concat([tf.where(links.has_children, INNER, LEAF), [MISSING]], 0)
+        numbers = tf.concat([links.numbers, tf.fill([1, arity], missing)], 0, "children")
+        kinds = tf.concat([tf.where(links.has_children, INNER, LEAF), [MISSING]], 0, "kinds")
         is_node = tf.reshape(is_called, [batch, nodes])
         return NodeTables(numbers, kinds, tf.range(batch) * nodes, is_node)

@@ -266,9 +266,8 @@ class _Builder:
             self.values[operation.outputs[0].name] = value
             return
         variable = self.variables.get(id(outer))
-        label = getattr(variable, "path", None) or getattr(variable, "name", None)
         types = [self.tracer.type(operation.outputs[0])]
-        name = label or operation.name
+        name = _outer_name(operation, outer, variable)
         node = nodes.Shared([], types, name=name, tensor=outer, variable=variable)
         self.values[operation.outputs[0].name] = self.writer.add(node).output()
 
@@ -539,6 +538,19 @@ class _Builder:
                 )
         node = nodes.Collect(inputs, [], region, record.source, name=record.name, size=size)
         self.collects.append(self.writer.add(node))
+
+
+def _outer_name(operation: tf.Operation, outer: tf.Tensor, variable: tf.Variable | None) -> str:
+    """What a tensor or variable is called where it comes from.
+
+    Args:
+        operation: the placeholder that stands for it in the function.
+        outer: the tensor; of a variable, its handle.
+        variable: None for a tensor.
+    """
+    if variable is not None:
+        return str(variable.name).removesuffix(":0")
+    return str(outer.op.name if tf.is_symbolic_tensor(outer) else operation.name)
 
 
 def _needed(nodes: list[Node], outputs: list[Value], roots: list[Node]) -> list[Node]:
