@@ -2,7 +2,8 @@
 
 The lines follow this grammar:
 
-    schedule    := ["shared, the same for all tokens" {line}] ["prepared once" {line}] {sweep}
+    schedule    := what types leave out
+                   ["shared, the same for all tokens" {line}] ["prepared once" {line}] {sweep}
     sweep       := ("values" | "gradient, the backward pass" | "sweep " NUMBER) {section}
     section     := head {segment}
     head        := "loop " NUMBER ", wave by wave, " DIRECTION | "all tokens at once" [", " PLACE]
@@ -11,7 +12,9 @@ The lines follow this grammar:
     turns       := FUNCTION " " NUMBER {", " FUNCTION " " NUMBER}
     segment     := FUNCTION [" place " NUMBER] ["  # " FILE ":" LINE]
                    ["load " items] {branch | line}
-                   ["save " items] ["save for the backward pass " items]
+                   {"save" readers " " items}
+    readers     := "" | " for both passes" | " for the backward pass"
+                   | " for this sweep and later ones" | " for later sweeps"
     items       := item {", " item}
     item        := (%NAME ": " TYPE | "rows " REGION | "number of tokens " REGION)
                    [" by wave" | " by frame" | " by block"]
@@ -21,17 +24,28 @@ The lines follow this grammar:
     note        := [FILE ":" LINE] [" again"] [" by " PASS]
 
 Names are given while printing: %0, %1 and so on, in the order of the lines; small constants stand
-where they are read. The indented lines below a branch are for the tokens that take it. "again"
-marks what a line above computes, too; "by" names the pass that put a line there.
+where they are read. The indented lines below a branch are for the tokens that take it. A "save"
+says which sweeps load the items: by itself only the one in which it stands, where both passes, or
+this sweep and later ones, are this one and others. "again" marks what a line above computes, too;
+"by" names the pass that put a line there.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import singledispatchmethod
 
 from kerasrec.graph.graph import CallSite, TaggedGraph
-from kerasrec.graph.nodes import Accumulate, Collect, Primitive, name_of
+from kerasrec.graph.nodes import (
+    Accumulate,
+    Collect,
+    Named,
+    Primitive,
+    Shared,
+    SumCotangent,
+    name_of,
+)
 from kerasrec.graph.printer import branch_text, sweep_name, type_text
 from kerasrec.graph.values import Each, Node, Region, Source, Value
 from kerasrec.schedule.instructions import (
@@ -66,6 +80,10 @@ from kerasrec.schedule.instructions import (
 )
 from kerasrec.schedule.sections import Direction, Loop, Queues, Section, Segment
 
+_TYPES = (
+    "types leave out the token axis, one row a call: f32[8] is a tensor [tokens, 8]; "
+    "shared and wave values have none"
+)
 _DIRECTIONS = {
     Direction.CALLS: "from the roots down, until no token calls",
     Direction.DOWN: "from the first wave down to the last",
@@ -88,10 +106,16 @@ class _Printer:
         self._in_queues = any(isinstance(item, Queues) for item in sections)
         self._names: dict[Value, str] = {}
         self._seen: set[Item] = set()
+        self._loaded_in: dict[Item, set[int]] = defaultdict(set)
+        for section in sections:
+            for segment in section.segments:
+                for one in segment.instructions:
+                    if isinstance(one, Load):
+                        self._loaded_in[one.item].add(section.sweep)
 
     def lines(self) -> list[str]:
         """All lines of the schedule."""
-        found = self._shared()
+        found = [_TYPES, *self._shared()]
         sweep = -1
         for section in self._sections:
             if not any(segment.instructions for segment in section.segments):
@@ -102,8 +126,8 @@ class _Printer:
             found.append(f"  {self._head(section)}")
             for segment in section.segments:
                 if segment.instructions:
-                    found += [f"    {line}" for line in self._segment(segment)]
-        return found[1:] if found[:1] == [""] else found
+                    found += [f"    {line}" for line in self._segment(segment, sweep)]
+        return found
 
     def _shared(self) -> list[str]:
         """SHARED values that anything reads, and what is prepared from them."""
@@ -120,7 +144,7 @@ class _Printer:
             if node.op != "Const" and read.intersection(node.outputs):
                 read.update(node.inputs)
                 lines.insert(0, node)
-        found = ["shared, the same for all tokens"] if lines else []
+        found = ["", "shared, the same for all tokens"] if lines else []
         found += [f"  {self._node(node)}" for node in lines]
         if self._prepared:
             found += ["", "prepared once"]
@@ -129,6 +153,8 @@ class _Printer:
 
     def _node(self, node: Node) -> str:
         call = f"{node.title}({self._all(node.inputs)})" if node.inputs else node.title
+        if isinstance(node, SumCotangent) and isinstance(node.key[1], str):
+            call += f", the gradient of the table {node.key[1]}"
         return f"{self._outputs(node.outputs)}{call}{_note(node.source)}"
 
     def _head(self, section: Section) -> str:
@@ -147,7 +173,7 @@ class _Printer:
             return f"all tokens at once, before loop {section.stage + 1}"
         return "all tokens at once"
 
-    def _segment(self, segment: Segment) -> list[str]:
+    def _segment(self, segment: Segment, sweep: int) -> list[str]:
         body = self._graph.bodies[segment.body]
         place = "" if segment.place is None else f" place {segment.place}"
         found = [f"{segment.body}{place}{_note(body.source)}"]
@@ -165,10 +191,23 @@ class _Printer:
             open_regions = path
             found.append("  " * (len(path) + 1) + self._line(one))
         saves = [one for one in ones if isinstance(one, Save)]
-        residuals = [one for one in saves if one.for_backward]
-        found += self._items("save", [one for one in saves if not one.for_backward])
-        found += self._items("save for the backward pass", residuals)
+        for readers in self._readers(sweep):
+            these = [one for one in saves if self._readers_of(one.item, sweep) == readers]
+            found += self._items(f"save{readers}", these)
         return found
+
+    def _readers(self, sweep: int) -> tuple[str, str, str]:
+        """Who may read what a sweep saves: it alone, later ones, too, or only those."""
+        if not sweep and self._graph.num_sweeps <= 2:
+            return "", " for both passes", " for the backward pass"
+        return "", " for this sweep and later ones", " for later sweeps"
+
+    def _readers_of(self, item: Item, sweep: int) -> str:
+        alone, both, later = self._readers(sweep)
+        loaded_in = self._loaded_in[item]
+        if all(other == sweep for other in loaded_in):
+            return alone
+        return both if sweep in loaded_in else later
 
     def _items(self, verb: str, ones: Sequence[Load | Save]) -> list[str]:
         """Loads or saves, as many to a line as fit."""
@@ -229,8 +268,10 @@ class _Printer:
 
     @_text.register
     def _(self, one: Receive) -> str:
-        names = ", ".join(name_of(value.node) for value in one.values)
-        return f"receive {names}".rstrip()
+        names = [name_of(value.node) for value in one.values]
+        if len(set(names)) < len(names):
+            names = [f"{name} {number}" for number, name in enumerate(names)]
+        return f"receive {', '.join(names)}".rstrip()
 
     @_text.register(Returned)
     @_text.register(Fetch)
@@ -296,8 +337,11 @@ class _Printer:
             value, *index = node.inputs
             place = f" at {self._all(index)}" if index else ""
             return f"collect {self._of(value)} in the table {node.name}{place}"
+        value, *rows = node.inputs
         by_wave = " wave by wave" if one.by_wave else ""
-        return f"sum {self._all(node.inputs)} into d {self._of(node.to)}{by_wave}"
+        place = f"rows {self._all(rows)} of " if rows else ""
+        target = f"{self._of(node.to)}{_origin(node.to)}"
+        return f"sum {self._of(value)}{by_wave} into {place}the gradient of {target}"
 
 
 _WORDS: dict[type[Instruction], str] = {
@@ -309,6 +353,26 @@ _WORDS: dict[type[Instruction], str] = {
     Separate: "separate",
     Zeros: "zeros",
 }
+
+
+def _origin(value: Value) -> str:
+    """What a SHARED value is called where it comes from, or what it is made of."""
+    seen: dict[Node, None] = {}
+    waiting = [value.node]
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen[node] = None
+            waiting += [item.node for item in reversed(node.inputs)]
+    names = [node.name for node in seen if isinstance(node, Named) and _has_gradient(node)]
+    is_itself = isinstance(value.node, Named) or value.node.op == "ReadVariableOp"
+    made_of = "" if is_itself else "made of "
+    return f", {made_of}{' and '.join(names)}" if names else ""
+
+
+def _has_gradient(node: Node) -> bool:
+    is_variable = isinstance(node, Shared) and node.variable is not None
+    return is_variable or node.types[0].is_differentiable
 
 
 def _turns(section: Queues) -> str:

@@ -9,6 +9,7 @@ import kerasrec
 from kerasrec.schedule.build import build
 from kerasrec.schedule.passes import ALL_PASSES, cut_again, decide_at_once, optimize, side_by_side
 from kerasrec.schedule.schedule import Schedule
+from kerasrec.transform.extend import extend
 from tests import golden_programs, golden_rows
 from tests.golden.compare import assert_golden
 
@@ -30,7 +31,7 @@ def test_small_programs(name, function, arguments, passes):
 
 def tree_lstm() -> Schedule:
     """A training step of a layer, whatever this machine's passes are."""
-    layer = kerasrec.layers.TreeLSTM(4, return_sequences=True)
+    layer = kerasrec.layers.TreeLSTM(4, return_sequences=True, name="tree_lstm")
     layer(np.zeros([1, 3, 2], np.float32), np.array([[[1, 2], [-1, -1], [-1, -1]]], np.int32))
     return build(layer.extended_graph())
 
@@ -39,9 +40,8 @@ def test_a_tree_lstm():
     """The whole step: what each wave does, what is kept, what is hoisted, what passes changed."""
     passes = [one for one in ALL_PASSES if one.__name__ not in ("sum_by_wave", "rematerialise")]
     text = str(optimize(tree_lstm(), passes))
-    # Lines of the layer's own files, and names that TensorFlow made, are no part of the schedule.
+    # Lines of the layer's own files are no part of the schedule.
     text = re.sub(r"  # \w+\.py:\d+(, )?", lambda found: "  # " if found[1] else "", text)
-    text = re.sub(r"SHARED \S+", "SHARED", text)
     assert_golden("tree_lstm_schedule", text)
 
 
@@ -53,3 +53,21 @@ def test_a_printed_name_stands_for_one_value():
     assert names[0] == "%0"
     read = set(re.findall(r"%\d+", text))
     assert read == set(names)
+
+
+def test_a_save_says_which_pass_loads_its_items():
+    forward, backward = str(tree_lstm()).split("gradient, the backward pass")
+    saved = re.findall(r"save( for both passes| for the backward pass|) (.*)", forward)
+    assert {readers for readers, _ in saved} == {"", " for both passes", " for the backward pass"}
+    loaded = [" ".join(re.findall("load (.*)", text)) for text in (forward, backward)]
+    for readers, items in saved:
+        for item in re.findall(r"%\d+: [^,]*\[[\d,]*\]", items):
+            found = [item in text for text in loaded]
+            assert found == [readers != " for the backward pass", readers != ""], item
+
+
+def test_sweeps_of_higher_derivatives_save_for_each_other():
+    text = str(build(extend(golden_programs.walked.extended_graph(5, 1.0))))
+    assert "save for this sweep and later ones" in text
+    assert "save for later sweeps" in text
+    assert "backward pass %" not in text
