@@ -17,6 +17,7 @@ from kerasrec.errors import GraphError
 from kerasrec.graph.values import Value
 from kerasrec.queues.block import Block, joined
 from kerasrec.queues.buffers import Buffers, empty
+from kerasrec.queues.layout import TAIL_FRAME
 from kerasrec.queues.state import open_shapes
 from kerasrec.queues.store import FrameStore, Trace
 from kerasrec.schedule.instructions import Return
@@ -98,10 +99,18 @@ class Again:
         block.run(segment.instructions)
         arrays = block.saved(arrays, at)
         self._send(block)
-        if any(isinstance(one, Return) for one in segment.instructions):
-            for number, tensor in enumerate(block.results):
-                buffers.write(("output", name, self.sweep, number), numbers, tensor)
+        for one in segment.placed:
+            if isinstance(one, Return):
+                self._return(one, block)
         return {"buffers": buffers.tensors, "kept": list(arrays.values())}
+
+    def _return(self, one: Return, block: Block) -> None:
+        """Hands results to those that called, also to those whose calls were handed on."""
+        rows = block.numbers(one.region)
+        if not self.is_back and self.layout.has_tail_calls(block.body):
+            rows = block.read(("frame", block.body), rows)[:, TAIL_FRAME.index("stands_for")]
+        for number, value in enumerate(one.values):
+            block.buffers.write(("output", block.body, self.sweep, number), rows, block.get(value))
 
     def _send(self, block: Block) -> None:
         """Passes values to frames that were called; gradients to those that returned for them."""

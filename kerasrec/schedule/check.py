@@ -152,7 +152,7 @@ def _sending(schedule: Schedule, section: Loop, body: str) -> Counter[int]:
         for number in set(rounds.values()):
             for group in alternating(site for site in own if rounds[site.label] == number):
                 is_sent = any(site.trips[section.sweep].calls for site in group)
-                if is_sent and not (section.sweep and group[0].label in handed_on):
+                if is_sent and not (section.sweep % 2 and group[0].label in handed_on):
                     found[group[0].label] += 1
     return found
 
@@ -180,6 +180,27 @@ def frames_are_done(schedule: Schedule) -> Iterator[str]:
                 yield f"{where}: not every frame returns or waits, once"
             if waiting and (segment.body, (segment.place or 0) + 1) not in known:
                 yield f"{where}: frames wait for no place"
+
+
+def frames_return_again(schedule: Schedule) -> Iterator[str]:
+    """In each later sweep of even number a frame returns, unless it has handed that on."""
+    queues = [section for section in schedule.sections if isinstance(section, Queues)]
+    for section in queues:
+        for body in schedule.graph.bodies if section.sweep and not section.sweep % 2 else ():
+            handed_on = _regions(queues[0], body, HandOn)
+            if not _are_all([*handed_on, *_regions(section, body, Return)]):
+                yield f"{body}: not every frame returns in sweep {section.sweep}, once"
+
+
+def _regions(section: Section, body: str, kind: type[Return | HandOn]) -> list[Region | None]:
+    """The regions whose frames return, or hand on, in a section."""
+    return [
+        one.region
+        for segment in section.segments
+        if segment.body == body
+        for one in segment.placed
+        if isinstance(one, kind)
+    ]
 
 
 def _are_all(regions: Sequence[Region | None], outer: Region | None = None) -> bool:
@@ -274,6 +295,7 @@ RULES: tuple[Rule, ...] = (
     linkage_is_in_its_place,
     calls_are_whole,
     frames_are_done,
+    frames_return_again,
     regions_agree,
     ops_are_whole,
     shared_values_are_known,

@@ -21,7 +21,7 @@ from kerasrec.graph.values import Node, Region, Value
 from kerasrec.schedule.instructions import Instruction, Item, Tokens
 from kerasrec.schedule.linkage import Together, alternating
 from kerasrec.schedule.stages import Stages, first_stage, linkage_stages, rounds_of
-from kerasrec.schedule.tails import Tail, tail_of, whole
+from kerasrec.schedule.tails import Tail, results_of, tail_of, whole
 from kerasrec.schedule.translate import instructions_of, regions_of
 
 _WAITED_FOR = (Entrance, Call, Return, Result, Check, Effect)
@@ -119,8 +119,7 @@ class _BodyPlaces:
         }
         self.stages: dict[Node, int] = {}
         sites = [] if is_bounded else [site for found in groups.values() for site in found]
-        # Higher derivatives merge in other places, too.
-        self.tail = tail_of(body, sites, self.readers) if len(body.sweeps) <= 2 else whole(body)
+        self.tail = tail_of(body, sites, self.readers)
         if not self._try():
             self.tail = whole(body)
             self._try()
@@ -130,9 +129,9 @@ class _BodyPlaces:
         passing = [node for part in self.tail.parts for node in part.passing]
         calls = [leaf.call for leaf in self.tail.leaves if leaf.call]
         passing += [
-            node for call in calls for trip in call.trips[1:] for node in present(trip.calls)
+            node for call in calls for trip in call.trips[1::2] for node in present(trip.calls)
         ]
-        self.passed_on = {*passing, *present(self.body.sweeps[0].outputs)}
+        self.passed_on = {*passing, *(node for found in results_of(self.body) for node in found)}
         self.stages = {}
         for index in range(len(self.body.sweeps)):
             self._place_sweep(index)
@@ -157,7 +156,7 @@ class _BodyPlaces:
         """Sets where the frames of each tail region are done; False if it has found new ones."""
         for leaf in self.tail.leaves:
             around = [node for node in loop if leaf in self.tail.around(node.region).leaves]
-            places = map(self._place, [*around, *self._sources(leaf.returned)])
+            places = map(self._place, [*around, *self._sources(leaf.returned[0])])
             leaf.place = max(places, default=0)
             if leaf.call and leaf.place != self._place(leaf.call.calls[0]):
                 leaf.call = None  # It makes other calls, too.
@@ -182,7 +181,7 @@ class _BodyPlaces:
             and (self.is_bounded or isinstance(node, _WAITED_FOR))
             and node not in self.passed_on
         ]
-        ends = [value for leaf in self.tail.leaves for value in leaf.returned]
+        ends = [value for leaf in self.tail.leaves for found in leaf.returned for value in found]
         selectors = [siblings[0].selector for siblings in regions_of(self.body)]
         waiting += self._sources([*ends, *selectors])
         found: dict[Node, None] = {}

@@ -101,28 +101,28 @@ def _after(places: Places, name: str, sweep: int, place: int) -> Iterator[Instru
     """What frames pass on: gradients go back to those that were called before."""
     graph, tail = places.stages.graph, places.tails[name]
     for group in places.calls(name, place if sweep % 2 else place + 1):
-        if not (sweep and tail.hands_on(group[0])):  # Gradients go to the frame that returned.
+        # Gradients go to the frame that returned.
+        if not (sweep % 2 and tail.hands_on(group[0])):
             yield from sent_by_frame(graph, group, sweep)
-    if not sweep:
-        yield from _done(places, name, place)
-    elif place == (0 if sweep % 2 else tail.last):
+    if not sweep % 2:
+        yield from _done(places, name, sweep, place)
+    elif not place:
         yield from results(graph, name, sweep)
 
 
-def _done(places: Places, name: str, place: int) -> Iterator[Instruction]:
-    """Frames that are done return; others wait for what they have called."""
-    tail = places.tails[name]
-    outputs = present(places.stages.graph.bodies[name].sweeps[0].outputs)
+def _done(places: Places, name: str, sweep: int, place: int) -> Iterator[Instruction]:
+    """Frames that are done return; others wait for what they have called, in the first sweep."""
+    tail, found = places.tails[name], places.stages.graph.bodies[name].sweeps[sweep]
     for part in places.known(name, place):
-        if part.last > place:
+        if part.last > place and not sweep:
             yield _wait(places, name, place, part)
         elif part.last == place:
             around = [node for item in tail.parts_around(part) for node in item.passing]
-            passing = (*around, *outputs)
-            if part.call:
+            passing = (*(node for node in around if node in found.nodes), *present(found.outputs))
+            if part.call is None:
+                yield Return(tuple(part.values[sweep // 2]), passing, region=part.region)
+            elif not sweep:
                 yield HandOn(part.call, passing, region=part.region)
-            else:
-                yield Return(tuple(part.values), passing, region=part.region)
 
 
 def _wait(places: Places, name: str, place: int, part: Tail) -> Wait:

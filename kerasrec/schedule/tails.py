@@ -3,16 +3,16 @@
 A body often ends in a conditional: what it returns is what one of the branches returns. Then the
 tokens of a branch are done when that branch is, whatever the other branches still wait for: the
 leaves of a tree return at once, and a branch that calls once does not wait for one that calls
-twice.
+twice. Derivatives of the gradient return there, too: their conditionals are the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kerasrec.graph.graph import Body, CallSite, present
-from kerasrec.graph.nodes import Merge, Switch
+from kerasrec.graph.nodes import Merge, Result, Switch
 from kerasrec.graph.values import Node, Region, Value, branches
 
 
@@ -22,15 +22,15 @@ class Tail:
 
     Args:
         region: its tokens; None for all of the body.
-        values: what the body returns for them, one value for each output, of this region or of one
-            around it.
+        values: what the body returns for them in each sweep of even number, one value for each of
+            the sweep's outputs, of this region.
         branches: the branches of the conditional that decides the values; empty if none does.
         place: at which place of the body the tokens of a leaf are done.
         call: the call of the body itself whose results its tokens return as they are: a tail call.
     """
 
     region: Region | None
-    values: list[Value]
+    values: list[list[Value]]
     branches: tuple[Tail, ...] = ()
     place: int = 0
     call: CallSite | None = None
@@ -38,7 +38,8 @@ class Tail:
     @property
     def merges(self) -> list[Merge]:
         """The MERGEs that pass on what the branches return."""
-        return [value.node for value in self.values if isinstance(value.node, Merge)]
+        values = (value for found in self.values for value in found)
+        return [value.node for value in values if isinstance(value.node, Merge)]
 
     @property
     def predicate(self) -> Value:
@@ -63,12 +64,12 @@ class Tail:
         """The MERGEs that only pass on what a branch returns, or the RETURNs of a tail call."""
         if self.branches:
             return list[Node](self.merges)
-        return [*self.call.returns] if self.call else []
+        return [value.node for found in self.values for value in found] if self.call else []
 
     @property
-    def returned(self) -> list[Value]:
+    def returned(self) -> list[list[Value]]:
         """What its tokens return themselves, where they are done; nothing for a tail call."""
-        return [] if self.call else self.values
+        return [[] for _ in self.values] if self.call else self.values
 
     @property
     def parts(self) -> Iterator[Tail]:
@@ -119,7 +120,12 @@ class Tail:
 
 def whole(body: Body) -> Tail:
     """The body as one part: all tokens are done at the end."""
-    return Tail(None, [node.inputs[0] for node in body.outputs])
+    return Tail(None, [[node.inputs[0] for node in found] for found in results_of(body)])
+
+
+def results_of(body: Body) -> list[list[Result]]:
+    """What a body returns, in each sweep of even number."""
+    return [present(sweep.outputs) for sweep in body.sweeps[::2]]
 
 
 def tail_of(body: Body, sites: Iterable[CallSite], readers: dict[Value, list[Node]]) -> Tail:
@@ -130,8 +136,8 @@ def tail_of(body: Body, sites: Iterable[CallSite], readers: dict[Value, list[Nod
         sites: the calls that it makes.
         readers: the nodes that read each value, in all sweeps.
     """
-    outputs = present(body.sweeps[0].outputs)
-    tail = _divided(None, [node.inputs[0] for node in outputs], set(outputs), readers)
+    outputs = {node for found in results_of(body) for node in found}
+    tail = _divided(None, whole(body).values, outputs, readers)
     for leaf in tail.leaves if tail.branches else ():
         calls = [site for site in sites if _is_tail_call(site, leaf, body, readers)]
         leaf.call = calls[0] if calls else None
@@ -142,14 +148,15 @@ def _is_tail_call(site: CallSite, leaf: Tail, body: Body, readers: dict[Value, l
     """Whether the tokens of a part return just what one call of their own body returns."""
     if site.callee != body.name or site.calls[0].region != leaf.region:
         return False
-    returned = [node.output() for node in site.returns]
-    if leaf.values != returned or any(len(readers[value]) != 1 for value in returned):
+    returned = [[node.output() for node in present(trip.returns)] for trip in site.trips[::2]]
+    values = [value for found in returned for value in found]
+    if leaf.values != returned or any(len(readers[value]) != 1 for value in values):
         return False
-    gradients = [trip.calls for trip in site.trips[1:2] if trip.calls]
     return all(
         (_switched(call.inputs[0]) if call else None) == (parameter and parameter.output())
-        for calls in gradients
-        for call, parameter in zip(calls, body.sweeps[1].parameters, strict=True)
+        for trip, sweep in zip(site.trips[1::2], body.sweeps[1::2], strict=True)
+        if trip.calls
+        for call, parameter in zip(trip.calls, sweep.parameters, strict=True)
     )
 
 
@@ -162,33 +169,33 @@ def _switched(value: Value) -> Value:
 
 def _divided(
     region: Region | None,
-    values: Sequence[Value],
-    passed_to: set[Node],
+    values: Sequence[list[Value]],
+    passed_to: Collection[Node],
     readers: dict[Value, list[Node]],
 ) -> Tail:
     """A part, divided by the conditional that decides its values if there is one.
 
     Args:
         region: of the part.
-        values: what it returns.
+        values: what it returns in each sweep of even number.
         passed_to: the nodes that pass the values on; if others read them, too, all tokens are
             needed together.
         readers: of all values.
     """
     undivided = Tail(region, list(values))
     merges = undivided.merges
-    if len(merges) < len(values):
+    if len(merges) < sum(map(len, values)):
         return undivided
     predicate = merges[0].predicate
     if not all(
         node.region == region
         and node.predicate == predicate
-        and passed_to.issuperset(readers[node.output()])
+        and all(reader in passed_to for reader in readers[node.output()])
         for node in merges
     ):
         return undivided
-    found = [
-        _divided(branch, [node.inputs[number] for node in merges], set(merges), readers)
-        for number, branch in enumerate(branches(region, predicate, len(merges[0].inputs)))
-    ]
+    found = []
+    for number, branch in enumerate(branches(region, predicate, len(merges[0].inputs))):
+        inside = [[value.node.inputs[number] for value in of_sweep] for of_sweep in values]
+        found.append(_divided(branch, inside, set(merges), readers))
     return Tail(region, list(values), tuple(found))

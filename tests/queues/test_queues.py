@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ import kerasrec
 from kerasrec.compile import lower
 from kerasrec.emit.limits import Limits
 from kerasrec.schedule.build import build
-from kerasrec.schedule.instructions import HandOn
+from kerasrec.schedule.instructions import HandOn, Return, Wait
+from kerasrec.transform.extend import extend
+from tests import programs
 
 NUM_LEAVES = 20
 
@@ -54,11 +57,11 @@ def handed_on(schedule):
     return [one.site.label for _, _, one in schedule.instructions() if isinstance(one, HandOn)]
 
 
-def plain_walk(children, node, state):
+def plain_walk(children, node, state, sin=np.sin):
     left, right = children[:, node]
     if left < 0:
-        return state + 0.1 * np.sin(state + node)
-    return plain_walk(children, right, plain_walk(children, left, state))
+        return state + 0.1 * sin(state + node)
+    return plain_walk(children, right, plain_walk(children, left, state, sin), sin)
 
 
 @pytest.mark.parametrize("batch", [1, 16])
@@ -173,6 +176,63 @@ def test_a_tail_call_without_end_stops(parallel_tokens):
     with pytest.raises(tf.errors.InvalidArgumentError, match="deeper than max_depth=50") as error:
         lost([4, 3])
     assert "newest first:] [0 1 1 1" in str(error.value)
+
+
+def ends(schedule, sweep):
+    """Where frames return, hand on and wait in a sweep: place, instruction and branch."""
+    return [
+        (
+            segment.body,
+            segment.place,
+            type(one).__name__,
+            [region.name for region in (one.region.path() if one.region else ())],
+        )
+        for section, segment, one in schedule.instructions()
+        if section.sweep == sweep and isinstance(one, Return | HandOn | Wait)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [(programs.walk, ([0], np.ones([1, 3]))), (bits, (5, 1.0)), (programs.swapped, (1.0, 2.0, 3))],
+)
+def test_frames_are_done_where_they_were_in_all_derivatives(function, arguments):
+    graph = function.extended_graph(*arguments)
+    once, twice = build(graph), build(extend(graph))
+    assert ends(twice, 0) == ends(once, 0)
+    assert len({tuple(branch) for *_, branch in ends(once, 0)}) > 1
+    assert ends(twice, 2) == [end for end in ends(once, 0) if end[2] == "Return"]
+    assert twice.sections[0].order == once.sections[0].order
+
+
+@pytest.mark.many
+def test_the_third_derivative_of_a_walk():
+    """Sweeps of even number hand on what the tail calls of the first do."""
+    children, roots = random_trees(2)
+    walk, x = walk_over(children), tf.constant([0.5, -1.0], tf.float64)
+
+    def plain(x):
+        return [
+            plain_walk(children, *pair, tf.sin) for pair in zip(roots, tf.unstack(x), strict=True)
+        ]
+
+    found = [derivatives(walk_of, x) for walk_of in (partial(walk, roots), plain)]
+    for of_walk, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(of_walk, expected, rtol=1e-10)
+
+
+def derivatives(function, x):
+    """The first three, in each number alone."""
+    with tf.GradientTape() as third:
+        third.watch(x)
+        with tf.GradientTape() as second:
+            second.watch(x)
+            with tf.GradientTape() as first:
+                first.watch(x)
+                y = function(x)
+            slope = first.gradient(y, x)
+        curvature = second.gradient(slope, x)
+    return slope, curvature, third.gradient(curvature, x)
 
 
 def test_what_feeds_a_queue_comes_first():

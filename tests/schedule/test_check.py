@@ -7,6 +7,7 @@ import pytest
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import Value, present
 from kerasrec.schedule import check
+from kerasrec.schedule.build import build
 from kerasrec.schedule.check import RULES, check_schedule
 from kerasrec.schedule.instructions import (
     Fire,
@@ -22,6 +23,7 @@ from kerasrec.schedule.instructions import (
 )
 from kerasrec.schedule.passes import ALL_PASSES
 from kerasrec.schedule.sections import Direction, Loop
+from kerasrec.transform.extend import extend
 from tests.engine.helpers import lowered
 from tests.programs import FEW, MORE, PROGRAMS, each
 
@@ -36,6 +38,11 @@ def tree():
 def walk():
     """A program of several rounds, which runs by queues."""
     return lowered(WALK, engine="waves").first.schedule
+
+
+def walk_twice():
+    """The same with its second derivative."""
+    return build(extend(walk().graph))
 
 
 def with_segments(schedule, change):
@@ -98,6 +105,9 @@ BAD = {
     ),
     check.calls_are_whole: lambda: without(tree(), Send),
     check.frames_are_done: lambda: without(walk(), Return, lambda section, _: not section.sweep),
+    check.frames_return_again: lambda: without(
+        walk_twice(), Return, lambda section, one: section.sweep == 2 and one.region
+    ),
     check.regions_agree: lambda: swapped(
         tree(), Select, lambda one: replace(one, regions=one.regions[:1])
     ),
@@ -117,7 +127,7 @@ def test_every_rule_has_an_example():
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_rules_tell_good_from_bad(rule):
-    assert list(rule(tree())) == list(rule(walk())) == []
+    assert list(rule(tree())) == list(rule(walk())) == list(rule(walk_twice())) == []
     bad = BAD[rule]()
     assert list(rule(bad))
     with pytest.raises(GraphError, match="A schedule breaks a rule"):
