@@ -17,7 +17,6 @@ from kerasrec.errors import GraphError
 from kerasrec.graph.values import Value
 from kerasrec.queues.block import Block, joined
 from kerasrec.queues.buffers import Buffers, empty
-from kerasrec.queues.layout import TAIL_FRAME
 from kerasrec.queues.state import open_shapes
 from kerasrec.queues.store import FrameStore, Trace
 from kerasrec.schedule.instructions import Return
@@ -56,7 +55,8 @@ class Again:
         tensors = [empty(room, counts[room.space]) for room in self.rooms.values()]
         buffers = Buffers(self.rooms, tensors)
         for number, tensor in enumerate(given):
-            buffers.write(("input", self.layout.graph.entry, self.sweep, number), roots, tensor)
+            key = self.layout.input(self.layout.graph.entry, self.sweep, number)
+            buffers.write(key, roots, tensor)
         state = {"buffers": buffers.tensors, "kept": self._arrays()}
         last = self.trace.num_steps - 1
         first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
@@ -106,18 +106,16 @@ class Again:
 
     def _return(self, one: Return, block: Block) -> None:
         """Hands results to those that called, also to those whose calls were handed on."""
-        rows = block.numbers(one.region)
-        if not self.is_back and self.layout.has_tail_calls(block.body):
-            rows = block.read(("frame", block.body), rows)[:, TAIL_FRAME.index("stands_for")]
+        rows = block.numbers(one.region) if self.is_back else block.rows_of_results(one.region)
         for number, value in enumerate(one.values):
-            block.buffers.write(("output", block.body, self.sweep, number), rows, block.get(value))
+            key = self.layout.output(block.body, self.sweep, number)
+            block.buffers.write(key, rows, block.get(value))
 
     def _send(self, block: Block) -> None:
-        """Passes values to frames that were called; gradients to those that returned for them."""
+        """Passes values to frames that were called, and gradients to those that returned."""
         for callee, sends in self.layout.sends(block.sent).items():
-            rows = joined([block.called(one.sites) for one in sends])
-            if self.is_back and self.layout.has_tail_calls(callee):
-                rows = block.read(("result", callee), rows)
+            rows = joined([block.called(one.sites, self.is_back) for one in sends])
             columns = zip(*(block.sent[one] for one in sends), strict=True)
             for number, tensors in enumerate(columns):
-                block.buffers.write(("input", callee, self.sweep, number), rows, joined(tensors))
+                key = self.layout.input(callee, self.sweep, number)
+                block.buffers.write(key, rows, joined(tensors))

@@ -9,9 +9,9 @@ import tensorflow as tf
 from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.graph import CallSite
-from kerasrec.graph.values import Branch, Region, Value
+from kerasrec.graph.values import Branch, Node, Region, Value
 from kerasrec.queues.buffers import Buffers, Key, without_rows
-from kerasrec.queues.layout import Layout, link
+from kerasrec.queues.layout import TAIL_FRAME, Layout
 from kerasrec.schedule.instructions import Fetch, Frames, Instruction, Load, Receive, Save
 
 Arrays = dict[Value, tf.TensorArray]
@@ -61,11 +61,10 @@ class Block(Registers):
         if isinstance(one, Receive) and one.tokens:
             return [self.count, *self.given]
         if isinstance(one, Receive):
-            numbers, inputs = self.numbers(None), self.layout.inputs
-            return [self.read(inputs[value.node], numbers) for value in one.values]
+            return [self._passed(value.node) for value in one.values]
         if isinstance(one, Fetch):
-            key = ("output", one.sites[0].callee, one.sweep, one.number)
-            return [self.read(key, self.called(one.sites))]
+            key = self.layout.output(one.sites[0].callee, one.sweep, one.number)
+            return [self.read(key, self.called(one.sites, not one.sweep % 2))]
         if isinstance(one, Load) and isinstance(one.item, Value):
             if one.by_frame:
                 return [self.read(("value", one.item), self.numbers(one.item.region))]
@@ -117,9 +116,27 @@ class Block(Registers):
             self._places[region] = found
         return self._places[region]
 
-    def called(self, sites: Sequence[CallSite]) -> tf.Tensor:
-        """The numbers of the frames that call sites called, int32, all of a token side by side."""
-        found = self.read(link(sites), self.numbers(sites[0].calls[0].region))
+    def rows_of_results(self, region: Region | None) -> tf.Tensor:
+        """For each token of a region, int32, the row of what its frame returns."""
+        if not self.layout.has_tail_calls(self.body):
+            return self.numbers(region)
+        frames = self.read(("frame", self.body), self.numbers(region))
+        return frames[:, TAIL_FRAME.index("result")]
+
+    def _passed(self, node: Node) -> tf.Tensor:
+        """What is passed to the frames for a parameter of a later sweep."""
+        sweep, key = self.layout.inputs[node]
+        return self.read(key, self.rows_of_results(None) if sweep % 2 else self.numbers(None))
+
+    def called(self, sites: Sequence[CallSite], to_results: bool = False) -> tf.Tensor:
+        """The frames that call sites called, int32, all of a token side by side.
+
+        Args:
+            sites: that call for the same tokens.
+            to_results: for the rows of what they return instead.
+        """
+        link = self.layout.link(sites, to_results)
+        found = self.read(link, self.numbers(sites[0].calls[0].region))
         if len(sites) > 1:
             found = tf.reshape(found[:, tf.newaxis] + tf.range(len(sites)), [-1])
         return found

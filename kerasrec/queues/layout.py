@@ -24,9 +24,9 @@ from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Queues, Segment
 
 # What is kept of each frame: the frame that called it, by which call site, and how many calls it is
-# nested in. In a body with tail calls also where to return to, and what the frame stands for there.
+# nested in. In a body with tail calls also where to return to, and in which row of results.
 FRAME = ("caller", "label", "depth")
-TAIL_FRAME = (*FRAME, "returns_to", "return_label", "stands_for")
+TAIL_FRAME = (*FRAME, "returns_to", "return_label", "result")
 
 
 class Layout:
@@ -41,11 +41,12 @@ class Layout:
         self.queues = {item.sweep: item for item in schedule.sections if isinstance(item, Queues)}
         self.order = self.queues[0].order
         self.handed_on = {one.site for _, one in self._all(HandOn)}
-        self.inputs: dict[Node, Key] = {}
+        self._together = self._return_together()
+        self.inputs: dict[Node, tuple[int, Key]] = {}
         for name, body in self.graph.bodies.items():
             for index, sweep in enumerate(body.sweeps):
                 for number, node in enumerate(present(sweep.parameters) if index else ()):
-                    self.inputs[node] = ("input", name, index, number)
+                    self.inputs[node] = index, self.input(name, index, number)
         self._bytes_kept = {name: schedule.bytes_kept(name) for name in self.graph.bodies}
         saves = [one for _, _, one in schedule.instructions() if isinstance(one, Save)]
         self.entries = self._entries([one.item for one in saves if one.by_frame])
@@ -69,13 +70,40 @@ class Layout:
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
         for segment, one in self._all(Send):
             for site in one.sites:
-                if site.callee == body and site not in self.handed_on:
+                if site.callee in self._together[body] and site not in self.handed_on:
                     found[segment.body, (segment.place or 0) + 1].append(site.label)
         return found
 
     def has_tail_calls(self, body: str) -> bool:
-        """Whether a body hands on to itself where it is to return to."""
-        return any(site.callee == body for site in self.handed_on)
+        """Whether a body hands on where it is to return to, or is handed that."""
+        return any(body in (site.caller, site.callee) for site in self.handed_on)
+
+    def results(self, body: str) -> Hashable:
+        """What the rows of a body's results stand for.
+
+        Its frames; if it returns for frames of other bodies, too, calls of any of these that were
+        not handed on.
+        """
+        together = self._together[body]
+        return together if len(together) > 1 else body
+
+    def input(self, body: str, sweep: int, number: int) -> Key:
+        """Under which is kept what is passed to a later sweep of a body: gradients by result."""
+        return ("input", self.results(body) if sweep % 2 else body, sweep, number)
+
+    def output(self, body: str, sweep: int, number: int) -> Key:
+        """Under which is kept what a sweep of a body returns: gradients by frame."""
+        return ("output", body if sweep % 2 else self.results(body), sweep, number)
+
+    def link(self, sites: Sequence[CallSite], to_results: bool = False) -> Key:
+        """Under which is kept, for each token, the first frame that call sites called.
+
+        Args:
+            sites: that call for the same tokens.
+            to_results: for the row of its results instead.
+        """
+        is_frame = not to_results or self.results(sites[0].callee) == sites[0].callee
+        return ("frame of" if is_frame else "result of", sites[0].label)
 
     def counts_calls(self, body: str, place: int) -> bool:
         """Whether frames that wait for a place may have made no call or several."""
@@ -89,12 +117,6 @@ class Layout:
         is_fixed = not any(one.others for one in waits)
         numbers = {len(one.sites) for one in waits}
         return numbers.pop() if counting == [place] and is_fixed and len(numbers) == 1 else 0
-
-    @property
-    def goes_back(self) -> bool:
-        """Whether there is a gradient."""
-        sweeps = [sweep for body in self.graph.bodies.values() for sweep in body.sweeps[1:]]
-        return any(present(sweep.parameters) for sweep in sweeps)
 
     def kept_by_block(self, sweep: int) -> list[Value]:
         """What the blocks of a sweep keep for themselves."""
@@ -114,17 +136,21 @@ class Layout:
 
     @property
     def spaces(self) -> list[Hashable]:
-        """All of these."""
-        return [*self.graph.bodies, *(each for found in self.entries.values() for each in found)]
+        """All of these, and what the rows of results stand for."""
+        entries = (each for found in self.entries.values() for each in found)
+        results = (self.results(name) for name in self.graph.bodies)
+        return list(dict.fromkeys([*self.graph.bodies, *results, *entries]))
 
     def rooms(self, sweep: int) -> dict[Key, Room]:
         """The buffers that the queues of a sweep fill."""
         rooms: dict[Key, Room] = {}
         for name, body in self.graph.bodies.items():
             for number, node in enumerate(present(body.sweeps[sweep].parameters) if sweep else ()):
-                rooms[("input", name, sweep, number)] = _room(name, node.types[0])
+                key = self.input(name, sweep, number)
+                rooms[key] = _room(key[1], node.types[0])
             for number, output in enumerate(present(body.sweeps[sweep].outputs)):
-                rooms[("output", name, sweep, number)] = _room(name, output.types[0])
+                key = self.output(name, sweep, number)
+                rooms[key] = _room(key[1], output.types[0])
         for segment, one in self._all(Save, sweep):
             if one.by_frame and isinstance(one.item, Value):
                 rooms[("value", one.item)] = self.room(one.item, segment.body)
@@ -137,18 +163,27 @@ class Layout:
     def _rooms_of_calls(self) -> dict[Key, Room]:
         rooms: dict[Key, Room] = {}
         for name in self.graph.bodies:
-            tails = self.has_tail_calls(name)
-            columns = len(TAIL_FRAME if tails else FRAME)
+            columns = len(TAIL_FRAME if self.has_tail_calls(name) else FRAME)
             rooms["frame", name] = Room(name, tf.int32, (columns,))
-            if tails and self.goes_back:
-                rooms["result", name] = Room(name, tf.int32, ())
             if any(self.counts_calls(name, place) for body, place in self.order if body == name):
                 rooms["pending", name] = Room(name, tf.int32, ())
             for each in self.entries[name]:
                 rooms["entries", each] = Room(self.space(each.parent, name), tf.int32, ())
         for segment, one in self._all(Send):
-            rooms[link(one.sites)] = Room(self.space(one.region, segment.body), tf.int32, ())
+            for key in dict.fromkeys([self.link(one.sites), self.link(one.sites, True)]):
+                rooms[key] = Room(self.space(one.region, segment.body), tf.int32, ())
         return rooms
+
+    def _return_together(self) -> dict[str, tuple[str, ...]]:
+        """For each body, all whose frames return for each other, because they hand that on."""
+        found = {name: {name} for name in self.graph.bodies}
+        for site in self.handed_on:
+            together = found[site.caller or ""] | found[site.callee]
+            found.update(dict.fromkeys(together, together))
+        return {
+            name: tuple(other for other in found if other in together)
+            for name, together in found.items()
+        }
 
     def _entries(self, saved: Sequence[Item]) -> dict[str, list[Each]]:
         """By body, the ragged rows whose entries have rows in buffers, from the outermost."""
@@ -178,11 +213,6 @@ class Layout:
             for segment, one in self._all(Wait)
             if segment.body == body and segment.place == place - 1
         ]
-
-
-def link(sites: Sequence[CallSite]) -> Key:
-    """Under which the number of the first frame that call sites called is kept, for each token."""
-    return ("link", sites[0].label)
 
 
 def _room(space: Hashable, found: Type) -> Room:

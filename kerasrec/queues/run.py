@@ -73,8 +73,7 @@ class QueueRun(ScheduleRun):
             raise TypeError(type(loop).__name__)
         if not loop.sweep:
             return self._first_sweep(given, sums)
-        roots = self._results_of_roots() if loop.sweep % 2 else tf.range(self.num_roots)
-        Again(loop, self.store, self.shared).run(roots, given)
+        Again(loop, self.store, self.shared).run(tf.range(self.num_roots), given)
         return self._outputs(loop.sweep)
 
     def registers(self, body: str) -> AllFrames:
@@ -162,15 +161,9 @@ class QueueRun(ScheduleRun):
         """What a sweep returns to the outside."""
         outputs = present(self.graph.bodies[self.graph.entry].sweeps[sweep].outputs)
         return [
-            self.store.done[("output", self.graph.entry, sweep, number)][: self.num_roots]
+            self.store.done[self.layout.output(self.graph.entry, sweep, number)][: self.num_roots]
             for number in range(len(outputs))
         ]
-
-    def _results_of_roots(self) -> tf.Tensor:
-        """The frames that returned what the root tokens did."""
-        roots = tf.range(self.num_roots)
-        found = self.store.done.get(("result", self.graph.entry))
-        return roots if found is None else tf.gather(found, roots)
 
     def _check(self, end: State) -> tf.Tensor:
         """Fails if the run was stopped by a limit."""

@@ -38,11 +38,12 @@ def first_state(
     graph, rooms = layout.graph, layout.rooms(0)
     names, num_roots, zero = list(graph.bodies), tf.shape(roots[0])[0], tf.constant(0)
     sizes: dict[Hashable, Any] = dict.fromkeys(layout.spaces, tf.constant(_FRAMES))
-    sizes[graph.entry] = tf.maximum(_FRAMES, _FRAMES_OF_ROOT * num_roots)
+    of_roots = (graph.entry, layout.results(graph.entry))
+    sizes.update(dict.fromkeys(of_roots, tf.maximum(_FRAMES, _FRAMES_OF_ROOT * num_roots)))
     tensors = [empty(room, sizes[room.space]) for room in rooms.values()]
     buffers = Buffers(rooms, tensors)
     buffers.write(("frame", graph.entry), tf.range(num_roots), _frames_of(num_roots, layout))
-    counts = [num_roots if space == graph.entry else zero for space in layout.spaces]
+    counts = [num_roots if space in of_roots else zero for space in layout.spaces]
     state: State = {
         "buffers": buffers.tensors,
         "counts": counts,

@@ -14,7 +14,7 @@ from kerasrec.graph.graph import CallSite
 from kerasrec.graph.values import Each, Region, Value
 from kerasrec.queues.block import Block, joined
 from kerasrec.queues.buffers import Buffers, Key
-from kerasrec.queues.layout import FRAME, link
+from kerasrec.queues.layout import FRAME
 from kerasrec.queues.store import FrameStore
 from kerasrec.schedule.instructions import Return, Select, Send, Wait
 
@@ -196,8 +196,8 @@ class Step:
             numbers, width = block.numbers(one.region), len(one.sites)
             count = tf.size(numbers)
             offsets = tf.range(count) if width == 1 else width * tf.range(count)
-            self.buffers.write(link(one.sites), numbers, first + offsets)
-            frames.append(self._frames(one, callee, first))
+            self.buffers.write(self.layout.link(one.sites), numbers, first + offsets)
+            frames.append(self._frames(one, callee, first, offsets))
             first += width * count
         found = joined(frames)
         rows = tf.range(start, first)
@@ -212,8 +212,15 @@ class Step:
         )
         self.counts[callee] = first
 
-    def _frames(self, send: Send, callee: str, first: tf.Tensor) -> tf.Tensor:
-        """What is kept of the frames that call sites call, int32 `[frames, columns]`."""
+    def _frames(self, send: Send, callee: str, first: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
+        """What is kept of the frames that call sites call, int32 `[frames, columns]`.
+
+        Args:
+            send: what is passed to them.
+            callee: the body.
+            first: the number of the first frame, int32 scalar.
+            offsets: int32 `[tokens]`, that of each token's first frame from there on.
+        """
         block, sites, width = self.block, send.sites, len(send.sites)
         if any(isinstance(item, Each) for item in (send.region.path() if send.region else ())):
             callers = tf.gather(block.numbers(None), block.places(send.region))
@@ -231,8 +238,22 @@ class Step:
             if sites[0] in self.layout.handed_on:
                 columns += own[len(FRAME) :]
             else:
-                columns += [callers, labels, tf.range(first, first + width * count)]
+                rows = self._rows_of_results(send, callee, first, offsets)
+                columns += [callers, labels, tf.range(rows, rows + width * count)]
         return tf.stack(columns, 1)
+
+    def _rows_of_results(
+        self, send: Send, callee: str, first: tf.Tensor, offsets: tf.Tensor
+    ) -> tf.Tensor:
+        """The first row of what frames return, int32 scalar; arguments as for `_frames`."""
+        space = self.layout.results(callee)
+        if space == callee:
+            return first
+        start, numbers = self.counts[space], self.block.numbers(send.region)
+        self.counts[space] += len(send.sites) * tf.size(numbers)
+        self.buffers.reserve(space, self.counts[space])
+        self.buffers.write(self.layout.link(send.sites, True), numbers, start + offsets)
+        return start
 
     def _push(self) -> None:
         """Puts what was called in this step on the stack."""
@@ -310,10 +331,8 @@ class Step:
         callers, labels, rows = frames[0], frames[1], numbers
         if self.layout.has_tail_calls(self.name):
             callers, labels, rows = frames[len(FRAME) :]
-            if self.layout.goes_back:
-                self.buffers.write(("result", self.name), rows, numbers)
         for number, value in enumerate(one.values):
-            self.buffers.write(("output", self.name, 0, number), rows, block.get(value))
+            self.buffers.write(self.layout.output(self.name, 0, number), rows, block.get(value))
         found = self.layout.callers(self.name)
         if not found:
             return

@@ -76,7 +76,7 @@ def places_of_program(graph: TaggedGraph, is_bounded: bool = False) -> Places:
     groups = {name: rounds_of(body, graph) for name, body in graph.bodies.items()}
     rounds = max(1, *(len(found) for found in groups.values()))
     found = {
-        name: _BodyPlaces(body, groups[name], rounds, is_bounded)
+        name: _BodyPlaces(graph, body, groups[name], rounds, is_bounded)
         for name, body in graph.bodies.items()
     }
     stages = {node: stage for body in found.values() for node, stage in body.stages.items()}
@@ -103,7 +103,12 @@ class _BodyPlaces:
     """The places of one body."""
 
     def __init__(
-        self, body: Body, groups: dict[int, list[CallSite]], rounds: int, is_bounded: bool
+        self,
+        graph: TaggedGraph,
+        body: Body,
+        groups: dict[int, list[CallSite]],
+        rounds: int,
+        is_bounded: bool,
     ):
         self.body = body
         self.groups = groups
@@ -119,7 +124,8 @@ class _BodyPlaces:
         }
         self.stages: dict[Node, int] = {}
         sites = [] if is_bounded else [site for found in groups.values() for site in found]
-        self.tail = tail_of(body, sites, self.readers)
+        callees = [(site, graph.bodies[site.callee]) for site in sites]
+        self.tail = tail_of(body, callees, self.readers)
         if not self._try():
             self.tail = whole(body)
             self._try()

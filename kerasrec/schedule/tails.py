@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kerasrec.graph.graph import Body, CallSite, present
 from kerasrec.graph.nodes import Merge, Result, Switch
+from kerasrec.graph.types import Type
 from kerasrec.graph.values import Node, Region, Value, branches
 
 
@@ -26,7 +27,7 @@ class Tail:
             the sweep's outputs, of this region.
         branches: the branches of the conditional that decides the values; empty if none does.
         place: at which place of the body the tokens of a leaf are done.
-        call: the call of the body itself whose results its tokens return as they are: a tail call.
+        call: the call whose results its tokens return as they are: a tail call.
     """
 
     region: Region | None
@@ -128,43 +129,56 @@ def results_of(body: Body) -> list[list[Result]]:
     return [present(sweep.outputs) for sweep in body.sweeps[::2]]
 
 
-def tail_of(body: Body, sites: Iterable[CallSite], readers: dict[Value, list[Node]]) -> Tail:
+def tail_of(
+    body: Body, sites: Iterable[tuple[CallSite, Body]], readers: dict[Value, list[Node]]
+) -> Tail:
     """The parts of a body.
 
     Args:
         body: of an extended graph.
-        sites: the calls that it makes.
+        sites: the calls that it makes, and what they call.
         readers: the nodes that read each value, in all sweeps.
     """
     outputs = {node for found in results_of(body) for node in found}
     tail = _divided(None, whole(body).values, outputs, readers)
     for leaf in tail.leaves if tail.branches else ():
-        calls = [site for site in sites if _is_tail_call(site, leaf, body, readers)]
+        calls = [site for site, callee in sites if _is_tail_call(site, callee, leaf, body, readers)]
         leaf.call = calls[0] if calls else None
     return tail
 
 
-def _is_tail_call(site: CallSite, leaf: Tail, body: Body, readers: dict[Value, list[Node]]) -> bool:
-    """Whether the tokens of a part return just what one call of their own body returns."""
-    if site.callee != body.name or site.calls[0].region != leaf.region:
+def _is_tail_call(
+    site: CallSite, callee: Body, leaf: Tail, body: Body, readers: dict[Value, list[Node]]
+) -> bool:
+    """Whether the tokens of a part return just what one call returns."""
+    if site.calls[0].region != leaf.region or _returns(callee) != _returns(body):
         return False
     returned = [[node.output() for node in present(trip.returns)] for trip in site.trips[::2]]
     values = [value for found in returned for value in found]
     if leaf.values != returned or any(len(readers[value]) != 1 for value in values):
         return False
     return all(
-        (_switched(call.inputs[0]) if call else None) == (parameter and parameter.output())
+        (_switched(call, readers) if call else None) == (parameter and parameter.output())
         for trip, sweep in zip(site.trips[1::2], body.sweeps[1::2], strict=True)
         if trip.calls
         for call, parameter in zip(trip.calls, sweep.parameters, strict=True)
     )
 
 
-def _switched(value: Value) -> Value:
-    """What SWITCHes lead into the branch of a value."""
-    while isinstance(value.node, Switch):
+def _returns(body: Body) -> list[list[Type | None]]:
+    """The types of what a body returns, and of the cotangents that it receives for that."""
+    nodes = [
+        (sweep.outputs, sweep.parameters)[index % 2] for index, sweep in enumerate(body.sweeps)
+    ]
+    return [[node.types[0] if node else None for node in found] for found in nodes]
+
+
+def _switched(call: Node, readers: dict[Value, list[Node]]) -> Value | None:
+    """What SWITCHes lead to a CALL, if nothing else reads it in the branch; None otherwise."""
+    value = call.inputs[0]
+    while len(readers[value]) == 1 and isinstance(value.node, Switch):
         value = value.node.inputs[0]
-    return value
+    return value if len(readers[value]) == 1 else None
 
 
 def _divided(

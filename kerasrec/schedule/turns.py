@@ -42,6 +42,7 @@ def turns(places: Places) -> Circles:
 
 def _feeds(places: Places) -> dict[tuple[str, int], set[tuple[str, int]]]:
     groups = places.stages.groups
+    stand_for = _stand_for(places)
     found: dict[tuple[str, int], set[tuple[str, int]]] = {}
     for name, rounds in groups.items():
         leaves = list(places.tails[name].leaves)
@@ -55,10 +56,20 @@ def _feeds(places: Places) -> dict[tuple[str, int], set[tuple[str, int]]]:
                     for caller, of_caller in groups.items()
                     for number, sites in of_caller.items()
                     for site in sites
-                    if site.callee == name and not places.tails[caller].hands_on(site)
+                    if site.callee in stand_for[name] and not places.tails[caller].hands_on(site)
                 }
             found[name, place] = fed
     return found
+
+
+def _stand_for(places: Places) -> dict[str, set[str]]:
+    """The bodies for whose frames those of a body may return: its own, and by tail calls others."""
+    tails = places.tails
+    handed_on_by: dict[str, set[str]] = {name: set() for name in tails}
+    for name, tail in tails.items():
+        for call in (leaf.call for leaf in tail.leaves if leaf.call):
+            handed_on_by[call.callee].add(name)
+    return {name: {name} | _reached(name, handed_on_by) for name in tails}
 
 
 def _most(

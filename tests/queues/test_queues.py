@@ -16,6 +16,7 @@ from kerasrec.schedule.build import build
 from kerasrec.schedule.instructions import HandOn, Return, Wait
 from kerasrec.transform.extend import extend
 from tests import programs
+from tests.parameters import few_of
 
 NUM_LEAVES = 20
 
@@ -50,6 +51,25 @@ def walk_over(children):
         )
 
     return walk
+
+
+def walks_in_turns(children):
+    """The same by two functions that call each other: tail calls of another function."""
+    left, right = children
+
+    def walking(number):
+        def walk(node, state):
+            other = walks[1 - number]
+            return kerasrec.cond(
+                tf.gather(left, node) < 0,
+                lambda: state + 0.1 * tf.sin(state + tf.cast(node, tf.float64)),
+                lambda: other(tf.gather(right, node), other(tf.gather(left, node), state)),
+            )
+
+        return kerasrec.recursive(walk, engine="waves")
+
+    walks = [walking(0), walking(1)]
+    return walks[0]
 
 
 def handed_on(schedule):
@@ -135,6 +155,30 @@ def test_tail_calls_hand_on_where_to_return_to():
     assert schedule.sections[0].order == [("walk", 1), ("walk", 0)]
 
 
+def test_tail_calls_of_another_function_are_handed_on():
+    children, roots = random_trees(16)
+    walk, state = walks_in_turns(children), np.linspace(-1, 1, 16)
+    assert handed_on(build(walk.extended_graph(roots, state))) == [1, 3]
+    # 205, if a frame waited for its tail call.
+    assert walk.run_trace(roots, state).num_steps == 118
+    expected = [plain_walk(children, *pair) for pair in zip(roots, state, strict=True)]
+    np.testing.assert_allclose(walk(roots, state), expected, rtol=1e-12)
+
+
+def test_functions_with_other_results_do_not_hand_on():
+    @kerasrec.recursive(engine="waves")
+    def pair(n, x):
+        once = kerasrec.cond(n == 0, lambda: x, lambda: first(n - 1, first(n - 1, x)))
+        return once, 2.0 * once
+
+    @kerasrec.recursive(engine="waves")
+    def first(n, x):
+        return pair(n, x)[0]
+
+    assert not handed_on(build(first.extended_graph(2, 1.0)))
+    np.testing.assert_allclose(first([2, 0], [1.5, 3.0]), [1.5, 3.0])
+
+
 def test_the_plan_prints_who_takes_turns_and_where_tokens_are_done():
     children, roots = random_trees(1)
     text = str(walk_over(children).execution_plan(roots, np.ones(1)))
@@ -205,11 +249,11 @@ def test_frames_are_done_where_they_were_in_all_derivatives(function, arguments)
     assert twice.sections[0].order == once.sections[0].order
 
 
-@pytest.mark.many
-def test_the_third_derivative_of_a_walk():
+@pytest.mark.parametrize("walks", few_of([walk_over, walks_in_turns], many=[walk_over]))
+def test_the_first_three_derivatives_of_a_walk(walks):
     """Sweeps of even number hand on what the tail calls of the first do."""
     children, roots = random_trees(2)
-    walk, x = walk_over(children), tf.constant([0.5, -1.0], tf.float64)
+    walk, x = walks(children), tf.constant([0.5, -1.0], tf.float64)
 
     def plain(x):
         return [
