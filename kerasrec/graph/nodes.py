@@ -8,7 +8,7 @@ gradient is a rule of `transform/extend.py`. `KINDS` lists all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
@@ -77,14 +77,6 @@ class Merge(_Merge):
 
     predicate: Value
 
-    @property
-    def named(self) -> list[Value]:
-        return [self.predicate]
-
-    def copy(self, moved: Callable[[Value], Value], region: Region | None) -> Node:
-        inputs = [moved(value) for value in self.inputs]
-        return replace(self, inputs=inputs, region=region, predicate=moved(self.predicate))
-
 
 class Switch(Node):
     """SWITCH value, predicate: one output for each branch; the branches not taken are dead."""
@@ -141,17 +133,9 @@ class Collect(Named):
 
     size: Value | None = None
 
-    @property
-    def named(self) -> list[Value]:
-        return [self.size] if self.size else []
-
     def rest(self, name: Callable[[Value], str]) -> str:
         value, *index = map(name, self.inputs)
         return f"({value})" + (f" at {index[0]} of {name(self.size)}" if self.size else "")
-
-    def copy(self, moved: Callable[[Value], Value], region: Region | None) -> Node:
-        inputs = [moved(value) for value in self.inputs]
-        return replace(self, inputs=inputs, region=region, size=self.size and moved(self.size))
 
 
 class _OfRows(Node):

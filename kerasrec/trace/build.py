@@ -549,5 +549,5 @@ def _needed(nodes: list[Node], outputs: list[Value], roots: list[Node]) -> list[
         node = waiting.pop()
         if node not in needed:
             needed.add(node)
-            waiting += [value.node for value in (*node.inputs, *node.named)]
+            waiting += [value.node for value in (*node.inputs, *node.named.values())]
     return [node for node in nodes if node in needed]

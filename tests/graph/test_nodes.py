@@ -64,7 +64,7 @@ def test_each_kind_prints(kind, by_kind):
     node, of_graph = by_kind[kind]
     (line,) = [line for item, line in zip(of_graph, _lines(of_graph), strict=True) if item is node]
     assert node.title in line and node.title.startswith(node.op)
-    assert all(value.node.title for value in node.named)
+    assert all(value.node.title for value in node.named.values())
 
 
 def _lines(of_graph):
