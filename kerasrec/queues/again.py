@@ -11,11 +11,12 @@ from functools import partial
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import array_of, one_tensor
 from kerasrec.emit.one_of import one_of
 from kerasrec.emit.results import State, Tensors
 from kerasrec.errors import GraphError
 from kerasrec.graph.values import Value
-from kerasrec.queues.block import Block, joined
+from kerasrec.queues.block import Block
 from kerasrec.queues.buffers import Buffers, empty
 from kerasrec.queues.state import open_shapes
 from kerasrec.queues.store import FrameStore, Trace
@@ -56,8 +57,10 @@ class Again:
         buffers = Buffers(self.rooms, tensors)
         for number, tensor in enumerate(given):
             buffers.write(("input", self.layout.graph.entry, self.sweep, number), roots, tensor)
-        state = {"buffers": buffers.tensors, "kept": self._arrays()}
-        last = self.trace.num_steps - 1
+        num_steps = self.trace.num_steps
+        kept = [array_of(value.type.tensor_spec(), num_steps) for value in self.kept]
+        state = {"buffers": buffers.tensors, "kept": kept}
+        last = num_steps - 1
         first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
 
         def iterate(at: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
@@ -76,24 +79,13 @@ class Again:
         self.store.done.update(zip(self.rooms, end["buffers"], strict=True))
         self.store.arrays.update(zip(self.kept, end["kept"], strict=True))
 
-    def _arrays(self) -> list[tf.TensorArray]:
-        return [
-            tf.TensorArray(
-                value.type.dtype,
-                self.trace.num_steps,
-                element_shape=value.type.tensor_shape(),
-                clear_after_read=False,
-            )
-            for value in self.kept
-        ]
-
     def _turn(self, name: str, place: int, at: tf.Tensor, state: State) -> State:
         """A place of a body, on the frames of one block."""
         buffers = Buffers(self.rooms, state["buffers"])
         arrays = dict(zip(self.kept, state["kept"], strict=True))
         kept = {**self.store.arrays, **arrays}
-        numbers, shared = self.trace.numbers.read(at), self.shared
-        block = self.store.block(name, numbers, shared, buffers, lambda item: kept[item].read(at))
+        numbers, store = self.trace.numbers.read(at), self.store
+        block = Block(store, name, numbers, self.shared, buffers, lambda item: kept[item].read(at))
         segment = self.layout.segment(name, self.sweep, place)
         block.run(segment.instructions)
         arrays = block.saved(arrays, at)
@@ -106,9 +98,11 @@ class Again:
     def _send(self, block: Block) -> None:
         """Passes values to frames that were called; gradients to those that returned for them."""
         for callee, sends in self.layout.sends(block.sent).items():
-            rows = joined([block.called(one.sites) for one in sends])
+            rows = one_tensor([block.called(one.sites) for one in sends])
             if self.is_back and self.layout.has_tail_calls(callee):
                 rows = block.read(("result", callee), rows)
             columns = zip(*(block.sent[one] for one in sends), strict=True)
             for number, tensors in enumerate(columns):
-                block.buffers.write(("input", callee, self.sweep, number), rows, joined(tensors))
+                block.buffers.write(
+                    ("input", callee, self.sweep, number), rows, one_tensor(tensors)
+                )

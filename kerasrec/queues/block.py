@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Tensors
+from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.values import Branch, Region, Value
-from kerasrec.queues.buffers import Buffers, Key, without_rows
-from kerasrec.queues.layout import Layout, link
+from kerasrec.queues.buffers import Buffers, Key, empty, without_rows
+from kerasrec.queues.layout import link
+from kerasrec.queues.store import FrameStore
 from kerasrec.schedule.instructions import Fetch, Frames, Instruction, Load, Receive, Save
 
 Arrays = dict[Value, tf.TensorArray]
@@ -21,29 +23,27 @@ class Block(Registers):
     """Registers of a segment on some frames of its body.
 
     Args:
-        layout: of the program.
+        store: of the run.
         body: its name.
         numbers: int32 `[tokens]`, of the frames.
         shared: tensors of SHARED values.
         buffers: those that the loop fills; one without buffers when no loop runs.
-        done: by key, buffers that are complete.
         kept: gives a value that this block has kept at another time.
     """
 
     def __init__(
         self,
-        layout: Layout,
+        store: FrameStore,
         body: str,
         numbers: tf.Tensor,
         shared: dict[Value, tf.Tensor],
         buffers: Buffers,
-        done: Mapping[Key, tf.Tensor],
         kept: Callable[[Value], tf.Tensor],
     ):
-        super().__init__(body, shared, layout.graph.meaning_of_labels)
-        self.layout = layout
+        super().__init__(body, shared, store.layout.graph.meaning_of_labels)
+        self.store = store
+        self.layout = store.layout
         self.buffers = buffers
-        self.done = done
         self._saves: list[Save] = []
         self._kept = kept
         self._numbers: dict[Region | None, tf.Tensor] = {None: numbers}
@@ -126,12 +126,32 @@ class Block(Registers):
 
     def read(self, key: Key, rows: tf.Tensor) -> tf.Tensor:
         """Rows of a buffer."""
-        if key in self.done:
-            found = tf.gather(self.done[key], rows)
+        if key in self.store.done:
+            found = tf.gather(self.store.done[key], rows)
             return found if found.shape[1:].is_fully_defined() else without_rows(found)
         return self.buffers.read(key, rows)
 
 
-def joined(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The rows of all tensors."""
-    return tensors[0] if len(tensors) == 1 else tf.concat(tensors, 0)
+class AllFrames(Block):
+    """Registers for all frames of a body, when a loop is over.
+
+    Args:
+        store: of the run; takes what is kept.
+        body: its name.
+        shared: tensors of SHARED values.
+    """
+
+    def __init__(self, store: FrameStore, body: str, shared: dict[Value, tf.Tensor]):
+        numbers = tf.range(store.counts[body])
+        kept = store.arrays.__getitem__
+        super().__init__(store, body, numbers, shared, Buffers({}, []), kept)
+
+    def keep(self, save: Save) -> None:
+        """Keeps a value in the rows of its frames or entries."""
+        value, key = save.item, ("value", save.item)
+        if not isinstance(value, Value):
+            raise GraphError(f"{self.body} keeps {value} by frame.")
+        room = self.layout.room(value, self.body)
+        buffers = Buffers({key: room}, [empty(room, self.store.counts[room.space])])
+        buffers.write(key, self.numbers(value.region), self.get(value))
+        (self.store.done[key],) = buffers.tensors

@@ -27,10 +27,11 @@ from kerasrec.emit.tags import Scalars, walk_up
 from kerasrec.graph.graph import present
 from kerasrec.graph.values import Region, Value
 from kerasrec.queues.again import Again
+from kerasrec.queues.block import AllFrames
 from kerasrec.queues.layout import FRAME, Layout
-from kerasrec.queues.state import count, first_state, invariants, next_place, waiting
+from kerasrec.queues.state import count, first_state, next_place, open_shapes, waiting
 from kerasrec.queues.step import Step
-from kerasrec.queues.store import AllFrames, FrameStore, Trace
+from kerasrec.queues.store import FrameStore, Trace
 from kerasrec.schedule.instructions import Select
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Queues
@@ -106,7 +107,7 @@ class QueueRun(ScheduleRun):
             self._goes_on,
             lambda state: (self._iterate(state),),
             (state,),
-            shape_invariants=(invariants(state, self.layout),),
+            shape_invariants=(open_shapes(state),),
             parallel_iterations=1,
         )
         self._take_over(end)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import one_tensor
 from kerasrec.emit.barriers import apart
 from kerasrec.emit.passed import empty
 from kerasrec.emit.results import State, Tensors
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.values import Each, Region, Value
-from kerasrec.queues.block import Block, joined
+from kerasrec.queues.block import Block
 from kerasrec.queues.buffers import Buffers, Key
 from kerasrec.queues.layout import FRAME, link
 from kerasrec.queues.store import FrameStore
@@ -37,6 +39,7 @@ class _Called(NamedTuple):
     deepest: tf.Tensor
 
 
+@dataclass(eq=False)
 class Step:
     """One step of the first sweep.
 
@@ -49,24 +52,17 @@ class Step:
         place: of it.
     """
 
-    def __init__(
-        self,
-        store: FrameStore,
-        shared: dict[Value, tf.Tensor],
-        bound: int | None,
-        recorded: Sequence[Region | str],
-        name: str,
-        place: int,
-    ):
-        self.store = store
-        self.shared = shared
-        self.bound = bound
-        self.recorded = recorded
-        self.layout, self.graph = store.layout, store.layout.graph
+    store: FrameStore
+    shared: dict[Value, tf.Tensor]
+    bound: int | None
+    recorded: Sequence[Region | str]
+    name: str
+    place: int
+
+    def __post_init__(self) -> None:
+        self.layout, self.graph = self.store.layout, self.store.layout.graph
         self.names = list(self.graph.bodies)
-        self.name = name
-        self.place = place
-        self.segment = self.layout.segment(name, 0, place)
+        self.segment = self.layout.segment(self.name, 0, self.place)
         self.called: list[_Called] = []
         self.block: Block
         self.arrays: dict[Value, tf.TensorArray]
@@ -110,14 +106,12 @@ class Step:
         self.new = {name: list(tensors) for name, tensors in state["new"].items()}
         self.buffers = Buffers(self.layout.rooms(0), state["buffers"])
         self.arrays = dict(zip(self.layout.kept_by_block(0), state["kept"], strict=True))
-        arrays = self.arrays
-        self.block = self.store.block(
-            self.name,
-            self._taken(),
-            self.shared,
-            self.buffers,
-            lambda value: arrays[value].read(self.at),
-        )
+        numbers, arrays = self._taken(), self.arrays
+
+        def kept(value: Value) -> tf.Tensor:
+            return arrays[value].read(self.at)
+
+        self.block = Block(self.store, self.name, numbers, self.shared, self.buffers, kept)
         if not self.place:
             self.block.given = self._arguments()
 
@@ -189,7 +183,7 @@ class Step:
         """Appends frames for what is called of a body."""
         block = self.block
         columns = zip(*(block.sent[one] for one in sends), strict=True)
-        arguments = [joined(tensors) for tensors in columns]
+        arguments = [one_tensor(tensors) for tensors in columns]
         start = first = self.counts[callee]
         frames = []
         for one in sends:
@@ -199,7 +193,7 @@ class Step:
             self.buffers.write(link(one.sites), numbers, first + offsets)
             frames.append(self._frames(one, callee, first))
             first += width * count
-        found = joined(frames)
+        found = one_tensor(frames)
         rows = tf.range(start, first)
         self.buffers.reserve(callee, first)
         self.buffers.write(("frame", callee), rows, found)
