@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -217,6 +217,17 @@ class Body:
 def present(nodes: Iterable[_Node | None]) -> list[_Node]:
     """The nodes that are not None."""
     return [node for node in nodes if node is not None]
+
+
+def needed(roots: Iterable[Node], among: Sequence[Node]) -> list[Node]:
+    """Those of some nodes that are roots, or that roots depend on, in their order."""
+    left, waiting = set(among), list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node in left:
+            left.remove(node)
+            waiting += [value.node for value in (*node.inputs, *node.named.values())]
+    return [node for node in among if node not in left]
 
 
 @dataclass

@@ -9,7 +9,7 @@ what is read from around it is REPEATed, and results LEAVE it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ import tensorflow as tf
 from kerasrec.errors import GraphError, SignatureError, TraceError
 from kerasrec.graph import nodes
 from kerasrec.graph.carried import CARRIED, tag_inside
-from kerasrec.graph.graph import FunctionGraph, Traced
+from kerasrec.graph.graph import FunctionGraph, Traced, needed
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Branch, Each, Node, Region, Source, Value, branches
 from kerasrec.graph.writer import GraphWriter
@@ -56,8 +56,7 @@ from kerasrec.trace.tracer import (
 def build(
     name: str,
     tracer: Tracer,
-    outputs: list[tf.Tensor],
-    parameter_names: list[str],
+    parameter_names: Sequence[str],
     source: Source | None,
     closures: Closures,
     first_label: int | None,
@@ -67,7 +66,6 @@ def build(
     Args:
         name: of the function.
         tracer: after its function has run.
-        outputs: tensors that the function returns.
         parameter_names: for the flat arguments, in order.
         source: where the user's function starts.
         closures: of all functions of the program.
@@ -76,7 +74,7 @@ def build(
     builder = _Builder(name, tracer, parameter_names, source, closures)
     if first_label is not None:
         builder.carry_tags(first_label)
-    return builder.run(outputs)
+    return builder.run()
 
 
 @dataclass
@@ -93,19 +91,16 @@ class Closures:
     owners: dict[tf.Graph, FunctionGraph] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class _Builder:
-    def __init__(
-        self,
-        name: str,
-        tracer: Tracer,
-        parameter_names: list[str],
-        source: Source | None,
-        closures: Closures,
-    ):
-        self.name = name
-        self.closures = closures
-        self.tracer = tracer
-        self.source = source
+    name: str
+    tracer: Tracer
+    parameter_names: Sequence[str]
+    source: Source | None
+    closures: Closures
+
+    def __post_init__(self) -> None:
+        tracer = self.tracer
         self.values: dict[str, Value] = {}
         self.predicates: dict[int, Value] = {}
         self.nodes: list[Node] = []
@@ -117,10 +112,10 @@ class _Builder:
         self.labels: Iterator[int] = iter(())
         self.made_by: dict[str, Callable[[], None]] = {}
         self.sources: dict[str, Source | None] = {}
-        for tensor, label in zip(tracer.parameters, parameter_names, strict=True):
+        for tensor, label in zip(tracer.parameters, self.parameter_names, strict=True):
             self.values[tensor.name] = self._parameter(label, tracer.type(tensor))
         self.lifted: dict[Any, Value] = {}
-        for free in closures.free[name]:
+        for free in self.closures.free[self.name]:
             self.lifted[free.tensor.ref()] = self._parameter(free.name, free.type)
         for outer, inner in tracer.graph.captures:
             if tf.is_symbolic_tensor(outer) and outer.ref() in self.lifted:
@@ -153,7 +148,7 @@ class _Builder:
         for (label, found), tensor in zip(CARRIED.items(), self.carried, strict=True):
             self.values[tensor.name] = self._parameter(label, found, is_carried=True)
 
-    def run(self, outputs: list[tf.Tensor]) -> FunctionGraph:
+    def run(self) -> FunctionGraph:
         operations = self.tracer.graph.get_operations()
         names = [operation.name for operation in operations]
         spans: list[tuple[BranchRecord, Callable[[Region | None], Region]]] = [
@@ -166,18 +161,19 @@ class _Builder:
         self._index = {name: place for place, name in enumerate(names)}
         for operation in operations:
             self._operation(operation)
-        values = [self._tokens(tensor, None) for tensor in outputs]
+        values = [self._tokens(tensor, None) for tensor in self.tracer.outputs]
         roots = [*self.parameters, *self.collects, *self.effects]
+        roots += [value.node for value in values]
         roots += [node for node in self.nodes if isinstance(node, nodes.CallOf)]
-        self._show_unread(_needed(self.nodes, values, roots))
+        self._show_unread(needed(roots, self.nodes))
         roots += [node for node in self.nodes if isinstance(node, nodes.Check | nodes.Effect)]
-        needed = _needed(self.nodes, values, roots)
-        self._refuse_effects_before_tokens(needed)
+        kept = needed(roots, self.nodes)
+        self._refuse_effects_before_tokens(kept)
         return FunctionGraph(
             self.name,
             self.parameters,
             values,
-            needed,
+            kept,
             self.collects,
             Traced(self.tracer.concrete, self.values),
             self.source,
@@ -358,16 +354,16 @@ class _Builder:
         source = self._source_of(operation)
         self.writer.add(nodes.Effect(inputs, [], region, source, **self._run_by(operation)))
 
-    def _show_unread(self, needed: list[Node]) -> None:
+    def _show_unread(self, kept: list[Node]) -> None:
         """Keeps ops that show something even if their outputs are not read."""
         primitives = [node for node in self.nodes if isinstance(node, nodes.Primitive)]
-        for operation in [node.operation for node in primitives if node not in needed]:
+        for operation in [node.operation for node in primitives if node not in kept]:
             if not checks_numerics(operation) and has_effect(operation):
                 self._effect(operation)
 
-    def _refuse_effects_before_tokens(self, needed: list[Node]) -> None:
+    def _refuse_effects_before_tokens(self, kept: list[Node]) -> None:
         """Raises TraceError for effects in what all tokens share, which runs before any token."""
-        for node in [item for item in needed if isinstance(item, nodes.Primitive)]:
+        for node in [item for item in kept if isinstance(item, nodes.Primitive)]:
             is_shared = any(value.is_shared for value in node.outputs)
             if is_shared and has_effect(node.operation):
                 raise TraceError(
@@ -539,15 +535,3 @@ class _Builder:
                 )
         node = nodes.Collect(inputs, [], region, record.source, name=record.name, size=size)
         self.collects.append(self.writer.add(node))
-
-
-def _needed(nodes: list[Node], outputs: list[Value], roots: list[Node]) -> list[Node]:
-    """The nodes that outputs and roots depend on, in their order."""
-    needed: set[Node] = set()
-    waiting = [value.node for value in outputs] + list(roots)
-    while waiting:
-        node = waiting.pop()
-        if node not in needed:
-            needed.add(node)
-            waiting += [value.node for value in (*node.inputs, *node.named.values())]
-    return [node for node in nodes if node in needed]

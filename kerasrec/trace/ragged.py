@@ -148,7 +148,9 @@ def _map(
         except ReturnTypeUnknownError as error:
             error.can_end = True
             raise
-        outputs, found = _returned(tracer, result, source)
+        returned = f"what the function given to kerasrec.map_fn{_at(source)} returns"
+        wanted = "it must return tensors, a value for each entry."
+        outputs, found = tracer.returned(result, (), returned, wanted)
     body = BranchRecord(start, tracer.num_ops(), outputs)
     results = tracer.placeholders([item.as_rows() for item in found])
     tracer.maps.append(MapRecord(rows, values, entries, body, results, source))
@@ -173,21 +175,6 @@ def _too_ragged(item: tf.RaggedTensor, what: str, source: Source | None) -> str:
         "ragged axis, the one after the token axis, can be mapped over. Flatten the inner ones "
         "(`.merge_dims(1, 2)`), or pad them."
     )
-
-
-def _returned(
-    tracer: Tracer, result: Any, source: Source | None
-) -> tuple[list[tf.Tensor], list[Type]]:
-    what = f"what the function given to kerasrec.map_fn{_at(source)} returns"
-    flat = tf.nest.flatten(result)
-    if not flat or any(item is None for item in flat):
-        raise SignatureError(
-            f"{what[0].upper()}{what[1:]} is {result!r}; it must return tensors, a value for each "
-            "entry."
-        )
-    outputs = [tracer.tensor(item, None, what) for item in flat]
-    types = [tracer.token_type(tensor, what) for tensor in outputs]
-    return outputs, types
 
 
 def _at(source: Source | None) -> str:

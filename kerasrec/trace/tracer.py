@@ -115,7 +115,7 @@ class CollectRecord:
 
 
 class Tracer:
-    """What happens while one function is traced.
+    """What happens while one function is traced, and what it returns then.
 
     Args:
         graph: the `FuncGraph` that TensorFlow records into.
@@ -140,6 +140,7 @@ class Tracer:
         self.conditionals: list[ConditionalRecord] = []
         self.maps: list[MapRecord] = []
         self.collects: list[CollectRecord] = []
+        self.outputs: list[tf.Tensor] = []
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
         self._resolve_call = resolve_call
@@ -220,6 +221,28 @@ class Tracer:
         if getattr(tensor, "graph", None) is not self.graph:
             tensor = tf.identity(tensor)
         return tensor
+
+    def tensors(self, values: Sequence[Any], like: Sequence[Type], what: str) -> list[tf.Tensor]:
+        """Several values; types in `like` count only if there are as many."""
+        types = like if len(like) == len(values) else [None] * len(values)
+        return [self.tensor(item, hint, what) for item, hint in zip(values, types, strict=True)]
+
+    def returned(
+        self, result: Any, like: Sequence[Type], what: str, wanted: str
+    ) -> tuple[list[tf.Tensor], list[Type]]:
+        """What a function of the user returns, flat, and the types of one token's values.
+
+        Args:
+            result: a nest of values.
+            like: as for `tensors`.
+            what: the result, for errors.
+            wanted: says what it must be.
+        """
+        flat = tf.nest.flatten(result)
+        if not flat or any(item is None for item in flat):
+            raise SignatureError(f"{what[0].upper()}{what[1:]} is {result!r}; {wanted}")
+        outputs = self.tensors(flat, like, what)
+        return outputs, [self.token_type(tensor, what) for tensor in outputs]
 
     def _dtype_of_number(self, value: Any, like: Type | None) -> tf.DType | None:
         if isinstance(value, bool) or not isinstance(value, int | float):
