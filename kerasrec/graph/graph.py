@@ -19,7 +19,7 @@ from kerasrec.graph.nodes import (
     Return,
 )
 from kerasrec.graph.printer import Section, comment, print_sections, sweep_name
-from kerasrec.graph.values import Branch, Node, Source, Value
+from kerasrec.graph.values import Branch, Node, Region, Source, Value
 from kerasrec.inspect.drawable import Drawable
 from kerasrec.inspect.scopes import OUTSIDE, SHARED, Scope, scopes_of
 
@@ -125,13 +125,17 @@ class CallSite:
         label: i, what CALL_i puts before a tag and RETURN_i takes away.
         caller: name of the function that calls; None for the call from outside.
         callee: name of the function called.
+        region: in which the call stands.
+        source: the user's line.
         trips: one for each sweep of the callee; an empty one if this call has no part in the sweep.
     """
 
     label: int
     caller: str | None
     callee: str
-    trips: tuple[Trip, ...]
+    region: Region | None = None
+    source: Source | None = None
+    trips: tuple[Trip, ...] = ()
 
     @property
     def calls(self) -> list[Call]:
@@ -289,7 +293,7 @@ class TaggedGraph(Drawable):
     def meaning_of_labels(self) -> str:
         """Text for the user that says what the labels of a tag stand for."""
         return "; ".join(
-            f"{site.label} is the call of {site.callee} in {site.caller} ({site.calls[0].source})"
+            f"{site.label} is the call of {site.callee} in {site.caller} ({site.source})"
             for site in self.call_sites.values()
             if site.caller is not None
         )

@@ -119,7 +119,7 @@ class Block(Registers):
 
     def called(self, sites: Sequence[CallSite]) -> tf.Tensor:
         """The numbers of the frames that call sites called, int32, all of a token side by side."""
-        found = self.read(link(sites), self.numbers(sites[0].calls[0].region))
+        found = self.read(link(sites), self.numbers(sites[0].region))
         if len(sites) > 1:
             found = tf.reshape(found[:, tf.newaxis] + tf.range(len(sites)), [-1])
         return found

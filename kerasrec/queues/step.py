@@ -288,7 +288,7 @@ class Step:
         count = self.block.count
         found = []
         for sites in calls:
-            places = self.block.places(sites[0].calls[0].region)
+            places = self.block.places(sites[0].region)
             ones = tf.math.unsorted_segment_sum(tf.ones_like(places), places, count)
             found.append(len(sites) * ones)
         return tf.add_n(found)

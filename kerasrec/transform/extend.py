@@ -14,14 +14,14 @@ has a cotangent, a shared value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
 from kerasrec.graph import nodes
 from kerasrec.graph.check import check_tagged_graph
-from kerasrec.graph.graph import Body, CallSite, Sweep, TaggedGraph, Trip, order_of, present
+from kerasrec.graph.graph import Body, CallSite, Sweep, TaggedGraph, Trip, needed, order_of, present
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Branch, Node, Region, Value, branches
 from kerasrec.graph.writer import GraphWriter
@@ -29,10 +29,12 @@ from kerasrec.transform.connected import connected_results
 from kerasrec.transform.primitives import PrimitiveWriter, Sparse
 from kerasrec.transform.reads import Reads, only_adds_or_moves, with_reads
 from kerasrec.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
-from kerasrec.transform.trips import call_from_outside, set_trip, trip_like
+from kerasrec.transform.trips import call_from_outside, set_trip, trip
 from kerasrec.transform.wanted import wanted_values
 
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
+# Nodes through which values enter or leave a body.
+_ENDS = (nodes.Call, nodes.Return, nodes.Entrance, nodes.Result, nodes.Accumulate)
 
 
 def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
@@ -141,32 +143,26 @@ def _gradient_output(parameter: nodes.Entrance | None, wanted: set[Value]) -> no
     return nodes.Result([], parameter.types, None, parameter.source, name=f"d_{parameter.name}")
 
 
+@dataclass(eq=False)
 class _BodyGradient:
     """Walks one body backwards and collects the cotangent of every value."""
 
-    def __init__(
-        self,
-        graph: TaggedGraph,
-        body: Body,
-        wanted: set[Value],
-        collecting: set[str],
-        results: dict[Value, frozenset[str]] | None,
-        reads: Reads | None,
-        simplifies: bool,
-    ):
-        self.graph = graph
-        self.body = body
-        self.wanted = wanted
-        self.collecting = collecting
-        self.results = results
-        self.reads = reads
-        found = results or {}
-        self.every_result = frozenset().union(*(found.get(value, ()) for value in wanted))
+    graph: TaggedGraph
+    body: Body
+    wanted: set[Value]
+    collecting: set[str]
+    results: dict[Value, frozenset[str]] | None
+    reads: Reads | None
+    simplifies: bool
+
+    def __post_init__(self) -> None:
+        graph, body, found = self.graph, self.body, self.results or {}
+        self.every_result = frozenset().union(*(found.get(value, ()) for value in self.wanted))
         self.num_sweeps = graph.num_sweeps // 2
         self.order = order_of(self.num_sweeps)
         self.writer = GraphWriter([])
         self.writer.reuse(body.nodes)
-        self.primitives = PrimitiveWriter(body.traced, self.writer, graph.shared, simplifies)
+        self.primitives = PrimitiveWriter(body.traced, self.writer, graph.shared, self.simplifies)
         self.cotangents: dict[Value, list[Value]] = {}
         # Each trip under its last CALL. The body is walked backwards, and at this node everything
         # that reads the trip's returns has been visited, and nothing that its arguments depend on.
@@ -186,9 +182,10 @@ class _BodyGradient:
             self._sweep(index)
         self.body.traced = (*self.body.traced, self.primitives.scratch)
         added = self.body.sweeps[self.num_sweeps :]
-        needed = _needed(added)
+        own = [node for sweep in added for node in sweep.nodes]
+        kept = set(needed([node for node in own if isinstance(node, _ENDS)], own))
         for sweep in added:
-            sweep.nodes = [node for node in sweep.nodes if node in needed]
+            sweep.nodes = [node for node in sweep.nodes if node in kept]
 
     def _sweep(self, index: int) -> None:
         """The gradient of one sweep."""
@@ -229,11 +226,7 @@ class _BodyGradient:
             self._by_registry(node)
 
     def _by_registry(self, node: nodes.Primitive) -> None:
-        cotangents = {}
-        for value in node.outputs:
-            total = self._total(value)
-            if total is not None:
-                cotangents[value.index] = total
+        cotangents = self._totals(node.outputs)
         inputs = [value for value in node.inputs if value in self.wanted]
         if not cotangents or not inputs:
             return
@@ -241,16 +234,33 @@ class _BodyGradient:
             reason = "TensorFlow computes it only in the graph that calls the Python function"
             self._obstacle(f"tf.py_function at {node.source}", reason)
             return
+        region = self.graph.where_read.get(node, node.region)
+        start = len(self.writer.nodes)
         try:
-            region = self.graph.where_read.get(node, node.region)
-            start = len(self.writer.nodes)
             found = self.primitives.gradients(node, cotangents, inputs, region)
         except LookupError:
             self._obstacle(f"{node.op} at {node.source}", "TensorFlow has none for it")
             return
-        self._note_results([node], start)
+        self._add_gradients([node], start, region, found)
+
+    def _add_gradients(
+        self,
+        nodes: Sequence[Node],
+        start: int,
+        region: Region | None,
+        found: Mapping[Value, Value | Sparse],
+    ) -> None:
+        """Adds what some ops contribute to the cotangents of values.
+
+        Args:
+            nodes: the ops.
+            start: the place of the first op of their gradient.
+            region: in which that stands.
+            found: the contributions.
+        """
+        self._note_results(nodes, start)
         for value, cotangent in found.items():
-            self._add_from(region, value, self._where_read([node], cotangent))
+            self._add_from(region, value, self._where_read(nodes, cotangent))
 
     def _note_results(self, nodes: Sequence[Node], start: int) -> None:
         """Records which results depend on some ops, for these and for the ops of their gradient.
@@ -290,11 +300,7 @@ class _BodyGradient:
         self.graph.obstacles.append(f"{self.body.name} has no {order} through {where}: {reason}.")
 
     def _group(self, group: Group) -> None:
-        cotangents = {}
-        for value in (value for node in group.nodes for value in node.outputs):
-            total = self._total(value)
-            if total is not None:
-                cotangents[value] = total
+        cotangents = self._totals(value for node in group.nodes for value in node.outputs)
         sources = [value for value in group.inputs if value in self.wanted or is_weight(value)]
         if not cotangents or not sources:
             return
@@ -314,9 +320,7 @@ class _BodyGradient:
             if part:
                 start = len(self.writer.nodes)
                 found = self.primitives.recomputed(group, cotangents, part, region)
-                self._note_results(group.nodes, start)
-                for value, cotangent in found.items():
-                    self._add_from(region, value, self._where_read(group.nodes, cotangent))
+                self._add_gradients(group.nodes, start, region, found)
 
     def _variable(self, handle: Value) -> Value:
         """The value of a variable, which takes the cotangents of its handle."""
@@ -434,18 +438,20 @@ class _BodyGradient:
         return node.output()
 
     def _call(self, site: CallSite) -> None:
-        trip = site.trips[self.index]
+        before = site.trips[self.index]
         callee = self._gradient_in(self.graph.bodies[site.callee])
-        totals = [self._total(node.output()) if node else None for node in trip.returns]
+        totals = [self._total(node.output()) if node else None for node in before.returns]
         if not self._is_visited(site, totals):
             return
         values = [
             total or (self._zeros(node.output()) if node and parameter else None)
-            for total, node, parameter in zip(totals, trip.returns, callee.parameters, strict=True)
+            for total, node, parameter in zip(
+                totals, before.returns, callee.parameters, strict=True
+            )
         ]
-        found = trip_like(site, values, callee)
+        found = trip(site, values, callee)
         self.gradient.nodes += [*present(found.calls), *present(found.returns)]
-        for call, back in zip(trip.calls, found.returns, strict=True):
+        for call, back in zip(before.calls, found.returns, strict=True):
             if call is not None and back is not None:
                 self._add(call.inputs[0], back.output())
         set_trip(self.graph, site.label, len(site.trips) - 1 - self.index, found)
@@ -503,6 +509,11 @@ class _BodyGradient:
             value.type.kind,
         )
 
+    def _totals(self, values: Iterable[Value]) -> dict[Value, Value]:
+        """The totals of those values that have one."""
+        pairs = [(value, self._total(value)) for value in values]
+        return {value: total for value, total in pairs if total is not None}
+
     def _zeros(self, value: Value) -> Value:
         return self.primitives.apply(tf.zeros_like, [value], value.region, value.node.source)
 
@@ -551,17 +562,3 @@ def _sum_of_tokens(tensor: tf.Tensor) -> tf.Tensor:
 
 def _sum_of_rows(entries: tf.Tensor, ids: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
     return tf.math.unsorted_segment_sum(entries, ids, tf.shape(tokens)[0])
-
-
-def _needed(sweeps: Sequence[Sweep]) -> set[Node]:
-    """The nodes through which values enter or leave the body, and what these depend on."""
-    own = {node for sweep in sweeps for node in sweep.nodes}
-    needed: set[Node] = set()
-    ends = (nodes.Call, nodes.Return, nodes.Entrance, nodes.Result, nodes.Accumulate)
-    waiting: list[Node] = [node for node in own if isinstance(node, ends)]
-    while waiting:
-        node = waiting.pop()
-        if node in own and node not in needed:
-            needed.add(node)
-            waiting += [value.node for value in node.inputs]
-    return needed

@@ -87,7 +87,7 @@ class PrimitiveWriter:
     def gradients(
         self,
         node: Primitive,
-        cotangents: dict[int, Value],
+        cotangents: dict[Value, Value],
         wanted: Sequence[Value],
         region: Region | None,
     ) -> dict[Value, Value | Sparse]:
@@ -95,7 +95,7 @@ class PrimitiveWriter:
 
         Args:
             node: a TensorFlow op.
-            cotangents: by output index.
+            cotangents: by output.
             wanted: inputs of the node.
             region: in which to compute them, that of the node or one inside it.
 
@@ -112,7 +112,7 @@ class PrimitiveWriter:
                 for value, tensor in zip(node.inputs, inputs, strict=True)
                 if value in wanted
             }
-            outputs = [copy.outputs[index] for index in cotangents]
+            outputs = [copy.outputs[value.index] for value in cotangents]
             given = [self._tensor(value) for value in cotangents.values()]
             start = len(self._graph.get_operations())
             tensors = list(sources.values())

@@ -240,7 +240,7 @@ class _Carrying:
         return replace(body, sweeps=sweeps)
 
     def _call(self, site: CallSite, choices: _Choices, writer: GraphWriter) -> None:
-        region = site.calls[0].region
+        region = site.region
         values = []
         for _, place in self._entrances(site.callee):
             readers = self.reads.of(site.returns[place].output())
