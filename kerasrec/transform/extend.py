@@ -26,6 +26,7 @@ from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Branch, Node, Region, Value, branches
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.connected import connected_results
+from kerasrec.transform.fixpoint import grown
 from kerasrec.transform.primitives import PrimitiveWriter, Sparse
 from kerasrec.transform.reads import Reads, only_adds_or_moves, with_reads
 from kerasrec.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
@@ -101,15 +102,8 @@ def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
         for body in graph.bodies.values()
         if any(node.inputs[0] in wanted for node in body.collects if node.size)
     }
-    size = -1
-    while size != len(found):
-        size = len(found)
-        found |= {
-            site.caller
-            for site in graph.call_sites.values()
-            if site.caller and site.callee in found
-        }
-    return found
+    sites = [(site.caller, site.callee) for site in graph.call_sites.values() if site.caller]
+    return grown(found, lambda found: {caller for caller, callee in sites if callee in found})
 
 
 def _gradient_of(sweep: Sweep, wanted: set[Value]) -> Sweep:
@@ -501,13 +495,8 @@ class _BodyGradient:
         parts = self.cotangents.pop(value, [])
         if len(parts) < 2:
             return parts[0] if parts else None
-        return self.primitives.apply(
-            lambda *tensors: tf.add_n(tensors),
-            parts,
-            value.region,
-            value.node.source,
-            value.type.kind,
-        )
+        source, kind = value.node.source, value.type.kind
+        return self.primitives.apply(_sum_of, parts, value.region, source, kind)
 
     def _totals(self, values: Iterable[Value]) -> dict[Value, Value]:
         """The totals of those values that have one."""
@@ -554,6 +543,10 @@ def _axis_of_one(axis: Value) -> int:
     """The axis in one token's value, from the axis in a tensor of tokens."""
     number = _static(axis) or 0
     return number - 1 if number > 0 else number
+
+
+def _sum_of(*tensors: tf.Tensor) -> tf.Tensor:
+    return tf.add_n(tensors)
 
 
 def _sum_of_tokens(tensor: tf.Tensor) -> tf.Tensor:

@@ -10,6 +10,7 @@ has in the body.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import tensorflow as tf
 
@@ -25,6 +26,7 @@ from kerasrec.transform.simplify import simpler
 Sparse = tuple[Value, Value]
 
 
+@dataclass(eq=False)
 class PrimitiveWriter:
     """Adds nodes for TensorFlow ops to a body.
 
@@ -35,21 +37,16 @@ class PrimitiveWriter:
         simplifies: whether ops that do nothing are left out.
     """
 
-    def __init__(
-        self,
-        earlier: Sequence[Traced],
-        writer: GraphWriter,
-        shared: list[Node],
-        simplifies: bool = True,
-    ):
+    earlier: Sequence[Traced]
+    writer: GraphWriter
+    shared: list[Node]
+    simplifies: bool = True
+
+    def __post_init__(self) -> None:
         self.scratch = Traced(scratch_graph(), {})
-        self._earlier = earlier
         self._graph: tf.Graph = self.scratch.concrete.graph
         self._values = self.scratch.values
         self._tensors: dict[Value, tf.Tensor] = {}
-        self._writer = writer
-        self._shared = shared
-        self._simplifies = simplifies
 
     def apply(
         self,
@@ -127,7 +124,10 @@ class PrimitiveWriter:
             if isinstance(result, tf.IndexedSlices):
                 found[value] = (self._value(result.values), self._value(result.indices))
             elif result is not None:
-                found[value] = self._with_kind_of(self._value(result), value)
+                found[value] = cotangent = self._value(result)
+                # TensorFlow's shapes may leave the kind open.
+                if not cotangent.is_shared and isinstance(cotangent.node, Computed):
+                    cotangent.node.types[cotangent.index] = _type_of_cotangent(value)
         return found
 
     def recomputed(
@@ -154,11 +154,11 @@ class PrimitiveWriter:
             return {}
         targets = [wanted[value] for value in reached]
         inputs = [
-            self._writer.into(value, region) for value in (*group.inputs, *cotangents.values())
+            self.writer.into(value, region) for value in (*group.inputs, *cotangents.values())
         ]
         types = [_type_of_cotangent(target) for target in targets]
         has_effect = any(isinstance(node, Computed) and node.has_effect for node in group.nodes)
-        node = self._writer.add(
+        node = self.writer.add(
             Recomputed(
                 inputs,
                 types,
@@ -209,7 +209,7 @@ class PrimitiveWriter:
         return self._values[tensor.name]
 
     def _captured(self, outer: tf.Tensor) -> Value:
-        for traced in self._earlier:
+        for traced in self.earlier:
             if tf.is_symbolic_tensor(outer) and outer.graph is traced.concrete.graph:
                 return traced.values[outer.name]
             for known, inner in traced.concrete.graph.captures:
@@ -218,7 +218,7 @@ class PrimitiveWriter:
         if tf.is_symbolic_tensor(outer):
             raise LookupError(f"{outer} is not a value of the function.")
         node = Shared([], [Type.of(outer, Kind.SHARED)], name="constant", tensor=outer)
-        self._shared.append(node)
+        self.shared.append(node)
         return node.output()
 
     def _convert(
@@ -238,24 +238,18 @@ class PrimitiveWriter:
             if is_input or not operation.outputs or operation.outputs[0].name in self._values:
                 continue
             values = [self._value(tensor) for tensor in operation.inputs]
-            inputs = [self._writer.into(value, region) for value in values]
+            inputs = [self.writer.into(value, region) for value in values]
             is_shared = all(value.is_shared for value in inputs)
             kind = Kind.SHARED if is_shared else Kind.WAVE
             types = [Type.of(out, kind) for out in operation.outputs]
             place = None if is_shared else region
             node = Primitive(inputs, types, place, source, operation=operation, device=device)
-            outputs = simpler(node) if self._simplifies else None
+            outputs = simpler(node) if self.simplifies else None
             if outputs is None:
                 outputs = node.outputs
-                (self._shared if is_shared else self._writer.nodes).append(node)
+                (self.shared if is_shared else self.writer.nodes).append(node)
             for output, value in zip(operation.outputs, outputs, strict=True):
                 self._values[output.name] = value
-
-    def _with_kind_of(self, cotangent: Value, value: Value) -> Value:
-        """Sets the kind of a cotangent, which TensorFlow's shapes may leave open."""
-        if not cotangent.is_shared and isinstance(cotangent.node, Computed):
-            cotangent.node.types[cotangent.index] = _type_of_cotangent(value)
-        return cotangent
 
 
 def scratch_graph() -> tf.types.experimental.ConcreteFunction:
