@@ -9,6 +9,7 @@ op itself, on more rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial, singledispatchmethod
 
 import tensorflow as tf
@@ -17,29 +18,32 @@ from kerasrec.emit.checks import fail
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.sums import Sums
 from kerasrec.graph.fire import branch_chosen, fire, show
+from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Check, Collect, Enter
 from kerasrec.graph.values import Each, Region, Value
 from kerasrec.schedule import instructions
 from kerasrec.schedule.instructions import Instruction, Item, Reduce, Save, Send
 
 
+@dataclass(eq=False)
 class Registers:
     """What a segment has computed so far.
 
     Args:
+        graph: of the program.
         body: whose segment it is.
         shared: tensors of SHARED values.
-        meaning: says what the labels of a tag stand for.
     """
 
-    def __init__(self, body: str, shared: dict[Value, tf.Tensor], meaning: str):
-        self.body = body
+    graph: TaggedGraph
+    body: str
+    shared: dict[Value, tf.Tensor]
+
+    def __post_init__(self) -> None:
         self.given: Tensors = []  # for Receive
         self.sent: dict[Send, Tensors] = {}
         self.results: Tensors = []
         self.reduced: list[Reduce] = []
-        self._shared = shared
-        self._meaning = meaning
         self._tensors: dict[Item, tf.Tensor] = {}
         self._checked: list[tf.Operation] = []
 
@@ -55,7 +59,7 @@ class Registers:
         """The tensor of an item."""
         if item not in self._tensors and isinstance(item, Value):
             if item.node.op != "Const":
-                return self._shared[item]
+                return self.shared[item]
             self._tensors[item] = fire(item.node, [])[0]
         return self._tensors[item]
 
@@ -200,7 +204,7 @@ class Registers:
     def _(self, one: instructions.Effect) -> None:
         node, inputs = one.node, self.all(one.node.inputs)
         if isinstance(node, Check):
-            run = partial(fail, node, inputs, self._meaning)
+            run = partial(fail, node, inputs, self.graph.meaning_of_labels)
             is_due = ~tf.reduce_all(inputs[0])
         else:
             run = partial(show, node, inputs)

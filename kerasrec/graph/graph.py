@@ -48,7 +48,6 @@ class FunctionGraph:
         parameters: one for each flat argument.
         outputs: one value for each flat output, each a TOKEN in the function's body.
         nodes: in an order in which inputs come before the nodes that read them.
-        collects: those of its nodes that collect values.
         traced: what TensorFlow traced for it.
         source: where the user's function starts.
     """
@@ -57,7 +56,6 @@ class FunctionGraph:
     parameters: list[Parameter]
     outputs: list[Value]
     nodes: list[Node]
-    collects: list[Collect]
     traced: Traced
     source: Source | None = None
 

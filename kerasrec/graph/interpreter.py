@@ -42,7 +42,6 @@ from kerasrec.graph.values import Node, Value
 _Node = TypeVar("_Node", bound=Node)
 
 
-@dataclass(frozen=True)
 class _Dead:
     def __repr__(self) -> str:
         return "*"

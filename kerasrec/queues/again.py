@@ -81,19 +81,18 @@ class Again:
 
     def _turn(self, name: str, place: int, at: tf.Tensor, state: State) -> State:
         """A place of a body, on the frames of one block."""
-        buffers = Buffers(self.rooms, state["buffers"])
-        arrays = dict(zip(self.kept, state["kept"], strict=True))
-        kept = {**self.store.arrays, **arrays}
-        numbers, store = self.trace.numbers.read(at), self.store
-        block = Block(store, name, numbers, self.shared, buffers, lambda item: kept[item].read(at))
+        graph, buffers = self.layout.graph, Buffers(self.rooms, state["buffers"])
+        arrays = {**self.store.arrays, **dict(zip(self.kept, state["kept"], strict=True))}
+        numbers = self.trace.numbers.read(at)
+        block = Block(graph, name, self.shared, self.store, numbers, buffers, arrays, at)
         segment = self.layout.segment(name, self.sweep, place)
         block.run(segment.instructions)
-        arrays = block.saved(arrays, at)
+        arrays = block.saved()
         self._send(block)
         if any(isinstance(one, Return) for one in segment.instructions):
             for number, tensor in enumerate(block.results):
                 buffers.write(("output", name, self.sweep, number), numbers, tensor)
-        return {"buffers": buffers.tensors, "kept": list(arrays.values())}
+        return {"buffers": buffers.tensors, "kept": [arrays[value] for value in self.kept]}
 
     def _send(self, block: Block) -> None:
         """Passes values to frames that were called; gradients to those that returned for them."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import tensorflow as tf
 
@@ -19,40 +20,38 @@ from kerasrec.schedule.instructions import Fetch, Frames, Instruction, Load, Rec
 Arrays = dict[Value, tf.TensorArray]
 
 
+@dataclass(eq=False)
 class Block(Registers):
     """Registers of a segment on some frames of its body.
 
     Args:
-        store: of the run.
+        graph: of the program.
         body: its name.
-        numbers: int32 `[tokens]`, of the frames.
         shared: tensors of SHARED values.
+        store: of the run.
+        frames: int32 `[tokens]`, the numbers of the frames.
         buffers: those that the loop fills; one without buffers when no loop runs.
-        kept: gives a value that this block has kept at another time.
+        arrays: by value, what blocks keep for themselves.
+        at: int32 scalar, the number of the block; None where no loop runs.
     """
 
-    def __init__(
-        self,
-        store: FrameStore,
-        body: str,
-        numbers: tf.Tensor,
-        shared: dict[Value, tf.Tensor],
-        buffers: Buffers,
-        kept: Callable[[Value], tf.Tensor],
-    ):
-        super().__init__(body, shared, store.layout.graph.meaning_of_labels)
-        self.store = store
-        self.layout = store.layout
-        self.buffers = buffers
+    store: FrameStore
+    frames: tf.Tensor
+    buffers: Buffers
+    arrays: Arrays
+    at: tf.Tensor | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.layout = self.store.layout
         self._saves: list[Save] = []
-        self._kept = kept
-        self._numbers: dict[Region | None, tf.Tensor] = {None: numbers}
+        self._numbers: dict[Region | None, tf.Tensor] = {None: self.frames}
         self._places: dict[Region | None, tf.Tensor] = {}
 
     @property
     def count(self) -> tf.Tensor:
         """int32 scalar, how many frames there are."""
-        return tf.size(self._numbers[None])
+        return tf.size(self.frames)
 
     def bring(self, one: Instruction) -> Tensors:
         """What was passed to the frames, or returned to them, or kept of them."""
@@ -69,21 +68,16 @@ class Block(Registers):
         if isinstance(one, Load) and isinstance(one.item, Value):
             if one.by_frame:
                 return [self.read(("value", one.item), self.numbers(one.item.region))]
-            return [self._kept(one.item)]
+            return [self.arrays[one.item].read(self.at)]
         return super().bring(one)
 
     def keep(self, save: Save) -> None:
         """Notes what is to be kept, until it is known which numbers entries of rows have."""
         self._saves.append(save)
 
-    def saved(self, arrays: Arrays, at: tf.Tensor) -> Arrays:
-        """Keeps all that; returns the arrays with what the block keeps for itself.
-
-        Args:
-            arrays: by value, what blocks keep.
-            at: int32 scalar, the number of the block.
-        """
-        found = dict(arrays)
+    def saved(self) -> Arrays:
+        """Keeps all that; returns the arrays with what the block keeps for itself."""
+        found = dict(self.arrays)
         for one in self._saves:
             if isinstance(one.item, Value):
                 tensor = self.get(one.item)
@@ -91,7 +85,7 @@ class Block(Registers):
                     numbers = self.numbers(one.item.region)
                     self.buffers.write(("value", one.item), numbers, tensor)
                 else:
-                    found[one.item] = found[one.item].write(at, tensor)
+                    found[one.item] = found[one.item].write(self.at, tensor)
         return found
 
     def numbers(self, region: Region | None) -> tf.Tensor:
@@ -142,9 +136,8 @@ class AllFrames(Block):
     """
 
     def __init__(self, store: FrameStore, body: str, shared: dict[Value, tf.Tensor]):
-        numbers = tf.range(store.counts[body])
-        kept = store.arrays.__getitem__
-        super().__init__(store, body, numbers, shared, Buffers({}, []), kept)
+        graph, frames = store.layout.graph, tf.range(store.counts[body])
+        super().__init__(graph, body, shared, store, frames, Buffers({}, []), store.arrays, None)
 
     def keep(self, save: Save) -> None:
         """Keeps a value in the rows of its frames or entries."""

@@ -76,7 +76,7 @@ class Step:
         for one in self.segment.placed:
             if isinstance(one, Select) and one.regions[0] in self.layout.entries[self.name]:
                 self._number_entries(one.regions[0])
-        self.arrays = block.saved(self.arrays, self.at)
+        self.arrays = block.saved()
         for callee, sends in self.layout.sends(block.sent).items():
             self._call(callee, sends)
         if self.bound is not None:
@@ -106,12 +106,10 @@ class Step:
         self.new = {name: list(tensors) for name, tensors in state["new"].items()}
         self.buffers = Buffers(self.layout.rooms(0), state["buffers"])
         self.arrays = dict(zip(self.layout.kept_by_block(0), state["kept"], strict=True))
-        numbers, arrays = self._taken(), self.arrays
-
-        def kept(value: Value) -> tf.Tensor:
-            return arrays[value].read(self.at)
-
-        self.block = Block(self.store, self.name, numbers, self.shared, self.buffers, kept)
+        frames, at = self._taken(), self.at
+        self.block = Block(
+            self.graph, self.name, self.shared, self.store, frames, self.buffers, self.arrays, at
+        )
         if not self.place:
             self.block.given = self._arguments()
 

@@ -106,7 +106,6 @@ class _Builder:
         self.nodes: list[Node] = []
         self.writer = GraphWriter(self.nodes)
         self.parameters: list[nodes.Parameter] = []
-        self.collects: list[nodes.Collect] = []
         self.effects: list[Node] = []
         self.carried: list[tf.Tensor] = []
         self.labels: Iterator[int] = iter(())
@@ -162,9 +161,8 @@ class _Builder:
         for operation in operations:
             self._operation(operation)
         values = [self._tokens(tensor, None) for tensor in self.tracer.outputs]
-        roots = [*self.parameters, *self.collects, *self.effects]
-        roots += [value.node for value in values]
-        roots += [node for node in self.nodes if isinstance(node, nodes.CallOf)]
+        roots = [*self.parameters, *self.effects, *(value.node for value in values)]
+        roots += [node for node in self.nodes if isinstance(node, nodes.CallOf | nodes.Collect)]
         self._show_unread(needed(roots, self.nodes))
         roots += [node for node in self.nodes if isinstance(node, nodes.Check | nodes.Effect)]
         kept = needed(roots, self.nodes)
@@ -174,7 +172,6 @@ class _Builder:
             self.parameters,
             values,
             kept,
-            self.collects,
             Traced(self.tracer.concrete, self.values),
             self.source,
         )
@@ -534,4 +531,4 @@ class _Builder:
                     "table has one size for the whole run. Pass one that does not depend on them."
                 )
         node = nodes.Collect(inputs, [], region, record.source, name=record.name, size=size)
-        self.collects.append(self.writer.add(node))
+        self.writer.add(node)

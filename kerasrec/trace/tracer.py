@@ -114,6 +114,7 @@ class CollectRecord:
     source: Source | None
 
 
+@dataclass(eq=False)
 class Tracer:
     """What happens while one function is traced, and what it returns then.
 
@@ -125,17 +126,14 @@ class Tracer:
         kind_outside: the kind of a tensor that the function closes over.
     """
 
-    def __init__(
-        self,
-        graph: tf.Graph,
-        parameters: Sequence[tf.Tensor],
-        resolve_call: Callable[..., Any],
-        kind_outside: Callable[[tf.Tensor], Kind],
-    ):
-        self.graph = graph
-        self.parameters = list(parameters)
+    graph: tf.Graph
+    parameters: Sequence[tf.Tensor]
+    resolve_call: Callable[..., Any]
+    kind_outside: Callable[[tf.Tensor], Kind]
+
+    def __post_init__(self) -> None:
         # The device of tracing: ops on it were not placed by the user.
-        self.device = parameters[0].op.device if parameters else ""
+        self.device = self.parameters[0].op.device if self.parameters else ""
         self.calls: list[CallRecord] = []
         self.conditionals: list[ConditionalRecord] = []
         self.maps: list[MapRecord] = []
@@ -143,9 +141,8 @@ class Tracer:
         self.outputs: list[tf.Tensor] = []
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
-        self._resolve_call = resolve_call
-        self.rows = RowsFinder(graph)
-        self._kinds = KindFinder(graph, self.rows, kind_outside)
+        self.rows = RowsFinder(self.graph)
+        self._kinds = KindFinder(self.graph, self.rows, self.kind_outside)
         self._scope: Scope = ()
         self._num_scopes = 0
         for parameter in self.parameters:
@@ -262,7 +259,7 @@ class Tracer:
     def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
         """Records a call of another function, or of this one again."""
         source = current_source()
-        callee, tensors, structure, types = self._resolve_call(self, function, arguments)
+        callee, tensors, structure, types = self.resolve_call(self, function, arguments)
         results = self.placeholders(types)
         self.calls.append(CallRecord(callee, tensors, results, source))
         return tf.nest.pack_sequence_as(structure, results)

@@ -55,8 +55,7 @@ class WaveRun(ScheduleRun):
         return self._of_wave(body, None)
 
     def _of_wave(self, body: str, wave: tf.Tensor | None) -> WaveRegisters:
-        meaning = self.graph.meaning_of_labels
-        return WaveRegisters(body, self.shared, self.store, wave, meaning)
+        return WaveRegisters(self.graph, body, self.shared, self.store, wave)
 
     def _goes_on(self, state: State) -> tf.Tensor:
         waiting = state.width
