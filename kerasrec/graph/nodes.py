@@ -2,7 +2,7 @@
 
 A node is a TensorFlow op or one of the nodes of tagged dataflow, which print in capitals
 (Kostopoulou et al., sections 2 and 3). What a kind means is its rule in `interpreter.py`; its
-gradient is a rule of `transform/extend.py`. `KINDS` lists all of them.
+gradient is a rule of `transform/extend.py`.
 """
 
 from __future__ import annotations
@@ -342,15 +342,6 @@ class Recomputed(Named, Computed):
     """The gradient of ops, by a function that runs them again (see `transform/recompute.py`)."""
 
     kind = "PartitionedCall"
-
-
-KINDS: tuple[type[Node], ...] = (
-    *(Parameter, Argument, Entrance, Shared, SumCotangent),
-    *(Switch, Merge, Broadcast, Repeat, Enter, Leave, Rows),
-    *(CallOf, Call, Return, Result),
-    *(Collect, Accumulate, Check, Effect),
-    *(Primitive, Recomputed),
-)
 
 
 def name_of(node: Node) -> str:
