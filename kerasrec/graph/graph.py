@@ -288,12 +288,16 @@ class TaggedGraph(Drawable):
         return [node for body in self.bodies.values() for node in body.collects]
 
     @property
+    def inner_sites(self) -> list[CallSite]:
+        """Call sites inside the program, in the order of their labels."""
+        return [site for site in self.call_sites.values() if site.caller is not None]
+
+    @property
     def meaning_of_labels(self) -> str:
         """Text for the user that says what the labels of a tag stand for."""
         return "; ".join(
             f"{site.label} is the call of {site.callee} in {site.caller} ({site.source})"
-            for site in self.call_sites.values()
-            if site.caller is not None
+            for site in self.inner_sites
         )
 
     def __str__(self) -> str:
@@ -325,8 +329,4 @@ class TaggedGraph(Drawable):
 
     def sites_to(self, callee: str) -> list[CallSite]:
         """Call sites of a function, inside the program, in the order of their labels."""
-        return [
-            site
-            for site in self.call_sites.values()
-            if site.callee == callee and site.caller is not None
-        ]
+        return [site for site in self.inner_sites if site.callee == callee]

@@ -152,18 +152,14 @@ class Layout:
 
     def _entries(self, saved: Sequence[Item]) -> dict[str, list[Each]]:
         """By body, the ragged rows whose entries have rows in buffers, from the outermost."""
-        found: dict[str, list[Each]] = {}
+        found: dict[str, list[Each]] = {name: [] for name in self.graph.bodies}
         bodies = {node: name for name, body in self.graph.bodies.items() for node in body.nodes}
         regions = [one.region for _, one in self._all(Send)]
         regions += [region_of(item) for item in saved]
-        for name in self.graph.bodies:
-            each = [
-                item
-                for region in filter(None, regions)
-                for item in region.path()
-                if isinstance(item, Each) and bodies[item.selector.node] == name
-            ]
-            found[name] = sorted(dict.fromkeys(each), key=lambda item: len(item.path()))
+        around = dict.fromkeys(item for region in filter(None, regions) for item in region.path())
+        for item in sorted(around, key=lambda item: len(item.path())):
+            if isinstance(item, Each):
+                found[bodies[item.selector.node]].append(item)
         return found
 
     def _all(self, kind: type, sweep: int = 0) -> Iterator[tuple[Segment, Any]]:

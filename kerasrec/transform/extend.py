@@ -14,7 +14,7 @@ has a cotangent, a shared value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import tensorflow as tf
@@ -27,7 +27,7 @@ from kerasrec.graph.values import Branch, Node, Region, Value, branches
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.connected import connected_results
 from kerasrec.transform.fixpoint import grown
-from kerasrec.transform.primitives import PrimitiveWriter, Sparse
+from kerasrec.transform.primitives import Cotangent, PrimitiveWriter
 from kerasrec.transform.reads import Reads, only_adds_or_moves, with_reads
 from kerasrec.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
 from kerasrec.transform.trips import call_from_outside, set_trip, trip
@@ -102,8 +102,8 @@ def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
         for body in graph.bodies.values()
         if any(node.inputs[0] in wanted for node in body.collects if node.size)
     }
-    sites = [(site.caller, site.callee) for site in graph.call_sites.values() if site.caller]
-    return grown(found, lambda found: {caller for caller, callee in sites if callee in found})
+    calls = [(site.caller, site.callee) for site in graph.call_sites.values() if site.caller]
+    return grown(found, lambda found: {caller for caller, callee in calls if callee in found})
 
 
 def _gradient_of(sweep: Sweep, wanted: set[Value]) -> Sweep:
@@ -242,7 +242,7 @@ class _BodyGradient:
         nodes: Sequence[Node],
         start: int,
         region: Region | None,
-        found: Mapping[Value, Value | Sparse],
+        found: dict[Value, Cotangent],
     ) -> None:
         """Adds what some ops contribute to the cotangents of values.
 
@@ -274,7 +274,7 @@ class _BodyGradient:
             added = self.writer.nodes[start:]
             self.graph.read_by.update(dict.fromkeys(added, self.graph.read_by[nodes[-1]]))
 
-    def _where_read(self, nodes: Sequence[Node], cotangent: Value | Sparse) -> Value | Sparse:
+    def _where_read(self, nodes: Sequence[Node], cotangent: Cotangent) -> Cotangent:
         """The cotangent from some ops, or zero if no result that depends on them is read.
 
         Which results are read is known only when a gradient is asked for.
@@ -282,12 +282,12 @@ class _BodyGradient:
         results = self.graph.read_by.get(nodes[-1])
         if results is None:
             return cotangent
-        first = cotangent[0] if isinstance(cotangent, tuple) else cotangent
+        first, *indices = cotangent
         is_read = self._shared_cotangent(results, Type(tf.bool, ()))
         region = self.graph.where_read.get(nodes[-1], nodes[-1].region)
         source, kind = nodes[-1].source, first.type.kind
         chosen = self.primitives.apply(_or_zero, [is_read, first], region, source, kind)
-        return (chosen, cotangent[1]) if isinstance(cotangent, tuple) else chosen
+        return (chosen, *indices)
 
     def _obstacle(self, where: str, reason: str) -> None:
         order = ("gradient", "second derivative", "third derivative")[min(self.order, 3) - 1]
@@ -458,27 +458,23 @@ class _BodyGradient:
         has_entrance = any(self._gradient_in(callee).parameters)
         return has_entrance and (any(totals) or site.callee in self.collecting)
 
-    def _add_from(self, region: Region | None, value: Value, cotangent: Value | Sparse) -> None:
+    def _add_from(self, region: Region | None, value: Value, cotangent: Cotangent) -> None:
         """Adds a contribution from a region; only its tokens have a cotangent of `value`."""
-        if isinstance(cotangent, tuple):
-            values, indices = (self.writer.into(item, region) for item in cotangent)
-            self._add(value, (values, indices))
-            return
-        cotangent = self.writer.into(cotangent, region)
+        found, *indices = (self.writer.into(item, region) for item in cotangent)
         if isinstance(region, Branch) and region.parent == value.region and not value.is_shared:
             _, other = region.siblings
-            inputs = [cotangent, self._zeros(self.writer.into(value, other))]
-            types, source = [value.type], cotangent.node.source
+            inputs = [found, self._zeros(self.writer.into(value, other))]
+            types, source = [value.type], found.node.source
             merge = nodes.Merge(inputs, types, value.region, source, predicate=region.selector)
-            self.writer.know(self.writer.add(merge).output(), cotangent)
-            cotangent = merge.output()
-        self._add(value, cotangent)
+            self.writer.know(self.writer.add(merge).output(), found)
+            found = merge.output()
+        self._add(value, found, *indices)
 
-    def _add(self, value: Value, cotangent: Value | Sparse) -> None:
-        """Adds one contribution to the cotangent of `value`."""
+    def _add(self, value: Value, *cotangent: Value) -> None:
+        """Adds one contribution to the cotangent of `value`, with indices if it is sparse."""
         if value not in self.wanted or self._is_dropped(value):
             return
-        inputs = list(cotangent) if isinstance(cotangent, tuple) else [cotangent]
+        inputs = list(cotangent)
         if not value.is_shared:
             self.cotangents.setdefault(value, []).extend(inputs)
             return

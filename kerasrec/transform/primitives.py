@@ -23,7 +23,8 @@ from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.recompute import Group
 from kerasrec.transform.simplify import simpler
 
-Sparse = tuple[Value, Value]
+Cotangent = tuple[Value, ...]
+"""A value; or values and indices, when TensorFlow gives `tf.IndexedSlices` for a shared table."""
 
 
 @dataclass(eq=False)
@@ -87,7 +88,7 @@ class PrimitiveWriter:
         cotangents: dict[Value, Value],
         wanted: Sequence[Value],
         region: Region | None,
-    ) -> dict[Value, Value | Sparse]:
+    ) -> dict[Value, Cotangent]:
         """Cotangents of the wanted inputs of an op, from the cotangents of its outputs.
 
         Args:
@@ -97,8 +98,7 @@ class PrimitiveWriter:
             region: in which to compute them, that of the node or one inside it.
 
         Returns:
-            For each wanted input that the op is differentiable in: its cotangent, or (values,
-            indices) of one, when TensorFlow gives `tf.IndexedSlices` for a shared table.
+            The cotangent of each wanted input that the op is differentiable in.
         """
         with self._graph.as_default(), on_device_of(node):
             inputs = [self._tensor(value) for value in node.inputs]
@@ -119,12 +119,13 @@ class PrimitiveWriter:
                 for result, value in zip(results, sources, strict=True)
             ]
         self._convert(start, region, node.source, node.device)
-        found: dict[Value, Value | Sparse] = {}
+        found: dict[Value, Cotangent] = {}
         for result, value in zip(results, sources, strict=True):
             if isinstance(result, tf.IndexedSlices):
                 found[value] = (self._value(result.values), self._value(result.indices))
             elif result is not None:
-                found[value] = cotangent = self._value(result)
+                cotangent = self._value(result)
+                found[value] = (cotangent,)
                 # TensorFlow's shapes may leave the kind open.
                 if not cotangent.is_shared and isinstance(cotangent.node, Computed):
                     cotangent.node.types[cotangent.index] = _type_of_cotangent(value)
@@ -136,7 +137,7 @@ class PrimitiveWriter:
         cotangents: dict[Value, Value],
         wanted: dict[Value, Value],
         region: Region | None,
-    ) -> dict[Value, Value]:
+    ) -> dict[Value, Cotangent]:
         """Cotangents of inputs of a group, by one op that runs the group again.
 
         Args:
@@ -169,7 +170,7 @@ class PrimitiveWriter:
                 has_effect=has_effect,
             )
         )
-        return dict(zip(targets, node.outputs, strict=True))
+        return {target: (out,) for target, out in zip(targets, node.outputs, strict=True)}
 
     def _tensor(self, value: Value) -> tf.Tensor:
         """What stands for a value in the scratch graph; call it where that is the default graph.

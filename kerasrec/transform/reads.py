@@ -14,7 +14,7 @@ The outside counts as reading all results; `connected.py` handles those that it 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import tensorflow as tf
@@ -59,7 +59,7 @@ class Reads:
         self._readers = _readers(graph)
         returns = [
             ((site.callee, place), self._readers.get(back.output(), frozenset()))
-            for site in _sites(graph)
+            for site in graph.inner_sites
             for place, back in enumerate(site.returns)
         ]
         entry = graph.bodies[graph.entry]
@@ -85,18 +85,13 @@ def _outputs_of(body: Body) -> list[Output]:
     return [(body.name, place) for place in range(len(body.outputs))]
 
 
-def _sites(graph: TaggedGraph) -> Iterator[CallSite]:
-    """The call sites inside the program."""
-    return (site for site in graph.call_sites.values() if site.caller is not None)
-
-
 def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
     """The readers of each value, whether or not any call reads those outputs.
 
     A call connects an argument with those results that the function computes from it.
     """
     sites: dict[Node, tuple[CallSite, int]] = {
-        back: (site, place) for site in _sites(graph) for place, back in enumerate(site.returns)
+        back: (site, place) for site in graph.inner_sites for place, back in enumerate(site.returns)
     }
     owners: dict[Node, Output] = {
         node: (body.name, place)
@@ -225,7 +220,7 @@ class _Carrying:
         entrances = list(self._entrances(body.name).values())
         writer = GraphWriter([*body.parameters, *entrances])
         choices = _Choices(body, writer, self.shared, self.carried)
-        calls = {site.calls[0]: site for site in _sites(self.graph) if site.caller == body.name}
+        calls = {site.calls[0]: site for site in self.graph.inner_sites if site.caller == body.name}
         for node in sweep.nodes:
             if node in calls:
                 self._call(calls[node], choices)
