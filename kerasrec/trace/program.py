@@ -125,16 +125,12 @@ def _build(states: list[_State]) -> dict[str, FunctionGraph]:
     return graphs
 
 
+@dataclass(eq=False)
 class _Tracing:
-    """What is known while a program is traced.
+    """What is known while a program is traced."""
 
-    Args:
-        other: to begin with a copy of what is known there, for a trial.
-    """
-
-    def __init__(self, other: _Tracing | None = None):
-        self.states: list[_State] = [replace(item) for item in other.states] if other else []
-        self.tracers: dict[tf.Graph, Tracer] = dict(other.tracers) if other else {}
+    states: list[_State] = field(default_factory=list)
+    tracers: dict[tf.Graph, Tracer] = field(default_factory=dict)
 
     def state_of(self, function: Traceable, signature: Signature) -> _State:
         """The state for a function under a signature; a new one where none fits."""
@@ -191,7 +187,8 @@ class _Tracing:
                 unknown = self.with_guesses(partial(self._run, state))
                 if unknown and num_known == self._num_known():
                     self._guess_return_type(unknown)
-            found += [callee for callee in self._callees(state) if callee not in found]
+            names = dict.fromkeys(call.callee for call in state.tracer.calls)
+            found += [callee for callee in map(self._named, names) if callee not in found]
         return found
 
     def _guess_return_type(self, error: ReturnTypeUnknownError) -> None:
@@ -216,7 +213,7 @@ class _Tracing:
     def _settle(self, state: _State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
         """A return type that a function has when its calls have it, found from a first guess."""
         for _ in range(_MAX_TRIALS):
-            trial = _Tracing(self)
+            trial = _Tracing([replace(item) for item in self.states], dict(self.tracers))
             again = trial._named(state.name)
             again.return_structure, again.return_types = structure, types
             _, *returned = trial.with_guesses(partial(trial._run_body, again))
@@ -236,10 +233,6 @@ class _Tracing:
     def _num_known(self) -> int:
         """How many return types are known."""
         return sum(state.return_types is not None for state in self.states)
-
-    def _callees(self, state: _State) -> list[_State]:
-        names = dict.fromkeys(call.callee for call in state.tracer.calls)
-        return [self._named(name) for name in names]
 
     def _named(self, name: str) -> _State:
         (state,) = [item for item in self.states if item.name == name]
