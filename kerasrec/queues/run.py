@@ -13,19 +13,19 @@ last to the first: so each frame finds there what its callees' gradients returne
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import tensorflow as tf
 
 from kerasrec.emit.arrays import joined
-from kerasrec.emit.limits import Limits
 from kerasrec.emit.one_of import one_of
 from kerasrec.emit.results import State, Tensors
 from kerasrec.emit.run import ScheduleRun
 from kerasrec.emit.sums import Sums
 from kerasrec.emit.tags import Scalars, walk_up
 from kerasrec.graph.graph import present
-from kerasrec.graph.values import Region, Value
+from kerasrec.graph.values import Region
 from kerasrec.queues.again import Again
 from kerasrec.queues.block import AllFrames
 from kerasrec.queues.layout import FRAME, Layout
@@ -33,10 +33,10 @@ from kerasrec.queues.state import count, first_state, next_place, open_shapes, w
 from kerasrec.queues.step import Step
 from kerasrec.queues.store import FrameStore, Trace
 from kerasrec.schedule.instructions import Select
-from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Queues
 
 
+@dataclass(eq=False)
 class QueueRun(ScheduleRun):
     """One run of any program.
 
@@ -54,16 +54,11 @@ class QueueRun(ScheduleRun):
         bound: how many frames run at once; None for all.
     """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        shared: dict[Value, tf.Tensor],
-        limits: Limits,
-        bound: int | None = None,
-    ):
-        self.layout = Layout(schedule)
-        super().__init__(schedule, shared, limits, FrameStore(self.layout))
-        self.bound = bound
+    bound: int | None = None
+
+    def __post_init__(self) -> None:
+        self.layout = Layout(self.schedule)
+        self.store = FrameStore(self.layout)
         self.recorded: list[Region | str] = []
         self.num_roots: tf.Tensor
         self.record: tf.TensorArray

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import tensorflow as tf
 
-from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.run import ScheduleRun
 from kerasrec.emit.sums import Sums
-from kerasrec.graph.values import Region, Value
+from kerasrec.graph.values import Region
 from kerasrec.schedule.instructions import Tokens
 from kerasrec.schedule.link import linked
-from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Direction, Loop, Section
 from kerasrec.waves.call_path import call_path
 from kerasrec.waves.loops import LoopRun, State
@@ -21,11 +20,12 @@ from kerasrec.waves.registers import WaveRegisters
 from kerasrec.waves.store import WaveStore
 
 
+@dataclass(eq=False)
 class WaveRun(ScheduleRun):
     """One run of a schedule, wave by wave; arguments as for `ScheduleRun`."""
 
-    def __init__(self, schedule: Schedule, shared: dict[Value, tf.Tensor], limits: Limits):
-        super().__init__(schedule, shared, limits, WaveStore())
+    def __post_init__(self) -> None:
+        self.store = WaveStore()
         self.num_waves: tf.Tensor | None = None
         self._end: State | None = None
 
