@@ -53,30 +53,6 @@ from kerasrec.trace.tracer import (
 )
 
 
-def build(
-    name: str,
-    tracer: Tracer,
-    parameter_names: Sequence[str],
-    source: Source | None,
-    closures: Closures,
-    first_label: int | None,
-) -> FunctionGraph:
-    """The function graph of what `tracer` recorded.
-
-    Args:
-        name: of the function.
-        tracer: after its function has run.
-        parameter_names: for the flat arguments, in order.
-        source: where the user's function starts.
-        closures: of all functions of the program.
-        first_label: the first label of the function's call sites, if tokens carry their tags.
-    """
-    builder = _Builder(name, tracer, parameter_names, source, closures)
-    if first_label is not None:
-        builder.carry_tags(first_label)
-    return builder.run()
-
-
 @dataclass
 class Closures:
     """What functions close over that other functions own.
@@ -92,12 +68,24 @@ class Closures:
 
 
 @dataclass(eq=False)
-class _Builder:
+class Builder:
+    """Makes the function graph of what a tracer recorded.
+
+    Args:
+        name: of the function.
+        tracer: after its function has run.
+        parameter_names: for the flat arguments, in order.
+        source: where the user's function starts.
+        closures: of all functions of the program.
+        first_label: the first label of the function's call sites, if tokens carry their tags.
+    """
+
     name: str
     tracer: Tracer
     parameter_names: Sequence[str]
     source: Source | None
     closures: Closures
+    first_label: int | None
 
     def __post_init__(self) -> None:
         tracer = self.tracer
@@ -133,13 +121,15 @@ class _Builder:
             self.made_by[collected.anchor.name] = partial(self._collect, collected)
         self.variables = {id(variable.handle): variable for variable in tracer.graph.variables}
         self.captured = {inner.op.name: outer for outer, inner in tracer.graph.captures}
+        if self.first_label is not None:
+            self._carry_tags(self.first_label)
 
     def _parameter(self, name: str, found: Type, is_carried: bool = False) -> Value:
         node = nodes.Parameter([], [found], None, self.source, name=name, is_carried=is_carried)
         self.parameters.append(self.writer.add(node))
         return node.output()
 
-    def carry_tags(self, first_label: int) -> None:
+    def _carry_tags(self, first_label: int) -> None:
         """Makes the function take the tag of its token, and pass tags to its calls."""
         self.labels = itertools.count(first_label)
         with self.tracer.graph.as_default():
@@ -148,6 +138,7 @@ class _Builder:
             self.values[tensor.name] = self._parameter(label, found, is_carried=True)
 
     def run(self) -> FunctionGraph:
+        """The function graph."""
         operations = self.tracer.graph.get_operations()
         names = [operation.name for operation in operations]
         spans: list[tuple[BranchRecord, Callable[[Region | None], Region]]] = [

@@ -93,7 +93,7 @@ class KindFinder:
             self._rows[output.name] = rows
             is_token = not is_mixed and rows == 1 and _has_open_rows(output)
             # Rows padded to the longest of them: how long that is depends on the other tokens.
-            is_padded = leads_back and not _is_static(output)
+            is_padded = leads_back and not output.shape[1:].is_fully_defined()
             self._kinds[output.name] = Kind.TOKEN if is_token and not is_padded else Kind.WAVE
             if is_mixed:
                 self._mixed.add(output.name)
@@ -111,10 +111,6 @@ class KindFinder:
 def _has_open_rows(tensor: tf.Tensor) -> bool:
     shape = tensor.shape
     return shape.rank is None or (shape.rank >= 1 and shape[0] is None)
-
-
-def _is_static(tensor: tf.Tensor) -> bool:
-    return tensor.shape[1:].is_fully_defined()
 
 
 def _size_of_row(tensor: tf.Tensor) -> int | None:

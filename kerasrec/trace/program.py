@@ -21,7 +21,7 @@ from kerasrec.graph.check import check_function_graphs
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Source
-from kerasrec.trace.build import Closures, build
+from kerasrec.trace.build import Builder, Closures
 from kerasrec.trace.closures import closed_over, free_tensors, variable_name
 from kerasrec.trace.effects import asserts_something
 from kerasrec.trace.signature import (
@@ -112,7 +112,7 @@ def _build(states: list[_State]) -> dict[str, FunctionGraph]:
     graphs: dict[str, FunctionGraph] = {}
     num_calls = 0
     for state in states:
-        graph = build(
+        builder = Builder(
             state.name,
             state.tracer,
             state.signature.names,
@@ -121,7 +121,7 @@ def _build(states: list[_State]) -> dict[str, FunctionGraph]:
             num_calls if asserts else None,
         )
         num_calls += len(state.tracer.calls)
-        closures.owners[state.tracer.graph] = graphs[state.name] = graph
+        closures.owners[state.tracer.graph] = graphs[state.name] = builder.run()
     return graphs
 
 
@@ -202,7 +202,7 @@ class _Tracing:
             raise _no_base_case(state)
         for first in _TRIED_TYPES:
             try:
-                found = self._settle(state, 0, [first])
+                found = self._settle(state, first)
             except Exception as reason:  # The user's code may fail in any way on a wrong type.
                 failure = reason
             else:
@@ -210,8 +210,9 @@ class _Tracing:
                 return
         raise _no_type_fits(state, failure) from failure
 
-    def _settle(self, state: _State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
+    def _settle(self, state: _State, first: Type) -> tuple[Any, list[Type]]:
         """A return type that a function has when its calls have it, found from a first guess."""
+        structure, types = 0, [first]
         for _ in range(_MAX_TRIALS):
             trial = _Tracing([replace(item) for item in self.states], dict(self.tracers))
             again = trial._named(state.name)
