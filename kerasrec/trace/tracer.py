@@ -20,7 +20,7 @@ import tensorflow as tf
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Source
-from kerasrec.private import outer_graph
+from kerasrec.private import with_outer_graphs
 from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import current_source
@@ -276,14 +276,8 @@ def is_traced(tensor: tf.Tensor) -> bool:
 
 def is_inside_traced_graph() -> bool:
     """Whether the default graph is one that TensorFlow builds inside a traced function."""
-    graph = outer_graph(tf.compat.v1.get_default_graph())
-    while graph is not None:
-        if graph in _traced_graphs and any(
-            graph is tracer.graph for tracer in getattr(_active, "stack", [])
-        ):
-            return True
-        graph = outer_graph(graph)
-    return False
+    _, *around = with_outer_graphs(tf.compat.v1.get_default_graph())
+    return any(tracer.graph in around for tracer in getattr(_active, "stack", []))
 
 
 def tracer_for(name: str) -> Tracer:
