@@ -174,7 +174,8 @@ class Registers:
 
     @_run.register
     def _(self, one: instructions.Interleave) -> None:
-        self._set(one, [in_turns(self.all(one.inputs))])
+        tensors = self.all(one.inputs)
+        self._set(one, [tf.reshape(tf.stack(tensors, 1), [-1, *tensors[0].shape[1:]])])
 
     @_run.register
     def _(self, one: instructions.Separate) -> None:
@@ -228,8 +229,3 @@ class Registers:
     @_run.register
     def _(self, one: Reduce) -> None:
         self.reduced.append(one)
-
-
-def in_turns(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The first row of each tensor, then the second of each, and so on."""
-    return tf.reshape(tf.stack(tensors, 1), [-1, *tensors[0].shape[1:]])

@@ -8,7 +8,6 @@ removes what a run does not need.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import tensorflow as tf
 
 from kerasrec.emit.arrays import array_of, one_tensor
 from kerasrec.emit.barriers import apart
+from kerasrec.emit.limits import Limits
 from kerasrec.emit.passed import empty
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.sums import Sums
@@ -24,6 +24,7 @@ from kerasrec.graph.nodes import Accumulate
 from kerasrec.graph.values import Node, Value
 from kerasrec.schedule.instructions import Reduce, Returned, Save, Tokens
 from kerasrec.schedule.linkage import alternating
+from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Direction, Loop
 from kerasrec.waves.registers import WaveRegisters
 from kerasrec.waves.store import WaveStore
@@ -59,22 +60,25 @@ class LoopRun:
     """Runs a loop.
 
     Args:
-        graph: of the program.
+        schedule: of the program.
         loop: the loop.
+        shared: tensors of SHARED values.
+        limits: bounds on depth, width and memory.
         store: what other segments have saved; takes what the loop saves.
-        registers: makes those of a segment, for a body and a wave.
         num_waves: int32 scalar; None in the first loop.
-        goes_on: whether to run the wave that the first loop has come to.
-        bytes_kept: by body, how many bytes each token keeps for the backward pass.
     """
 
-    graph: TaggedGraph
+    schedule: Schedule
     loop: Loop
+    shared: dict[Value, tf.Tensor]
+    limits: Limits
     store: WaveStore
-    registers: Callable[[str, tf.Tensor], WaveRegisters]
     num_waves: tf.Tensor | None
-    goes_on: Callable[[State], tf.Tensor]
-    bytes_kept: dict[str, int]
+
+    @property
+    def graph(self) -> TaggedGraph:
+        """The program."""
+        return self.schedule.graph
 
     def run(self, given: Tensors | None, sums: Sums) -> State:
         """Runs it; returns the state at its end.
@@ -155,14 +159,18 @@ class LoopRun:
 
     def _goes_on(self, state: State) -> tf.Tensor:
         if self._is_first:
-            return self.goes_on(state)
+            waiting = state.width
+            return (waiting > 0) & self.limits.allow(state.wave, waiting, *state.memory)
         return state.wave >= 0 if self._is_up else state.wave < self.num_waves
 
     def _turn(self, state: State) -> State:
         """Runs all segments on the wave that the loop has come to."""
         carry = {name: apart(tensors) for name, tensors in state.carry.items()}
         found = {
-            segment.body: self.registers(segment.body, state.wave) for segment in self.loop.segments
+            segment.body: WaveRegisters(
+                self.graph, segment.body, self.shared, self.store, state.wave
+            )
+            for segment in self.loop.segments
         }
         if self._is_up:
             self._run_up(found, carry)
@@ -231,7 +239,7 @@ class LoopRun:
         """int64 scalar: how many bytes a wave keeps for the backward pass, at least."""
         return tf.add_n(
             [
-                tf.cast(registers.get(Tokens(name)), tf.int64) * self.bytes_kept[name]
+                tf.cast(registers.get(Tokens(name)), tf.int64) * self.schedule.bytes_kept(name)
                 for name, registers in found.items()
             ]
         )

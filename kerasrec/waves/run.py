@@ -32,10 +32,7 @@ class WaveRun(ScheduleRun):
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
         """Runs a loop over waves; only one that goes up returns something."""
         is_up = loop.direction is Direction.UP
-        bytes_kept = {name: self.schedule.bytes_kept(name) for name in self.graph.bodies}
-        run = LoopRun(
-            self.graph, loop, self.store, self._of_wave, self.num_waves, self._goes_on, bytes_kept
-        )
+        run = LoopRun(self.schedule, loop, self.shared, self.limits, self.store, self.num_waves)
         self._end = run.run(None if is_up else given, sums)
         return self._end.carry[self.graph.entry] if is_up else []
 
@@ -52,14 +49,7 @@ class WaveRun(ScheduleRun):
 
     def registers(self, body: str) -> WaveRegisters:
         """Registers for the tokens of all waves."""
-        return self._of_wave(body, None)
-
-    def _of_wave(self, body: str, wave: tf.Tensor | None) -> WaveRegisters:
-        return WaveRegisters(self.graph, body, self.shared, self.store, wave)
-
-    def _goes_on(self, state: State) -> tf.Tensor:
-        waiting = state.width
-        return (waiting > 0) & self.limits.allow(state.wave, waiting, *state.memory)
+        return WaveRegisters(self.graph, body, self.shared, self.store, None)
 
     def _check_limits(self, end: State) -> None:
         """Fails where the first loop was stopped; later loops wait for that."""
