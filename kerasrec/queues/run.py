@@ -105,20 +105,22 @@ class QueueRun(ScheduleRun):
             shape_invariants=(open_shapes(state),),
             parallel_iterations=1,
         )
-        self._take_over(end)
-        if self.bound is not None:
-            self._take_collected(end, sums)
+        self._take_over(end, sums)
         with tf.control_dependencies([self._check(end)]):
             return [tf.identity(tensor) for tensor in self._outputs(0)]
 
-    def _take_over(self, end: State) -> None:
-        """Takes over what the first sweep has kept."""
+    def _take_over(self, end: State, sums: Sums) -> None:
+        """Takes over what the first sweep has kept; with a bound, also what it has collected."""
         self.store.counts = dict(zip(self.layout.spaces, end["counts"], strict=True))
         self.store.done = dict(zip(self.layout.rooms(0), end["buffers"], strict=True))
         self.store.arrays = dict(zip(self.layout.kept_by_block(0), end["kept"], strict=True))
         if self.bound is None:
             self.store.trace = Trace(end["step"], end["trace"], end["numbers"])
             self.record = end.get("record")
+            return
+        for node, arrays in zip(self.graph.collects, end["collected"], strict=True):
+            tables = [joined(array)[0] for array in arrays]
+            sums.collect(node, tables, self.shared[node.size] if node.size else None)
 
     def _goes_on(self, state: State) -> tf.Tensor:
         is_waiting = tf.reduce_any(waiting(state, self.layout) > 0)
@@ -147,12 +149,6 @@ class QueueRun(ScheduleRun):
                 for name in self.graph.bodies
             ]
         )
-
-    def _take_collected(self, end: State, sums: Sums) -> None:
-        """What COLLECT nodes have collected, step by step."""
-        for node, arrays in zip(self.graph.collects, end["collected"], strict=True):
-            tables = [joined(array)[0] for array in arrays]
-            sums.collect(node, tables, self.shared[node.size] if node.size else None)
 
     def _outputs(self, sweep: int) -> Tensors:
         """What a sweep returns to the outside."""

@@ -140,7 +140,6 @@ class Builder:
     def run(self) -> FunctionGraph:
         """The function graph."""
         operations = self.tracer.graph.get_operations()
-        names = [operation.name for operation in operations]
         spans: list[tuple[BranchRecord, Callable[[Region | None], Region]]] = [
             (branch, partial(self._branch, record, place))
             for record in self.tracer.conditionals
@@ -148,7 +147,7 @@ class Builder:
         ]
         spans += [(mapped.body, partial(self._each, mapped)) for mapped in self.tracer.maps]
         self._spans = sorted(spans, key=lambda span: (span[0].start, -span[0].stop))
-        self._index = {name: place for place, name in enumerate(names)}
+        self._index = {operation.name: place for place, operation in enumerate(operations)}
         for operation in operations:
             self._operation(operation)
         values = [self._tokens(tensor, None) for tensor in self.tracer.outputs]

@@ -52,16 +52,11 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
     reads = Reads(graph) if graph.num_sweeps == 1 else None
     if reads is not None:
         graph = with_reads(graph, reads, wanted)
-    bodies = {
-        name: replace(
-            body,
-            sweeps=[*body.sweeps, *(_gradient_of(sweep, wanted) for sweep in body.sweeps[::-1])],
-        )
-        for name, body in graph.bodies.items()
-    }
-    if results is not None:
-        for name in bodies.keys() - collecting:  # The gradient enters those in any case.
-            _without_unread(bodies[name], results)
+    bodies = {}
+    for name, body in graph.bodies.items():
+        read = None if name in collecting else results  # The gradient enters those in any case.
+        gradients = [_gradient_of(sweep, wanted, read) for sweep in reversed(body.sweeps)]
+        bodies[name] = replace(body, sweeps=[*body.sweeps, *gradients])
     sites = {
         label: replace(site, trips=site.trips + (Trip(),) * graph.num_sweeps)
         for label, site in graph.call_sites.items()
@@ -106,26 +101,30 @@ def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
     return grown(found, lambda found: {caller for caller, callee in calls if callee in found})
 
 
-def _gradient_of(sweep: Sweep, wanted: set[Value]) -> Sweep:
-    """The entrances and exits of a sweep's gradient."""
+def _gradient_of(
+    sweep: Sweep, wanted: set[Value], results: dict[Value, frozenset[str]] | None
+) -> Sweep:
+    """The entrances and exits of a sweep's gradient.
+
+    Args:
+        sweep: that is differentiated.
+        wanted: values that need a cotangent.
+        results: by value, which results depend on it; an output without any has no entrance.
+    """
     return Sweep(
-        [_gradient_parameter(output) for output in sweep.outputs],
+        [_gradient_parameter(output, results) for output in sweep.outputs],
         [_gradient_output(parameter, wanted) for parameter in sweep.parameters],
         [],
         [],
     )
 
 
-def _without_unread(body: Body, results: dict[Value, frozenset[str]]) -> None:
-    """Removes the cotangents of outputs that no result of the program depends on."""
-    forward, gradient = body.sweeps
-    for place, output in enumerate(forward.outputs):
-        if output is not None and not results.get(output.output()):
-            gradient.parameters[place] = None
-
-
-def _gradient_parameter(output: nodes.Result | None) -> nodes.Entrance | None:
+def _gradient_parameter(
+    output: nodes.Result | None, results: dict[Value, frozenset[str]] | None
+) -> nodes.Entrance | None:
     if output is None or not output.types[0].is_differentiable:
+        return None
+    if results is not None and not results.get(output.output()):
         return None
     name = f"d_{output.name or 'output'}"
     return nodes.Entrance([], output.types, None, output.source, name=name)
