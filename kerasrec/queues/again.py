@@ -96,12 +96,9 @@ class Again:
 
     def _send(self, block: Block) -> None:
         """Passes values to frames that were called; gradients to those that returned for them."""
-        for callee, sends in self.layout.sends(block.sent).items():
+        for callee, sends, tensors in block.calls():
             rows = one_tensor([block.called(one.sites) for one in sends])
             if self.is_back and self.layout.has_tail_calls(callee):
                 rows = block.read(("result", callee), rows)
-            columns = zip(*(block.sent[one] for one in sends), strict=True)
-            for number, tensors in enumerate(columns):
-                block.buffers.write(
-                    ("input", callee, self.sweep, number), rows, one_tensor(tensors)
-                )
+            for number, tensor in enumerate(tensors):
+                block.buffers.write(("input", callee, self.sweep, number), rows, tensor)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import one_tensor
 from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Tensors
 from kerasrec.errors import GraphError
@@ -15,7 +17,7 @@ from kerasrec.graph.values import Branch, Region, Value
 from kerasrec.queues.buffers import Buffers, Key, empty, without_rows
 from kerasrec.queues.layout import link
 from kerasrec.queues.store import FrameStore
-from kerasrec.schedule.instructions import Fetch, Frames, Instruction, Load, Receive, Save
+from kerasrec.schedule.instructions import Fetch, Frames, Instruction, Load, Receive, Save, Send
 
 Arrays = dict[Value, tf.TensorArray]
 
@@ -110,6 +112,15 @@ class Block(Registers):
                 found = tf.gather(self.places(region.parent), self.get(region))
             self._places[region] = found
         return self._places[region]
+
+    def calls(self) -> Iterator[tuple[str, list[Send], Tensors]]:
+        """What the block has sent, for each body that it calls, and the rows of all that."""
+        found: dict[str, list[Send]] = defaultdict(list)
+        for one in self.sent:
+            found[one.sites[0].callee].append(one)
+        for callee, sends in found.items():
+            columns = zip(*(self.sent[one] for one in sends), strict=True)
+            yield callee, sends, [one_tensor(tensors) for tensors in columns]
 
     def called(self, sites: Sequence[CallSite]) -> tf.Tensor:
         """The numbers of the frames that call sites called, int32, all of a token side by side."""

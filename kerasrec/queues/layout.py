@@ -9,7 +9,7 @@ number and rows of its own.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -55,13 +55,6 @@ class Layout:
         (found,) = [
             item for item in self.queues[sweep].segments if (item.body, item.place) == (body, place)
         ]
-        return found
-
-    def sends(self, sent: Iterable[Send]) -> dict[str, list[Send]]:
-        """What a segment has sent, by the body that it calls."""
-        found: dict[str, list[Send]] = defaultdict(list)
-        for one in sent:
-            found[one.sites[0].callee].append(one)
         return found
 
     def callers(self, body: str) -> dict[tuple[str, int], list[int]]:

@@ -77,8 +77,8 @@ class Step:
             if isinstance(one, Select) and one.regions[0] in self.layout.entries[self.name]:
                 self._number_entries(one.regions[0])
         self.arrays = block.saved()
-        for callee, sends in self.layout.sends(block.sent).items():
-            self._call(callee, sends)
+        for callee, sends, arguments in block.calls():
+            self._call(callee, sends, arguments)
         if self.bound is not None:
             self._push()
             self._collect()
@@ -177,11 +177,9 @@ class Step:
         self.counts[each] += tf.reduce_sum(lengths)
         self.buffers.reserve(each, self.counts[each])
 
-    def _call(self, callee: str, sends: Sequence[Send]) -> None:
+    def _call(self, callee: str, sends: Sequence[Send], arguments: Tensors) -> None:
         """Appends frames for what is called of a body."""
         block = self.block
-        columns = zip(*(block.sent[one] for one in sends), strict=True)
-        arguments = [one_tensor(tensors) for tensors in columns]
         start = first = self.counts[callee]
         frames = []
         for one in sends:

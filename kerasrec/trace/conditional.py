@@ -12,7 +12,6 @@ from kerasrec.graph.types import Type, shape_of
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import (
-    BranchRecord,
     ConditionalRecord,
     ReturnTypeUnknownError,
     Tracer,
@@ -115,19 +114,17 @@ def _conditional(tracer: Tracer, predicate: tf.Tensor, branches: dict[str, Branc
                 f"{name} of the conditional{place} is {branch!r}, not a function. Wrap what it "
                 "computes: `lambda: ...`, so that it runs only on the tokens that chose it."
             )
-        start = tracer.num_ops()
-        outputs: list[tf.Tensor] = []
-        try:
-            with tracer.inside():
+        what = f"what {name}{place} returns"
+        hints = next(iter(found.values()))[1] if found else []
+        wanted = "a branch must return tensors. Return a value from every branch."
+        with tracer.inside() as inside:
+            try:
                 result = branch()
-            what = f"what {name}{place} returns"
-            hints = next(iter(found.values()))[1] if found else []
-            wanted = "a branch must return tensors. Return a value from every branch."
-            outputs, types = tracer.returned(result, hints, what, wanted)
-            found[name] = (tf.nest.map_structure(lambda _: 0, result), types)
-        except ReturnTypeUnknownError as error:
-            tracer.unknown = error
-        record.branches.append(BranchRecord(start, tracer.num_ops(), outputs))
+                inside.outputs, types = tracer.returned(result, hints, what, wanted)
+                found[name] = (tf.nest.map_structure(lambda _: 0, result), types)
+            except ReturnTypeUnknownError as error:
+                tracer.unknown = error
+        record.branches.append(inside)
     if not found:
         raise tracer.unknown or TraceError(f"The conditional{place} has no branches.")
     structure, types = _common(found, place)

@@ -13,7 +13,6 @@ from kerasrec.graph.values import Source
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import (
-    BranchRecord,
     MapRecord,
     ReturnTypeUnknownError,
     Tracer,
@@ -138,10 +137,9 @@ def _map(
                 "`tf.gather(ragged, node)`."
             )
     rows = [tracer.rows_of(item) for item in ragged]
-    start = tracer.num_ops()
     values = [item.values for item in ragged]
     types = [Type.of(tensor, Kind.TOKEN) for tensor in values]
-    with tracer.inside():
+    with tracer.inside() as body:
         entries = tracer.placeholders(types)
         try:
             result = fn(entries)
@@ -150,8 +148,7 @@ def _map(
             raise
         returned = f"what the function given to kerasrec.map_fn{_at(source)} returns"
         wanted = "it must return tensors, a value for each entry."
-        outputs, found = tracer.returned(result, (), returned, wanted)
-    body = BranchRecord(start, tracer.num_ops(), outputs)
+        body.outputs, found = tracer.returned(result, (), returned, wanted)
     results = tracer.placeholders([item.as_rows() for item in found])
     tracer.maps.append(MapRecord(rows, values, entries, body, results, source))
     structure = tf.nest.map_structure(lambda _: 0, result)

@@ -12,7 +12,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
@@ -64,8 +64,8 @@ class BranchRecord:
     """A branch: ops with indices from `start` up to `stop`; no outputs while types are unknown."""
 
     start: int
-    stop: int
-    outputs: list[tf.Tensor]
+    stop: int = 0
+    outputs: list[tf.Tensor] = field(default_factory=list)
 
 
 @dataclass
@@ -148,10 +148,6 @@ class Tracer:
         for parameter in self.parameters:
             self._kinds.add(parameter, Kind.TOKEN)
 
-    def num_ops(self) -> int:
-        """How many ops the graph has by now."""
-        return len(self.graph.get_operations())
-
     def kind(self, tensor: tf.Tensor) -> Kind:
         """Whether a tensor of the graph is one value a token, shared, or neither."""
         return self._kinds.kind(tensor)
@@ -174,15 +170,17 @@ class Tracer:
         return Type(found.dtype, found.shape)
 
     @contextlib.contextmanager
-    def inside(self) -> Iterator[None]:
-        """A context in which the function of a branch or of a map runs."""
+    def inside(self) -> Iterator[BranchRecord]:
+        """A context in which the function of a branch or of a map runs; it gives its record."""
+        record = BranchRecord(len(self.graph.get_operations()))
         outer = self._scope
         self._num_scopes += 1
         self._scope = (*outer, self._num_scopes)
         try:
-            yield
+            yield record
         finally:
             self._scope = outer
+            record.stop = len(self.graph.get_operations())
 
     def rows_of(self, ragged: tf.RaggedTensor) -> Rows:
         """The rows that a RaggedTensor with one row a token has."""
