@@ -11,12 +11,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Type, shape_of
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
-from kerasrec.trace.tracer import (
-    ConditionalRecord,
-    ReturnTypeUnknownError,
-    Tracer,
-    tracer_for,
-)
+from kerasrec.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
 # Called without arguments; but mypy takes no lambda with a default for Callable[[], Any].
 Branch: TypeAlias = Callable[..., Any]

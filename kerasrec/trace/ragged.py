@@ -12,12 +12,7 @@ from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Source
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
-from kerasrec.trace.tracer import (
-    MapRecord,
-    ReturnTypeUnknownError,
-    Tracer,
-    tracer_for,
-)
+from kerasrec.trace.tracer import MapRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
 
 @not_converted
