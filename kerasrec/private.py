@@ -31,10 +31,10 @@ __all__ = [
     "in_symbolic_scope",
     "mask_of",
     "optimized_variables",
-    "outer_graph",
     "set_gradient",
     "set_mask",
     "update_averages",
+    "with_outer_graphs",
 ]
 
 # Attributes of an op that say which gradient it was given, and how many outputs a loop had before
@@ -94,14 +94,15 @@ def body_of(call: tf.Operation) -> tf.Graph:
     return call.graph._get_function(call.get_attr("f").name).graph
 
 
-def outer_graph(graph: tf.Graph) -> tf.Graph | None:
-    """The graph that was being built when that of a function was begun; None for others.
+def with_outer_graphs(graph: tf.Graph) -> list[tf.Graph]:
+    """A graph, the graph that was being built when that of its function was begun, and so on.
 
     The class of such graphs is not public. If the name changes, a call of a recursive function
     inside `tf.cond` or `tf.while_loop` in a body is no longer told apart from one outside, and
     fails with another error.
     """
-    return getattr(graph, "outer_graph", None)
+    outer = getattr(graph, "outer_graph", None)
+    return [graph] if outer is None else [graph, *with_outer_graphs(outer)]
 
 
 def mask_of(tensor: Any) -> tf.Tensor | None:

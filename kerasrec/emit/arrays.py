@@ -1,20 +1,41 @@
-"""Arrays of what the turns of a loop have computed, as rows of one tensor."""
+"""Arrays of what the turns of a loop compute, and their rows as those of one tensor."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 _OF_ROWS = tf.TensorShape([None])
 
 
+def array_of(spec: tf.TensorSpec, size: tf.Tensor | None = None) -> tf.TensorArray:
+    """An empty array, whose elements can be read again and again.
+
+    Args:
+        spec: of an element.
+        size: int32 scalar, how many elements there will be; None for an array that grows.
+    """
+    return tf.TensorArray(
+        spec.dtype,
+        0 if size is None else size,
+        dynamic_size=size is None,
+        element_shape=spec.shape,
+        clear_after_read=False,
+    )
+
+
 def divided(
     tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = _OF_ROWS
 ) -> tf.TensorArray:
     """The rows of a tensor, divided among the waves: `sizes` says how many each wave gets."""
-    array = tf.TensorArray(
-        tensor.dtype, size=tf.size(sizes), element_shape=shape, clear_after_read=False
-    )
+    array = array_of(tf.TensorSpec(shape, tensor.dtype), tf.size(sizes))
     return array.split(tensor, sizes)
+
+
+def one_tensor(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """The rows of all tensors."""
+    return tensors[0] if len(tensors) == 1 else tf.concat(tensors, 0)
 
 
 def joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:

@@ -9,6 +9,7 @@ op itself, on more rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial, singledispatchmethod
 
 import tensorflow as tf
@@ -16,59 +17,33 @@ import tensorflow as tf
 from kerasrec.emit.checks import fail
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.sums import Sums
-from kerasrec.graph.fire import fire, show
-from kerasrec.graph.nodes import Check, Collect
-from kerasrec.graph.nodes import Enter as EnterNode
+from kerasrec.graph.fire import branch_chosen, fire, show
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.nodes import Check, Collect, Enter
 from kerasrec.graph.values import Each, Region, Value
-from kerasrec.schedule.instructions import (
-    Broadcast,
-    Count,
-    Effect,
-    Fetch,
-    Fire,
-    Frames,
-    Gather,
-    HandOn,
-    Instruction,
-    Interleave,
-    Item,
-    Load,
-    Measure,
-    Pass,
-    Receive,
-    Reduce,
-    Reshape,
-    Return,
-    Returned,
-    Rows,
-    Save,
-    Select,
-    Send,
-    Separate,
-    Settled,
-    Stitch,
-    Wait,
-    Zeros,
-)
+from kerasrec.schedule import instructions
+from kerasrec.schedule.instructions import Instruction, Item, Reduce, Save, Send
 
 
+@dataclass(eq=False)
 class Registers:
     """What a segment has computed so far.
 
     Args:
+        graph: of the program.
         body: whose segment it is.
         shared: tensors of SHARED values.
-        meaning: says what the labels of a tag stand for.
     """
 
-    def __init__(self, body: str, shared: dict[Value, tf.Tensor], meaning: str):
-        self.body = body
+    graph: TaggedGraph
+    body: str
+    shared: dict[Value, tf.Tensor]
+
+    def __post_init__(self) -> None:
         self.given: Tensors = []  # for Receive
         self.sent: dict[Send, Tensors] = {}
         self.results: Tensors = []
         self.reduced: list[Reduce] = []
-        self._shared = shared
-        self._meaning = meaning
         self._tensors: dict[Item, tf.Tensor] = {}
         self._checked: list[tf.Operation] = []
 
@@ -84,7 +59,7 @@ class Registers:
         """The tensor of an item."""
         if item not in self._tensors and isinstance(item, Value):
             if item.node.op != "Const":
-                return self._shared[item]
+                return self.shared[item]
             self._tensors[item] = fire(item.node, [])[0]
         return self._tensors[item]
 
@@ -96,9 +71,9 @@ class Registers:
         """The tensors of several items."""
         return [self.get(item) for item in items]
 
-    def run(self, instructions: Iterable[Instruction]) -> None:
+    def run(self, ones: Iterable[Instruction]) -> None:
         """Runs instructions in order; they wait for the effects before them."""
-        for one in instructions:
+        for one in ones:
             with tf.control_dependencies(self._checked):
                 self._run(one)
 
@@ -119,14 +94,14 @@ class Registers:
     def _run(self, one: Instruction) -> None:
         raise NotImplementedError(type(one).__name__)
 
-    @_run.register(Receive)
-    @_run.register(Returned)
-    @_run.register(Fetch)
-    @_run.register(Frames)
-    @_run.register(Load)
-    @_run.register(Measure)
+    @_run.register(instructions.Receive)
+    @_run.register(instructions.Returned)
+    @_run.register(instructions.Fetch)
+    @_run.register(instructions.Frames)
+    @_run.register(instructions.Load)
+    @_run.register(instructions.Measure)
     def _(self, one: Instruction) -> None:
-        if isinstance(one, Measure) and isinstance(one.item, Region):
+        if isinstance(one, instructions.Measure) and isinstance(one.item, Region):
             self._set(one, [tf.size(self.get(one.item))])
         else:
             self._set(one, self.bring(one))
@@ -136,7 +111,7 @@ class Registers:
         self.keep(one)
 
     @_run.register
-    def _(self, one: Select) -> None:
+    def _(self, one: instructions.Select) -> None:
         chosen = self.get(one.regions[0].selector)
         if isinstance(one.regions[0], Each):
             # tf.repeat takes memory for the longest row times the number of rows.
@@ -145,55 +120,52 @@ class Registers:
             self._set(one, rows)
             return
         count = len(one.regions)
-        if chosen.dtype == tf.bool:
-            branch = 1 - tf.cast(chosen, tf.int32)
-        else:
-            branch = tf.where((chosen >= 0) & (chosen < count), chosen, count - 1)
+        branch = branch_chosen(chosen, count)
         self._set(one, tf.dynamic_partition(tf.range(tf.size(branch)), branch, count))
 
     @_run.register
-    def _(self, one: Settled) -> None:
+    def _(self, one: instructions.Settled) -> None:
         every, none = tf.range(self.get(one.tokens)), tf.zeros([0], tf.int32)
         self._set(one, [every if region == one.taken else none for region in one.regions])
 
     @_run.register
-    def _(self, one: Gather) -> None:
+    def _(self, one: instructions.Gather) -> None:
         value, region = one.inputs
         self._set(one, [tf.gather(self.get(value), self.get(region))])
 
     @_run.register
-    def _(self, one: Stitch) -> None:
+    def _(self, one: instructions.Stitch) -> None:
         count = len(one.inputs) // 2
         values, regions = one.inputs[:count], one.inputs[count:]
         self._set(one, [tf.dynamic_stitch(self.all(regions), self.all(values))])
 
     @_run.register
-    def _(self, one: Broadcast) -> None:
+    def _(self, one: instructions.Broadcast) -> None:
         value, count = self.all(one.inputs)
         dims = tf.unstack(tf.shape(value)) if None in value.shape else value.shape
         self._set(one, [tf.broadcast_to(value, tf.stack([count, *dims]))])
 
     @_run.register
-    def _(self, one: Zeros) -> None:
+    def _(self, one: instructions.Zeros) -> None:
         (count,), found = self.all(one.inputs), one.output.type
         self._set(one, [tf.zeros([count, *(found.shape or ())], found.dtype)])
 
     @_run.register
-    def _(self, one: Count) -> None:
+    def _(self, one: instructions.Count) -> None:
         dtype = one.output.type.dtype
         count = tf.cast(self.get(one.inputs[0]), dtype)
         static = one.output.node.inputs[0].type.shape or ()
         self._set(one, [tf.stack([count, *(tf.constant(dim, dtype) for dim in static)])])
 
     @_run.register
-    def _(self, one: Rows) -> None:
+    def _(self, one: instructions.Rows) -> None:
         self._set(one, [tf.cast(self.get(one.inputs[0]), one.output.type.dtype)])
 
     @_run.register
-    def _(self, one: Pass) -> None:
+    def _(self, one: instructions.Pass) -> None:
         value, *lengths = self.all(one.inputs)
         node = one.output.node
-        if lengths and isinstance(node, EnterNode):
+        if lengths and isinstance(node, Enter):
             message = node.other_rows
             checks = [tf.debugging.assert_equal(lengths[0], item, message) for item in lengths[1:]]
             with tf.control_dependencies(checks):
@@ -201,11 +173,12 @@ class Registers:
         self._set(one, [value])
 
     @_run.register
-    def _(self, one: Interleave) -> None:
-        self._set(one, [in_turns(self.all(one.inputs))])
+    def _(self, one: instructions.Interleave) -> None:
+        tensors = self.all(one.inputs)
+        self._set(one, [tf.reshape(tf.stack(tensors, 1), [-1, *tensors[0].shape[1:]])])
 
     @_run.register
-    def _(self, one: Separate) -> None:
+    def _(self, one: instructions.Separate) -> None:
         tensor, count = self.get(one.value), len(one.outputs)
         shape = tensor.shape[1:]
         if shape.rank == 1:  # Columns of one row.
@@ -217,22 +190,22 @@ class Registers:
         self._set(one, [piece for value, piece in pairs if value])
 
     @_run.register
-    def _(self, one: Reshape) -> None:
+    def _(self, one: instructions.Reshape) -> None:
         shape = one.output.type.tensor_shape()[1:]
         self._set(one, [tf.reshape(self.get(one.inputs[0]), [-1, *shape])])
 
     @_run.register
-    def _(self, one: Fire) -> None:
+    def _(self, one: instructions.Fire) -> None:
         tensors = fire(one.node, self.all(one.inputs), has_gradient=False)
         for tensor, value in zip(tensors, one.outputs, strict=True):
             tensor.set_shape(value.type.tensor_shape())
         self._set(one, tensors)
 
     @_run.register
-    def _(self, one: Effect) -> None:
+    def _(self, one: instructions.Effect) -> None:
         node, inputs = one.node, self.all(one.node.inputs)
         if isinstance(node, Check):
-            run = partial(fail, node, inputs, self._meaning)
+            run = partial(fail, node, inputs, self.graph.meaning_of_labels)
             is_due = ~tf.reduce_all(inputs[0])
         else:
             run = partial(show, node, inputs)
@@ -245,19 +218,14 @@ class Registers:
         self.sent[one] = self.all(one.values)
 
     @_run.register
-    def _(self, one: Return) -> None:
+    def _(self, one: instructions.Return) -> None:
         self.results = self.all(one.values)
 
-    @_run.register(HandOn)
-    @_run.register(Wait)
+    @_run.register(instructions.HandOn)
+    @_run.register(instructions.Wait)
     def _(self, one: Instruction) -> None:
         """The machine of queues reads these when the segment has run."""
 
     @_run.register
     def _(self, one: Reduce) -> None:
         self.reduced.append(one)
-
-
-def in_turns(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The first row of each tensor, then the second of each, and so on."""
-    return tf.reshape(tf.stack(tensors, 1), [-1, *tensors[0].shape[1:]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
@@ -14,32 +15,33 @@ from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Outcome, Tensors
 from kerasrec.emit.sums import Sums
 from kerasrec.graph.fire import fire
-from kerasrec.graph.graph import order_of
+from kerasrec.graph.graph import TaggedGraph, order_of
 from kerasrec.graph.values import Value
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Section
 
 
+@dataclass(eq=False)
 class ScheduleRun:
     """One run of a schedule; what it keeps serves all derivatives.
 
-    How loops run, and what segments leave for each other, subclasses say.
+    How loops run, and what segments leave for each other in `store`, subclasses say.
 
     Args:
         schedule: what to run.
         shared: tensors of SHARED values.
         limits: bounds on depth, width and memory.
-        store: what segments leave for each other; it can be copied.
     """
 
-    def __init__(
-        self, schedule: Schedule, shared: dict[Value, tf.Tensor], limits: Limits, store: Any
-    ):
-        self.schedule = schedule
-        self.graph = schedule.graph
-        self.limits = limits
-        self.shared = shared
-        self.store = store
+    schedule: Schedule
+    shared: dict[Value, tf.Tensor]
+    limits: Limits
+    store: Any = field(init=False)
+
+    @property
+    def graph(self) -> TaggedGraph:
+        """The program."""
+        return self.schedule.graph
 
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
         """Runs a loop on what the outside passes; returns what it returns to the outside."""

@@ -101,7 +101,7 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
             "function runs in a graph. Turn it off; model.compile(run_eagerly=True) runs the "
             "rest of a model eagerly. tf.print and run_trace show what a recursion does."
         )
-    bound = tuple(_array_like(item) for item in function.bind(args, kwargs))
+    bound = tuple(_array_like(item) for item in bind(function, args, kwargs))
     tensors, rows = entries_of(name, [_tensor(name, item) for item in tf.nest.flatten(bound)])
     for tensor in tensors:
         if tensor.shape.rank is None:

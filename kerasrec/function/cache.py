@@ -13,7 +13,7 @@ from kerasrec.compile import Compiled
 from kerasrec.function.run import Runner
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Shared
-from kerasrec.private import in_stateless_scope, outer_graph
+from kerasrec.private import in_stateless_scope, with_outer_graphs
 from kerasrec.trace.signature import Signature
 from kerasrec.trace.source import UsersFrames, current_source
 
@@ -91,10 +91,7 @@ class Cache:
 
 def _is_within_reach(graph: TaggedGraph) -> bool:
     """Whether the tensors that a program closes over can be read in the graph being built."""
-    reach = {None}
-    building = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-    while building is not None:
-        reach.add(building)
-        building = outer_graph(building)
+    is_eager = tf.executing_eagerly()
+    reach = [] if is_eager else with_outer_graphs(tf.compat.v1.get_default_graph())
     tensors = [node.tensor for node in graph.shared if isinstance(node, Shared)]
     return all(not tf.is_symbolic_tensor(item) or item.graph in reach for item in tensors)

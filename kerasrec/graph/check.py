@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite, FunctionGraphs, Sweep, TaggedGraph, Trip, present
 from kerasrec.graph.nodes import CallOf
-from kerasrec.graph.types import Type
 from kerasrec.graph.values import Node
 
 
@@ -24,7 +21,10 @@ def check_function_graphs(graphs: FunctionGraphs) -> None:
                 callee = graphs.functions.get(node.callee)
                 if callee is None:
                     raise GraphError(f"{function.name} calls an unknown function.")
-                _check_passed(function.name, node, [item.types[0] for item in callee.parameters])
+                for value, item in zip(node.inputs, callee.parameters, strict=True):
+                    if not item.types[0].accepts(value.type):
+                        message = f"{function.name} passes {value.type} for {item.types[0]}."
+                        raise GraphError(message)
             seen.add(node)
 
 
@@ -63,9 +63,3 @@ def _check_trip(site: CallSite, trip: Trip, sweep: Sweep) -> None:
 
 def _check_node(name: str, node: Node) -> None:
     node.check(f"{name}: {node.op}{f' at {node.source}' if node.source else ''}")
-
-
-def _check_passed(name: str, node: Node, wanted: Sequence[Type]) -> None:
-    for value, item in zip(node.inputs, wanted, strict=True):
-        if not item.accepts(value.type):
-            raise GraphError(f"{name} passes {value.type} for {item}.")

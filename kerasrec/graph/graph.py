@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ from kerasrec.graph.nodes import (
     Return,
 )
 from kerasrec.graph.printer import Section, comment, print_sections, sweep_name
-from kerasrec.graph.values import Branch, Node, Source, Value
+from kerasrec.graph.values import Branch, Node, Region, Source, Value
 from kerasrec.inspect.drawable import Drawable
 from kerasrec.inspect.scopes import OUTSIDE, SHARED, Scope, scopes_of
 
@@ -48,7 +48,6 @@ class FunctionGraph:
         parameters: one for each flat argument.
         outputs: one value for each flat output, each a TOKEN in the function's body.
         nodes: in an order in which inputs come before the nodes that read them.
-        collects: those of its nodes that collect values.
         traced: what TensorFlow traced for it.
         source: where the user's function starts.
     """
@@ -57,7 +56,6 @@ class FunctionGraph:
     parameters: list[Parameter]
     outputs: list[Value]
     nodes: list[Node]
-    collects: list[Collect]
     traced: Traced
     source: Source | None = None
 
@@ -125,13 +123,17 @@ class CallSite:
         label: i, what CALL_i puts before a tag and RETURN_i takes away.
         caller: name of the function that calls; None for the call from outside.
         callee: name of the function called.
+        region: in which the call stands.
+        source: the user's line.
         trips: one for each sweep of the callee; an empty one if this call has no part in the sweep.
     """
 
     label: int
     caller: str | None
     callee: str
-    trips: tuple[Trip, ...]
+    region: Region | None = None
+    source: Source | None = None
+    trips: tuple[Trip, ...] = ()
 
     @property
     def calls(self) -> list[Call]:
@@ -219,6 +221,17 @@ def present(nodes: Iterable[_Node | None]) -> list[_Node]:
     return [node for node in nodes if node is not None]
 
 
+def needed(roots: Iterable[Node], among: Sequence[Node]) -> list[Node]:
+    """Those of some nodes that are roots, or that roots depend on, in their order."""
+    left, waiting = set(among), list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node in left:
+            left.remove(node)
+            waiting += [value.node for value in (*node.inputs, *node.named.values())]
+    return [node for node in among if node not in left]
+
+
 @dataclass
 class TaggedGraph(Drawable):
     """One static graph for the whole program (Kostopoulou et al., section 3).
@@ -275,12 +288,16 @@ class TaggedGraph(Drawable):
         return [node for body in self.bodies.values() for node in body.collects]
 
     @property
+    def inner_sites(self) -> list[CallSite]:
+        """Call sites inside the program, in the order of their labels."""
+        return [site for site in self.call_sites.values() if site.caller is not None]
+
+    @property
     def meaning_of_labels(self) -> str:
         """Text for the user that says what the labels of a tag stand for."""
         return "; ".join(
-            f"{site.label} is the call of {site.callee} in {site.caller} ({site.calls[0].source})"
-            for site in self.call_sites.values()
-            if site.caller is not None
+            f"{site.label} is the call of {site.callee} in {site.caller} ({site.source})"
+            for site in self.inner_sites
         )
 
     def __str__(self) -> str:
@@ -312,8 +329,4 @@ class TaggedGraph(Drawable):
 
     def sites_to(self, callee: str) -> list[CallSite]:
         """Call sites of a function, inside the program, in the order of their labels."""
-        return [
-            site
-            for site in self.call_sites.values()
-            if site.callee == callee and site.caller is not None
-        ]
+        return [site for site in self.inner_sites if site.callee == callee]

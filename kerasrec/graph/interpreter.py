@@ -34,7 +34,7 @@ import tensorflow as tf
 from kerasrec.errors import GraphError, SignatureError
 from kerasrec.graph import nodes
 from kerasrec.graph.carried import with_carried
-from kerasrec.graph.fire import fire, read_shared, show
+from kerasrec.graph.fire import branch_chosen, fire, read_shared, show
 from kerasrec.graph.graph import TaggedGraph, order_of, present
 from kerasrec.graph.tags import ROOT, Tag, enter, enter_row, leave, leave_row
 from kerasrec.graph.values import Node, Value
@@ -42,7 +42,6 @@ from kerasrec.graph.values import Node, Value
 _Node = TypeVar("_Node", bound=Node)
 
 
-@dataclass(frozen=True)
 class _Dead:
     def __repr__(self) -> str:
         return "*"
@@ -70,7 +69,7 @@ class Interpretation:
     shared_gradients: dict[Value, np.ndarray] = field(default_factory=dict)
     tables: dict[str, np.ndarray] = field(default_factory=dict)
     fired: Counter[Node] = field(default_factory=Counter)
-    tokens: dict[Node, list[tuple[int, Tag]]] = field(default_factory=dict)
+    tokens: dict[Node, list[tuple[int, Tag]]] = field(default_factory=lambda: defaultdict(list))
     dead: Counter[Node] = field(default_factory=Counter)
 
     @property
@@ -133,14 +132,8 @@ def interpret(
     ]
     sweeps[1:2] = [sweep[:num_arguments] for sweep in sweeps[1:2]]
     sweeps[3:4] = [sweep[:num_arguments] for sweep in sweeps[3:4]]
-    return Interpretation(
-        sweeps,
-        run.shared_gradients,
-        run.tables,
-        run.fired,
-        run.tokens,
-        run.dead,
-    )
+    run.done.sweeps = sweeps
+    return run.done
 
 
 def _row(array: np.ndarray | None, place: int) -> np.ndarray | None:
@@ -174,18 +167,14 @@ class _Run:
             for before in node.control:
                 self.after[before].append(node)
         self.kernels: dict[Node, Callable[..., Any]] = {}
-        self.fired: Counter[Node] = Counter()
-        self.dead: Counter[Node] = Counter()
-        self.tokens: dict[Node, list[tuple[int, Tag]]] = defaultdict(list)
-        self.shared_gradients: dict[Value, np.ndarray] = {}
         self.shared: dict[Value, Any] = {}
         for node in graph.shared:
             self._share(node)
-        self.tables: dict[str, np.ndarray] = {
-            node.name: self._table(node, [dim or 0 for dim in shape])
-            for node in graph.collects
-            if (shape := node.inputs[0].type.shape) is not None and None not in shape
-        }
+        self.done = Interpretation([])
+        for node in graph.collects:
+            found = node.inputs[0].type
+            if found.is_static:
+                self.done.tables[node.name] = self._table(node, found.tensor_shape()[1:])
 
     def _share(self, node: Node) -> None:
         if isinstance(node, nodes.SumCotangent):
@@ -254,7 +243,7 @@ class _Run:
         """Fires a node all of whose inputs match."""
         entering = ENTERING.get(type(node))
         if any(item is DEAD for item in inputs):
-            self.dead[node] += 1
+            self.done.dead[node] += 1
             for value in () if entering else node.outputs:
                 self._send(value, tag, DEAD)
         elif entering:
@@ -267,7 +256,7 @@ class _Run:
 
     def _switch(self, node: nodes.Switch, tag: Tag, inputs: list[Any]) -> list[Any]:
         data, predicate = inputs
-        chosen = _branch(predicate, len(node.types))
+        chosen = branch_chosen(predicate, len(node.types)).numpy()[0]
         return [data if branch == chosen else DEAD for branch in range(len(node.types))]
 
     def _effect(self, node: nodes.Effect, tag: Tag, inputs: list[Any]) -> list[Any]:
@@ -283,11 +272,11 @@ class _Run:
 
     def _call(self, node: nodes.Call, place: int, tag: Tag, data: Any) -> None:
         if data is DEAD:
-            self.dead[node] += 1
+            self.done.dead[node] += 1
             for back in self.after[node]:
                 if (back, tag) not in self.passed:
                     self.passed.add((back, tag))
-                    self.dead[back] += 1
+                    self.done.dead[back] += 1
                     self._send(back.output(), tag, DEAD)
         else:
             self._count(node, tag)
@@ -314,7 +303,7 @@ class _Run:
             self._count(node, tag)
             self._send(node.output(), tag, data)
         elif len(slots) == len(node.inputs) and all(item is DEAD for item in slots.values()):
-            self.dead[node] += 1
+            self.done.dead[node] += 1
             self._send(node.output(), tag, DEAD)
         if len(slots) == len(node.inputs):
             del self.waiting[(node, tag)]
@@ -342,7 +331,7 @@ class _Run:
         length = self.waiting[(node, tag)].get(1)
         entries = self.entries[(node, tag)]
         if length is DEAD and place == 1:
-            self.dead[node] += 1
+            self.done.dead[node] += 1
             self._send(node.output(), tag, DEAD)
         elif length is not None and length is not DEAD and len(entries) == length.numpy()[0]:
             self._count(node, tag)
@@ -352,8 +341,8 @@ class _Run:
             self._send(node.output(), tag, tf.concat([none, *rows], 0))
 
     def _count(self, node: Node, tag: Tag) -> None:
-        self.fired[node] += 1
-        self.tokens[node].append((self.root_token, tag))
+        self.done.fired[node] += 1
+        self.done.tokens[node].append((self.root_token, tag))
 
     def _compute(self, node: Node, inputs: list[Any]) -> list[Any]:
         return list(self._kernel(node, fire)(*inputs))
@@ -383,7 +372,7 @@ class _Run:
         if node not in self.results:
             return []
         shape, dtype = self.shared[node.to].shape, inputs[0].numpy().dtype
-        total = self.shared_gradients.setdefault(node.to, np.zeros(shape, dtype))
+        total = self.done.shared_gradients.setdefault(node.to, np.zeros(shape, dtype))
         if len(inputs) == 2:
             np.add.at(total, inputs[1].numpy(), inputs[0].numpy())
         else:
@@ -397,9 +386,9 @@ class _Run:
 
     def _collect(self, node: nodes.Collect, tag: Tag, inputs: list[Any]) -> list[Any]:
         data = inputs[0].numpy()
-        table = self.tables.setdefault(node.name, self._table(node, data.shape[1:]))
+        table = self.done.tables.setdefault(node.name, self._table(node, data.shape[1:]))
         if len(inputs) == 1:
-            self.tables[node.name] = np.concatenate([table, data])
+            self.done.tables[node.name] = np.concatenate([table, data])
         else:
             np.add.at(table, inputs[1].numpy(), data)
         return []
@@ -431,10 +420,3 @@ FIRING: dict[type[Node], Callable[..., list[Any]]] = {
     nodes.Primitive: lambda run, node, tag, inputs: run._compute(node, inputs),
     nodes.Recomputed: lambda run, node, tag, inputs: run._compute(node, inputs),
 }
-
-
-def _branch(predicate: tf.Tensor, num_branches: int) -> int:
-    value = predicate.numpy()[0]
-    if predicate.dtype == tf.bool:
-        return 0 if value else 1
-    return int(value) if 0 <= value < num_branches else num_branches - 1

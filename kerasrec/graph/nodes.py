@@ -2,13 +2,13 @@
 
 A node is a TensorFlow op or one of the nodes of tagged dataflow, which print in capitals
 (Kostopoulou et al., sections 2 and 3). What a kind means is its rule in `interpreter.py`; its
-gradient is a rule of `transform/extend.py`. `KINDS` lists all of them.
+gradient is a rule of `transform/extend.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
@@ -77,14 +77,6 @@ class Merge(_Merge):
 
     predicate: Value
 
-    @property
-    def named(self) -> list[Value]:
-        return [self.predicate]
-
-    def copy(self, moved: Callable[[Value], Value], region: Region | None) -> Node:
-        inputs = [moved(value) for value in self.inputs]
-        return replace(self, inputs=inputs, region=region, predicate=moved(self.predicate))
-
 
 class Switch(Node):
     """SWITCH value, predicate: one output for each branch; the branches not taken are dead."""
@@ -141,17 +133,9 @@ class Collect(Named):
 
     size: Value | None = None
 
-    @property
-    def named(self) -> list[Value]:
-        return [self.size] if self.size else []
-
     def rest(self, name: Callable[[Value], str]) -> str:
         value, *index = map(name, self.inputs)
         return f"({value})" + (f" at {index[0]} of {name(self.size)}" if self.size else "")
-
-    def copy(self, moved: Callable[[Value], Value], region: Region | None) -> Node:
-        inputs = [moved(value) for value in self.inputs]
-        return replace(self, inputs=inputs, region=region, size=self.size and moved(self.size))
 
 
 class _OfRows(Node):
@@ -358,15 +342,6 @@ class Recomputed(Named, Computed):
     """The gradient of ops, by a function that runs them again (see `transform/recompute.py`)."""
 
     kind = "PartitionedCall"
-
-
-KINDS: tuple[type[Node], ...] = (
-    *(Parameter, Argument, Entrance, Shared, SumCotangent),
-    *(Switch, Merge, Broadcast, Repeat, Enter, Leave, Rows),
-    *(CallOf, Call, Return, Result),
-    *(Collect, Accumulate, Check, Effect),
-    *(Primitive, Recomputed),
-)
 
 
 def name_of(node: Node) -> str:

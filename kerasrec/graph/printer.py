@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-import tensorflow as tf
-
 from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Branch, Node, Region, Source, Value
 
@@ -38,12 +36,13 @@ class Section(NamedTuple):
 
 def print_sections(sections: Sequence[Section]) -> str:
     """Text of the sections of a graph."""
-    names = _Names(node for section in sections for node in section.nodes)
+    values = [value for section in sections for node in section.nodes for value in node.outputs]
+    names = {value: f"%{place}" for place, value in enumerate(values)}
     blocks = []
     for section in sections:
         lines = [section.head, *_lines(section.nodes, names)]
         if section.returns is not None:
-            lines.append(f"  return {names.all(section.returns)}")
+            lines.append(f"  return {_all(section.returns, names)}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
@@ -58,21 +57,11 @@ def sweep_name(index: int) -> str:
     return "gradient" if index == 1 else f"sweep {index}"
 
 
-class _Names:
-    """Names for values, in the order of the nodes that produce them."""
-
-    def __init__(self, nodes: Iterable[Node]):
-        values = (value for node in nodes for value in node.outputs)
-        self._names = {value: f"%{place}" for place, value in enumerate(values)}
-
-    def of(self, value: Value) -> str:
-        return self._names[value]
-
-    def all(self, values: Iterable[Value]) -> str:
-        return ", ".join(self.of(value) for value in values)
+def _all(values: Iterable[Value], names: dict[Value, str]) -> str:
+    return ", ".join(names[value] for value in values)
 
 
-def _lines(nodes: Iterable[Node], names: _Names) -> list[str]:
+def _lines(nodes: Iterable[Node], names: dict[Value, str]) -> list[str]:
     """A line for each node, and one wherever a branch begins or goes on."""
     lines: list[str] = []
     open_branches: tuple[Region, ...] = ()
@@ -80,14 +69,11 @@ def _lines(nodes: Iterable[Node], names: _Names) -> list[str]:
         path = node.region.path() if node.region else ()
         for depth, region in enumerate(path):
             if region not in open_branches:
-                lines.append("  " * (depth + 1) + _branch(region, names))
+                text = branch_text(region, names[region.selector])
+                lines.append("  " * (depth + 1) + text + ":")
         open_branches = path
         lines.append("  " * (len(path) + 1) + _line(node, names))
     return lines
-
-
-def _branch(region: Region, names: _Names) -> str:
-    return branch_text(region, names.of(region.selector)) + ":"
 
 
 def branch_text(region: Region, selector: str) -> str:
@@ -99,19 +85,17 @@ def branch_text(region: Region, selector: str) -> str:
     """
     if not isinstance(region, Branch):
         return f"for each of {selector} entries"
-    if region.selector.type.dtype == tf.bool:
-        choice = ("true", "false")[region.branch]
-    else:
-        choice = "another" if region.branch == region.num_branches - 1 else str(region.branch)
+    is_bool, is_last = region.selector.type.dtype.is_bool, region.siblings[-1] == region
+    choice = "another" if is_last and not is_bool else region.name
     return f"where {selector} is {choice}"
 
 
-def _line(node: Node, names: _Names) -> str:
+def _line(node: Node, names: dict[Value, str]) -> str:
     text = ""
     if node.outputs:
         types = ", ".join(type_text(value) for value in node.outputs)
-        text += f"{names.all(node.outputs)}: {types} = "
-    text += node.title + node.rest(names.of)
+        text += f"{_all(node.outputs, names)}: {types} = "
+    text += node.title + node.rest(names.__getitem__)
     if node.control:
         text += f" after {node.control[0].title}"
     return text + comment(node.source)

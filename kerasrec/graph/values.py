@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kerasrec.errors import GraphError
 from kerasrec.graph.types import Kind, Type
@@ -66,9 +66,9 @@ class Node:
         return f"({', '.join(map(name, self.inputs))})" if self.inputs else ""
 
     @property
-    def named(self) -> list[Value]:
-        """Values that it names besides its inputs, and that must be there before it."""
-        return []
+    def named(self) -> dict[str, Value]:
+        """Values that it names besides its inputs, by attribute."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, Value)}
 
     @property
     def outputs(self) -> list[Value]:
@@ -85,7 +85,9 @@ class Node:
 
     def copy(self, moved: Callable[[Value], Value], region: Region | None) -> Node:
         """The same node in another graph or region, which reads other values."""
-        return replace(self, inputs=[moved(value) for value in self.inputs], region=region)
+        inputs = [moved(value) for value in self.inputs]
+        named: dict[str, Any] = {name: moved(value) for name, value in self.named.items()}
+        return replace(self, inputs=inputs, region=region, **named)
 
     def check(self, place: str) -> None:
         """Raises GraphError unless its inputs and types fit; `place` begins the message."""

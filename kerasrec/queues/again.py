@@ -11,11 +11,12 @@ from functools import partial
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import array_of, one_tensor
 from kerasrec.emit.one_of import one_of
 from kerasrec.emit.results import State, Tensors
 from kerasrec.errors import GraphError
 from kerasrec.graph.values import Value
-from kerasrec.queues.block import Block, joined
+from kerasrec.queues.block import Block
 from kerasrec.queues.buffers import Buffers, empty
 from kerasrec.queues.state import open_shapes
 from kerasrec.queues.store import FrameStore, Trace
@@ -57,8 +58,10 @@ class Again:
         for number, tensor in enumerate(given):
             key = self.layout.input(self.layout.graph.entry, self.sweep, number)
             buffers.write(key, roots, tensor)
-        state = {"buffers": buffers.tensors, "kept": self._arrays()}
-        last = self.trace.num_steps - 1
+        num_steps = self.trace.num_steps
+        kept = [array_of(value.type.tensor_spec(), num_steps) for value in self.kept]
+        state = {"buffers": buffers.tensors, "kept": kept}
+        last = num_steps - 1
         first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
 
         def iterate(at: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
@@ -77,32 +80,20 @@ class Again:
         self.store.done.update(zip(self.rooms, end["buffers"], strict=True))
         self.store.arrays.update(zip(self.kept, end["kept"], strict=True))
 
-    def _arrays(self) -> list[tf.TensorArray]:
-        return [
-            tf.TensorArray(
-                value.type.dtype,
-                self.trace.num_steps,
-                element_shape=value.type.tensor_shape(),
-                clear_after_read=False,
-            )
-            for value in self.kept
-        ]
-
     def _turn(self, name: str, place: int, at: tf.Tensor, state: State) -> State:
         """A place of a body, on the frames of one block."""
-        buffers = Buffers(self.rooms, state["buffers"])
-        arrays = dict(zip(self.kept, state["kept"], strict=True))
-        kept = {**self.store.arrays, **arrays}
-        numbers, shared = self.trace.numbers.read(at), self.shared
-        block = self.store.block(name, numbers, shared, buffers, lambda item: kept[item].read(at))
+        graph, buffers = self.layout.graph, Buffers(self.rooms, state["buffers"])
+        arrays = {**self.store.arrays, **dict(zip(self.kept, state["kept"], strict=True))}
+        numbers = self.trace.numbers.read(at)
+        block = Block(graph, name, self.shared, self.store, numbers, buffers, arrays, at)
         segment = self.layout.segment(name, self.sweep, place)
         block.run(segment.instructions)
-        arrays = block.saved(arrays, at)
+        arrays = block.saved()
         self._send(block)
         for one in segment.placed:
             if isinstance(one, Return):
                 self._return(one, block)
-        return {"buffers": buffers.tensors, "kept": list(arrays.values())}
+        return {"buffers": buffers.tensors, "kept": [arrays[value] for value in self.kept]}
 
     def _return(self, one: Return, block: Block) -> None:
         """Hands results to those that called, also to those whose calls were handed on."""
@@ -113,9 +104,7 @@ class Again:
 
     def _send(self, block: Block) -> None:
         """Passes values to frames that were called, and gradients to those that returned."""
-        for callee, sends in self.layout.sends(block.sent).items():
-            rows = joined([block.called(one.sites, self.is_back) for one in sends])
-            columns = zip(*(block.sent[one] for one in sends), strict=True)
-            for number, tensors in enumerate(columns):
-                key = self.layout.input(callee, self.sweep, number)
-                block.buffers.write(key, rows, joined(tensors))
+        for callee, sends, tensors in block.calls():
+            rows = one_tensor([block.called(one.sites, self.is_back) for one in sends])
+            for number, tensor in enumerate(tensors):
+                block.buffers.write(self.layout.input(callee, self.sweep, number), rows, tensor)

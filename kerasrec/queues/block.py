@@ -2,57 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import one_tensor
 from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Tensors
+from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.values import Branch, Node, Region, Value
-from kerasrec.queues.buffers import Buffers, Key, without_rows
-from kerasrec.queues.layout import TAIL_FRAME, Layout
-from kerasrec.schedule.instructions import Fetch, Frames, Instruction, Load, Receive, Save
+from kerasrec.queues.buffers import Buffers, Key, empty, without_rows
+from kerasrec.queues.layout import TAIL_FRAME
+from kerasrec.queues.store import FrameStore
+from kerasrec.schedule.instructions import Fetch, Frames, Instruction, Load, Receive, Save, Send
 
 Arrays = dict[Value, tf.TensorArray]
 
 
+@dataclass(eq=False)
 class Block(Registers):
     """Registers of a segment on some frames of its body.
 
     Args:
-        layout: of the program.
+        graph: of the program.
         body: its name.
-        numbers: int32 `[tokens]`, of the frames.
         shared: tensors of SHARED values.
+        store: of the run.
+        frames: int32 `[tokens]`, the numbers of the frames.
         buffers: those that the loop fills; one without buffers when no loop runs.
-        done: by key, buffers that are complete.
-        kept: gives a value that this block has kept at another time.
+        arrays: by value, what blocks keep for themselves.
+        at: int32 scalar, the number of the block; None where no loop runs.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        body: str,
-        numbers: tf.Tensor,
-        shared: dict[Value, tf.Tensor],
-        buffers: Buffers,
-        done: Mapping[Key, tf.Tensor],
-        kept: Callable[[Value], tf.Tensor],
-    ):
-        super().__init__(body, shared, layout.graph.meaning_of_labels)
-        self.layout = layout
-        self.buffers = buffers
-        self.done = done
+    store: FrameStore
+    frames: tf.Tensor
+    buffers: Buffers
+    arrays: Arrays
+    at: tf.Tensor | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.layout = self.store.layout
         self._saves: list[Save] = []
-        self._kept = kept
-        self._numbers: dict[Region | None, tf.Tensor] = {None: numbers}
+        self._numbers: dict[Region | None, tf.Tensor] = {None: self.frames}
         self._places: dict[Region | None, tf.Tensor] = {}
 
     @property
     def count(self) -> tf.Tensor:
         """int32 scalar, how many frames there are."""
-        return tf.size(self._numbers[None])
+        return tf.size(self.frames)
 
     def bring(self, one: Instruction) -> Tensors:
         """What was passed to the frames, or returned to them, or kept of them."""
@@ -68,21 +69,16 @@ class Block(Registers):
         if isinstance(one, Load) and isinstance(one.item, Value):
             if one.by_frame:
                 return [self.read(("value", one.item), self.numbers(one.item.region))]
-            return [self._kept(one.item)]
+            return [self.arrays[one.item].read(self.at)]
         return super().bring(one)
 
     def keep(self, save: Save) -> None:
         """Notes what is to be kept, until it is known which numbers entries of rows have."""
         self._saves.append(save)
 
-    def saved(self, arrays: Arrays, at: tf.Tensor) -> Arrays:
-        """Keeps all that; returns the arrays with what the block keeps for itself.
-
-        Args:
-            arrays: by value, what blocks keep.
-            at: int32 scalar, the number of the block.
-        """
-        found = dict(arrays)
+    def saved(self) -> Arrays:
+        """Keeps all that; returns the arrays with what the block keeps for itself."""
+        found = dict(self.arrays)
         for one in self._saves:
             if isinstance(one.item, Value):
                 tensor = self.get(one.item)
@@ -90,7 +86,7 @@ class Block(Registers):
                     numbers = self.numbers(one.item.region)
                     self.buffers.write(("value", one.item), numbers, tensor)
                 else:
-                    found[one.item] = found[one.item].write(at, tensor)
+                    found[one.item] = found[one.item].write(self.at, tensor)
         return found
 
     def numbers(self, region: Region | None) -> tf.Tensor:
@@ -116,6 +112,15 @@ class Block(Registers):
             self._places[region] = found
         return self._places[region]
 
+    def calls(self) -> Iterator[tuple[str, list[Send], Tensors]]:
+        """What the block has sent, for each body that it calls, and the rows of all that."""
+        found: dict[str, list[Send]] = defaultdict(list)
+        for one in self.sent:
+            found[one.sites[0].callee].append(one)
+        for callee, sends in found.items():
+            columns = zip(*(self.sent[one] for one in sends), strict=True)
+            yield callee, sends, [one_tensor(tensors) for tensors in columns]
+
     def rows_of_results(self, region: Region | None) -> tf.Tensor:
         """For each token of a region, int32, the row of what its frame returns."""
         if not self.layout.has_tail_calls(self.body):
@@ -136,19 +141,38 @@ class Block(Registers):
             to_results: for the rows of what they return instead.
         """
         link = self.layout.link(sites, to_results)
-        found = self.read(link, self.numbers(sites[0].calls[0].region))
+        found = self.read(link, self.numbers(sites[0].region))
         if len(sites) > 1:
             found = tf.reshape(found[:, tf.newaxis] + tf.range(len(sites)), [-1])
         return found
 
     def read(self, key: Key, rows: tf.Tensor) -> tf.Tensor:
         """Rows of a buffer."""
-        if key in self.done:
-            found = tf.gather(self.done[key], rows)
+        if key in self.store.done:
+            found = tf.gather(self.store.done[key], rows)
             return found if found.shape[1:].is_fully_defined() else without_rows(found)
         return self.buffers.read(key, rows)
 
 
-def joined(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The rows of all tensors."""
-    return tensors[0] if len(tensors) == 1 else tf.concat(tensors, 0)
+class AllFrames(Block):
+    """Registers for all frames of a body, when a loop is over.
+
+    Args:
+        store: of the run; takes what is kept.
+        body: its name.
+        shared: tensors of SHARED values.
+    """
+
+    def __init__(self, store: FrameStore, body: str, shared: dict[Value, tf.Tensor]):
+        graph, frames = store.layout.graph, tf.range(store.counts[body])
+        super().__init__(graph, body, shared, store, frames, Buffers({}, []), store.arrays, None)
+
+    def keep(self, save: Save) -> None:
+        """Keeps a value in the rows of its frames or entries."""
+        value, key = save.item, ("value", save.item)
+        if not isinstance(value, Value):
+            raise GraphError(f"{self.body} keeps {value} by frame.")
+        room = self.layout.room(value, self.body)
+        buffers = Buffers({key: room}, [empty(room, self.store.counts[room.space])])
+        buffers.write(key, self.numbers(value.region), self.get(value))
+        (self.store.done[key],) = buffers.tensors

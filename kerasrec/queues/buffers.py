@@ -58,12 +58,8 @@ class Buffers:
 
     @property
     def tensors(self) -> list[tf.Tensor]:
-        """In the order of the rooms."""
+        """In the order of the rooms; writes do not wait for those who read these."""
         return list(self._tensors.values())
-
-    def all(self, key: Hashable) -> tf.Tensor:
-        """A whole buffer, after the last write: writes do not wait for this."""
-        return self._tensors[key]
 
     def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
         """Rows of a buffer; int32 `[n]` gives `[n, ...]`."""

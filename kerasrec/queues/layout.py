@@ -9,7 +9,7 @@ number and rows of its own.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -56,13 +56,6 @@ class Layout:
         (found,) = [
             item for item in self.queues[sweep].segments if (item.body, item.place) == (body, place)
         ]
-        return found
-
-    def sends(self, sent: Iterable[Send]) -> dict[str, list[Send]]:
-        """What a segment has sent, by the body that it calls."""
-        found: dict[str, list[Send]] = defaultdict(list)
-        for one in sent:
-            found[one.sites[0].callee].append(one)
         return found
 
     def callers(self, body: str) -> dict[tuple[str, int], list[int]]:
@@ -187,18 +180,14 @@ class Layout:
 
     def _entries(self, saved: Sequence[Item]) -> dict[str, list[Each]]:
         """By body, the ragged rows whose entries have rows in buffers, from the outermost."""
-        found: dict[str, list[Each]] = {}
+        found: dict[str, list[Each]] = {name: [] for name in self.graph.bodies}
         bodies = {node: name for name, body in self.graph.bodies.items() for node in body.nodes}
         regions = [one.region for _, one in self._all(Send)]
         regions += [region_of(item) for item in saved]
-        for name in self.graph.bodies:
-            each = [
-                item
-                for region in filter(None, regions)
-                for item in region.path()
-                if isinstance(item, Each) and bodies[item.selector.node] == name
-            ]
-            found[name] = sorted(dict.fromkeys(each), key=lambda item: len(item.path()))
+        around = dict.fromkeys(item for region in filter(None, regions) for item in region.path())
+        for item in sorted(around, key=lambda item: len(item.path())):
+            if isinstance(item, Each):
+                found[bodies[item.selector.node]].append(item)
         return found
 
     def _all(self, kind: type, sweep: int = 0) -> Iterator[tuple[Segment, Any]]:

@@ -13,29 +13,30 @@ last to the first: so each frame finds there what its callees' gradients returne
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import tensorflow as tf
 
 from kerasrec.emit.arrays import joined
-from kerasrec.emit.limits import Limits
 from kerasrec.emit.one_of import one_of
 from kerasrec.emit.results import State, Tensors
 from kerasrec.emit.run import ScheduleRun
 from kerasrec.emit.sums import Sums
 from kerasrec.emit.tags import Scalars, walk_up
 from kerasrec.graph.graph import present
-from kerasrec.graph.values import Region, Value
+from kerasrec.graph.values import Region
 from kerasrec.queues.again import Again
+from kerasrec.queues.block import AllFrames
 from kerasrec.queues.layout import FRAME, Layout
-from kerasrec.queues.state import count, first_state, invariants, next_place, waiting
+from kerasrec.queues.state import count, first_state, next_place, open_shapes, waiting
 from kerasrec.queues.step import Step
-from kerasrec.queues.store import AllFrames, FrameStore, Trace
+from kerasrec.queues.store import FrameStore, Trace
 from kerasrec.schedule.instructions import Select
-from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Queues
 
 
+@dataclass(eq=False)
 class QueueRun(ScheduleRun):
     """One run of any program.
 
@@ -53,16 +54,11 @@ class QueueRun(ScheduleRun):
         bound: how many frames run at once; None for all.
     """
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        shared: dict[Value, tf.Tensor],
-        limits: Limits,
-        bound: int | None = None,
-    ):
-        self.layout = Layout(schedule)
-        super().__init__(schedule, shared, limits, FrameStore(self.layout))
-        self.bound = bound
+    bound: int | None = None
+
+    def __post_init__(self) -> None:
+        self.layout = Layout(self.schedule)
+        self.store = FrameStore(self.layout)
         self.recorded: list[Region | str] = []
         self.num_roots: tf.Tensor
         self.record: tf.TensorArray
@@ -105,23 +101,25 @@ class QueueRun(ScheduleRun):
             self._goes_on,
             lambda state: (self._iterate(state),),
             (state,),
-            shape_invariants=(invariants(state, self.layout),),
+            shape_invariants=(open_shapes(state),),
             parallel_iterations=1,
         )
-        self._take_over(end)
-        if self.bound is not None:
-            self._take_collected(end, sums)
+        self._take_over(end, sums)
         with tf.control_dependencies([self._check(end)]):
             return [tf.identity(tensor) for tensor in self._outputs(0)]
 
-    def _take_over(self, end: State) -> None:
-        """Takes over what the first sweep has kept."""
+    def _take_over(self, end: State, sums: Sums) -> None:
+        """Takes over what the first sweep has kept; with a bound, also what it has collected."""
         self.store.counts = dict(zip(self.layout.spaces, end["counts"], strict=True))
         self.store.done = dict(zip(self.layout.rooms(0), end["buffers"], strict=True))
         self.store.arrays = dict(zip(self.layout.kept_by_block(0), end["kept"], strict=True))
         if self.bound is None:
             self.store.trace = Trace(end["step"], end["trace"], end["numbers"])
             self.record = end.get("record")
+            return
+        for node, arrays in zip(self.graph.collects, end["collected"], strict=True):
+            tables = [joined(array)[0] for array in arrays]
+            sums.collect(node, tables, self.shared[node.size] if node.size else None)
 
     def _goes_on(self, state: State) -> tf.Tensor:
         is_waiting = tf.reduce_any(waiting(state, self.layout) > 0)
@@ -150,12 +148,6 @@ class QueueRun(ScheduleRun):
                 for name in self.graph.bodies
             ]
         )
-
-    def _take_collected(self, end: State, sums: Sums) -> None:
-        """What COLLECT nodes have collected, step by step."""
-        for node, arrays in zip(self.graph.collects, end["collected"], strict=True):
-            tables = [joined(array)[0] for array in arrays]
-            sums.collect(node, tables, self.shared[node.size] if node.size else None)
 
     def _outputs(self, sweep: int) -> Tensors:
         """What a sweep returns to the outside."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import array_of
 from kerasrec.emit.passed import empty as no_tokens
-from kerasrec.emit.passed import shapes
 from kerasrec.emit.results import State, Tensors
 from kerasrec.graph.values import Region
 from kerasrec.queues.buffers import Buffers, empty
@@ -54,32 +54,24 @@ def first_state(
         "ready": [tf.zeros([0], tf.int32) for _, place in layout.order if place],
         "step": zero,
         "last": tf.constant(-1),
-        "kept": [_growing(item.type.tensor_spec()) for item in layout.kept_by_block(0)],
+        "kept": [array_of(item.type.tensor_spec()) for item in layout.kept_by_block(0)],
         # Of what the last block called: depth, how many, and one of the frames.
         "called": tf.stack([zero, num_roots, names.index(graph.entry), zero]),
     }
     if bound is None:
         state["heads"] = [zero for _ in names]
-        state["trace"] = _growing(tf.TensorSpec([], tf.int32))
-        state["numbers"] = _growing(tf.TensorSpec([None], tf.int32))
+        state["trace"] = array_of(tf.TensorSpec([], tf.int32))
+        state["numbers"] = array_of(tf.TensorSpec([None], tf.int32))
         if recorded:
-            state["record"] = _growing(tf.TensorSpec([2 + len(recorded)], tf.int32))
+            state["record"] = array_of(tf.TensorSpec([2 + len(recorded)], tf.int32))
     else:
         row = tf.stack([names.index(graph.entry), zero, num_roots, *counts])
         state["stack"] = row[tf.newaxis][: tf.minimum(num_roots, 1)]
         state["collected"] = [
-            [_growing(value.type.tensor_spec()) for value in node.inputs] for node in graph.collects
+            [array_of(value.type.tensor_spec()) for value in node.inputs] for node in graph.collects
         ]
         state["num_collected"] = [zero for _ in graph.collects]
     return state
-
-
-def invariants(state: State, layout: Layout) -> State:
-    """The shapes of a state in all steps."""
-    found: State = open_shapes(state)
-    for name, body in layout.graph.bodies.items():
-        found["new"][name] = shapes(body.parameters)
-    return found
 
 
 def open_shapes(state: State) -> State:
@@ -135,13 +127,6 @@ def _frames_of(num_roots: tf.Tensor, layout: Layout) -> tf.Tensor:
     if layout.has_tail_calls(graph.entry):
         columns += [tf.zeros_like(roots), labels, roots]
     return tf.stack(columns, 1)
-
-
-def _growing(spec: tf.TensorSpec) -> tf.TensorArray:
-    """An empty TensorArray that grows; its elements can be read again and again."""
-    return tf.TensorArray(
-        spec.dtype, 0, dynamic_size=True, element_shape=spec.shape, clear_after_read=False
-    )
 
 
 def _open_shape(item: Any) -> tf.TensorShape:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import one_tensor
 from kerasrec.emit.barriers import apart
 from kerasrec.emit.passed import empty
 from kerasrec.emit.results import State, Tensors
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.values import Each, Region, Value
-from kerasrec.queues.block import Block, joined
+from kerasrec.queues.block import Block
 from kerasrec.queues.buffers import Buffers, Key
 from kerasrec.queues.layout import FRAME
 from kerasrec.queues.store import FrameStore
@@ -37,6 +39,7 @@ class _Called(NamedTuple):
     deepest: tf.Tensor
 
 
+@dataclass(eq=False)
 class Step:
     """One step of the first sweep.
 
@@ -49,24 +52,17 @@ class Step:
         place: of it.
     """
 
-    def __init__(
-        self,
-        store: FrameStore,
-        shared: dict[Value, tf.Tensor],
-        bound: int | None,
-        recorded: Sequence[Region | str],
-        name: str,
-        place: int,
-    ):
-        self.store = store
-        self.shared = shared
-        self.bound = bound
-        self.recorded = recorded
-        self.layout, self.graph = store.layout, store.layout.graph
+    store: FrameStore
+    shared: dict[Value, tf.Tensor]
+    bound: int | None
+    recorded: Sequence[Region | str]
+    name: str
+    place: int
+
+    def __post_init__(self) -> None:
+        self.layout, self.graph = self.store.layout, self.store.layout.graph
         self.names = list(self.graph.bodies)
-        self.name = name
-        self.place = place
-        self.segment = self.layout.segment(name, 0, place)
+        self.segment = self.layout.segment(self.name, 0, self.place)
         self.called: list[_Called] = []
         self.block: Block
         self.arrays: dict[Value, tf.TensorArray]
@@ -80,9 +76,9 @@ class Step:
         for one in self.segment.placed:
             if isinstance(one, Select) and one.regions[0] in self.layout.entries[self.name]:
                 self._number_entries(one.regions[0])
-        self.arrays = block.saved(self.arrays, self.at)
-        for callee, sends in self.layout.sends(block.sent).items():
-            self._call(callee, sends)
+        self.arrays = block.saved()
+        for callee, sends, arguments in block.calls():
+            self._call(callee, sends, arguments)
         if self.bound is not None:
             self._push()
             self._collect()
@@ -110,13 +106,9 @@ class Step:
         self.new = {name: list(tensors) for name, tensors in state["new"].items()}
         self.buffers = Buffers(self.layout.rooms(0), state["buffers"])
         self.arrays = dict(zip(self.layout.kept_by_block(0), state["kept"], strict=True))
-        arrays = self.arrays
-        self.block = self.store.block(
-            self.name,
-            self._taken(),
-            self.shared,
-            self.buffers,
-            lambda value: arrays[value].read(self.at),
+        frames, at = self._taken(), self.at
+        self.block = Block(
+            self.graph, self.name, self.shared, self.store, frames, self.buffers, self.arrays, at
         )
         if not self.place:
             self.block.given = self._arguments()
@@ -185,11 +177,9 @@ class Step:
         self.counts[each] += tf.reduce_sum(lengths)
         self.buffers.reserve(each, self.counts[each])
 
-    def _call(self, callee: str, sends: Sequence[Send]) -> None:
+    def _call(self, callee: str, sends: Sequence[Send], arguments: Tensors) -> None:
         """Appends frames for what is called of a body."""
         block = self.block
-        columns = zip(*(block.sent[one] for one in sends), strict=True)
-        arguments = [joined(tensors) for tensors in columns]
         start = first = self.counts[callee]
         frames = []
         for one in sends:
@@ -199,7 +189,7 @@ class Step:
             self.buffers.write(self.layout.link(one.sites), numbers, first + offsets)
             frames.append(self._frames(one, callee, first, offsets))
             first += width * count
-        found = joined(frames)
+        found = one_tensor(frames)
         rows = tf.range(start, first)
         self.buffers.reserve(callee, first)
         self.buffers.write(("frame", callee), rows, found)
@@ -315,7 +305,7 @@ class Step:
         count = self.block.count
         found = []
         for sites in calls:
-            places = self.block.places(sites[0].calls[0].region)
+            places = self.block.places(sites[0].region)
             ones = tf.math.unsorted_segment_sum(tf.ones_like(places), places, count)
             found.append(len(sites) * ones)
         return tf.add_n(found)

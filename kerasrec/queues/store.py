@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 import tensorflow as tf
 
-from kerasrec.errors import GraphError
 from kerasrec.graph.values import Value
-from kerasrec.queues.block import Block
-from kerasrec.queues.buffers import Buffers, Key, empty
+from kerasrec.queues.buffers import Key
 from kerasrec.queues.layout import Layout
-from kerasrec.schedule.instructions import Save
 
 
 @dataclass(frozen=True)
@@ -51,40 +48,3 @@ class FrameStore:
     def copy(self) -> FrameStore:
         """A store that begins with what this one has."""
         return replace(self, done=dict(self.done), arrays=dict(self.arrays))
-
-    def block(
-        self,
-        name: str,
-        numbers: tf.Tensor,
-        shared: dict[Value, tf.Tensor],
-        buffers: Buffers,
-        kept: Callable[[Value], tf.Tensor],
-    ) -> Block:
-        """A block of frames; arguments as for `Block`."""
-        return Block(self.layout, name, numbers, shared, buffers, self.done, kept)
-
-
-class AllFrames(Block):
-    """Registers for all frames of a body, when a loop is over.
-
-    Args:
-        store: of the run; takes what is kept.
-        body: its name.
-        shared: tensors of SHARED values.
-    """
-
-    def __init__(self, store: FrameStore, body: str, shared: dict[Value, tf.Tensor]):
-        numbers = tf.range(store.counts[body])
-        kept = store.arrays.__getitem__
-        super().__init__(store.layout, body, numbers, shared, Buffers({}, []), store.done, kept)
-        self._store = store
-
-    def keep(self, save: Save) -> None:
-        """Keeps a value in the rows of its frames or entries."""
-        value, key = save.item, ("value", save.item)
-        if not isinstance(value, Value):
-            raise GraphError(f"{self.body} keeps {value} by frame.")
-        room = self.layout.room(value, self.body)
-        buffers = Buffers({key: room}, [empty(room, self._store.counts[room.space])])
-        buffers.write(key, self.numbers(value.region), self.get(value))
-        self._store.done[key] = buffers.all(key)

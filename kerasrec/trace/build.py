@@ -9,7 +9,7 @@ what is read from around it is REPEATed, and results LEAVE it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ import tensorflow as tf
 from kerasrec.errors import GraphError, SignatureError, TraceError
 from kerasrec.graph import nodes
 from kerasrec.graph.carried import CARRIED, tag_inside
-from kerasrec.graph.graph import FunctionGraph, Traced
+from kerasrec.graph.graph import FunctionGraph, Traced, needed
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Branch, Each, Node, Region, Source, Value, branches
 from kerasrec.graph.writer import GraphWriter
@@ -53,32 +53,6 @@ from kerasrec.trace.tracer import (
 )
 
 
-def build(
-    name: str,
-    tracer: Tracer,
-    outputs: list[tf.Tensor],
-    parameter_names: list[str],
-    source: Source | None,
-    closures: Closures,
-    first_label: int | None,
-) -> FunctionGraph:
-    """The function graph of what `tracer` recorded.
-
-    Args:
-        name: of the function.
-        tracer: after its function has run.
-        outputs: tensors that the function returns.
-        parameter_names: for the flat arguments, in order.
-        source: where the user's function starts.
-        closures: of all functions of the program.
-        first_label: the first label of the function's call sites, if tokens carry their tags.
-    """
-    builder = _Builder(name, tracer, parameter_names, source, closures)
-    if first_label is not None:
-        builder.carry_tags(first_label)
-    return builder.run(outputs)
-
-
 @dataclass
 class Closures:
     """What functions close over that other functions own.
@@ -93,34 +67,42 @@ class Closures:
     owners: dict[tf.Graph, FunctionGraph] = field(default_factory=dict)
 
 
-class _Builder:
-    def __init__(
-        self,
-        name: str,
-        tracer: Tracer,
-        parameter_names: list[str],
-        source: Source | None,
-        closures: Closures,
-    ):
-        self.name = name
-        self.closures = closures
-        self.tracer = tracer
-        self.source = source
+@dataclass(eq=False)
+class Builder:
+    """Makes the function graph of what a tracer recorded.
+
+    Args:
+        name: of the function.
+        tracer: after its function has run.
+        parameter_names: for the flat arguments, in order.
+        source: where the user's function starts.
+        closures: of all functions of the program.
+        first_label: the first label of the function's call sites, if tokens carry their tags.
+    """
+
+    name: str
+    tracer: Tracer
+    parameter_names: Sequence[str]
+    source: Source | None
+    closures: Closures
+    first_label: int | None
+
+    def __post_init__(self) -> None:
+        tracer = self.tracer
         self.values: dict[str, Value] = {}
         self.predicates: dict[int, Value] = {}
         self.nodes: list[Node] = []
         self.writer = GraphWriter(self.nodes)
         self.parameters: list[nodes.Parameter] = []
-        self.collects: list[nodes.Collect] = []
         self.effects: list[Node] = []
         self.carried: list[tf.Tensor] = []
         self.labels: Iterator[int] = iter(())
         self.made_by: dict[str, Callable[[], None]] = {}
         self.sources: dict[str, Source | None] = {}
-        for tensor, label in zip(tracer.parameters, parameter_names, strict=True):
+        for tensor, label in zip(tracer.parameters, self.parameter_names, strict=True):
             self.values[tensor.name] = self._parameter(label, tracer.type(tensor))
         self.lifted: dict[Any, Value] = {}
-        for free in closures.free[name]:
+        for free in self.closures.free[self.name]:
             self.lifted[free.tensor.ref()] = self._parameter(free.name, free.type)
         for outer, inner in tracer.graph.captures:
             if tf.is_symbolic_tensor(outer) and outer.ref() in self.lifted:
@@ -139,13 +121,15 @@ class _Builder:
             self.made_by[collected.anchor.name] = partial(self._collect, collected)
         self.variables = {id(variable.handle): variable for variable in tracer.graph.variables}
         self.captured = {inner.op.name: outer for outer, inner in tracer.graph.captures}
+        if self.first_label is not None:
+            self._carry_tags(self.first_label)
 
     def _parameter(self, name: str, found: Type, is_carried: bool = False) -> Value:
         node = nodes.Parameter([], [found], None, self.source, name=name, is_carried=is_carried)
         self.parameters.append(self.writer.add(node))
         return node.output()
 
-    def carry_tags(self, first_label: int) -> None:
+    def _carry_tags(self, first_label: int) -> None:
         """Makes the function take the tag of its token, and pass tags to its calls."""
         self.labels = itertools.count(first_label)
         with self.tracer.graph.as_default():
@@ -153,9 +137,9 @@ class _Builder:
         for (label, found), tensor in zip(CARRIED.items(), self.carried, strict=True):
             self.values[tensor.name] = self._parameter(label, found, is_carried=True)
 
-    def run(self, outputs: list[tf.Tensor]) -> FunctionGraph:
+    def run(self) -> FunctionGraph:
+        """The function graph."""
         operations = self.tracer.graph.get_operations()
-        names = [operation.name for operation in operations]
         spans: list[tuple[BranchRecord, Callable[[Region | None], Region]]] = [
             (branch, partial(self._branch, record, place))
             for record in self.tracer.conditionals
@@ -163,22 +147,21 @@ class _Builder:
         ]
         spans += [(mapped.body, partial(self._each, mapped)) for mapped in self.tracer.maps]
         self._spans = sorted(spans, key=lambda span: (span[0].start, -span[0].stop))
-        self._index = {name: place for place, name in enumerate(names)}
+        self._index = {operation.name: place for place, operation in enumerate(operations)}
         for operation in operations:
             self._operation(operation)
-        values = [self._tokens(tensor, None) for tensor in outputs]
-        roots = [*self.parameters, *self.collects, *self.effects]
-        roots += [node for node in self.nodes if isinstance(node, nodes.CallOf)]
-        self._show_unread(_needed(self.nodes, values, roots))
+        values = [self._tokens(tensor, None) for tensor in self.tracer.outputs]
+        roots = [*self.parameters, *self.effects, *(value.node for value in values)]
+        roots += [node for node in self.nodes if isinstance(node, nodes.CallOf | nodes.Collect)]
+        self._show_unread(needed(roots, self.nodes))
         roots += [node for node in self.nodes if isinstance(node, nodes.Check | nodes.Effect)]
-        needed = _needed(self.nodes, values, roots)
-        self._refuse_effects_before_tokens(needed)
+        kept = needed(roots, self.nodes)
+        self._refuse_effects_before_tokens(kept)
         return FunctionGraph(
             self.name,
             self.parameters,
             values,
-            needed,
-            self.collects,
+            kept,
             Traced(self.tracer.concrete, self.values),
             self.source,
         )
@@ -357,16 +340,16 @@ class _Builder:
         source = self._source_of(operation)
         self.writer.add(nodes.Effect(inputs, [], region, source, **self._run_by(operation)))
 
-    def _show_unread(self, needed: list[Node]) -> None:
+    def _show_unread(self, kept: list[Node]) -> None:
         """Keeps ops that show something even if their outputs are not read."""
         primitives = [node for node in self.nodes if isinstance(node, nodes.Primitive)]
-        for operation in [node.operation for node in primitives if node not in needed]:
+        for operation in [node.operation for node in primitives if node not in kept]:
             if not checks_numerics(operation) and has_effect(operation):
                 self._effect(operation)
 
-    def _refuse_effects_before_tokens(self, needed: list[Node]) -> None:
+    def _refuse_effects_before_tokens(self, kept: list[Node]) -> None:
         """Raises TraceError for effects in what all tokens share, which runs before any token."""
-        for node in [item for item in needed if isinstance(item, nodes.Primitive)]:
+        for node in [item for item in kept if isinstance(item, nodes.Primitive)]:
             is_shared = any(value.is_shared for value in node.outputs)
             if is_shared and has_effect(node.operation):
                 raise TraceError(
@@ -537,7 +520,7 @@ class _Builder:
                     "table has one size for the whole run. Pass one that does not depend on them."
                 )
         node = nodes.Collect(inputs, [], region, record.source, name=record.name, size=size)
-        self.collects.append(self.writer.add(node))
+        self.writer.add(node)
 
 
 def _outer_name(operation: tf.Operation, outer: tf.Tensor, variable: tf.Variable | None) -> str:
@@ -551,15 +534,3 @@ def _outer_name(operation: tf.Operation, outer: tf.Tensor, variable: tf.Variable
     if variable is not None:
         return str(variable.name).removesuffix(":0")
     return str(outer.op.name if tf.is_symbolic_tensor(outer) else operation.name)
-
-
-def _needed(nodes: list[Node], outputs: list[Value], roots: list[Node]) -> list[Node]:
-    """The nodes that outputs and roots depend on, in their order."""
-    needed: set[Node] = set()
-    waiting = [value.node for value in outputs] + list(roots)
-    while waiting:
-        node = waiting.pop()
-        if node not in needed:
-            needed.add(node)
-            waiting += [value.node for value in (*node.inputs, *node.named)]
-    return [node for node in nodes if node in needed]

@@ -8,16 +8,10 @@ from typing import Any, TypeAlias
 import tensorflow as tf
 
 from kerasrec.errors import SignatureError, TraceError
-from kerasrec.graph.types import Type
+from kerasrec.graph.types import Type, shape_of
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
-from kerasrec.trace.tracer import (
-    BranchRecord,
-    ConditionalRecord,
-    ReturnTypeUnknownError,
-    Tracer,
-    tracer_for,
-)
+from kerasrec.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
 # Called without arguments; but mypy takes no lambda with a default for Callable[[], Any].
 Branch: TypeAlias = Callable[..., Any]
@@ -115,36 +109,23 @@ def _conditional(tracer: Tracer, predicate: tf.Tensor, branches: dict[str, Branc
                 f"{name} of the conditional{place} is {branch!r}, not a function. Wrap what it "
                 "computes: `lambda: ...`, so that it runs only on the tokens that chose it."
             )
-        start = tracer.num_ops()
-        outputs: list[tf.Tensor] = []
-        try:
-            with tracer.inside():
+        what = f"what {name}{place} returns"
+        hints = next(iter(found.values()))[1] if found else []
+        wanted = "a branch must return tensors. Return a value from every branch."
+        with tracer.inside() as inside:
+            try:
                 result = branch()
-            what = f"what {name}{place} returns"
-            hints = next(iter(found.values()))[1] if found else []
-            outputs = _tensors(tracer, result, hints, what)
-            types = [tracer.token_type(tensor, what) for tensor in outputs]
-            found[name] = (tf.nest.map_structure(lambda _: 0, result), types)
-        except ReturnTypeUnknownError as error:
-            tracer.unknown = error
-        record.branches.append(BranchRecord(start, tracer.num_ops(), outputs))
+                inside.outputs, types = tracer.returned(result, hints, what, wanted)
+                found[name] = (tf.nest.map_structure(lambda _: 0, result), types)
+            except ReturnTypeUnknownError as error:
+                tracer.unknown = error
+        record.branches.append(inside)
     if not found:
         raise tracer.unknown or TraceError(f"The conditional{place} has no branches.")
     structure, types = _common(found, place)
     record.results = tracer.placeholders(types)
     tracer.conditionals.append(record)
     return tf.nest.pack_sequence_as(structure, record.results)
-
-
-def _tensors(tracer: Tracer, result: Any, hints: Sequence[Type], what: str) -> list[tf.Tensor]:
-    flat = tf.nest.flatten(result)
-    if not flat or any(item is None for item in flat):
-        raise SignatureError(
-            f"{what[0].upper()}{what[1:]} is {result!r}; a branch must return tensors. "
-            "Return a value from every branch."
-        )
-    matched = hints if len(hints) == len(flat) else [None] * len(flat)
-    return [tracer.tensor(item, hint, what) for item, hint in zip(flat, matched, strict=True)]
 
 
 def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, list[Type]]:
@@ -179,7 +160,7 @@ def _mend(types: Sequence[Type], others: Sequence[Type]) -> str:
 
 def _general(one: Type, two: Type) -> Type:
     shape = tf.TensorShape(one.shape).most_specific_compatible_shape(tf.TensorShape(two.shape))
-    return Type(one.dtype, None if shape.rank is None else tuple(shape.as_list()))
+    return Type(one.dtype, shape_of(shape))
 
 
 def _shown(structure: Any, types: Sequence[Type]) -> str:
@@ -194,8 +175,5 @@ class _Shown(str):
 def _with_tokens(found: Type) -> str:
     if found.shape is None:
         return "unknown"
-    return (
-        "["
-        + ", ".join(["tokens", *("?" if dim is None else str(dim) for dim in found.shape)])
-        + "]"
-    )
+    dims = ["tokens", *("?" if dim is None else str(dim) for dim in found.shape)]
+    return f"[{', '.join(dims)}]"

@@ -62,9 +62,7 @@ class Assertion:
 
 def is_refused(operation: tf.Operation) -> bool:
     """Whether an op, or one that it holds, must not be in a body."""
-    if not _holds_functions(operation):
-        return not _is_allowed(operation)
-    return not all(_allows(definition) for definition in definitions([operation]))
+    return not all(map(_allows, _definitions(operation)))
 
 
 def has_effect(operation: tf.Operation) -> bool:
@@ -129,26 +127,14 @@ def is_state_of_a_seed(variable: tf.Variable | None) -> bool:
 
 
 def _is_or_holds(operation: tf.Operation, types: frozenset[str]) -> bool:
-    if not _holds_functions(operation):
-        return operation.type in types
-    return any(definition.name in types for definition in definitions([operation]))
+    return any(definition.name in types for definition in _definitions(operation))
 
 
-_allowed_types: dict[str, bool] = {}
-_holding_types: dict[str, bool] = {}
-
-
-def _is_allowed(operation: tf.Operation) -> bool:
-    if operation.type not in _allowed_types:
-        _allowed_types[operation.type] = _allows(operation.op_def)
-    return _allowed_types[operation.type]
-
-
-def _holds_functions(operation: tf.Operation) -> bool:
-    if operation.type not in _holding_types:
-        kinds = {attribute.type for attribute in operation.op_def.attr}
-        _holding_types[operation.type] = bool(kinds & {"func", "list(func)"})
-    return _holding_types[operation.type]
+def _definitions(operation: tf.Operation) -> list[tf.compat.v1.OpDef]:
+    """TensorFlow's definitions of an op and of those that it holds."""
+    own = operation.op_def
+    holds_functions = any(attribute.type in ("func", "list(func)") for attribute in own.attr)
+    return definitions([operation]) if holds_functions else [own]
 
 
 def _allows(definition: tf.compat.v1.OpDef) -> bool:

@@ -8,6 +8,7 @@ joined or reduced the axis; the tables below say that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -29,6 +30,7 @@ _AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp"})
 _SCATTERS = frozenset({"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch"})
 
 
+@dataclass(eq=False)
 class KindFinder:
     """Kinds of the tensors of a graph that TensorFlow has traced.
 
@@ -38,12 +40,11 @@ class KindFinder:
         kind_outside: the kind of a tensor that the graph captures from around it.
     """
 
-    def __init__(
-        self, graph: tf.Graph, rows: RowsFinder, kind_outside: Callable[[tf.Tensor], Kind]
-    ):
-        self._graph = graph
-        self._ragged = rows
-        self._kind_outside = kind_outside
+    graph: tf.Graph
+    rows: RowsFinder
+    kind_outside: Callable[[tf.Tensor], Kind]
+
+    def __post_init__(self) -> None:
         self._given: dict[str, Kind] = {}
         self.forget()
 
@@ -62,7 +63,7 @@ class KindFinder:
 
     def kind(self, tensor: tf.Tensor) -> Kind:
         """The kind of a tensor of the graph."""
-        operations = self._graph.get_operations()
+        operations = self.graph.get_operations()
         for operation in operations[self._num_seen :]:
             if not operation.outputs or operation.outputs[0].name not in self._kinds:
                 self._see(operation)
@@ -73,12 +74,13 @@ class KindFinder:
         kinds = [self._kinds[source.name] for source in operation.inputs]
         if operation.type == "Placeholder":
             (output,) = operation.outputs
-            self._kinds[output.name] = self._kind_of_captured(output)
+            outside = [outer for outer, inner in self.graph.captures if inner is output]
+            self._kinds[output.name] = self.kind_outside(*outside) if outside else Kind.SHARED
             return
         if all(kind is Kind.SHARED for kind in kinds):
             self._kinds.update((output.name, Kind.SHARED) for output in operation.outputs)
             return
-        leads_back = self._ragged.leads_back(operation)
+        leads_back = self.rows.leads_back(operation)
         is_mixed = not leads_back and (
             _mixes_tokens(operation, kinds)
             or (
@@ -91,16 +93,10 @@ class KindFinder:
             self._rows[output.name] = rows
             is_token = not is_mixed and rows == 1 and _has_open_rows(output)
             # Rows padded to the longest of them: how long that is depends on the other tokens.
-            is_padded = leads_back and not _is_static(output)
+            is_padded = leads_back and not output.shape[1:].is_fully_defined()
             self._kinds[output.name] = Kind.TOKEN if is_token and not is_padded else Kind.WAVE
             if is_mixed:
                 self._mixed.add(output.name)
-
-    def _kind_of_captured(self, placeholder: tf.Tensor) -> Kind:
-        for outer, inner in self._graph.captures:
-            if inner is placeholder:
-                return self._kind_outside(outer)
-        return Kind.SHARED
 
     def _rows_of(self, operation: tf.Operation, output: tf.Tensor) -> Fraction:
         """How many rows of an output each token has, if its leading axis is open."""
@@ -115,10 +111,6 @@ class KindFinder:
 def _has_open_rows(tensor: tf.Tensor) -> bool:
     shape = tensor.shape
     return shape.rank is None or (shape.rank >= 1 and shape[0] is None)
-
-
-def _is_static(tensor: tf.Tensor) -> bool:
-    return tensor.shape[1:].is_fully_defined()
 
 
 def _size_of_row(tensor: tf.Tensor) -> int | None:

@@ -21,7 +21,7 @@ from kerasrec.graph.check import check_function_graphs
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Source
-from kerasrec.trace.build import Closures, build
+from kerasrec.trace.build import Builder, Closures
 from kerasrec.trace.closures import closed_over, free_tensors, variable_name
 from kerasrec.trace.effects import asserts_something
 from kerasrec.trace.signature import (
@@ -73,20 +73,12 @@ class _State:
     return_types: list[Type] | None = None
     is_running: bool = False
     unknown: str | None = None
-    recorded: tuple[Tracer, list[tf.Tensor]] | None = None
+    recorded: Tracer | None = None
     closed_over: dict[str, Any] = field(default_factory=dict)
 
     @property
     def tracer(self) -> Tracer:
         """What the last run of the function recorded, once all types are known."""
-        return self._recorded()[0]
-
-    @property
-    def outputs(self) -> list[tf.Tensor]:
-        """What the function returned in that run."""
-        return self._recorded()[1]
-
-    def _recorded(self) -> tuple[Tracer, list[tf.Tensor]]:
         if self.recorded is None:
             raise GraphError(f"{self.name} was not traced.")
         return self.recorded
@@ -120,30 +112,25 @@ def _build(states: list[_State]) -> dict[str, FunctionGraph]:
     graphs: dict[str, FunctionGraph] = {}
     num_calls = 0
     for state in states:
-        graph = build(
+        builder = Builder(
             state.name,
             state.tracer,
-            state.outputs,
-            list(state.signature.names),
+            state.signature.names,
             state.source,
             closures,
             num_calls if asserts else None,
         )
         num_calls += len(state.tracer.calls)
-        closures.owners[state.tracer.graph] = graphs[state.name] = graph
+        closures.owners[state.tracer.graph] = graphs[state.name] = builder.run()
     return graphs
 
 
+@dataclass(eq=False)
 class _Tracing:
-    """What is known while a program is traced.
+    """What is known while a program is traced."""
 
-    Args:
-        other: to begin with a copy of what is known there, for a trial.
-    """
-
-    def __init__(self, other: _Tracing | None = None):
-        self.states: list[_State] = [replace(item) for item in other.states] if other else []
-        self.tracers: dict[tf.Graph, Tracer] = dict(other.tracers) if other else {}
+    states: list[_State] = field(default_factory=list)
+    tracers: dict[tf.Graph, Tracer] = field(default_factory=dict)
 
     def state_of(self, function: Traceable, signature: Signature) -> _State:
         """The state for a function under a signature; a new one where none fits."""
@@ -200,7 +187,8 @@ class _Tracing:
                 unknown = self.with_guesses(partial(self._run, state))
                 if unknown and num_known == self._num_known():
                     self._guess_return_type(unknown)
-            found += [callee for callee in self._callees(state) if callee not in found]
+            names = dict.fromkeys(call.callee for call in state.tracer.calls)
+            found += [callee for callee in map(self._named, names) if callee not in found]
         return found
 
     def _guess_return_type(self, error: ReturnTypeUnknownError) -> None:
@@ -214,7 +202,7 @@ class _Tracing:
             raise _no_base_case(state)
         for first in _TRIED_TYPES:
             try:
-                found = self._settle(state, 0, [first])
+                found = self._settle(state, first)
             except Exception as reason:  # The user's code may fail in any way on a wrong type.
                 failure = reason
             else:
@@ -222,10 +210,11 @@ class _Tracing:
                 return
         raise _no_type_fits(state, failure) from failure
 
-    def _settle(self, state: _State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
+    def _settle(self, state: _State, first: Type) -> tuple[Any, list[Type]]:
         """A return type that a function has when its calls have it, found from a first guess."""
+        structure, types = 0, [first]
         for _ in range(_MAX_TRIALS):
-            trial = _Tracing(self)
+            trial = _Tracing([replace(item) for item in self.states], dict(self.tracers))
             again = trial._named(state.name)
             again.return_structure, again.return_types = structure, types
             _, *returned = trial.with_guesses(partial(trial._run_body, again))
@@ -246,52 +235,42 @@ class _Tracing:
         """How many return types are known."""
         return sum(state.return_types is not None for state in self.states)
 
-    def _callees(self, state: _State) -> list[_State]:
-        names = dict.fromkeys(call.callee for call in state.tracer.calls)
-        return [self._named(name) for name in names]
-
     def _named(self, name: str) -> _State:
         (state,) = [item for item in self.states if item.name == name]
         return state
 
     def _run(self, state: _State) -> ReturnTypeUnknownError | None:
         """Runs a function; keeps what it did, or says why a branch had to be left out."""
-        (tracer, outputs), structure, types = self._run_body(state)
+        tracer, structure, types = self._run_body(state)
         self._check_returns(state, structure, types)
         state.return_structure, state.return_types = structure, types
         if tracer.unknown is None:
-            state.recorded = (tracer, outputs)
+            state.recorded = tracer
             state.closed_over = closed_over(state.function.python_function)
         state.unknown = tracer.unknown.name if tracer.unknown else None
         return tracer.unknown
 
-    def _run_body(self, state: _State) -> tuple[tuple[Tracer, list[tf.Tensor]], Any, list[Type]]:
+    def _run_body(self, state: _State) -> tuple[Tracer, Any, list[Type]]:
         """Runs a function; what it did, and the structure and types of what it returns."""
 
-        def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[tf.Tensor], list[Type]]:
+        def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[Type]]:
             self.tracers[tracer.graph] = tracer
             args = tf.nest.pack_sequence_as(state.signature.structure, parameters)
             result = state.function.run_python(args)
-            flat = tf.nest.flatten(result)
-            what = f"What {state.name} ({state.source.where}) returns"
-            if not flat or any(item is None for item in flat):
-                raise SignatureError(
-                    f"{what} is {result!r}; a recursive function must return tensors, "
-                    "with a `return` before kerasrec.cond and no None among them."
-                )
-            known = state.return_types or []
-            hints = known if len(known) == len(flat) else [None] * len(flat)
-            outputs = [
-                tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)
-            ]
-            types = [tracer.token_type(item, what) for item in outputs]
+            tracer.outputs, types = tracer.returned(
+                result,
+                state.return_types or (),
+                f"What {state.name} ({state.source.where}) returns",
+                "a recursive function must return tensors, with a `return` before kerasrec.cond "
+                "and no None among them.",
+            )
             check_shapes(state.name, [f"Output {place}" for place in range(len(types))], types)
-            return tf.nest.map_structure(lambda _: 0, result), outputs, types
+            return tf.nest.map_structure(lambda _: 0, result), types
 
         state.is_running = True
         specs = [item.tensor_spec() for item in state.signature.types]
         try:
-            tracer, (structure, outputs, types) = run_traced(
+            tracer, (structure, types) = run_traced(
                 body, specs, self._resolve_call, partial(self._kind_outside, state)
             )
         except tf.errors.OperatorNotAllowedInGraphError as error:
@@ -306,7 +285,7 @@ class _Tracing:
             raise _user_error(state, error) from error
         finally:
             state.is_running = False
-        return (tracer, outputs), structure, types
+        return tracer, structure, types
 
     def _kind_outside(self, state: _State, tensor: tf.Tensor) -> Kind:
         """The kind of a tensor that a function closes over, in the function that owns it."""
@@ -349,11 +328,9 @@ class _Tracing:
         """What a call means: its callee and argument tensors, what it returns."""
         flat = tf.nest.flatten(args)
         same = [state for state in self.states if state.function is function]
-        known = same[-1].signature.types if same else ()
-        hints = known if len(known) == len(flat) else [None] * len(flat)
         name = function.name
         what = f"an argument of {name}"
-        tensors = [tracer.tensor(item, hint, what) for item, hint in zip(flat, hints, strict=True)]
+        tensors = tracer.tensors(flat, same[-1].signature.types if same else (), what)
         types = [tracer.token_type(tensor, what) for tensor in tensors]
         signature = signature_of(function, args, types)
         check_shapes(name, signature.names, types)

@@ -12,13 +12,7 @@ from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Source
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
-from kerasrec.trace.tracer import (
-    BranchRecord,
-    MapRecord,
-    ReturnTypeUnknownError,
-    Tracer,
-    tracer_for,
-)
+from kerasrec.trace.tracer import MapRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
 
 @not_converted
@@ -138,18 +132,18 @@ def _map(
                 "`tf.gather(ragged, node)`."
             )
     rows = [tracer.rows_of(item) for item in ragged]
-    start = tracer.num_ops()
     values = [item.values for item in ragged]
     types = [Type.of(tensor, Kind.TOKEN) for tensor in values]
-    with tracer.inside():
+    with tracer.inside() as body:
         entries = tracer.placeholders(types)
         try:
             result = fn(entries)
         except ReturnTypeUnknownError as error:
             error.can_end = True
             raise
-        outputs, found = _returned(tracer, result, source)
-    body = BranchRecord(start, tracer.num_ops(), outputs)
+        returned = f"what the function given to kerasrec.map_fn{_at(source)} returns"
+        wanted = "it must return tensors, a value for each entry."
+        body.outputs, found = tracer.returned(result, (), returned, wanted)
     results = tracer.placeholders([item.as_rows() for item in found])
     tracer.maps.append(MapRecord(rows, values, entries, body, results, source))
     structure = tf.nest.map_structure(lambda _: 0, result)
@@ -173,21 +167,6 @@ def _too_ragged(item: tf.RaggedTensor, what: str, source: Source | None) -> str:
         "ragged axis, the one after the token axis, can be mapped over. Flatten the inner ones "
         "(`.merge_dims(1, 2)`), or pad them."
     )
-
-
-def _returned(
-    tracer: Tracer, result: Any, source: Source | None
-) -> tuple[list[tf.Tensor], list[Type]]:
-    what = f"what the function given to kerasrec.map_fn{_at(source)} returns"
-    flat = tf.nest.flatten(result)
-    if not flat or any(item is None for item in flat):
-        raise SignatureError(
-            f"{what[0].upper()}{what[1:]} is {result!r}; it must return tensors, a value for each "
-            "entry."
-        )
-    outputs = [tracer.tensor(item, None, what) for item in flat]
-    types = [tracer.token_type(tensor, what) for tensor in outputs]
-    return outputs, types
 
 
 def _at(source: Source | None) -> str:

@@ -26,10 +26,6 @@ class Traceable(Protocol):
         """What was decorated."""
         ...
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Arguments by position, defaults filled in."""
-        ...
-
     def run_python(self, args: tuple[Any, ...]) -> Any:
         """Calls the Python function with arguments by position."""
         ...

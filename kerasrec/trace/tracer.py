@@ -12,7 +12,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
@@ -20,7 +20,7 @@ import tensorflow as tf
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Source
-from kerasrec.private import outer_graph
+from kerasrec.private import with_outer_graphs
 from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import current_source
@@ -64,8 +64,8 @@ class BranchRecord:
     """A branch: ops with indices from `start` up to `stop`; no outputs while types are unknown."""
 
     start: int
-    stop: int
-    outputs: list[tf.Tensor]
+    stop: int = 0
+    outputs: list[tf.Tensor] = field(default_factory=list)
 
 
 @dataclass
@@ -114,8 +114,9 @@ class CollectRecord:
     source: Source | None
 
 
+@dataclass(eq=False)
 class Tracer:
-    """What happens while one function is traced.
+    """What happens while one function is traced, and what it returns then.
 
     Args:
         graph: the `FuncGraph` that TensorFlow records into.
@@ -125,34 +126,27 @@ class Tracer:
         kind_outside: the kind of a tensor that the function closes over.
     """
 
-    def __init__(
-        self,
-        graph: tf.Graph,
-        parameters: Sequence[tf.Tensor],
-        resolve_call: Callable[..., Any],
-        kind_outside: Callable[[tf.Tensor], Kind],
-    ):
-        self.graph = graph
-        self.parameters = list(parameters)
+    graph: tf.Graph
+    parameters: Sequence[tf.Tensor]
+    resolve_call: Callable[..., Any]
+    kind_outside: Callable[[tf.Tensor], Kind]
+
+    def __post_init__(self) -> None:
         # The device of tracing: ops on it were not placed by the user.
-        self.device = parameters[0].op.device if parameters else ""
+        self.device = self.parameters[0].op.device if self.parameters else ""
         self.calls: list[CallRecord] = []
         self.conditionals: list[ConditionalRecord] = []
         self.maps: list[MapRecord] = []
         self.collects: list[CollectRecord] = []
+        self.outputs: list[tf.Tensor] = []
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
-        self._resolve_call = resolve_call
-        self.rows = RowsFinder(graph)
-        self._kinds = KindFinder(graph, self.rows, kind_outside)
+        self.rows = RowsFinder(self.graph)
+        self._kinds = KindFinder(self.graph, self.rows, self.kind_outside)
         self._scope: Scope = ()
         self._num_scopes = 0
         for parameter in self.parameters:
             self._kinds.add(parameter, Kind.TOKEN)
-
-    def num_ops(self) -> int:
-        """How many ops the graph has by now."""
-        return len(self.graph.get_operations())
 
     def kind(self, tensor: tf.Tensor) -> Kind:
         """Whether a tensor of the graph is one value a token, shared, or neither."""
@@ -176,15 +170,17 @@ class Tracer:
         return Type(found.dtype, found.shape)
 
     @contextlib.contextmanager
-    def inside(self) -> Iterator[None]:
-        """A context in which the function of a branch or of a map runs."""
+    def inside(self) -> Iterator[BranchRecord]:
+        """A context in which the function of a branch or of a map runs; it gives its record."""
+        record = BranchRecord(len(self.graph.get_operations()))
         outer = self._scope
         self._num_scopes += 1
         self._scope = (*outer, self._num_scopes)
         try:
-            yield
+            yield record
         finally:
             self._scope = outer
+            record.stop = len(self.graph.get_operations())
 
     def rows_of(self, ragged: tf.RaggedTensor) -> Rows:
         """The rows that a RaggedTensor with one row a token has."""
@@ -221,6 +217,28 @@ class Tracer:
             tensor = tf.identity(tensor)
         return tensor
 
+    def tensors(self, values: Sequence[Any], like: Sequence[Type], what: str) -> list[tf.Tensor]:
+        """Several values; types in `like` count only if there are as many."""
+        types = like if len(like) == len(values) else [None] * len(values)
+        return [self.tensor(item, hint, what) for item, hint in zip(values, types, strict=True)]
+
+    def returned(
+        self, result: Any, like: Sequence[Type], what: str, wanted: str
+    ) -> tuple[list[tf.Tensor], list[Type]]:
+        """What a function of the user returns, flat, and the types of one token's values.
+
+        Args:
+            result: a nest of values.
+            like: as for `tensors`.
+            what: the result, for errors.
+            wanted: says what it must be.
+        """
+        flat = tf.nest.flatten(result)
+        if not flat or any(item is None for item in flat):
+            raise SignatureError(f"{what[0].upper()}{what[1:]} is {result!r}; {wanted}")
+        outputs = self.tensors(flat, like, what)
+        return outputs, [self.token_type(tensor, what) for tensor in outputs]
+
     def _dtype_of_number(self, value: Any, like: Type | None) -> tf.DType | None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
@@ -239,7 +257,7 @@ class Tracer:
     def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
         """Records a call of another function, or of this one again."""
         source = current_source()
-        callee, tensors, structure, types = self._resolve_call(self, function, arguments)
+        callee, tensors, structure, types = self.resolve_call(self, function, arguments)
         results = self.placeholders(types)
         self.calls.append(CallRecord(callee, tensors, results, source))
         return tf.nest.pack_sequence_as(structure, results)
@@ -256,14 +274,8 @@ def is_traced(tensor: tf.Tensor) -> bool:
 
 def is_inside_traced_graph() -> bool:
     """Whether the default graph is one that TensorFlow builds inside a traced function."""
-    graph = outer_graph(tf.compat.v1.get_default_graph())
-    while graph is not None:
-        if graph in _traced_graphs and any(
-            graph is tracer.graph for tracer in getattr(_active, "stack", [])
-        ):
-            return True
-        graph = outer_graph(graph)
-    return False
+    _, *around = with_outer_graphs(tf.compat.v1.get_default_graph())
+    return any(tracer.graph in around for tracer in getattr(_active, "stack", []))
 
 
 def tracer_for(name: str) -> Tracer:

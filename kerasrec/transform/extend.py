@@ -14,25 +14,28 @@ has a cotangent, a shared value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
 from kerasrec.graph import nodes
 from kerasrec.graph.check import check_tagged_graph
-from kerasrec.graph.graph import Body, CallSite, Sweep, TaggedGraph, Trip, order_of, present
+from kerasrec.graph.graph import Body, CallSite, Sweep, TaggedGraph, Trip, needed, order_of, present
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Branch, Node, Region, Value, branches
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.connected import connected_results
-from kerasrec.transform.primitives import PrimitiveWriter, Sparse
+from kerasrec.transform.fixpoint import grown
+from kerasrec.transform.primitives import Cotangent, PrimitiveWriter
 from kerasrec.transform.reads import Reads, only_adds_or_moves, with_reads
 from kerasrec.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
-from kerasrec.transform.trips import call_from_outside, set_trip, trip_like
+from kerasrec.transform.trips import call_from_outside, set_trip, trip
 from kerasrec.transform.wanted import wanted_values
 
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
+# Nodes through which values enter or leave a body.
+_ENDS = (nodes.Call, nodes.Return, nodes.Entrance, nodes.Result, nodes.Accumulate)
 
 
 def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
@@ -49,16 +52,11 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
     reads = Reads(graph) if graph.num_sweeps == 1 else None
     if reads is not None:
         graph = with_reads(graph, reads, wanted)
-    bodies = {
-        name: replace(
-            body,
-            sweeps=[*body.sweeps, *(_gradient_of(sweep, wanted) for sweep in body.sweeps[::-1])],
-        )
-        for name, body in graph.bodies.items()
-    }
-    if results is not None:
-        for name in bodies.keys() - collecting:  # The gradient enters those in any case.
-            _without_unread(bodies[name], results)
+    bodies = {}
+    for name, body in graph.bodies.items():
+        read = None if name in collecting else results  # The gradient enters those in any case.
+        gradients = [_gradient_of(sweep, wanted, read) for sweep in reversed(body.sweeps)]
+        bodies[name] = replace(body, sweeps=[*body.sweeps, *gradients])
     sites = {
         label: replace(site, trips=site.trips + (Trip(),) * graph.num_sweeps)
         for label, site in graph.call_sites.items()
@@ -99,37 +97,34 @@ def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
         for body in graph.bodies.values()
         if any(node.inputs[0] in wanted for node in body.collects if node.size)
     }
-    size = -1
-    while size != len(found):
-        size = len(found)
-        found |= {
-            site.caller
-            for site in graph.call_sites.values()
-            if site.caller and site.callee in found
-        }
-    return found
+    calls = [(site.caller, site.callee) for site in graph.call_sites.values() if site.caller]
+    return grown(found, lambda found: {caller for caller, callee in calls if callee in found})
 
 
-def _gradient_of(sweep: Sweep, wanted: set[Value]) -> Sweep:
-    """The entrances and exits of a sweep's gradient."""
+def _gradient_of(
+    sweep: Sweep, wanted: set[Value], results: dict[Value, frozenset[str]] | None
+) -> Sweep:
+    """The entrances and exits of a sweep's gradient.
+
+    Args:
+        sweep: that is differentiated.
+        wanted: values that need a cotangent.
+        results: by value, which results depend on it; an output without any has no entrance.
+    """
     return Sweep(
-        [_gradient_parameter(output) for output in sweep.outputs],
+        [_gradient_parameter(output, results) for output in sweep.outputs],
         [_gradient_output(parameter, wanted) for parameter in sweep.parameters],
         [],
         [],
     )
 
 
-def _without_unread(body: Body, results: dict[Value, frozenset[str]]) -> None:
-    """Removes the cotangents of outputs that no result of the program depends on."""
-    forward, gradient = body.sweeps
-    for place, output in enumerate(forward.outputs):
-        if output is not None and not results.get(output.output()):
-            gradient.parameters[place] = None
-
-
-def _gradient_parameter(output: nodes.Result | None) -> nodes.Entrance | None:
+def _gradient_parameter(
+    output: nodes.Result | None, results: dict[Value, frozenset[str]] | None
+) -> nodes.Entrance | None:
     if output is None or not output.types[0].is_differentiable:
+        return None
+    if results is not None and not results.get(output.output()):
         return None
     name = f"d_{output.name or 'output'}"
     return nodes.Entrance([], output.types, None, output.source, name=name)
@@ -141,32 +136,26 @@ def _gradient_output(parameter: nodes.Entrance | None, wanted: set[Value]) -> no
     return nodes.Result([], parameter.types, None, parameter.source, name=f"d_{parameter.name}")
 
 
+@dataclass(eq=False)
 class _BodyGradient:
     """Walks one body backwards and collects the cotangent of every value."""
 
-    def __init__(
-        self,
-        graph: TaggedGraph,
-        body: Body,
-        wanted: set[Value],
-        collecting: set[str],
-        results: dict[Value, frozenset[str]] | None,
-        reads: Reads | None,
-        simplifies: bool,
-    ):
-        self.graph = graph
-        self.body = body
-        self.wanted = wanted
-        self.collecting = collecting
-        self.results = results
-        self.reads = reads
-        found = results or {}
-        self.every_result = frozenset().union(*(found.get(value, ()) for value in wanted))
+    graph: TaggedGraph
+    body: Body
+    wanted: set[Value]
+    collecting: set[str]
+    results: dict[Value, frozenset[str]] | None
+    reads: Reads | None
+    simplifies: bool
+
+    def __post_init__(self) -> None:
+        graph, body, found = self.graph, self.body, self.results or {}
+        self.every_result = frozenset().union(*(found.get(value, ()) for value in self.wanted))
         self.num_sweeps = graph.num_sweeps // 2
         self.order = order_of(self.num_sweeps)
         self.writer = GraphWriter([])
         self.writer.reuse(body.nodes)
-        self.primitives = PrimitiveWriter(body.traced, self.writer, graph.shared, simplifies)
+        self.primitives = PrimitiveWriter(body.traced, self.writer, graph.shared, self.simplifies)
         self.cotangents: dict[Value, list[Value]] = {}
         # Each trip under its last CALL. The body is walked backwards, and at this node everything
         # that reads the trip's returns has been visited, and nothing that its arguments depend on.
@@ -186,9 +175,10 @@ class _BodyGradient:
             self._sweep(index)
         self.body.traced = (*self.body.traced, self.primitives.scratch)
         added = self.body.sweeps[self.num_sweeps :]
-        needed = _needed(added)
+        own = [node for sweep in added for node in sweep.nodes]
+        kept = set(needed([node for node in own if isinstance(node, _ENDS)], own))
         for sweep in added:
-            sweep.nodes = [node for node in sweep.nodes if node in needed]
+            sweep.nodes = [node for node in sweep.nodes if node in kept]
 
     def _sweep(self, index: int) -> None:
         """The gradient of one sweep."""
@@ -229,11 +219,7 @@ class _BodyGradient:
             self._by_registry(node)
 
     def _by_registry(self, node: nodes.Primitive) -> None:
-        cotangents = {}
-        for value in node.outputs:
-            total = self._total(value)
-            if total is not None:
-                cotangents[value.index] = total
+        cotangents = self._totals(node.outputs)
         inputs = [value for value in node.inputs if value in self.wanted]
         if not cotangents or not inputs:
             return
@@ -241,16 +227,33 @@ class _BodyGradient:
             reason = "TensorFlow computes it only in the graph that calls the Python function"
             self._obstacle(f"tf.py_function at {node.source}", reason)
             return
+        region = self.graph.where_read.get(node, node.region)
+        start = len(self.writer.nodes)
         try:
-            region = self.graph.where_read.get(node, node.region)
-            start = len(self.writer.nodes)
             found = self.primitives.gradients(node, cotangents, inputs, region)
         except LookupError:
             self._obstacle(f"{node.op} at {node.source}", "TensorFlow has none for it")
             return
-        self._note_results([node], start)
+        self._add_gradients([node], start, region, found)
+
+    def _add_gradients(
+        self,
+        nodes: Sequence[Node],
+        start: int,
+        region: Region | None,
+        found: dict[Value, Cotangent],
+    ) -> None:
+        """Adds what some ops contribute to the cotangents of values.
+
+        Args:
+            nodes: the ops.
+            start: the place of the first op of their gradient.
+            region: in which that stands.
+            found: the contributions.
+        """
+        self._note_results(nodes, start)
         for value, cotangent in found.items():
-            self._add_from(region, value, self._where_read([node], cotangent))
+            self._add_from(region, value, self._where_read(nodes, cotangent))
 
     def _note_results(self, nodes: Sequence[Node], start: int) -> None:
         """Records which results depend on some ops, for these and for the ops of their gradient.
@@ -270,7 +273,7 @@ class _BodyGradient:
             added = self.writer.nodes[start:]
             self.graph.read_by.update(dict.fromkeys(added, self.graph.read_by[nodes[-1]]))
 
-    def _where_read(self, nodes: Sequence[Node], cotangent: Value | Sparse) -> Value | Sparse:
+    def _where_read(self, nodes: Sequence[Node], cotangent: Cotangent) -> Cotangent:
         """The cotangent from some ops, or zero if no result that depends on them is read.
 
         Which results are read is known only when a gradient is asked for.
@@ -278,23 +281,19 @@ class _BodyGradient:
         results = self.graph.read_by.get(nodes[-1])
         if results is None:
             return cotangent
-        first = cotangent[0] if isinstance(cotangent, tuple) else cotangent
+        first, *indices = cotangent
         is_read = self._shared_cotangent(results, Type(tf.bool, ()))
         region = self.graph.where_read.get(nodes[-1], nodes[-1].region)
         source, kind = nodes[-1].source, first.type.kind
         chosen = self.primitives.apply(_or_zero, [is_read, first], region, source, kind)
-        return (chosen, cotangent[1]) if isinstance(cotangent, tuple) else chosen
+        return (chosen, *indices)
 
     def _obstacle(self, where: str, reason: str) -> None:
         order = ("gradient", "second derivative", "third derivative")[min(self.order, 3) - 1]
         self.graph.obstacles.append(f"{self.body.name} has no {order} through {where}: {reason}.")
 
     def _group(self, group: Group) -> None:
-        cotangents = {}
-        for value in (value for node in group.nodes for value in node.outputs):
-            total = self._total(value)
-            if total is not None:
-                cotangents[value] = total
+        cotangents = self._totals(value for node in group.nodes for value in node.outputs)
         sources = [value for value in group.inputs if value in self.wanted or is_weight(value)]
         if not cotangents or not sources:
             return
@@ -314,9 +313,7 @@ class _BodyGradient:
             if part:
                 start = len(self.writer.nodes)
                 found = self.primitives.recomputed(group, cotangents, part, region)
-                self._note_results(group.nodes, start)
-                for value, cotangent in found.items():
-                    self._add_from(region, value, self._where_read(group.nodes, cotangent))
+                self._add_gradients(group.nodes, start, region, found)
 
     def _variable(self, handle: Value) -> Value:
         """The value of a variable, which takes the cotangents of its handle."""
@@ -434,18 +431,20 @@ class _BodyGradient:
         return node.output()
 
     def _call(self, site: CallSite) -> None:
-        trip = site.trips[self.index]
+        before = site.trips[self.index]
         callee = self._gradient_in(self.graph.bodies[site.callee])
-        totals = [self._total(node.output()) if node else None for node in trip.returns]
+        totals = [self._total(node.output()) if node else None for node in before.returns]
         if not self._is_visited(site, totals):
             return
         values = [
             total or (self._zeros(node.output()) if node and parameter else None)
-            for total, node, parameter in zip(totals, trip.returns, callee.parameters, strict=True)
+            for total, node, parameter in zip(
+                totals, before.returns, callee.parameters, strict=True
+            )
         ]
-        found = trip_like(site, values, callee)
+        found = trip(site, values, callee)
         self.gradient.nodes += [*present(found.calls), *present(found.returns)]
-        for call, back in zip(trip.calls, found.returns, strict=True):
+        for call, back in zip(before.calls, found.returns, strict=True):
             if call is not None and back is not None:
                 self._add(call.inputs[0], back.output())
         set_trip(self.graph, site.label, len(site.trips) - 1 - self.index, found)
@@ -458,27 +457,23 @@ class _BodyGradient:
         has_entrance = any(self._gradient_in(callee).parameters)
         return has_entrance and (any(totals) or site.callee in self.collecting)
 
-    def _add_from(self, region: Region | None, value: Value, cotangent: Value | Sparse) -> None:
+    def _add_from(self, region: Region | None, value: Value, cotangent: Cotangent) -> None:
         """Adds a contribution from a region; only its tokens have a cotangent of `value`."""
-        if isinstance(cotangent, tuple):
-            values, indices = (self.writer.into(item, region) for item in cotangent)
-            self._add(value, (values, indices))
-            return
-        cotangent = self.writer.into(cotangent, region)
+        found, *indices = (self.writer.into(item, region) for item in cotangent)
         if isinstance(region, Branch) and region.parent == value.region and not value.is_shared:
             _, other = region.siblings
-            inputs = [cotangent, self._zeros(self.writer.into(value, other))]
-            types, source = [value.type], cotangent.node.source
+            inputs = [found, self._zeros(self.writer.into(value, other))]
+            types, source = [value.type], found.node.source
             merge = nodes.Merge(inputs, types, value.region, source, predicate=region.selector)
-            self.writer.know(self.writer.add(merge).output(), cotangent)
-            cotangent = merge.output()
-        self._add(value, cotangent)
+            self.writer.know(self.writer.add(merge).output(), found)
+            found = merge.output()
+        self._add(value, found, *indices)
 
-    def _add(self, value: Value, cotangent: Value | Sparse) -> None:
-        """Adds one contribution to the cotangent of `value`."""
+    def _add(self, value: Value, *cotangent: Value) -> None:
+        """Adds one contribution to the cotangent of `value`, with indices if it is sparse."""
         if value not in self.wanted or self._is_dropped(value):
             return
-        inputs = list(cotangent) if isinstance(cotangent, tuple) else [cotangent]
+        inputs = list(cotangent)
         if not value.is_shared:
             self.cotangents.setdefault(value, []).extend(inputs)
             return
@@ -495,13 +490,13 @@ class _BodyGradient:
         parts = self.cotangents.pop(value, [])
         if len(parts) < 2:
             return parts[0] if parts else None
-        return self.primitives.apply(
-            lambda *tensors: tf.add_n(tensors),
-            parts,
-            value.region,
-            value.node.source,
-            value.type.kind,
-        )
+        source, kind = value.node.source, value.type.kind
+        return self.primitives.apply(_sum_of, parts, value.region, source, kind)
+
+    def _totals(self, values: Iterable[Value]) -> dict[Value, Value]:
+        """The totals of those values that have one."""
+        pairs = [(value, self._total(value)) for value in values]
+        return {value: total for value, total in pairs if total is not None}
 
     def _zeros(self, value: Value) -> Value:
         return self.primitives.apply(tf.zeros_like, [value], value.region, value.node.source)
@@ -545,23 +540,13 @@ def _axis_of_one(axis: Value) -> int:
     return number - 1 if number > 0 else number
 
 
+def _sum_of(*tensors: tf.Tensor) -> tf.Tensor:
+    return tf.add_n(tensors)
+
+
 def _sum_of_tokens(tensor: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tensor, axis=0)
 
 
 def _sum_of_rows(entries: tf.Tensor, ids: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
     return tf.math.unsorted_segment_sum(entries, ids, tf.shape(tokens)[0])
-
-
-def _needed(sweeps: Sequence[Sweep]) -> set[Node]:
-    """The nodes through which values enter or leave the body, and what these depend on."""
-    own = {node for sweep in sweeps for node in sweep.nodes}
-    needed: set[Node] = set()
-    ends = (nodes.Call, nodes.Return, nodes.Entrance, nodes.Result, nodes.Accumulate)
-    waiting: list[Node] = [node for node in own if isinstance(node, ends)]
-    while waiting:
-        node = waiting.pop()
-        if node in own and node not in needed:
-            needed.add(node)
-            waiting += [value.node for value in node.inputs]
-    return needed

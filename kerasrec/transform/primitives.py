@@ -10,6 +10,7 @@ has in the body.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import tensorflow as tf
 
@@ -22,9 +23,11 @@ from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.recompute import Group
 from kerasrec.transform.simplify import simpler
 
-Sparse = tuple[Value, Value]
+Cotangent = tuple[Value, ...]
+"""A value; or values and indices, when TensorFlow gives `tf.IndexedSlices` for a shared table."""
 
 
+@dataclass(eq=False)
 class PrimitiveWriter:
     """Adds nodes for TensorFlow ops to a body.
 
@@ -35,21 +38,16 @@ class PrimitiveWriter:
         simplifies: whether ops that do nothing are left out.
     """
 
-    def __init__(
-        self,
-        earlier: Sequence[Traced],
-        writer: GraphWriter,
-        shared: list[Node],
-        simplifies: bool = True,
-    ):
+    earlier: Sequence[Traced]
+    writer: GraphWriter
+    shared: list[Node]
+    simplifies: bool = True
+
+    def __post_init__(self) -> None:
         self.scratch = Traced(scratch_graph(), {})
-        self._earlier = earlier
         self._graph: tf.Graph = self.scratch.concrete.graph
         self._values = self.scratch.values
         self._tensors: dict[Value, tf.Tensor] = {}
-        self._writer = writer
-        self._shared = shared
-        self._simplifies = simplifies
 
     def apply(
         self,
@@ -87,21 +85,20 @@ class PrimitiveWriter:
     def gradients(
         self,
         node: Primitive,
-        cotangents: dict[int, Value],
+        cotangents: dict[Value, Value],
         wanted: Sequence[Value],
         region: Region | None,
-    ) -> dict[Value, Value | Sparse]:
+    ) -> dict[Value, Cotangent]:
         """Cotangents of the wanted inputs of an op, from the cotangents of its outputs.
 
         Args:
             node: a TensorFlow op.
-            cotangents: by output index.
+            cotangents: by output.
             wanted: inputs of the node.
             region: in which to compute them, that of the node or one inside it.
 
         Returns:
-            For each wanted input that the op is differentiable in: its cotangent, or (values,
-            indices) of one, when TensorFlow gives `tf.IndexedSlices` for a shared table.
+            The cotangent of each wanted input that the op is differentiable in.
         """
         with self._graph.as_default(), on_device_of(node):
             inputs = [self._tensor(value) for value in node.inputs]
@@ -112,7 +109,7 @@ class PrimitiveWriter:
                 for value, tensor in zip(node.inputs, inputs, strict=True)
                 if value in wanted
             }
-            outputs = [copy.outputs[index] for index in cotangents]
+            outputs = [copy.outputs[value.index] for value in cotangents]
             given = [self._tensor(value) for value in cotangents.values()]
             start = len(self._graph.get_operations())
             tensors = list(sources.values())
@@ -122,12 +119,16 @@ class PrimitiveWriter:
                 for result, value in zip(results, sources, strict=True)
             ]
         self._convert(start, region, node.source, node.device)
-        found: dict[Value, Value | Sparse] = {}
+        found: dict[Value, Cotangent] = {}
         for result, value in zip(results, sources, strict=True):
             if isinstance(result, tf.IndexedSlices):
                 found[value] = (self._value(result.values), self._value(result.indices))
             elif result is not None:
-                found[value] = self._with_kind_of(self._value(result), value)
+                cotangent = self._value(result)
+                found[value] = (cotangent,)
+                # TensorFlow's shapes may leave the kind open.
+                if not cotangent.is_shared and isinstance(cotangent.node, Computed):
+                    cotangent.node.types[cotangent.index] = _type_of_cotangent(value)
         return found
 
     def recomputed(
@@ -136,7 +137,7 @@ class PrimitiveWriter:
         cotangents: dict[Value, Value],
         wanted: dict[Value, Value],
         region: Region | None,
-    ) -> dict[Value, Value]:
+    ) -> dict[Value, Cotangent]:
         """Cotangents of inputs of a group, by one op that runs the group again.
 
         Args:
@@ -154,11 +155,11 @@ class PrimitiveWriter:
             return {}
         targets = [wanted[value] for value in reached]
         inputs = [
-            self._writer.into(value, region) for value in (*group.inputs, *cotangents.values())
+            self.writer.into(value, region) for value in (*group.inputs, *cotangents.values())
         ]
         types = [_type_of_cotangent(target) for target in targets]
         has_effect = any(isinstance(node, Computed) and node.has_effect for node in group.nodes)
-        node = self._writer.add(
+        node = self.writer.add(
             Recomputed(
                 inputs,
                 types,
@@ -169,7 +170,7 @@ class PrimitiveWriter:
                 has_effect=has_effect,
             )
         )
-        return dict(zip(targets, node.outputs, strict=True))
+        return {target: (out,) for target, out in zip(targets, node.outputs, strict=True)}
 
     def _tensor(self, value: Value) -> tf.Tensor:
         """What stands for a value in the scratch graph; call it where that is the default graph.
@@ -209,7 +210,7 @@ class PrimitiveWriter:
         return self._values[tensor.name]
 
     def _captured(self, outer: tf.Tensor) -> Value:
-        for traced in self._earlier:
+        for traced in self.earlier:
             if tf.is_symbolic_tensor(outer) and outer.graph is traced.concrete.graph:
                 return traced.values[outer.name]
             for known, inner in traced.concrete.graph.captures:
@@ -218,7 +219,7 @@ class PrimitiveWriter:
         if tf.is_symbolic_tensor(outer):
             raise LookupError(f"{outer} is not a value of the function.")
         node = Shared([], [Type.of(outer, Kind.SHARED)], name="constant", tensor=outer)
-        self._shared.append(node)
+        self.shared.append(node)
         return node.output()
 
     def _convert(
@@ -238,24 +239,18 @@ class PrimitiveWriter:
             if is_input or not operation.outputs or operation.outputs[0].name in self._values:
                 continue
             values = [self._value(tensor) for tensor in operation.inputs]
-            inputs = [self._writer.into(value, region) for value in values]
+            inputs = [self.writer.into(value, region) for value in values]
             is_shared = all(value.is_shared for value in inputs)
             kind = Kind.SHARED if is_shared else Kind.WAVE
             types = [Type.of(out, kind) for out in operation.outputs]
             place = None if is_shared else region
             node = Primitive(inputs, types, place, source, operation=operation, device=device)
-            outputs = simpler(node) if self._simplifies else None
+            outputs = simpler(node) if self.simplifies else None
             if outputs is None:
                 outputs = node.outputs
-                (self._shared if is_shared else self._writer.nodes).append(node)
+                (self.shared if is_shared else self.writer.nodes).append(node)
             for output, value in zip(operation.outputs, outputs, strict=True):
                 self._values[output.name] = value
-
-    def _with_kind_of(self, cotangent: Value, value: Value) -> Value:
-        """Sets the kind of a cotangent, which TensorFlow's shapes may leave open."""
-        if not cotangent.is_shared and isinstance(cotangent.node, Computed):
-            cotangent.node.types[cotangent.index] = _type_of_cotangent(value)
-        return cotangent
 
 
 def scratch_graph() -> tf.types.experimental.ConcreteFunction:

@@ -14,8 +14,8 @@ The outside counts as reading all results; `connected.py` handles those that it 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
@@ -25,6 +25,7 @@ from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Branch, Node, Region, Value
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.connected import passes_cotangents
+from kerasrec.transform.fixpoint import grown
 from kerasrec.transform.primitives import PrimitiveWriter
 from kerasrec.transform.recompute import Group, in_groups
 
@@ -58,17 +59,17 @@ class Reads:
         self._readers = _readers(graph)
         returns = [
             ((site.callee, place), self._readers.get(back.output(), frozenset()))
-            for site in _sites(graph)
+            for site in graph.inner_sites
             for place, back in enumerate(site.returns)
         ]
         entry = graph.bodies[graph.entry]
-        self._read: set[Output | None] = {None, *_outputs_of(entry)}
-        self._dropped: set[Output | None] = set()
-        for found, holds in ((self._read, _any_in), (self._dropped, _all_in)):
-            size = -1
-            while size != len(found):
-                size = len(found)
-                found |= {output for output, readers in returns if holds(readers, found)}
+        self._read: set[Output | None] = grown(
+            {None, *_outputs_of(entry)},
+            lambda found: {output for output, readers in returns if readers & found},
+        )
+        self._dropped: set[Output | None] = grown(
+            set(), lambda found: {output for output, readers in returns if readers <= found}
+        )
 
     def of(self, *values: Value) -> Readers:
         """The readers of some values of a body; none if no token has a cotangent for them."""
@@ -80,21 +81,8 @@ class Reads:
         return bool(readers) and readers <= self._dropped
 
 
-def _any_in(readers: Readers, found: set[Output | None]) -> bool:
-    return not found.isdisjoint(readers)
-
-
-def _all_in(readers: Readers, found: set[Output | None]) -> bool:
-    return found >= readers
-
-
 def _outputs_of(body: Body) -> list[Output]:
     return [(body.name, place) for place in range(len(body.outputs))]
-
-
-def _sites(graph: TaggedGraph) -> Iterator[CallSite]:
-    """The call sites inside the program."""
-    return (site for site in graph.call_sites.values() if site.caller is not None)
 
 
 def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
@@ -103,7 +91,7 @@ def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
     A call connects an argument with those results that the function computes from it.
     """
     sites: dict[Node, tuple[CallSite, int]] = {
-        back: (site, place) for site in _sites(graph) for place, back in enumerate(site.returns)
+        back: (site, place) for site in graph.inner_sites for place, back in enumerate(site.returns)
     }
     owners: dict[Node, Output] = {
         node: (body.name, place)
@@ -194,6 +182,7 @@ def _carried(
     return dict(sorted(found.items()))
 
 
+@dataclass(eq=False)
 class _Carrying:
     """Adds what tokens carry to sweep 0 of all bodies.
 
@@ -203,12 +192,13 @@ class _Carrying:
         carried: the entrances to add.
     """
 
-    def __init__(self, graph: TaggedGraph, reads: Reads, carried: dict[Output, Entrance]):
-        self.graph = graph
-        self.reads = reads
-        self.carried = carried
-        self.shared = list(graph.shared)
-        self.sites = dict(graph.call_sites)
+    graph: TaggedGraph
+    reads: Reads
+    carried: dict[Output, Entrance]
+
+    def __post_init__(self) -> None:
+        self.shared = list(self.graph.shared)
+        self.sites = dict(self.graph.call_sites)
 
     def run(self, asked: dict[str, dict[Node, Readers]]) -> TaggedGraph:
         """The graph with the entrances, and with branches for the ops that need to know."""
@@ -217,7 +207,9 @@ class _Carrying:
             name: self._body(body, asked[name], where_read)
             for name, body in self.graph.bodies.items()
         }
-        self._call_from_outside()
+        entrances = self._entrances(self.graph.entry).values()
+        arguments = [Argument([], node.types, name=node.name).output() for node in entrances]
+        self._pass(self.graph.root, arguments)
         return TaggedGraph(bodies, self.graph.entry, self.sites, self.shared, where_read=where_read)
 
     def _entrances(self, name: str) -> dict[Output, Entrance]:
@@ -228,10 +220,10 @@ class _Carrying:
         entrances = list(self._entrances(body.name).values())
         writer = GraphWriter([*body.parameters, *entrances])
         choices = _Choices(body, writer, self.shared, self.carried)
-        calls = {site.calls[0]: site for site in _sites(self.graph) if site.caller == body.name}
+        calls = {site.calls[0]: site for site in self.graph.inner_sites if site.caller == body.name}
         for node in sweep.nodes:
             if node in calls:
-                self._call(calls[node], choices, writer)
+                self._call(calls[node], choices)
             if node not in body.parameters:
                 writer.add(node)
         for node, readers in asked.items():
@@ -239,24 +231,14 @@ class _Carrying:
         sweeps = [replace(sweep, parameters=[*sweep.parameters, *entrances], nodes=writer.nodes)]
         return replace(body, sweeps=sweeps)
 
-    def _call(self, site: CallSite, choices: _Choices, writer: GraphWriter) -> None:
-        region = site.calls[0].region
+    def _call(self, site: CallSite, choices: _Choices) -> None:
         values = []
         for _, place in self._entrances(site.callee):
             readers = self.reads.of(site.returns[place].output())
-            if self.reads.is_for_some(readers):
-                values.append(choices.of(readers, region))
-            else:
-                values.append(choices.constant(bool(readers), region))
+            answer = readers if self.reads.is_for_some(readers) else bool(readers)
+            values.append(choices.of(answer, site.region))
         self._pass(site, values)
-        writer.nodes += self.sites[site.label].calls[len(site.calls) :]
-
-    def _call_from_outside(self) -> None:
-        arguments = [
-            Argument([], node.types, name=node.name).output()
-            for node in self._entrances(self.graph.entry).values()
-        ]
-        self._pass(self.graph.root, arguments)
+        choices.writer.nodes += self.sites[site.label].calls[len(site.calls) :]
 
     def _pass(self, site: CallSite, values: Iterable[Value]) -> None:
         """Adds CALLs that pass values to the entrances of the callee."""
@@ -270,6 +252,7 @@ class _Carrying:
         self.sites[site.label] = replace(site, trips=(trip,))
 
 
+@dataclass(eq=False)
 class _Choices:
     """Whether results are read, as values of a body.
 
@@ -280,30 +263,26 @@ class _Choices:
         carried: the entrances of all bodies.
     """
 
-    def __init__(
-        self, body: Body, writer: GraphWriter, shared: list[Node], carried: dict[Output, Entrance]
-    ):
-        self._writer = writer
-        self._source = body.source
-        self._pivot = body.parameters[0].output()
-        self._primitives = PrimitiveWriter((), writer, shared)
-        self._carried = carried
+    body: Body
+    writer: GraphWriter
+    shared: list[Node]
+    carried: dict[Output, Entrance]
+
+    def __post_init__(self) -> None:
+        self._primitives = PrimitiveWriter((), self.writer, self.shared)
         self._known: dict[Readers | bool, Value] = {}
 
-    def of(self, readers: Readers, region: Region | None) -> Value:
-        """Whether one of the readers is read, for the tokens of a region."""
+    def of(self, readers: Readers | bool, region: Region | None) -> Value:
+        """Whether one of the readers is read, for the tokens of a region; a bool holds for all."""
         if readers not in self._known:
-            values = [self._carried[output].output() for output in sorted(filter(None, readers))]
-            found = values[0]
-            for value in values[1:]:
-                found = self._primitives.apply(tf.logical_or, [found, value], None, self._source)
-            self._known[readers] = found
-        return self._writer.into(self._known[readers], region)
+            self._known[readers] = self._of_body(readers)
+        return self.writer.as_tokens(self._known[readers], region, self.body.parameters[0].output())
 
-    def constant(self, is_read: bool, region: Region | None) -> Value:
-        """The same answer for all tokens of a region."""
-        if is_read not in self._known:
-            self._known[is_read] = self._primitives.apply(
-                lambda: tf.constant(is_read), [], None, self._source, Kind.SHARED
-            )
-        return self._writer.as_tokens(self._known[is_read], region, self._pivot)
+    def _of_body(self, readers: Readers | bool) -> Value:
+        apply, source = self._primitives.apply, self.body.source
+        if isinstance(readers, bool):
+            return apply(lambda: tf.constant(readers), [], None, source, Kind.SHARED)
+        found, *others = [self.carried[place].output() for place in sorted(filter(None, readers))]
+        for value in others:
+            found = apply(tf.logical_or, [found, value], None, source)
+        return found

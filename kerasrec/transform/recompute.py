@@ -220,7 +220,7 @@ class _Parts:
             return [node.inputs[0].node, *calls[: calls.index(node)]]
         if isinstance(node, Return | Entrance):
             return node.control
-        return [value.node for value in (*node.inputs, *node.named)] + node.control
+        return [value.node for value in (*node.inputs, *node.named.values())] + node.control
 
 
 def _with_shared(nodes: Sequence[Node]) -> list[Node]:

@@ -15,15 +15,13 @@ def simpler(node: Node) -> list[Value] | None:
     """Values equal to the node's outputs that exist already, or None."""
     if node.op in ("Identity", "IdentityN"):
         return list(node.inputs)
-    if node.op == "Reshape" and _is_shape_of_same_type(node.inputs[1], node.inputs[0]):
-        return [node.inputs[0]]
+    if node.op == "Reshape":
+        value, shape = node.inputs
+        is_same = shape.node.op == "Shape" and _same(shape.node.inputs[0], value)
+        return [value] if is_same else None
     if node.op == "Sum" and _are_no_axes(node.inputs[1]):
         return [node.inputs[0]]
     return None
-
-
-def _is_shape_of_same_type(shape: Value, value: Value) -> bool:
-    return shape.node.op == "Shape" and _same(shape.node.inputs[0], value)
 
 
 def _are_no_axes(axes: Value) -> bool:
@@ -39,14 +37,5 @@ def _are_no_axes(axes: Value) -> bool:
 
 def _same(one: Value, two: Value) -> bool:
     """Whether `one` is a TOKEN of known shape, and `two` has its shape and dtype."""
-    return (
-        one.type.kind is Kind.TOKEN
-        and one.type.is_static
-        and one.type.tensor_shape().as_list() == _dims(two)
-        and one.type.dtype == two.type.dtype
-    )
-
-
-def _dims(value: Value) -> list[int | None] | None:
-    shape = value.type.tensor_shape()
-    return None if shape.rank is None else shape.as_list()
+    is_known = one.type.kind is Kind.TOKEN and one.type.is_static
+    return is_known and one.type.as_rows() == two.type.as_rows()

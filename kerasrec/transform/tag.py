@@ -22,7 +22,7 @@ from kerasrec.graph.graph import (
     Traced,
 )
 from kerasrec.graph.nodes import Argument, CallOf, Collect, Computed, Entrance, Parameter, Result
-from kerasrec.graph.values import Node, Region, Source, Value
+from kerasrec.graph.values import Node, Region, Value
 from kerasrec.transform.trips import trip
 
 
@@ -53,15 +53,12 @@ def _check_tables(graph: TaggedGraph) -> None:
                 f"{other.source}, {types[1]} at {node.source}. Use a separate table for each type."
             )
         if len(other.inputs) != len(node.inputs):
-            places = [str(item.source) for item in sorted((other, node), key=_num_inputs)]
+            pair = sorted((other, node), key=lambda item: len(item.inputs))
+            places = [str(item.source) for item in pair]
             raise SignatureError(
                 f"kerasrec.collect writes to the table {name!r} without an index at {places[0]} "
                 f"and with one at {places[1]}. Use two tables, with different names."
             )
-
-
-def _num_inputs(node: Node) -> int:
-    return len(node.inputs)
 
 
 class _Tagging:
@@ -110,7 +107,7 @@ class _Tagging:
             Argument([], node.types, None, node.source, name=node.name).output()
             for node in self.bodies[entry].parameters
         ]
-        self._site(None, entry, arguments, None, None)
+        self._site(CallSite(len(self.call_sites), None, entry), arguments)
 
     def _copy(self, body: Body, node: Node) -> None:
         copy = node.copy(self._moved.__getitem__, self._region(node.region))
@@ -123,26 +120,20 @@ class _Tagging:
             self._moved[old] = new
 
     def _call(self, body: Body, node: CallOf) -> None:
-        arguments = [self._moved[value] for value in node.inputs]
-        region = self._region(node.region)
-        site = self._site(body.name, node.callee, arguments, region, node.source)
+        label, region = len(self.call_sites), self._region(node.region)
+        site = self._site(
+            CallSite(label, body.name, node.callee, region, node.source),
+            [self._moved[value] for value in node.inputs],
+        )
         body.sweeps[0].nodes += [*site.calls, *site.returns]
         for old, new in zip(node.outputs, site.returns, strict=True):
             self._moved[old] = new.output()
 
-    def _site(
-        self,
-        caller: str | None,
-        callee: str,
-        arguments: list[Value],
-        region: Region | None,
-        source: Source | None,
-    ) -> CallSite:
-        label = len(self.call_sites)
-        sweep = self.bodies[callee].sweeps[0]
-        first = trip(arguments, sweep, region, source, label, callee)
-        site = self.call_sites[label] = CallSite(label, caller, callee, (first,))
-        return site
+    def _site(self, site: CallSite, arguments: list[Value]) -> CallSite:
+        """Adds a call site with its first trip."""
+        first = trip(site, arguments, self.bodies[site.callee].sweeps[0])
+        found = self.call_sites[site.label] = replace(site, trips=(first,))
+        return found
 
     def _region(self, region: Region | None) -> Region | None:
         if region is None:

@@ -4,60 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from kerasrec.graph.graph import CallSite, Sweep, TaggedGraph, Trip, present
 from kerasrec.graph.nodes import Argument, Call, Return
-from kerasrec.graph.values import Region, Source, Value
+from kerasrec.graph.values import Value
 
 
-def trip(
-    values: Sequence[Value | None],
-    callee: Sweep,
-    region: Region | None,
-    source: Source | None,
-    label: int,
-    name: str,
-    control: Sequence[Call] = (),
-) -> Trip:
+def trip(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Trip:
     """A CALL for each value, which its MERGE now gathers, and a RETURN for each output.
 
+    Without anything to pass, the RETURNs follow the CALLs of the first trip.
+
     Args:
+        site: the call site; its other trips stay as they are.
         values: one for each parameter of the sweep; None for those that nothing is passed to.
         callee: the sweep.
-        region: in which the call stands.
-        source: the user's line.
-        label: of the call site.
-        name: of the callee.
-        control: what the RETURNs follow if there is no CALL.
     """
+    where = (site.region, site.source)
+    name: dict[str, Any] = {"label": site.label, "callee": site.callee}
     calls: list[Call | None] = []
     for value, parameter in zip(values, callee.parameters, strict=True):
         if value is None or parameter is None:
             calls.append(None)
             continue
-        call = Call([value], [value.type], region, source, label=label, callee=name)
+        call = Call([value], [value.type], *where, **name)
         parameter.inputs.append(call.output())
         calls.append(call)
-    before = present(calls) or control
+    before = present(calls) or site.calls
     returns = [
         None
         if out is None
-        else Return(
-            [out.output()], out.types, region, source, control=[*before], label=label, callee=name
-        )
+        else Return([out.output()], out.types, *where, control=[*before], **name)
         for out in callee.outputs
     ]
     return Trip(tuple(calls), tuple(returns))
-
-
-def trip_like(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Trip:
-    """Another trip of a call site, under the label of its first; arguments as for `trip`.
-
-    Without anything to pass, the RETURNs follow the CALLs of the first trip.
-    """
-    first = site.calls[0]
-    where = (first.region, first.source)
-    return trip(values, callee, *where, site.label, site.callee, site.calls)
 
 
 def set_trip(graph: TaggedGraph, label: int, index: int, found: Trip) -> None:
@@ -74,4 +55,4 @@ def call_from_outside(graph: TaggedGraph, index: int) -> None:
         None if parameter is None else Argument([], parameter.types, name=parameter.name).output()
         for parameter in sweep.parameters
     ]
-    set_trip(graph, graph.root.label, index, trip_like(graph.root, values, sweep))
+    set_trip(graph, graph.root.label, index, trip(graph.root, values, sweep))

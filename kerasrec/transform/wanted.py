@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tensorflow as tf
-
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Argument, Shared, SumCotangent
 from kerasrec.graph.values import Value
+from kerasrec.transform.connected import passes_cotangents
 
 
 def wanted_values(graph: TaggedGraph) -> set[Value]:
@@ -20,13 +19,7 @@ def wanted_values(graph: TaggedGraph) -> set[Value]:
     while size != len(wanted):
         size = len(wanted)
         for node in nodes:
-            if node.op == "StopGradient":
-                continue
             is_source = isinstance(node, Shared | SumCotangent | Argument)
             if is_source or any(value in wanted for value in node.inputs):
-                wanted.update(
-                    value
-                    for value in node.outputs
-                    if value.type.is_differentiable or value.type.dtype in (tf.resource, tf.variant)
-                )
+                wanted.update(filter(passes_cotangents, node.outputs))
     return {value for value in wanted if value.type.is_differentiable}

@@ -8,14 +8,15 @@ removes what a run does not need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import array_of, one_tensor
 from kerasrec.emit.barriers import apart
-from kerasrec.emit.passed import empty, shapes
+from kerasrec.emit.limits import Limits
+from kerasrec.emit.passed import empty
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.sums import Sums
 from kerasrec.graph.graph import CallSite, TaggedGraph, present
@@ -23,7 +24,8 @@ from kerasrec.graph.nodes import Accumulate
 from kerasrec.graph.values import Node, Value
 from kerasrec.schedule.instructions import Reduce, Returned, Save, Tokens
 from kerasrec.schedule.linkage import alternating
-from kerasrec.schedule.sections import Direction, Loop, Segment
+from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Direction, Loop
 from kerasrec.waves.registers import WaveRegisters
 from kerasrec.waves.store import WaveStore
 
@@ -58,22 +60,25 @@ class LoopRun:
     """Runs a loop.
 
     Args:
-        graph: of the program.
+        schedule: of the program.
         loop: the loop.
+        shared: tensors of SHARED values.
+        limits: bounds on depth, width and memory.
         store: what other segments have saved; takes what the loop saves.
-        registers: makes those of a segment, for a body and a wave.
         num_waves: int32 scalar; None in the first loop.
-        goes_on: whether to run the wave that the first loop has come to.
-        bytes_kept: by body, how many bytes each token keeps for the backward pass.
     """
 
-    graph: TaggedGraph
+    schedule: Schedule
     loop: Loop
+    shared: dict[Value, tf.Tensor]
+    limits: Limits
     store: WaveStore
-    registers: Callable[[str, tf.Tensor], WaveRegisters]
     num_waves: tf.Tensor | None
-    goes_on: Callable[[State], tf.Tensor]
-    bytes_kept: dict[str, int]
+
+    @property
+    def graph(self) -> TaggedGraph:
+        """The program."""
+        return self.schedule.graph
 
     def run(self, given: Tensors | None, sums: Sums) -> State:
         """Runs it; returns the state at its end.
@@ -91,9 +96,9 @@ class LoopRun:
             parallel_iterations=1,
             name=f"stage_{self.loop.stage}_loop",
         )
-        for (_, save), array in zip(self._saves, end.arrays, strict=True):
+        for (_, save), array in zip(self._all(Save), end.arrays, strict=True):
             self.store.keep(save.item, array)
-        for (_, one), total in zip(self._reduces, end.totals, strict=True):
+        for (_, one), total in zip(self._all(Reduce), end.totals, strict=True):
             if isinstance(one.node, Accumulate):
                 sums.accumulate(one.node, total)
         return end
@@ -106,13 +111,14 @@ class LoopRun:
     def _is_up(self) -> bool:
         return self.loop.direction is Direction.UP
 
-    @property
-    def _saves(self) -> list[tuple[str, Save]]:
-        return _all_of(self.loop.segments, Save)
-
-    @property
-    def _reduces(self) -> list[tuple[str, Reduce]]:
-        return _all_of(self.loop.segments, Reduce)
+    def _all(self, kind: type) -> list[tuple[str, Any]]:
+        """The instructions of a kind, each with the body that runs it."""
+        return [
+            (segment.body, one)
+            for segment in self.loop.segments
+            for one in segment.instructions
+            if isinstance(one, kind)
+        ]
 
     def _carried(self) -> dict[str, list[Node]]:
         """The nodes whose values a wave passes to the next."""
@@ -128,47 +134,43 @@ class LoopRun:
         carry = {name: empty(nodes) for name, nodes in carried.items()}
         if given is not None:
             carry[self.graph.entry] = given
-        types = [one.node.inputs[0].type for _, one in self._reduces]
+        types = [one.node.inputs[0].type for _, one in self._all(Reduce)]
         wave = tf.constant(0)
         if self._is_up and self.num_waves is not None:
             wave = self.num_waves - 1
         start = State(
             wave,
             carry,
-            [self._array(save) for _, save in self._saves],
+            [array_of(_spec(save), self.num_waves) for _, save in self._all(Save)],
             [tf.zeros(item.shape or (), item.dtype) for item in types],
             [tf.constant(0, tf.int64)] if self._is_first else [],
         )
         invariants = State(
             tf.TensorShape([]),
-            {name: shapes(nodes) for name, nodes in carried.items()},
+            {
+                name: [node.types[0].tensor_shape() for node in nodes]
+                for name, nodes in carried.items()
+            },
             [tf.TensorShape(None)] * len(start.arrays),
             [item.tensor_shape() for item in types],
             [tf.TensorShape([])] * len(start.memory),
         )
         return start, invariants
 
-    def _array(self, save: Save) -> tf.TensorArray:
-        """An empty array for what the waves save of an item."""
-        spec = _spec(save)
-        return tf.TensorArray(
-            spec.dtype,
-            size=0 if self.num_waves is None else self.num_waves,
-            dynamic_size=self.num_waves is None,
-            element_shape=spec.shape,
-            clear_after_read=False,
-        )
-
     def _goes_on(self, state: State) -> tf.Tensor:
         if self._is_first:
-            return self.goes_on(state)
+            waiting = state.width
+            return (waiting > 0) & self.limits.allow(state.wave, waiting, *state.memory)
         return state.wave >= 0 if self._is_up else state.wave < self.num_waves
 
     def _turn(self, state: State) -> State:
         """Runs all segments on the wave that the loop has come to."""
         carry = {name: apart(tensors) for name, tensors in state.carry.items()}
         found = {
-            segment.body: self.registers(segment.body, state.wave) for segment in self.loop.segments
+            segment.body: WaveRegisters(
+                self.graph, segment.body, self.shared, self.store, state.wave
+            )
+            for segment in self.loop.segments
         }
         if self._is_up:
             self._run_up(found, carry)
@@ -178,8 +180,8 @@ class LoopRun:
                 found[segment.body].given = carry[segment.body]
                 found[segment.body].run(segment.instructions)
             carry = {name: self._passed(name, found) for name in self.graph.bodies}
-        saves = zip(self._saves, state.arrays, strict=True)
-        totals = zip(self._reduces, state.totals, strict=True)
+        saves = zip(self._all(Save), state.arrays, strict=True)
+        totals = zip(self._all(Reduce), state.totals, strict=True)
         return State(
             state.wave + (-1 if self._is_up else 1),
             carry,
@@ -190,29 +192,20 @@ class LoopRun:
 
     def _run_up(self, found: dict[str, WaveRegisters], carry: Carry) -> None:
         """Runs the segments; those before their calls' returns tell how these are divided."""
-        starts = {}
+        later = {}
         for segment in self.loop.segments:
-            places = [
-                at for at, one in enumerate(segment.instructions) if isinstance(one, Returned)
-            ]
-            starts[segment.body] = places[-1] if places else 0
-            head = segment.instructions[: starts[segment.body]]
-            found[segment.body].run(one for one in head if not isinstance(one, Returned))
+            ones = segment.instructions
+            places = [at for at, one in enumerate(ones) if isinstance(one, Returned)]
+            head = [one for one in ones[: max(places, default=0)] if not isinstance(one, Returned)]
+            found[segment.body].run(head)
+            later[segment.body] = [one for one in ones if one not in head]
         self._hand_back(found, carry)
-        for segment in self.loop.segments:
-            start = starts[segment.body]
-            head = segment.instructions[:start]
-            found[segment.body].run(one for one in head if isinstance(one, Returned))
-            found[segment.body].run(segment.instructions[start:])
+        for name, rest in later.items():
+            found[name].run(rest)
 
     def _hand_back(self, found: dict[str, WaveRegisters], carry: Carry) -> None:
         """Divides what bodies return among the call sites that called them."""
-        returned = {
-            one.sites[0].label: (found[segment.body], one)
-            for segment in self.loop.segments
-            for one in segment.instructions
-            if isinstance(one, Returned)
-        }
+        returned = {one.sites[0].label: (found[name], one) for name, one in self._all(Returned)}
         for callee, tensors in carry.items():
             groups = [returned[group[0].label] for group in self._groups(callee)]
             if len(groups) > 1 and tensors:
@@ -237,10 +230,7 @@ class LoopRun:
         columns = [sent[group[0].label] for group in self._groups(callee)]
         if not columns:
             return empty(self._carried()[callee])
-        return [
-            tensors[0] if len(tensors) == 1 else tf.concat(tensors, 0)
-            for tensors in zip(*columns, strict=True)
-        ]
+        return [one_tensor(tensors) for tensors in zip(*columns, strict=True)]
 
     def _groups(self, callee: str) -> list[tuple[CallSite, ...]]:
         return alternating(self.graph.sites_to(callee))
@@ -249,19 +239,10 @@ class LoopRun:
         """int64 scalar: how many bytes a wave keeps for the backward pass, at least."""
         return tf.add_n(
             [
-                tf.cast(registers.get(Tokens(name)), tf.int64) * self.bytes_kept[name]
+                tf.cast(registers.get(Tokens(name)), tf.int64) * self.schedule.bytes_kept(name)
                 for name, registers in found.items()
             ]
         )
-
-
-def _all_of(segments: Sequence[Segment], kind: type) -> list[tuple[str, Any]]:
-    return [
-        (segment.body, one)
-        for segment in segments
-        for one in segment.instructions
-        if isinstance(one, kind)
-    ]
 
 
 def _spec(save: Save) -> tf.TensorSpec:

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import tensorflow as tf
 
 from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Tensors
-from kerasrec.graph.values import Value
 from kerasrec.schedule.instructions import Instruction, Load, Measure, Receive, Returned, Save
 from kerasrec.waves.store import WaveStore
 
 
+@dataclass(eq=False)
 class WaveRegisters(Registers):
     """What a segment has computed so far.
 
     Args:
+        graph: of the program.
         body: whose segment it is.
         shared: tensors of SHARED values.
         store: what other segments have saved.
         wave: int32 scalar, the number of the wave; None for the tokens of all waves.
-        meaning: says what the labels of a tag stand for.
     """
 
-    def __init__(
-        self,
-        body: str,
-        shared: dict[Value, tf.Tensor],
-        store: WaveStore,
-        wave: tf.Tensor | None,
-        meaning: str,
-    ):
-        super().__init__(body, shared, meaning)
+    store: WaveStore
+    wave: tf.Tensor | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.returns: dict[Returned, Tensors] = {}
-        self._store = store
-        self._wave = wave
 
     def bring(self, one: Instruction) -> Tensors:
         """What was passed to the wave, or saved for it."""
@@ -44,13 +40,13 @@ class WaveRegisters(Registers):
             pairs = zip(one.values, self.returns[one], strict=True)
             return [tensor for value, tensor in pairs if value]
         if isinstance(one, Load):
-            return [self._store.load(one.item, self._wave)]
+            return [self.store.load(one.item, self.wave)]
         if isinstance(one, Measure):
-            self._store.measure(one.tokens, one.item)
+            self.store.measure(one.tokens, one.item)
             return [tf.shape(self.get(one.item))[0]]
         return super().bring(one)
 
     def keep(self, save: Save) -> None:
         """Keeps what is known for all waves; a loop keeps what its waves save."""
-        if self._wave is None:
-            self._store.put(save, self.get(save.item), self.body)
+        if self.wave is None:
+            self.store.put(save, self.get(save.item), self.body)

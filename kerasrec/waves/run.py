@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import tensorflow as tf
 
-from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.run import ScheduleRun
 from kerasrec.emit.sums import Sums
-from kerasrec.graph.values import Region, Value
+from kerasrec.graph.values import Region
 from kerasrec.schedule.instructions import Tokens
 from kerasrec.schedule.link import linked
-from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Direction, Loop, Section
 from kerasrec.waves.call_path import call_path
 from kerasrec.waves.loops import LoopRun, State
@@ -21,21 +20,19 @@ from kerasrec.waves.registers import WaveRegisters
 from kerasrec.waves.store import WaveStore
 
 
+@dataclass(eq=False)
 class WaveRun(ScheduleRun):
     """One run of a schedule, wave by wave; arguments as for `ScheduleRun`."""
 
-    def __init__(self, schedule: Schedule, shared: dict[Value, tf.Tensor], limits: Limits):
-        super().__init__(schedule, shared, limits, WaveStore())
+    def __post_init__(self) -> None:
+        self.store = WaveStore()
         self.num_waves: tf.Tensor | None = None
         self._end: State | None = None
 
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
         """Runs a loop over waves; only one that goes up returns something."""
         is_up = loop.direction is Direction.UP
-        bytes_kept = {name: self.schedule.bytes_kept(name) for name in self.graph.bodies}
-        run = LoopRun(
-            self.graph, loop, self.store, self._of_wave, self.num_waves, self._goes_on, bytes_kept
-        )
+        run = LoopRun(self.schedule, loop, self.shared, self.limits, self.store, self.num_waves)
         self._end = run.run(None if is_up else given, sums)
         return self._end.carry[self.graph.entry] if is_up else []
 
@@ -52,15 +49,7 @@ class WaveRun(ScheduleRun):
 
     def registers(self, body: str) -> WaveRegisters:
         """Registers for the tokens of all waves."""
-        return self._of_wave(body, None)
-
-    def _of_wave(self, body: str, wave: tf.Tensor | None) -> WaveRegisters:
-        meaning = self.graph.meaning_of_labels
-        return WaveRegisters(body, self.shared, self.store, wave, meaning)
-
-    def _goes_on(self, state: State) -> tf.Tensor:
-        waiting = state.width
-        return (waiting > 0) & self.limits.allow(state.wave, waiting, *state.memory)
+        return WaveRegisters(self.graph, body, self.shared, self.store, None)
 
     def _check_limits(self, end: State) -> None:
         """Fails where the first loop was stopped; later loops wait for that."""

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import cond, recursive
-from kerasrec.graph.nodes import Check, Effect
+from kerasrec.graph.nodes import Check, Collect, Effect
 from kerasrec.graph.types import Kind
 from tests import golden_programs, programs
 from tests.programs import FEW, MORE, PROGRAMS, each
@@ -48,8 +48,9 @@ def test_nothing_is_there_that_nobody_needs(program):
     for function in program.function.function_graphs(*program.inputs):
         used = {value.node for node in function.nodes for value in node.inputs}
         used |= {value.node for value in function.outputs}
-        used |= {node.size.node for node in function.collects}
-        kept = {*function.parameters, *function.call_sites, *function.collects}
+        collects = [node for node in function.nodes if isinstance(node, Collect)]
+        used |= {node.size.node for node in collects}
+        kept = {*function.parameters, *function.call_sites, *collects}
         kept |= {node for node in function.nodes if isinstance(node, Check | Effect)}
         assert set(function.nodes) <= used | kept
 
