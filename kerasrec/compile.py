@@ -11,8 +11,9 @@ from kerasrec.engine.program import Program
 from kerasrec.engine.scheduled import Scheduled
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.options import Options
-from kerasrec.schedule.build import build
-from kerasrec.schedule.passes import Pass, default_passes, optimize
+from kerasrec.schedule.build import build, build_blocks, forward_part
+from kerasrec.schedule.passes import BLOCK_PASSES, Pass, default_passes, optimize
+from kerasrec.schedule.schedule import Schedule
 from kerasrec.trace.program import trace
 from kerasrec.trace.signature import Signature, Traceable
 from kerasrec.transform.extend import extend
@@ -37,7 +38,14 @@ def compile_function(
     traced = trace(function, signature)
     tagged = tag(traced.graphs)
     passes = default_passes(options.recompute)
-    program = lower(tagged, limits, options.engine, options.parallel_tokens, passes)
+    program = lower(
+        tagged,
+        limits,
+        options.engine,
+        options.parallel_tokens,
+        passes,
+        recomputes=options.recompute,
+    )
     return Compiled(signature, traced.graphs, tagged, program, traced.returns)
 
 
@@ -48,6 +56,7 @@ def lower(
     parallel_tokens: int | None = None,
     passes: Sequence[Pass] = (),
     is_linear: bool | None = None,
+    recomputes: bool = False,
 ) -> Program:
     """A tagged graph as a function of TensorFlow, with derivatives of any order.
 
@@ -58,6 +67,7 @@ def lower(
         parallel_tokens: how many tokens may run at once; None for all.
         passes: over the schedules.
         is_linear: False runs even a program of one round by queues.
+        recomputes: whether the engine "compiled" keeps nothing for a gradient.
     """
 
     def derive(graph: TaggedGraph) -> Scheduled:
@@ -66,4 +76,11 @@ def lower(
         schedule = optimize(build(extended, is_linear), passes)
         return Scheduled(extended, schedule)
 
-    return Program(derive(tagged), derive, limits, engine, parallel_tokens)
+    def in_blocks(graph: TaggedGraph) -> tuple[Schedule, Schedule | None]:
+        """Schedules of an extended graph that XLA compiles, with its gradient and without."""
+        schedule = optimize(build_blocks(graph), BLOCK_PASSES)
+        if not recomputes:
+            return schedule, None
+        return schedule, optimize(build_blocks(forward_part(graph)), BLOCK_PASSES)
+
+    return Program(derive(tagged), derive, in_blocks, limits, engine, parallel_tokens)

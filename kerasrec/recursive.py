@@ -304,7 +304,8 @@ def recursive(
         max_width: how many tokens may be called at once before the run stops with an error.
         max_memory: how many bytes of values a run may keep, for later parts of it and for its
           gradient, before it stops with an error; by default as many as the machine has.
-        engine: "waves" batches all tokens that are ready; "scalar" runs one after the other in a
+        engine: "waves" batches all tokens that are ready; "compiled" runs them in blocks, in loops
+          that XLA compiles; "scalar" runs one after the other in a
           loop that XLA compiles, and takes programs of plain numbers only. "auto" takes "scalar"
           for these and "waves" for all others. Results are the same; `execution_plan` says which
           engine runs and why. Where very many tokens run at once, "waves" may be faster.

@@ -26,6 +26,7 @@ ORDER = [
     "waves",
     "queues",
     "scalar",
+    "compiled",
     "engine",
     "inspect",
     "options",

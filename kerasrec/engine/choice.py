@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
 import tensorflow as tf
 
+from kerasrec.compiled.ops import obstacles as compiled_obstacles
+from kerasrec.compiled.run import CompiledRun
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome, Tensors
 from kerasrec.engine.bounded import BoundedRun
@@ -16,8 +19,13 @@ from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
 from kerasrec.scalar.run import Given, ScalarRun, gradient_obstacles, obstacles
+from kerasrec.schedule.schedule import Schedule
 
-Engine: TypeAlias = Literal["auto", "waves", "scalar"]
+InBlocks: TypeAlias = Callable[[TaggedGraph], tuple[Schedule, Schedule | None]]
+"""From an extended graph to its schedule in blocks, and to the same without the gradient, if what
+is computed is not kept for it."""
+
+Engine: TypeAlias = Literal["auto", "waves", "compiled", "scalar"]
 ENGINES = get_args(Engine)
 
 
@@ -26,31 +34,38 @@ class Choice:
     """An engine, and why it was chosen.
 
     Args:
-        name: "waves" or "scalar".
+        name: "waves", "compiled" or "scalar".
         run: makes a run of (tensors of shared values, limits).
         reason: in words for the user.
+        schedule: what it runs; of "scalar", what waves would.
     """
 
     name: str
     run: Any
     reason: str
+    schedule: Schedule
 
     def __str__(self) -> str:
         return f"engine: {self.name}, {self.reason}"
 
 
-def choose(program: Scheduled, engine: str, parallel_tokens: int | None = None) -> Choice:
+def choose(
+    program: Scheduled, in_blocks: InBlocks, engine: str, parallel_tokens: int | None = None
+) -> Choice:
     """The engine for a program.
 
     Args:
         program: with its gradient.
+        in_blocks: gives the schedules of a graph that "compiled" runs.
         engine: what the user asks for, one of `ENGINES`. "auto" takes "scalar" for programs of
           plain numbers.
         parallel_tokens: how many tokens may run at once, if the user says so.
 
     Raises:
-        TraceError: "scalar" is asked for and cannot run the program.
+        TraceError: "scalar" or "compiled" is asked for and cannot run the program.
     """
+    if engine == "compiled":
+        return _compiled(program, in_blocks, parallel_tokens)
     found = obstacles(program.graph)
     if engine == "scalar" and found:
         raise TraceError(
@@ -60,12 +75,28 @@ def choose(program: Scheduled, engine: str, parallel_tokens: int | None = None) 
     if _has_gradient(program.graph):
         found += gradient_obstacles(program.graph)
     if engine == "scalar" or (engine == "auto" and not found):
-        return Choice("scalar", partial(_scalar, program), "one token at a time, compiled by XLA")
+        reason = "one token at a time, compiled by XLA"
+        return Choice("scalar", partial(_scalar, program), reason, program.schedule)
     if parallel_tokens is not None:
         bounded = partial(BoundedRun, program, parallel_tokens)
-        return Choice("waves", bounded, f"at most {parallel_tokens:,} tokens at once")
+        reason = f"at most {parallel_tokens:,} tokens at once"
+        return Choice("waves", bounded, reason, program.schedule)
     reason = "as the decorator says" if engine == "waves" else f"because {found[0]}"
-    return Choice("waves", program.run, reason)
+    return Choice("waves", program.run, reason, program.schedule)
+
+
+def _compiled(program: Scheduled, in_blocks: InBlocks, parallel_tokens: int | None) -> Choice:
+    found = compiled_obstacles(program.graph)
+    if parallel_tokens is not None:
+        found.insert(0, "parallel_tokens is a bound on waves")
+    if found:
+        raise TraceError(
+            f"engine='compiled' cannot run this program: {found[0]}. Use engine='waves' or leave "
+            "the choice to engine='auto'."
+        )
+    schedule, forward_only = in_blocks(program.graph)
+    run = partial(CompiledRun, schedule, forward_only, program.run)
+    return Choice("compiled", run, "in blocks, compiled by XLA", schedule)
 
 
 def _scalar(program: Scheduled, shared: dict[Value, tf.Tensor], limits: Limits) -> ScalarRun:

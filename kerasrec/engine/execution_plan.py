@@ -13,9 +13,10 @@ class ExecutionPlan:
     """How a recursive function runs for some signature; it prints.
 
     Args:
-        engine: "waves" or "scalar".
+        engine: "waves", "compiled" or "scalar".
         reason: why this engine runs it.
-        schedule: what waves run when, on which tokens, and what is kept for the gradient.
+        schedule: what runs when, on which tokens, and what is kept for the gradient; of "scalar",
+          how waves would run it.
     """
 
     engine: str

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome
-from kerasrec.engine.choice import choose
+from kerasrec.engine.choice import InBlocks, choose
 from kerasrec.engine.derivatives import Inputs, dense, differentiable
 from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.engine.scheduled import Scheduled
@@ -39,6 +39,7 @@ class Program:
     Args:
         program: with its gradient.
         derive: gives a graph with one derivative more, and its schedule.
+        in_blocks: see `choice.choose`.
         limits: bounds on depth and width.
         engine: which engine is to run it, one of `choice.ENGINES`.
         parallel_tokens: how many tokens may run at once; None for all.
@@ -48,26 +49,28 @@ class Program:
         self,
         program: Scheduled,
         derive: Callable[[TaggedGraph], Scheduled],
+        in_blocks: InBlocks,
         limits: Limits,
         engine: str = "auto",
         parallel_tokens: int | None = None,
     ):
         self._derivatives = [program]
         self._derive = derive
+        self._in_blocks = in_blocks
         self._lock = threading.Lock()
         self.first = program
         self.graph = program.graph
         self.limits = limits
-        self.choice = choose(program, engine, parallel_tokens)
+        self.choice = choose(program, in_blocks, engine, parallel_tokens)
 
     def by_waves(self) -> Program:
         """The same program, always run by waves without a bound."""
-        return Program(self.first, self._derive, self.limits, "waves")
+        return Program(self.first, self._derive, self._in_blocks, self.limits, "waves")
 
     @property
     def execution_plan(self) -> ExecutionPlan:
         """How it runs."""
-        return ExecutionPlan(self.choice.name, self.choice.reason, self.first.schedule)
+        return ExecutionPlan(self.choice.name, self.choice.reason, self.choice.schedule)
 
     def run(self, arguments: Sequence[tf.Tensor]) -> tuple[Outcome, dict[str, tf.Tensor]]:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.

@@ -198,9 +198,7 @@ class Layout:
     def _waits(self, body: str, place: int) -> list[Wait]:
         """What frames of a body wait for that come to a place."""
         return [
-            one
-            for segment, one in self._all(Wait)
-            if segment.body == body and segment.place == place - 1
+            one for segment, one in self._all(Wait) if segment.body == body and one.then == place
         ]
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.emit.exact import fire_exactly
 from kerasrec.graph.fire import branch_chosen
 from kerasrec.graph.graph import Body, CallSite, TaggedGraph, present
 from kerasrec.graph.nodes import Broadcast, Merge, Result, Switch
 from kerasrec.graph.nodes import Call as CallNode
 from kerasrec.graph.values import Branch, Node, Region, Value
-from kerasrec.scalar.exact import fire_exactly
 from kerasrec.scalar.ops import fault_of, may_fail
 
 

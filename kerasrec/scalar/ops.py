@@ -1,10 +1,4 @@
-"""What the scalar engine can run, and which of its ops may fail.
-
-XLA compiles far more ops than are listed here. These are the ones whose result for one token is
-known to be that of TensorFlow's own kernels, also for infinities and NaN (`exact.py` sees to
-that), and that terminate on any numbers: the scalar engine computes both branches and takes one, so
-ops also run on the numbers of a branch that was not chosen.
-"""
+"""What the scalar engine can run, and which of its ops may fail."""
 
 from __future__ import annotations
 
@@ -12,42 +6,14 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from kerasrec.emit.xla_ops import DIVISIONS, DTYPES, INTEGERS, OPS
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Check, Collect, Computed, Effect, operations
 from kerasrec.graph.types import Type
 from kerasrec.graph.values import Each, Node
 
-_ARITHMETIC = """
-    Abs Add AddN AddV2 BitwiseAnd BitwiseOr BitwiseXor Cast Ceil Div DivNoNan Floor FloorDiv
-    FloorMod Invert Maximum Minimum Mod Mul MulNoNan Neg Pow RealDiv Reciprocal Rint Round Sign
-    Square SquaredDifference Sub TruncateDiv TruncateMod
-"""
-_FUNCTIONS = """
-    Acos Asin Atan Atan2 Cos Cosh Elu Erf Erfc Exp Expm1 Log Log1p Relu Relu6 Rsqrt Selu Sigmoid
-    Sin Sinh Softplus Softsign Sqrt Tan Tanh
-"""
-_CHOICES = """
-    Equal Greater GreaterEqual IsFinite IsInf IsNan Less LessEqual LogicalAnd LogicalNot LogicalOr
-    NotEqual Select SelectV2
-"""
-_SHAPES = """
-    All Any BroadcastTo ConcatV2 Const EnsureShape ExpandDims Fill GatherV2 Identity Max Min
-    OnesLike Pack PreventGradient Prod Reshape Shape Squeeze StopGradient StridedSlice Sum Unpack
-    ZerosLike
-"""
-_GRADIENTS = """
-    BroadcastGradientArgs EluGrad ReciprocalGrad Relu6Grad ReluGrad RsqrtGrad SeluGrad
-    SigmoidGrad Size SoftplusGrad SoftsignGrad SqrtGrad TanhGrad Tile Xdivy Xlogy
-"""
-OPS = frozenset((_ARITHMETIC + _FUNCTIONS + _CHOICES + _SHAPES + _GRADIENTS).split())
-# Half precision is not among them: XLA leaves out roundings between ops.
-_INTEGERS = frozenset(
-    {tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64}
-)
-DTYPES = _INTEGERS | {tf.bool, tf.float32, tf.float64}
 # For other dtypes, TensorFlow casts numbers out of range differently by their place in a tensor.
-_CAST_OF_FLOATS = DTYPES - _INTEGERS | {tf.int32, tf.int64}
-_DIVISIONS = frozenset({"Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"})
+_CAST_OF_FLOATS = DTYPES - INTEGERS | {tf.int32, tf.int64}
 
 
 def obstacles(graph: TaggedGraph) -> list[str]:
@@ -92,7 +58,7 @@ def may_fail(node: Node) -> bool:
     """Whether TensorFlow's kernel of an op fails on some inputs where XLA goes on."""
     if node.op == "GatherV2":
         return True
-    return node.op in _DIVISIONS | {"Pow"} and node.types[0].dtype.is_integer
+    return node.op in DIVISIONS | {"Pow"} and node.types[0].dtype.is_integer
 
 
 def fault_of(node: Node, inputs: Sequence[tf.Tensor]) -> tuple[str, tf.Tensor]:

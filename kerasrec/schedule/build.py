@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.nodes import Collect
 from kerasrec.graph.values import Node
 from kerasrec.schedule.check import check_schedule
 from kerasrec.schedule.instructions import Instruction, Reduce, Select
@@ -35,10 +36,29 @@ def build(graph: TaggedGraph, is_linear: bool | None = None) -> Schedule:
     return found
 
 
-def _in_queues(graph: TaggedGraph) -> Schedule:
+def build_blocks(graph: TaggedGraph) -> Schedule:
+    """The schedule of a run that XLA compiles: queues, which fill tables as they go.
+
+    Args:
+        graph: extended, or tagged.
+    """
+    found = _in_queues(graph, fills_tables=True)
+    check_schedule(found)
+    return found
+
+
+def _in_queues(graph: TaggedGraph, fills_tables: bool = False) -> Schedule:
     places = places_of_program(graph)
     by_stage = _by_stage(places.stages, places.passed_on)
+    if fills_tables:
+        by_stage = {key: list(map(_filling, ones)) for key, ones in by_stage.items()}
     return placed(Schedule(graph, tuple(in_queues(places, by_stage))))
+
+
+def _filling(one: Instruction) -> Instruction:
+    """The same instruction; one that fills a table by index does so in the loop."""
+    has_index = isinstance(one, Reduce) and isinstance(one.node, Collect) and one.node.size
+    return replace(one, by_wave=True) if isinstance(one, Reduce) and has_index else one
 
 
 def _in_waves(graph: TaggedGraph) -> Schedule:
@@ -55,7 +75,7 @@ def build_bounded(graph: TaggedGraph) -> Schedule:
     Args:
         graph: tagged, or extended; a gradient is left out.
     """
-    forward = _forward_part(graph)
+    forward = forward_part(graph)
     places = places_of_program(forward, is_bounded=True)
     by_stage = {
         key: [replace(one, by_wave=True) if isinstance(one, Reduce) else one for one in ones]
@@ -139,8 +159,8 @@ def _without_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
         yield AllTokens(sweep, first, (Segment(graph.entry, whole),), is_alone=True)
 
 
-def _forward_part(graph: TaggedGraph) -> TaggedGraph:
-    """An extended graph without its gradient."""
+def forward_part(graph: TaggedGraph) -> TaggedGraph:
+    """An extended graph without its gradients."""
     bodies = {name: replace(body, sweeps=body.sweeps[:1]) for name, body in graph.bodies.items()}
     sites = {label: replace(site, trips=site.trips[:1]) for label, site in graph.call_sites.items()}
     return TaggedGraph(bodies, graph.entry, sites, graph.shared)

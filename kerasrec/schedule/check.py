@@ -166,9 +166,12 @@ def frames_are_done(schedule: Schedule) -> Iterator[str]:
         if set(section.order) != known or len(section.order) != len(known):
             yield f"the turns are {section.order}, and the places {sorted(known)}"
         ended: dict[str, list[Region | None]] = defaultdict(list)
+        waits: dict[str, list[Wait]] = defaultdict(list)
         for segment in section.segments:
             where = f"{segment.body} place {segment.place}"
-            waiting = [one.region for one in segment.placed if isinstance(one, Wait)]
+            before = [one for one in waits[segment.body] if one.then != segment.place]
+            here = [one for one in segment.placed if isinstance(one, Wait)]
+            waits[segment.body] = [*before, *here]
             sent = [one.sites for one in segment.placed if isinstance(one, Send)]
             for one in segment.placed:
                 if isinstance(one, HandOn) and (one.site,) not in sent:
@@ -176,9 +179,10 @@ def frames_are_done(schedule: Schedule) -> Iterator[str]:
             ended[segment.body] += [
                 one.region for one in segment.placed if isinstance(one, Return | HandOn)
             ]
+            waiting = [one.region for one in waits[segment.body]]
             if not _are_all([*waiting, *ended[segment.body]]):
                 yield f"{where}: not every frame returns or waits, once"
-            if waiting and (segment.body, (segment.place or 0) + 1) not in known:
+            if any((segment.body, one.then) not in known for one in here):
                 yield f"{where}: frames wait for no place"
 
 

@@ -531,9 +531,11 @@ class Wait(_Done):
         sites: call sites by which each of them has called once.
         others: those by which only some have, or each another number: the call sites together that
           call for the same tokens.
+        then: the place at which they go on.
     """
 
     sites: tuple[CallSite, ...]
+    then: int = field(kw_only=True)
     others: tuple[tuple[CallSite, ...], ...] = ()
 
     @property
@@ -559,3 +561,14 @@ class Reduce(Instruction):
     def reads(self) -> tuple[Item, ...]:
         """What tokens give."""
         return tuple(filter(_is_of_tokens, self.node.inputs))
+
+
+def path_of(one: Instruction) -> tuple[Region, ...]:
+    """The regions whose tokens an instruction runs for, from the outermost."""
+    if isinstance(one, Send | _Done):
+        region = one.region
+    elif isinstance(one, Reduce | Effect):
+        region = one.node.region
+    else:
+        region = next(map(region_of, one.writes), None)
+    return region.path() if region else ()

@@ -193,11 +193,8 @@ class _Linker:
         one, other = self.sections[spots[-1][0]], self.sections[spot[0]]
         is_divided = isinstance(one, AllTokens) and isinstance(other, Loop) and not self.in_queues
         self._want(item, spots[-1], _Use(is_divided, one.sweep < other.sweep))
-        if self.in_queues and not (
-            isinstance(one, Loop)
-            and isinstance(other, Loop)
-            and self._at(spots[-1]).place == self._at(spot).place
-        ):
+        places = {self._at(spots[-1]).place, self._at(spot).place}
+        if self.in_queues and (None in places or len(places) > 1):
             self.gathered.add(item)
 
     def _want(self, item: Item, spot: _Spot, use: _Use) -> None:

@@ -135,4 +135,4 @@ def _wait(places: Places, name: str, place: int, part: Tail) -> Wait:
             sites += group
         elif part in tail.around(region).parts or tail.around(region) in part.parts:
             others.append(group)
-    return Wait(tuple(sites), tuple(others), region=part.region)
+    return Wait(tuple(sites), tuple(others), then=place + 1, region=part.region)

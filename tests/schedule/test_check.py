@@ -83,7 +83,7 @@ def swapped(schedule, kind, change, condition=lambda section, one: True):
 
 def waiting(section, ones):
     """Instructions after which all tokens wait."""
-    return [*ones, Wait(())] if isinstance(section, Loop) else ones
+    return [*ones, Wait((), then=1)] if isinstance(section, Loop) else ones
 
 
 def with_turns(schedule, circles):

@@ -9,8 +9,11 @@ from dataclasses import replace
 import tensorflow as tf
 
 from kerasrec.schedule.check import check_schedule
+from kerasrec.schedule.passes.branches_apart import branches_apart
 from kerasrec.schedule.passes.cut_again import cut_again
 from kerasrec.schedule.passes.decide_at_once import decide_at_once
+from kerasrec.schedule.passes.hoist_by_place import hoist_by_place
+from kerasrec.schedule.passes.move_again import move_again
 from kerasrec.schedule.passes.rematerialise import rematerialise
 from kerasrec.schedule.passes.side_by_side import side_by_side
 from kerasrec.schedule.passes.split_matmul import split_matmul
@@ -28,6 +31,14 @@ ALL_PASSES: tuple[Pass, ...] = (
     rematerialise,
     cut_again,
     decide_at_once,
+)
+# Those of schedules that XLA compiles.
+BLOCK_PASSES: tuple[Pass, ...] = (
+    transpose_once,
+    cut_again,
+    move_again,
+    branches_apart,
+    hoist_by_place,
 )
 
 

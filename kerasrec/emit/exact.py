@@ -20,6 +20,9 @@ from kerasrec.graph.fire import fire
 from kerasrec.graph.nodes import operations
 from kerasrec.graph.values import Node
 
+# Ops that XLA joins with others of them, or with products, so that nothing overflows between.
+_OVERFLOWING = frozenset({"Div", "Exp", "Log", "RealDiv", "Reciprocal", "Rsqrt", "Sqrt"})
+
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
@@ -31,6 +34,13 @@ def fire_exactly(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     if node.op == "Const":
         return found
     return [_opaque(tensor) if tensor.dtype.is_floating else tensor for tensor in found]
+
+
+def fire_alike(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """The outputs of an op in XLA, which may rewrite it with others where no digit is lost."""
+    formula = _FORMULAS.get(node.op)
+    found = formula(node, *inputs) if formula else fire(node, inputs, has_gradient=False)
+    return list(map(_opaque, found)) if node.op in _OVERFLOWING else found
 
 
 def _opaque(tensor: tf.Tensor) -> tf.Tensor:

@@ -1,0 +1,107 @@
+"""Later sweeps of a compiled run: the blocks of the first, once more."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import tensorflow as tf
+
+from kerasrec.compiled.block import Block, block_of
+from kerasrec.compiled.padding import open_rows
+from kerasrec.compiled.program import Circle, Place, Program
+from kerasrec.compiled.rows import Buffers, Sizes
+from kerasrec.emit.one_of import one_of
+from kerasrec.emit.results import Tensors
+from kerasrec.schedule.instructions import Return
+from kerasrec.schedule.sections import Direction, Queues
+
+
+class Again:
+    """A later sweep.
+
+    Args:
+        program: has what the first sweep has kept, and takes what this one keeps.
+        section: of the schedule.
+    """
+
+    def __init__(self, program: Program, section: Queues):
+        self.program = program
+        self.layout = program.layout
+        self.sweep = section.sweep
+        self.is_back = section.direction is Direction.BACK
+        self.rooms = program.rooms(section.sweep)
+
+    def run(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> None:
+        """Runs the sweep.
+
+        Args:
+            roots: int32, the frames that the outside passes something to.
+            is_root: bool, which of them there are.
+            given: what it passes, `[tokens, ...]` each.
+        """
+        program, entry, zero = self.program, self.layout.graph.entry, tf.constant(0)
+        buffers, dead = program.empty(self.rooms), tf.constant(False)
+        rows = block_of(program, entry, zero, dead, zero, buffers, program.sizes).rows
+        for number, tensor in enumerate(given):
+            rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
+        buffers = rows.written
+        circles = list(enumerate(program.circles))
+        for number, circle in reversed(circles) if self.is_back else circles:
+            buffers = self._run_circle(number, circle, buffers)
+        program.done.update(buffers)
+
+    def _run_circle(self, number: int, circle: Circle, buffers: Buffers) -> Buffers:
+        last, trace = self.program.steps[number] - 1, self.program.done["trace", number]
+        first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
+        sizes = self.program.sizes_for(circle)
+
+        def iterate(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+            place, start, count = tf.unstack(trace[at], 3)
+            branches = [partial(self._turn, key, sizes, start, count, tensors) for key in circle]
+            return at + step, one_of(place, branches)
+
+        tensors = list(buffers.values())
+        _, found = tf.while_loop(
+            lambda at, _: (at >= 0) & (at <= last),
+            iterate,
+            (first, tensors),
+            shape_invariants=(tf.TensorShape([]), list(map(open_rows, tensors))),
+            parallel_iterations=1,
+        )
+        return dict(zip(buffers, found, strict=True))
+
+    def _turn(
+        self, key: Place, sizes: Sizes, start: tf.Tensor, count: tf.Tensor, tensors: Tensors
+    ) -> Tensors:
+        """A place, on one block."""
+        name, place = key
+        buffers: Buffers = dict(zip(self.rooms, tensors, strict=True))
+        numbers = start + tf.range(sizes.width)
+        live = tf.range(sizes.width) < count
+        if place:
+            numbers = tf.slice(self.program.done["list", name, place], [start], [sizes.width])
+        segment = self.layout.segment(name, self.sweep, place)
+        settled = segment.settled
+        block = block_of(self.program, name, numbers, live, start, buffers, sizes, settled)
+        block.run(segment.instructions)
+        self._send(block)
+        for one in segment.placed:
+            if isinstance(one, Return):
+                self._return(one, block)
+        return list(block.rows.written.values())
+
+    def _return(self, one: Return, block: Block) -> None:
+        """Hands results to those that called, also to those whose calls were handed on."""
+        rows = block.numbers if self.is_back else block.rows_of_results()
+        for number, value in enumerate(one.values):
+            key = self.layout.output(block.body, self.sweep, number)
+            block.rows.write(key, rows, block.get(value), block.mask(one.region))
+
+    def _send(self, block: Block) -> None:
+        """Passes values to frames that were called, and gradients to those that returned."""
+        for one in block.sent:
+            mask, called = block.mask(one.region), block.called(one.sites, self.is_back)
+            for number, tensors in enumerate(block.passed(one)):
+                key = self.layout.input(one.sites[0].callee, self.sweep, number)
+                for rows, tensor in zip(called, tensors, strict=True):
+                    block.rows.write(key, rows, tensor, mask)

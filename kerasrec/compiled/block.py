@@ -1,0 +1,228 @@
+"""A block: frames of one body that run a place of it together, some rows of which may be dead.
+
+All branches are computed on all rows of the block; a *mask* says which of them are tokens of a
+branch. So SWITCH is free and MERGE is a choice. What sums over tokens reads zeros in dead rows.
+What is passed to several call sites in turns, or returned by them, is a tensor for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatchmethod
+
+import tensorflow as tf
+
+from kerasrec.compiled.ops import failing
+from kerasrec.compiled.program import Program
+from kerasrec.compiled.reductions import is_reduction
+from kerasrec.compiled.rows import Buffers, Rows, Sizes, beside
+from kerasrec.emit.exact import fire_alike
+from kerasrec.emit.registers import Registers
+from kerasrec.emit.results import Tensors
+from kerasrec.graph.fire import branch_chosen
+from kerasrec.graph.graph import CallSite
+from kerasrec.graph.values import Node, Region, Value
+from kerasrec.queues.layout import TAIL_FRAME
+from kerasrec.schedule.instructions import (
+    Fetch,
+    Fire,
+    Frames,
+    Gather,
+    Instruction,
+    Interleave,
+    Load,
+    Measure,
+    Receive,
+    Save,
+    Select,
+    Send,
+    Separate,
+    Settled,
+    Stitch,
+)
+
+
+@dataclass(eq=False)
+class Block(Registers):
+    """Registers of a segment on a block.
+
+    Args:
+        graph: of the program.
+        body: its name.
+        shared: tensors of SHARED values.
+        program: in this run.
+        rows: the buffers.
+        numbers: int32 `[width]`, of the frames; the dead row for those that are none.
+        live: bool `[width]`, which of them are frames.
+        start: int32 scalar, where what the block keeps for itself begins.
+        settled: branches that all of the frames have taken.
+    """
+
+    program: Program
+    rows: Rows
+    numbers: tf.Tensor
+    live: tf.Tensor
+    start: tf.Tensor
+    settled: Sequence[Region]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.layout = self.program.layout
+        self.in_turns: dict[Value, Tensors] = {}
+        self.has_fault = tf.constant(False)
+
+    def mask(self, region: Region | None) -> tf.Tensor:
+        """Bool `[width]`, which rows are tokens of a region."""
+        if region is None or region in self.settled:
+            return self.live
+        return self.get(region)
+
+    def called(self, sites: Sequence[CallSite], to_results: bool) -> Tensors:
+        """For each call site, the frames that it has called, or rows of results, int32 `[width]`.
+
+        Args:
+            sites: that call for the same tokens.
+            to_results: for the rows of what they return.
+        """
+        first = self.rows.read(self.layout.link(sites, to_results), self.numbers)
+        return [first + place for place in range(len(sites))]
+
+    def rows_of_results(self) -> tf.Tensor:
+        """For each frame, int32 `[width]`, the row of what it returns."""
+        if not self.layout.has_tail_calls(self.body):
+            return self.numbers
+        frames = self.rows.read(("frame", self.body), self.numbers)
+        return frames[:, TAIL_FRAME.index("result")]
+
+    def passed(self, send: Send) -> list[Tensors]:
+        """What call sites pass on: for each value, a tensor `[width, ...]` for each call site."""
+        if len(send.sites) == 1:
+            return [[self.get(value)] for value in send.values]
+        return [self.in_turns[value] for value in send.values]
+
+    def bring(self, one: Instruction) -> Tensors:
+        """What was passed to the frames, or kept of them."""
+        if isinstance(one, Frames):
+            return [self.rows.sizes.width]
+        if isinstance(one, Receive) and one.tokens:
+            return [self.rows.sizes.width, *self.given]
+        if isinstance(one, Receive):
+            return [self._passed(value.node) for value in one.values]
+        if isinstance(one, Load) and isinstance(one.item, Value):
+            key = ("value", one.item)
+            if one.by_frame:
+                return [self.rows.read(key, self.numbers)]
+            return [self.rows.read_block(key, self.start)]
+        return super().bring(one)
+
+    def keep(self, save: Save) -> None:
+        """Keeps a value."""
+        if not isinstance(save.item, Value):
+            return
+        key, tensor = ("value", save.item), self.get(save.item)
+        if save.by_frame:
+            self.rows.write(key, self.numbers, tensor, self.mask(save.item.region))
+        else:
+            self.rows.write_block(key, self.start, tensor, self.live)
+
+    @singledispatchmethod
+    def _run(self, one: Instruction) -> None:
+        super()._run(one)
+
+    @_run.register
+    def _(self, one: Measure) -> None:
+        """Ops see as many tokens of any region as the block has rows."""
+        self._set(one, [self.rows.sizes.width])
+
+    @_run.register
+    def _(self, one: Select) -> None:
+        chosen = branch_chosen(self.get(one.regions[0].selector), len(one.regions))
+        around = self.mask(one.regions[0].parent)
+        self._set(one, [around & tf.equal(chosen, place) for place in range(len(one.regions))])
+
+    @_run.register
+    def _(self, one: Settled) -> None:
+        every = self.mask(one.taken.parent)
+        none = tf.zeros_like(every)
+        self._set(one, [every if region == one.taken else none for region in one.regions])
+
+    @_run.register
+    def _(self, one: Fetch) -> None:
+        key = self.layout.output(one.sites[0].callee, one.sweep, one.number)
+        called = self.called(one.sites, to_results=not one.sweep % 2)
+        found = [self.rows.read(key, numbers) for numbers in called]
+        if len(found) == 1:
+            self._set(one, found)
+        else:
+            self.in_turns[one.value] = found
+
+    @_run.register
+    def _(self, one: Interleave) -> None:
+        self.in_turns[one.output] = self.all(one.inputs)
+
+    @_run.register
+    def _(self, one: Separate) -> None:
+        pairs = zip(one.outputs, self.in_turns[one.value], strict=True)
+        self._set(one, [tensor for value, tensor in pairs if value])
+
+    @_run.register
+    def _(self, one: Send) -> None:
+        """Steps read what is passed, by `passed`."""
+        self.sent[one] = []
+
+    @_run.register
+    def _(self, one: Gather) -> None:
+        self._set(one, [self.get(one.inputs[0])])
+
+    @_run.register
+    def _(self, one: Stitch) -> None:
+        count = len(one.inputs) // 2
+        *others, found = self.all(one.inputs[:count])
+        for tensor, mask in zip(others, self.all(one.inputs[count:]), strict=False):
+            found = tf.where(beside(mask, tensor), tensor, found)
+        self._set(one, [found])
+
+    @_run.register
+    def _(self, one: Fire) -> None:
+        inputs = self.all(one.inputs)
+        if is_reduction(one.node):
+            inputs = [
+                tensor if value.is_shared else self._without_dead(tensor, value.region)
+                for value, tensor in zip(one.inputs, inputs, strict=True)
+            ]
+        fails = failing(one, inputs, self.program.sizes_of_tables)
+        if fails is not None:
+            self.has_fault |= tf.reduce_any(fails & self.mask(one.node.region))
+        tensors = fire_alike(one.node, inputs)
+        for tensor, value in zip(tensors, one.outputs, strict=True):
+            tensor.set_shape(value.type.tensor_shape())
+        self._set(one, tensors)
+
+    def _passed(self, node: Node) -> tf.Tensor:
+        """What is passed to the frames for a parameter of a later sweep."""
+        sweep, key = self.layout.inputs[node]
+        return self.rows.read(key, self.rows_of_results() if sweep % 2 else self.numbers)
+
+    def _without_dead(self, tensor: tf.Tensor, region: Region | None) -> tf.Tensor:
+        """A tensor `[width, ...]` with zeros in its dead rows."""
+        if not tensor.shape.rank or tensor.dtype == tf.bool:
+            return tensor
+        return tf.where(beside(self.mask(region), tensor), tensor, tf.zeros_like(tensor))
+
+
+def block_of(
+    program: Program,
+    body: str,
+    numbers: tf.Tensor,
+    live: tf.Tensor,
+    start: tf.Tensor,
+    written: Buffers,
+    sizes: Sizes,
+    settled: Sequence[Region] = (),
+) -> Block:
+    """A block of frames, which may write some buffers; arguments as for `Block` and `Rows`."""
+    rows = Rows(sizes, written, program.done)
+    numbers = tf.where(live, numbers, sizes.dead)
+    graph, shared = program.layout.graph, program.shared
+    return Block(graph, body, shared, program, rows, numbers, live, start, settled)

@@ -1,0 +1,146 @@
+"""What runs for all frames of a compiled run, in wide blocks: what is hoisted, and sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+
+import tensorflow as tf
+
+from kerasrec.compiled.block import Block, block_of
+from kerasrec.compiled.padding import open_rows
+from kerasrec.compiled.program import Program
+from kerasrec.compiled.rows import Buffers
+from kerasrec.emit.results import Tensors
+from kerasrec.graph.nodes import Accumulate, Collect
+from kerasrec.graph.types import Kind
+from kerasrec.graph.values import Value
+from kerasrec.queues.buffers import Room
+from kerasrec.schedule.instructions import Reduce, Save
+from kerasrec.schedule.sections import AllTokens, Segment
+
+
+class Sum:
+    """What a COLLECT or ACCUMULATE node gives, as tensors that a loop carries.
+
+    Dense gradients are added up. Rows are appended, and counted.
+
+    Args:
+        node: the node.
+        program: whose it is.
+    """
+
+    def __init__(self, node: Collect | Accumulate, program: Program):
+        self.node = node
+        self._is_dense = isinstance(node, Accumulate) and len(node.inputs) == 1
+        if self._is_dense:
+            kind = node.inputs[0].type
+            self.begin: Tensors = [tf.zeros(kind.shape or (), kind.dtype)]
+        else:
+            self.begin = [tf.constant(0)]
+            for item in node.inputs:
+                rows = program.sizes.rows * rows_of_token(item)
+                shape = item.type.tensor_shape()[1:]
+                self.begin.append(tf.zeros([rows, *shape], item.type.dtype))
+
+    def add(self, tensors: Tensors, block: Block) -> Tensors:
+        """The tensors with what a block gives."""
+        values = block.all(self.node.inputs)
+        if self._is_dense:
+            return [tensors[0] + values[0]]
+        count, *rows = tensors
+        mask = tf.repeat(block.mask(self.node.region), rows_of_token(self.node.inputs[0]))
+        ranks = tf.cumsum(tf.cast(mask, tf.int32))
+        last = tf.shape(rows[0])[0] - 1
+        places = tf.where(mask, count + ranks - 1, last)[:, tf.newaxis]
+        pairs = zip(rows, values, strict=True)
+        found = [tf.tensor_scatter_nd_update(old, places, new) for old, new in pairs]
+        return [count + ranks[-1], *found]
+
+    def found(self, tensors: Tensors) -> Tensors:
+        """What there is in the end: a dense gradient, or as many rows as were given."""
+        if self._is_dense:
+            return tensors
+        count, *rows = tensors
+        return [item[:count] for item in rows]
+
+
+def rows_of_token(value: Value) -> int:
+    """How many rows a value has for each token: TensorFlow flattens the indices of a table."""
+    if value.type.kind is Kind.TOKEN:
+        return 1
+    before, mine = value.node.inputs[0].type.shape or (), value.type.shape or ()
+    return _num_elements(before) // _num_elements(mine[1:])
+
+
+def _num_elements(shape: Sequence[int | None]) -> int:
+    return math.prod(dim or 0 for dim in shape)
+
+
+def run_hoisted(program: Program, section: AllTokens) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
+    """Runs a section for all frames.
+
+    Args:
+        program: takes what the section keeps.
+        section: of the schedule.
+
+    Returns:
+        The sums, what each has found, and bool, whether an op failed.
+    """
+    sums, found, has_fault = [], [], tf.constant(False)
+    rooms = program.rooms_of_saves(section)
+    program.done.update(program.empty(rooms))
+    for segment in section.segments:
+        if segment.instructions:
+            more, tensors, fails = _run_segment(program, segment, rooms)
+            sums += more
+            found += tensors
+            has_fault |= fails
+    return sums, found, has_fault
+
+
+def _run_segment(
+    program: Program, segment: Segment, rooms: Mapping[Hashable, Room]
+) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
+    """Runs a segment on all frames of its body, or on those of its place."""
+    body, place, settled = segment.body, segment.place, segment.settled
+    sums = [Sum(one.node, program) for one in segment.instructions if isinstance(one, Reduce)]
+    saved = {("value", one.item) for one in segment.instructions if isinstance(one, Save)}
+    buffers: Buffers = {key: program.done[key] for key in rooms if key in saved}
+    sizes = program.sizes.wide
+    count = program.tails[body, place] if place else program.counts[body]
+
+    def iterate(
+        start: tf.Tensor, tensors: Tensors, found: list[Tensors], has_fault: tf.Tensor
+    ) -> tuple[tf.Tensor, Tensors, list[Tensors], tf.Tensor]:
+        numbers = start + tf.range(sizes.width)
+        live = numbers < count
+        if place:
+            numbers = tf.slice(program.done["list", body, place], [start], [sizes.width])
+        written: Buffers = dict(zip(buffers, tensors, strict=True))
+        block = block_of(program, body, numbers, live, start, written, sizes, settled)
+        block.run(segment.instructions)
+        found = [one.add(before, block) for one, before in zip(sums, found, strict=True)]
+        tensors = list(block.rows.written.values())
+        return start + sizes.width, tensors, found, has_fault | block.has_fault
+
+    begin = (
+        tf.constant(0),
+        list(buffers.values()),
+        [one.begin for one in sums],
+        tf.constant(False),
+    )
+    _, tensors, found, has_fault = tf.while_loop(
+        lambda start, *_: start < count,
+        iterate,
+        begin,
+        shape_invariants=tf.nest.map_structure(_shape, begin),
+        parallel_iterations=1,
+    )
+    program.done.update(zip(buffers, tensors, strict=True))
+    return sums, found, has_fault
+
+
+def _shape(tensor: tf.Tensor) -> tf.TensorShape:
+    """The shape of a sum, or of rows."""
+    return tensor.shape if tensor.shape.is_fully_defined() else open_rows(tensor)

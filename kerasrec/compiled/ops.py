@@ -1,0 +1,85 @@
+"""What XLA can run in the place of TensorFlow's own kernels, and which ops may fail there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import tensorflow as tf
+
+from kerasrec.compiled.reductions import unknown_sums
+from kerasrec.emit.xla_ops import DIVISIONS, DTYPES, OPS
+from kerasrec.graph.graph import Body, TaggedGraph
+from kerasrec.graph.nodes import Check, Computed, Effect, Primitive
+from kerasrec.graph.types import Kind
+from kerasrec.graph.values import Each, Value
+from kerasrec.schedule.instructions import Fire
+
+_PRODUCTS = "BatchMatMulV2 BiasAdd BiasAddGrad Einsum MatMul"
+_ROWS = """
+    ArgMax ArgMin ConcatOffset Cumsum InvertPermutation L2Loss LogSoftmax Mean OneHot Pad PadV2
+    Range ReverseV2 Slice Softmax Split SplitV StridedSliceGrad Transpose
+"""
+_OPS = OPS | frozenset((_PRODUCTS + _ROWS).split())
+_DTYPES = DTYPES | {tf.float16, tf.bfloat16}
+
+
+def obstacles(graph: TaggedGraph) -> list[str]:
+    """Why a program cannot be compiled, in words for its user; empty if it can."""
+    return [text for body in graph.bodies.values() for text in _obstacles_of(body)]
+
+
+def _obstacles_of(body: Body) -> Iterator[str]:
+    for node in body.nodes:
+        where = f"at {node.source}"
+        if isinstance(node, Check | Effect):
+            what = "asserts" if isinstance(node, Check) else "shows"
+            yield f"{body.name} {what} something {where}"
+        elif isinstance(node, Computed) and node.device:
+            yield f"{body.name} is to run {node.op} on {node.device} {where}"
+        elif any(isinstance(item, Each) for item in (node.region.path() if node.region else ())):
+            yield f"{body.name} computes on the entries of rows {where}"
+    for node in body.nodes:
+        where = f"at {node.source}"
+        if isinstance(node, Computed) and not _is_known(node):
+            yield f"{body.name} computes {node.op} {where}"
+        elif any(item.kind is Kind.TOKEN and not item.is_static for item in node.types):
+            yield f"{body.name} has a value whose size only a run knows {where}"
+        elif any(item.dtype not in _DTYPES for item in node.types):
+            yield f"{body.name} computes {node.types[0].dtype.name} {where}"
+    for node in unknown_sums(body):
+        yield f"{body.name} computes {node.op} of all tokens together at {node.source}"
+
+
+def _is_known(node: Computed) -> bool:
+    if node.op not in _OPS or not isinstance(node, Primitive):
+        return False
+    if node.op == "GatherV2":  # Bounds can be checked for a table that all tokens share.
+        axis = tf.get_static_value(node.operation.inputs[2])
+        is_plain = axis == 0 and not node.operation.get_attr("batch_dims")
+        return node.inputs[0].is_shared and is_plain
+    return True
+
+
+def failing(
+    one: Fire, inputs: Sequence[tf.Tensor], sizes_of_tables: Mapping[Value, tf.Tensor]
+) -> tf.Tensor | None:
+    """Bool `[width]`, for which rows TensorFlow's own kernel of an op fails; None if it never does.
+
+    Args:
+        one: the op.
+        inputs: tensors for its inputs.
+        sizes_of_tables: how many rows a SHARED value has that has been padded.
+    """
+    node = one.node
+    if node.op == "GatherV2":
+        size = sizes_of_tables.get(one.inputs[0], tf.shape(inputs[0])[0])
+        return _any_of_row((inputs[1] < 0) | (inputs[1] >= tf.cast(size, inputs[1].dtype)))
+    if not node.types[0].dtype.is_integer:
+        return None
+    if node.op in DIVISIONS:
+        return _any_of_row(tf.equal(inputs[1], 0))
+    return _any_of_row(inputs[1] < 0) if node.op == "Pow" else None
+
+
+def _any_of_row(fails: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_any(fails, axis=list(range(1, fails.shape.rank)))

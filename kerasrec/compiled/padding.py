@@ -1,0 +1,35 @@
+"""Sizes of which there are few, since XLA compiles for each of them anew."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+# Frames of a block, by how many frames there is room for. A block whose frames wait for each other
+# is seldom full, and one that is too narrow costs another turn of a loop.
+_WIDTHS = ((0, 4), (256, 8), (1024, 16), (4096, 32), (16384, 64), (65536, 128))
+_WIDE = 4
+
+
+def bucket(number: tf.Tensor) -> tf.Tensor:
+    """int32 scalar, the next power of two; 1 for 0."""
+    powers = tf.constant([1 << exponent for exponent in range(31)])
+    return powers[tf.searchsorted(powers, [number])[0]]
+
+
+def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """A tensor with zeros behind its rows, so that it has as many as asked for."""
+    more = rows - tf.shape(tensor)[0]
+    found = tf.pad(tensor, [[0, more], *([[0, 0]] * (tensor.shape.rank - 1))])
+    found.set_shape([None, *tensor.shape[1:]])
+    return found
+
+
+def sizes_for(capacity: tf.Tensor) -> list[tf.Tensor]:
+    """int32 scalars: a capacity, the width of blocks, and that of the widest; see `rows.Sizes`."""
+    width = tf.reduce_max([tf.where(capacity >= least, width, 0) for least, width in _WIDTHS])
+    return [capacity, width, _WIDE * width]
+
+
+def open_rows(tensor: tf.Tensor) -> tf.TensorShape:
+    """The shape of a tensor, with any number of rows."""
+    return tf.TensorShape([None, *tensor.shape[1:]]) if tensor.shape.rank else tensor.shape

@@ -1,0 +1,109 @@
+"""What all parts of a compiled run know of its program, and the keys of its buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import tensorflow as tf
+
+from kerasrec.compiled.rows import Buffers, Sizes
+from kerasrec.graph.graph import present
+from kerasrec.graph.values import Value
+from kerasrec.queues.buffers import Room
+from kerasrec.queues.layout import Layout
+from kerasrec.schedule.instructions import Return, Save, Send, Wait
+from kerasrec.schedule.sections import Section
+
+Place = tuple[str, int]
+Circle = Sequence[Place]
+"""Places that feed each other."""
+
+
+@dataclass
+class Program:
+    """A program in one run.
+
+    Args:
+        layout: what is kept of its frames.
+        sizes: of the buffers.
+        shared: tensors of SHARED values.
+        sizes_of_tables: int32 scalars, how many rows a SHARED value has that has been padded.
+        rows_of_tables: int32 scalars, by name of a table with an index its rows, padded.
+        max_depth: how many calls may be nested in each other.
+        done: by key, buffers that are complete.
+        counts: int32 scalars, how many frames of a body there are, or rows of results.
+        tails: by place, int32 scalars, how many frames have come there; not of place 0.
+        steps: by circle of places, int32 scalars, how many blocks there were.
+        tables: by name, tables with an index.
+    """
+
+    layout: Layout
+    sizes: Sizes
+    shared: dict[Value, tf.Tensor]
+    sizes_of_tables: Mapping[Value, tf.Tensor]
+    rows_of_tables: Mapping[str, tf.Tensor] = field(default_factory=dict)
+    max_depth: int = 0
+    done: Buffers = field(default_factory=dict)
+    counts: dict[Hashable, tf.Tensor] = field(default_factory=dict)
+    tails: dict[Place, tf.Tensor] = field(default_factory=dict)
+    steps: list[tf.Tensor] = field(default_factory=list)
+    tables: dict[str, tf.Tensor] = field(default_factory=dict)
+
+    @property
+    def circles(self) -> tuple[Circle, ...]:
+        """All places, in circles of those that feed each other, in the order in which they run."""
+        return self.layout.queues[0].circles
+
+    def sizes_for(self, circle: Circle) -> Sizes:
+        """How large the blocks of a circle are: widest where all frames are there beforehand."""
+        fed: set[Place] = set()
+        for name, place in circle:
+            for one in self.layout.segment(name, 0, place).placed:
+                if isinstance(one, Send):
+                    fed.add((one.sites[0].callee, 0))
+                elif isinstance(one, Return):
+                    fed.update(self.layout.callers(name))
+                elif isinstance(one, Wait):
+                    fed.add((name, one.then))
+        return self.sizes.wide if fed.isdisjoint(circle) else self.sizes
+
+    def rooms(self, sweep: int) -> dict[Hashable, Room]:
+        """The buffers that the queues of a sweep fill."""
+        layout = self.layout
+        found: dict[Hashable, Room] = {}
+        found.update((key, room) for key, room in layout.rooms(sweep).items())
+        for value in layout.kept_by_block(sweep):
+            found["value", value] = Room(None, value.type.dtype, value.type.shape or ())
+        if sweep:
+            return found
+        for name, body in layout.graph.bodies.items():
+            for number, node in enumerate(body.parameters):
+                kind = node.types[0]
+                found["input", name, 0, number] = Room(name, kind.dtype, kind.shape or ())
+            if ("pending", name) in found:
+                found["owner", name] = Room(name, tf.int32, ())
+        for name, place in layout.order:
+            if place:
+                found["list", name, place] = Room(name, tf.int32, ())
+        return found
+
+    def rooms_of_saves(self, section: Section) -> dict[Hashable, Room]:
+        """The buffers that a section for all tokens fills."""
+        return {
+            ("value", one.item): self.layout.room(one.item, segment.body)
+            for segment in section.segments
+            for one in segment.instructions
+            if isinstance(one, Save) and isinstance(one.item, Value)
+        }
+
+    def empty(self, rooms: Mapping[Hashable, Room]) -> Buffers:
+        """Buffers of zeros."""
+        return {key: self.sizes.empty(room.dtype, room.shape) for key, room in rooms.items()}
+
+    def outputs(self, sweep: int) -> list[tf.Tensor]:
+        """What a sweep returns for the first frames, which the outside has called."""
+        entry = self.layout.graph.entry
+        nodes = present(self.layout.graph.bodies[entry].sweeps[sweep].outputs)
+        keys = [self.layout.output(entry, sweep, number) for number in range(len(nodes))]
+        return [self.done[key] for key in keys]

@@ -1,0 +1,55 @@
+"""What sums over tokens, and what has a row for each token, among values of no single token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from kerasrec.emit.xla_ops import TOKENWISE
+from kerasrec.graph.graph import Body
+from kerasrec.graph.nodes import Accumulate, Computed, Primitive
+from kerasrec.graph.types import Kind
+from kerasrec.graph.values import Node, Value
+
+_SHAPES = frozenset({"Shape", "Size"})
+_IN_ROWS = TOKENWISE | {"BiasAdd", "GatherV2", "Reshape"}
+
+
+def is_reduction(node: Node) -> bool:
+    """Whether an op sums over the tokens, so that rows of zeros change nothing."""
+    if node.types[0].kind is not Kind.WAVE or not isinstance(node, Primitive):
+        return False
+    if node.op == "BiasAddGrad":
+        return True
+    if node.op == "MatMul":
+        get = node.operation.get_attr
+        return bool(get("transpose_a")) and not get("transpose_b")
+    return node.op == "Sum" and 0 in (_axes(node) or ())
+
+
+def _axes(node: Primitive) -> list[int] | None:
+    """The axes that an op sums over, where they are known."""
+    found = tf.get_static_value(node.operation.inputs[1])
+    return None if found is None else list(found.reshape(-1))
+
+
+def unknown_sums(body: Body) -> Iterator[Node]:
+    """Nodes that mix the tokens of a wave in another way than by a sum, or may do so."""
+    in_rows: set[Value] = set()
+    for node in body.nodes:
+        read = [value for value in node.inputs if _has_rows(value, in_rows)]
+        if isinstance(node, Accumulate):
+            if len(node.inputs) == 1 and read:
+                yield node
+        elif read and isinstance(node, Computed) and node.types[0].kind is Kind.WAVE:
+            if node.op in _IN_ROWS or (node.op == "Sum" and not is_reduction(node)):
+                if node.op == "Sum" and _axes(node) is None:  # type: ignore[arg-type]
+                    yield node
+                in_rows.update(node.outputs)
+            elif not (is_reduction(node) or node.op in _SHAPES):
+                yield node
+
+
+def _has_rows(value: Value, in_rows: set[Value]) -> bool:
+    return value.type.kind is Kind.TOKEN or value in in_rows

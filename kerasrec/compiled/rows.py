@@ -1,0 +1,117 @@
+"""Rows of static size: what XLA writes in place within a loop.
+
+XLA needs sizes that are known when it compiles. So every buffer has room for a number of frames,
+the *capacity*, and each step takes a block of as many frames as the *width* says, of which some may
+be dead. What dead rows write goes to a row of its own, the last one, which nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+
+import tensorflow as tf
+
+Buffers = dict[Hashable, tf.Tensor]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the buffers are; XLA must know both numbers when it compiles.
+
+    Args:
+        capacity: int32 scalar, for how many frames of a body there is room.
+        width: int32 scalar, how many frames a block has.
+        widest: int32 scalar, how many frames the largest block has.
+    """
+
+    capacity: tf.Tensor
+    width: tf.Tensor
+    widest: tf.Tensor
+
+    @property
+    def wide(self) -> Sizes:
+        """The same buffers with the widest blocks."""
+        return replace(self, width=self.widest)
+
+    @property
+    def dead(self) -> tf.Tensor:
+        """int32 scalar, the row of what is dead: behind the last block."""
+        return self.capacity + self.widest
+
+    @property
+    def rows(self) -> tf.Tensor:
+        """int32 scalar, how many rows a buffer has."""
+        return self.dead + 1
+
+    def empty(self, dtype: tf.DType, shape: tuple[int | None, ...] = ()) -> tf.Tensor:
+        """A buffer of zeros, `[rows, *shape]`."""
+        return tf.zeros([self.rows, *shape], dtype)
+
+
+class Rows:
+    """Buffers that a loop writes.
+
+    Args:
+        sizes: of the buffers.
+        written: by key, those that the loop may write.
+        read_only: by key, those that are complete.
+    """
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        written: Mapping[Hashable, tf.Tensor],
+        read_only: Mapping[Hashable, tf.Tensor],
+    ):
+        self.sizes = sizes
+        self.written = dict(written)
+        self.read_only = read_only
+
+    def all(self, key: Hashable) -> tf.Tensor:
+        """A whole buffer."""
+        return self.written[key] if key in self.written else self.read_only[key]
+
+    def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
+        """Some rows; int32 `[n]` gives `[n, ...]`."""
+        return tf.gather(self.all(key), rows)
+
+    def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
+        """Replaces rows: `rows` int32 `[n]`, `values` `[n, ...]`, bool `[n]` which are live."""
+        places = tf.where(live, rows, self.sizes.dead)[:, tf.newaxis]
+        self.written[key] = tf.tensor_scatter_nd_update(self.written[key], places, values)
+
+    def subtract_one(self, key: Hashable, rows: tf.Tensor, live: tf.Tensor) -> None:
+        """Subtracts 1 from rows, as often as they are named by a live row."""
+        places = tf.where(live, rows, self.sizes.dead)[:, tf.newaxis]
+        buffer = self.written[key]
+        self.written[key] = tf.tensor_scatter_nd_sub(buffer, places, tf.ones_like(rows))
+
+    def read_block(self, key: Hashable, start: tf.Tensor) -> tf.Tensor:
+        """The rows of a block that begins at `start`."""
+        buffer = self.all(key)
+        rest = list(buffer.shape[1:])
+        begin = [start, *([0] * len(rest))]
+        return tf.slice(buffer, tf.stack(begin), tf.stack([self.sizes.width, *rest]))
+
+    def write_block(
+        self, key: Hashable, start: tf.Tensor, values: tf.Tensor, live: tf.Tensor
+    ) -> None:
+        """Replaces the live rows of a block."""
+        values = tf.where(beside(live, values), values, self.read_block(key, start))
+        self.written[key] = updated(self.written[key], values, start)
+
+
+def beside(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+    """A mask `[n]` that broadcasts against a tensor `[n, ...]`."""
+    return tf.reshape(mask, [-1, *([1] * (tensor.shape.rank - 1))])
+
+
+def updated(buffer: tf.Tensor, values: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
+    """A buffer with other rows from `start` on. There is no function of TensorFlow for this op."""
+    begin = tf.stack([start, *([0] * (buffer.shape.rank - 1))])
+    graph = tf.compat.v1.get_default_graph()
+    operation = graph.create_op("XlaDynamicUpdateSlice", [buffer, values, begin], [buffer.dtype])
+    (found,) = operation.outputs
+    found.set_shape(buffer.shape)
+    return found

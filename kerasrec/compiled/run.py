@@ -1,0 +1,157 @@
+"""Runs a schedule as programs that XLA compiles: one for the values, one for their gradient.
+
+XLA compiles for each size of its inputs anew. So what has an open size is padded to the next power
+of two: root tokens, tables that all tokens share, and the room for frames. How many frames there
+will be is not known before; a run that finds no room begins again with more. Where XLA goes on and
+TensorFlow's own kernels fail (an index outside a table, a division by zero), or a recursion meets a
+limit, waves run the program, and raise its error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.compiled.gradient import Gradient
+from kerasrec.compiled.padding import open_rows
+from kerasrec.compiled.values import Values
+from kerasrec.emit.limits import Limits
+from kerasrec.emit.results import Outcome, State, Tensors
+from kerasrec.emit.run import ScheduleRun
+from kerasrec.graph.values import Value
+from kerasrec.private import NOT_INLINED
+from kerasrec.schedule.schedule import Schedule
+
+_GROWTH = 8
+_MOST_FRAMES = 1 << 24
+
+Given = Sequence[Sequence[tf.Tensor | None]]
+
+
+class CompiledRun:
+    """One run of a program.
+
+    Args:
+        schedule: in queues, with the gradient.
+        forward_only: the same without the gradient. If it is given, nothing is kept for a gradient,
+          which runs the values again.
+        by_waves: makes a run by waves of (tensors of SHARED values, limits).
+        shared: tensors of SHARED values.
+        limits: bounds on depth and memory.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        forward_only: Schedule | None,
+        by_waves: Callable[[dict[Value, tf.Tensor], Limits], ScheduleRun],
+        shared: dict[Value, tf.Tensor],
+        limits: Limits,
+    ):
+        self.schedule = schedule
+        self.forward_only = forward_only
+        self.by_waves = by_waves
+        self.shared = shared
+        self.limits = limits
+        self.arguments: Tensors
+        self._values: Values
+        self._found: State
+
+    def forward(self, arguments: Tensors) -> Outcome:
+        """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
+        self.arguments = arguments
+        num_roots = tf.shape(arguments[0])[0]
+        keeps = self.forward_only is None
+        values = Values(self.forward_only or self.schedule, self.limits, self.shared, keeps)
+        self._values = values
+        most = self._most_frames()
+        capacity = tf.minimum(values.first_capacity(num_roots), most)
+        first = values.run(arguments, capacity)
+
+        def with_more_room() -> State:
+            def goes_on(state: State, capacity: tf.Tensor) -> tf.Tensor:
+                return state["is_full"] & (capacity < most)
+
+            def go_on(state: State, capacity: tf.Tensor) -> tuple[State, tf.Tensor]:
+                capacity = tf.where(capacity > most // _GROWTH, most, capacity * _GROWTH)
+                return values.run(arguments, capacity), capacity
+
+            shapes = tf.nest.map_structure(open_rows, first)
+            state, _ = tf.while_loop(
+                goes_on, go_on, (first, capacity), (shapes, tf.TensorShape([]))
+            )
+            return state
+
+        found: State = tf.cond(first["is_full"], apart(with_more_room), lambda: first)
+        self._found = found
+        self._has_failed = found["is_full"] | found["has_fault"]
+
+        def waves() -> Outcome:
+            return self.by_waves(self.shared, self.limits).forward(arguments)
+
+        return self._unless_failed(lambda: values.outcome(found, num_roots), waves)
+
+    def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
+        """Runs sweep 1; arguments as in `ScheduleRun.backward`."""
+        if self.forward_only is not None:
+            again = CompiledRun(self.schedule, None, self.by_waves, self.shared, self.limits)
+            again.forward(self.arguments)
+            return again.backward(given, shared)
+        num_roots = tf.shape(self.arguments[0])[0]
+        gradient = Gradient(self._values, shared)
+
+        def waves() -> Outcome:
+            run = self.by_waves(self.shared, self.limits)
+            run.forward(self.arguments)
+            return run.backward(given, shared)
+
+        return self._unless_failed(lambda: gradient.run(self._found, given[0], num_roots), waves)
+
+    def _most_frames(self) -> int:
+        layout = self._values.layout
+        bytes_kept = sum(layout.bytes_kept(name) for name in layout.graph.bodies)
+        most = self.limits.max_memory // max(bytes_kept, 1)
+        return min(most, self.limits.max_width, _MOST_FRAMES)
+
+    def _unless_failed(
+        self, compiled: Callable[[], Outcome], waves: Callable[[], Outcome]
+    ) -> Outcome:
+        """What the compiled program has found; if it has failed, what waves do."""
+        found: list[Outcome] = []
+
+        def of_compiled() -> list[tf.Tensor]:
+            found.append(compiled())
+            return _flat(found[0], found[0])
+
+        def of_waves() -> list[tf.Tensor]:
+            return _flat(waves(), found[0])
+
+        of_waves_later = apart(of_waves)
+        # The branch that is traced first says what there is.
+        tensors = tf.cond(~self._has_failed, of_compiled, of_waves_later)
+        return _like(found[0], tensors)
+
+
+def _flat(outcome: Outcome, like: Outcome) -> list[tf.Tensor]:
+    """All tensors, sparse gradients in parts; sums in the order of another outcome."""
+    results = [item for sweep in outcome.sweeps.values() for item in sweep if item is not None]
+    sums = [outcome.sums[key] for key in like.sums]
+    return [*results, *tf.nest.flatten(sums, expand_composites=True)]
+
+
+def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
+    """The same with other tensors, in the order of `_flat`."""
+    left = iter(tensors)
+    sweeps = {
+        index: [None if item is None else next(left) for item in sweep]
+        for index, sweep in outcome.sweeps.items()
+    }
+    sums = tf.nest.pack_sequence_as(list(outcome.sums.values()), list(left), expand_composites=True)
+    return Outcome(sweeps, dict(zip(outcome.sums, sums, strict=True)))
+
+
+def apart(function: Callable[[], Any]) -> Any:
+    """The same function, which costs nothing in the graph around it unless it is called."""
+    return tf.function(function, autograph=False, experimental_attributes=NOT_INLINED)

@@ -1,0 +1,94 @@
+"""What a compiled program reads of the values that all tokens share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from kerasrec.compiled.padding import bucket, padded
+from kerasrec.emit.results import Tensors
+from kerasrec.graph.fire import fire
+from kerasrec.graph.nodes import Collect
+from kerasrec.graph.values import Value
+from kerasrec.schedule.instructions import Broadcast, Fire, Instruction, Reduce
+from kerasrec.schedule.schedule import Schedule
+
+
+@dataclass
+class SharedInputs:
+    """The SHARED values that a sweep reads, as inputs of its program.
+
+    A value of any number of rows that is only read row by row is a table, and is padded.
+
+    Args:
+        schedule: of the program.
+        sweep: its number.
+    """
+
+    schedule: Schedule
+    sweep: int
+
+    def __post_init__(self) -> None:
+        self._prepared = self.schedule.prepared_for([self.sweep])
+        made = {value for one in self._prepared for value in one.outputs}
+        read = [
+            value
+            for section, _, one in self.schedule.instructions()
+            if section.sweep == self.sweep
+            for value in _read(one)
+        ]
+        read += [value for one in self._prepared for value in one.inputs]
+        self.values = [
+            value for value in dict.fromkeys(read) if value.node.op != "Const" and value not in made
+        ]
+        self.tables = [value for value in self.values if self._is_table(value)]
+
+    def _is_table(self, value: Value) -> bool:
+        if not value.type.shape or value.type.shape[0] is not None:
+            return False
+        readers = [
+            *(one for _, _, one in self.schedule.instructions() if value in _read(one)),
+            *(one for one in self._prepared if value in one.inputs),
+        ]
+        return all(
+            isinstance(one, Fire)
+            and one.node.op == "GatherV2"
+            and value not in one.inputs[1:]
+            and one not in self._prepared
+            for one in readers
+        )
+
+    def tensors(self, shared: dict[Value, tf.Tensor]) -> tuple[Tensors, Tensors]:
+        """A tensor for each value, padded, and how many rows each table really has."""
+        sizes = {value: tf.shape(shared[value])[0] for value in self.tables}
+        found = [
+            padded(shared[value], bucket(sizes[value])) if value in sizes else shared[value]
+            for value in self.values
+        ]
+        return found, list(sizes.values())
+
+    def known(self, tensors: Sequence[tf.Tensor]) -> dict[Value, tf.Tensor]:
+        """The tensors by value, with what is prepared from them."""
+        found = dict(zip(self.values, tensors, strict=True))
+        for one in self._prepared:
+            inputs = [read_shared_value(value, found) for value in one.inputs]
+            found.update(zip(one.outputs, fire(one.node, inputs, has_gradient=False), strict=True))
+        return found
+
+
+def read_shared_value(value: Value, shared: dict[Value, tf.Tensor]) -> tf.Tensor:
+    """The tensor of a SHARED value, which may be a constant."""
+    return fire(value.node, [])[0] if value.node.op == "Const" else shared[value]
+
+
+def _read(one: Instruction) -> Iterator[Value]:
+    """The SHARED values that an instruction reads."""
+    items: Sequence[object] = ()
+    if isinstance(one, Fire | Broadcast):
+        items = one.inputs
+    elif isinstance(one, Reduce):
+        size = one.node.size if isinstance(one.node, Collect) else None
+        items = [*one.node.inputs, size]
+    return (item for item in items if isinstance(item, Value) and item.is_shared)

@@ -1,0 +1,121 @@
+"""The program of the values: the first sweep, and what is hoisted out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import tensorflow as tf
+
+from kerasrec.compiled.first import FirstSweep
+from kerasrec.compiled.hoisted import Sum, run_hoisted
+from kerasrec.compiled.padding import bucket, padded, sizes_for
+from kerasrec.compiled.program import Program
+from kerasrec.compiled.rows import Sizes
+from kerasrec.compiled.shared import SharedInputs, read_shared_value
+from kerasrec.emit.limits import Limits
+from kerasrec.emit.results import Outcome, State, Tensors
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.nodes import Collect
+from kerasrec.graph.values import Value
+from kerasrec.queues.layout import Layout
+from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import AllTokens
+
+
+class Values:
+    """Runs the values of a program; what it keeps serves the gradient.
+
+    Args:
+        schedule: in queues.
+        limits: bounds on depth.
+        shared: tensors of SHARED values.
+        keeps: whether a gradient may follow.
+    """
+
+    def __init__(
+        self, schedule: Schedule, limits: Limits, shared: dict[Value, tf.Tensor], keeps: bool
+    ):
+        self.schedule = schedule
+        self.graph: TaggedGraph = schedule.graph
+        self.layout = Layout(schedule)
+        self.keys: list[Hashable] = []  # What the program keeps, known when it is traced.
+        self._max_depth = limits.max_depth
+        self._keeps = keeps
+        self._inputs = SharedInputs(schedule, 0)
+        self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
+        self._collected = {
+            node.name: tf.cast(read_shared_value(node.size, shared), tf.int32)
+            for node in self.graph.collects
+            if node.size
+        }
+        self._sums: list[Sum] = []
+        self._run = tf.function(self._compiled, jit_compile=True, autograph=False)
+
+    def first_capacity(self, num_roots: tf.Tensor) -> tf.Tensor:
+        """int32 scalar, for how many frames there is room at first: a call for a row of a table."""
+        rows = [bucket(size) for size in self._sizes_of_tables]
+        return tf.reduce_max([64, 8 * bucket(num_roots), *rows])
+
+    def run(self, arguments: Tensors, capacity: tf.Tensor) -> State:
+        """Runs the program, with room for a number of frames.
+
+        Returns:
+            A dict of `is_full`: whether there was not enough room; `has_fault`: whether an op
+            failed, or a call is too deep; and what `outcome` and a gradient read.
+        """
+        num_roots = tf.shape(arguments[0])[0]
+        given = [padded(item, bucket(num_roots)) for item in arguments]
+        rows = [bucket(size) for size in self._collected.values()]
+        sizes = sizes_for(capacity)
+        found: State = self._run(sizes, num_roots, given, self._shared, self._sizes_of_tables, rows)
+        return {**found, "sizes": sizes}
+
+    def outcome(self, found: State, num_roots: tf.Tensor) -> Outcome:
+        """What the program has found, without padding."""
+        rows: dict[str, list[tf.Tensor]] = {}
+        for one, tensors in zip(self._sums, found["sums"], strict=True):
+            if isinstance(one.node, Collect):
+                rows.setdefault(one.node.name, []).extend(one.found(tensors))
+        tables = {name: tf.concat(parts, 0) for name, parts in rows.items()}
+        for (name, size), table in zip(self._collected.items(), found["tables"], strict=True):
+            tables[name] = table[:size]
+        return Outcome({0: [tensor[:num_roots] for tensor in found["outputs"]]}, tables)
+
+    def _compiled(
+        self,
+        sizes: Tensors,
+        num_roots: tf.Tensor,
+        arguments: Tensors,
+        shared: Tensors,
+        sizes_of_tables: Tensors,
+        rows_of_tables: Tensors,
+    ) -> State:
+        program = Program(
+            self.layout,
+            Sizes(*sizes),
+            self._inputs.known(shared),
+            dict(zip(self._inputs.tables, sizes_of_tables, strict=True)),
+            dict(zip(self._collected, rows_of_tables, strict=True)),
+            self._max_depth,
+        )
+        is_full, has_fault = FirstSweep(program).run(arguments, num_roots)
+        self._sums, found = [], []
+        for section in self.schedule.sections:
+            if isinstance(section, AllTokens) and not section.sweep:
+                sums, tensors, fails = run_hoisted(program, section)
+                self._sums += sums
+                found += tensors
+                has_fault |= fails
+        self.keys = list(program.done) if self._keeps else []
+        num_rows = tf.shape(arguments[0])[0]
+        return {
+            "is_full": is_full,
+            "has_fault": has_fault,
+            "outputs": [tensor[:num_rows] for tensor in program.outputs(0)],
+            "tables": list(program.tables.values()),
+            "sums": found,
+            "done": [program.done[key] for key in self.keys],
+            "counts": list(program.counts.values()),
+            "tails": list(program.tails.values()),
+            "steps": program.steps,
+        }

@@ -1,0 +1,127 @@
+"""The pass `branches_apart`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kerasrec.graph.values import Region
+from kerasrec.schedule.instructions import Fire, HandOn, Return, Send, Wait, path_of
+from kerasrec.schedule.link import linked
+from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Direction, Queues, Segment
+
+_PRODUCTS = frozenset({"BatchMatMulV2", "Einsum", "MatMul"})
+_Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A branch that gets a place of its own.
+
+    Args:
+        body: whose it is.
+        region: the branch.
+        origin: the place that it was at.
+        place: the new one.
+    """
+
+    body: str
+    region: Region
+    origin: int
+    place: int
+
+
+def branches_apart(schedule: Schedule) -> Schedule:
+    """Gives branches that multiply by a weight, and then return, a place of their own.
+
+    Where blocks have a fixed width, every branch of a place is computed on all rows of a block.
+    Frames that go on at a place of their branch fill blocks by themselves. No pass that moves
+    instructions may come after this one.
+    """
+    if not schedule.in_queues:
+        return schedule
+    first = next(item for item in schedule.sections if isinstance(item, Queues))
+    parts = list(_parts(first))
+    sections = tuple(
+        _divided(section, parts) if isinstance(section, Queues) else section
+        for section in schedule.sections
+    )
+    return linked(replace(schedule, sections=sections))
+
+
+def _parts(section: Queues) -> Iterator[_Part]:
+    last: dict[str, int] = {}
+    for segment in section.segments:
+        last[segment.body] = max(last.get(segment.body, 0), segment.place or 0)
+    for segment in section.segments:
+        for one in segment.placed:
+            region = one.region if isinstance(one, Return) else None
+            if region and region not in segment.settled and _multiplies(segment, region):
+                last[segment.body] += 1
+                yield _Part(segment.body, region, segment.place or 0, last[segment.body])
+
+
+def _multiplies(segment: Segment, region: Region) -> bool:
+    return any(
+        isinstance(one, Fire) and one.node.op in _PRODUCTS and region in path_of(one)
+        for one in segment.placed
+    )
+
+
+def _divided(section: Queues, parts: list[_Part]) -> Queues:
+    """The queues of a sweep, with the new places: behind their origin, in its direction."""
+    segments: list[Segment] = []
+    for segment in section.segments:
+        rest, found = segment, []
+        for part in parts:
+            if (part.body, part.origin) == (segment.body, segment.place):
+                apart, rest = _cut(rest, part, is_first=not section.sweep)
+                found.append(apart)
+        is_back = section.direction is Direction.BACK
+        segments += [*found, rest] if is_back else [rest, *found]
+    circles = section.circles if section.sweep else _circles(section, parts)
+    return replace(section, segments=tuple(segments), circles=circles)
+
+
+def _cut(segment: Segment, part: _Part, is_first: bool) -> tuple[Segment, Segment]:
+    """What a part does, and the rest; in the first sweep frames go from here to there."""
+    moved = [one for one in segment.placed if part.region in path_of(one)]
+    at_use = [one for one in segment.instructions if one.at_use]
+    rest = [one for one in segment.instructions if one not in moved]
+    if is_first:
+        name = branches_apart.__name__
+        rest.append(Wait((), then=part.place, region=part.region, by=name))
+    settled = (*segment.settled, *part.region.path())
+    apart = Segment(segment.body, (*moved, *at_use), part.place, settled)
+    return apart, replace(segment, instructions=tuple(rest))
+
+
+def _circles(section: Queues, parts: list[_Part]) -> tuple[tuple[_Key, ...], ...]:
+    """The circles with the new places: each by itself, unless what it feeds feeds its origin."""
+    found = list(section.circles)
+    for part in parts:
+        callees = _returning_for(part.body, section)
+        fed = {
+            (segment.body, (segment.place or 0) + 1)
+            for segment in section.segments
+            for one in segment.placed
+            if isinstance(one, Send) and one.sites[0].callee in callees
+        }
+        origin, key = (part.body, part.origin), (part.body, part.place)
+        (at,) = [number for number, circle in enumerate(found) if origin in circle]
+        if fed.intersection(found[at]):
+            found[at] = (key, *found[at])
+        else:
+            found.insert(at + 1, (key,))
+    return tuple(found)
+
+
+def _returning_for(body: str, section: Queues) -> set[str]:
+    """The functions for whose calls a body may return, since these may be handed on to it."""
+    placed = [one for item in section.segments for one in item.placed]
+    sites = [one.site for one in placed if isinstance(one, HandOn)]
+    found = {body}
+    for _ in sites:
+        found |= {site.caller or "" for site in sites if site.callee in found}
+    return found

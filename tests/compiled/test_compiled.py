@@ -1,0 +1,165 @@
+"""Programs that XLA compiles in blocks: the same results as plain Python, and never by waves."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.compiled import run
+from kerasrec.compiled.ops import obstacles
+from kerasrec.compiled.padding import bucket, padded
+from tests.engine.helpers import assert_same, first_token, run_lowered, run_one, run_plain
+from tests.programs import each
+
+
+def is_compiled(program):
+    return not obstacles(program.function.extended_graph(*program.inputs))
+
+
+@pytest.fixture
+def never_by_waves(monkeypatch):
+    """A compiled run that waves take over fails."""
+    apart = run.apart
+
+    def failing(function):
+        def fail():
+            with tf.control_dependencies([tf.debugging.Assert(False, ["taken over by waves"])]):
+                return function()
+
+        return apart(fail if function.__name__ == "of_waves" else function)
+
+    monkeypatch.setattr(run, "apart", failing)
+
+
+@each(is_compiled, few=["tree_rnn"], many=["ackermann", "collects_in_rounds", "nested"])
+def test_every_program(program, never_by_waves):
+    assert_same(run_lowered(program, engine="compiled"), run_plain(program))
+
+
+@each(is_compiled, few=[], many=["gated_tree"])
+def test_what_is_not_kept_is_computed_again(program, never_by_waves):
+    found = run_lowered(program, engine="compiled", recomputes=True)
+    assert_same(found, run_plain(program))
+
+
+@each(is_compiled, few=[], many=["collect"])
+def test_one_token(program, never_by_waves):
+    assert_same(run_one(program, engine="compiled"), run_plain(first_token(program)))
+
+
+def test_a_run_without_room_begins_again(never_by_waves):
+    @kerasrec.recursive(engine="compiled")
+    def fib(n):
+        return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+    assert fib.run_trace(16).num_calls == 3193  # for 64 frames there is room at first
+    np.testing.assert_array_equal(fib([16, 3]), [987, 2])
+
+
+@kerasrec.recursive(engine="compiled")
+def looked_up(n, table):
+    """Reads a row of a table for each call, and divides."""
+    return kerasrec.cond(
+        n <= 0,
+        lambda: tf.gather(TABLE, n + table),
+        lambda: tf.gather(TABLE, n // table) * looked_up(n - 1, table),
+    )
+
+
+TABLE = tf.constant([1, 2, 3, 4])
+
+
+def test_what_xla_passes_over_in_silence_is_an_error_as_by_waves():
+    np.testing.assert_array_equal(looked_up([2, 0], [2, 3]), [2 * 1 * 3, 4])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices.* is not in \[0, 4\)"):
+        looked_up([0, 0], [4, 3])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="division by zero"):
+        looked_up([1, 0], [0, 3])
+
+
+def test_a_recursion_without_end_is_an_error_as_by_waves():
+    @kerasrec.recursive(engine="compiled", max_depth=50)
+    def down(n):
+        return kerasrec.cond(n == 0, lambda: n, lambda: down(n - 1))
+
+    np.testing.assert_array_equal(down([3, 49]), [0, 0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="deeper than max_depth=50"):
+        down([3, 50])
+
+
+def test_an_index_outside_a_collected_table_is_an_error_as_by_waves():
+    @kerasrec.recursive(engine="compiled")
+    def seen(n):
+        kerasrec.collect("seen", n, n, 4)
+        return kerasrec.cond(n == 0, lambda: n, lambda: seen(n - 1))
+
+    np.testing.assert_array_equal(seen.with_tables([3, 1])[1]["seen"], [0, 2, 2, 3])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="an index is outside the table"):
+        seen.with_tables([4, 1])
+
+
+@pytest.mark.parametrize("inner", [tf.exp, tf.sqrt])
+def test_what_overflows_between_two_ops_does_so_by_xla(inner):
+    outer = {tf.exp: tf.math.log, tf.sqrt: tf.square}[inner]
+
+    @kerasrec.recursive(engine="compiled")
+    def there_and_back(n, x):
+        return kerasrec.cond(
+            n == 0, lambda: tf.nn.relu(x), lambda: outer(inner(there_and_back(n - 1, x)))
+        )
+
+    x = np.float32([1000.0, 3.0, np.nan])
+    expected = outer(inner(tf.nn.relu(x)))
+    np.testing.assert_allclose(there_and_back(1, x), expected, rtol=1e-6)
+
+
+def test_a_second_derivative_is_that_of_waves():
+    def power_by(engine):
+        @kerasrec.recursive(engine=engine)
+        def power(x, n):
+            return kerasrec.cond(n == 0, lambda: 1.0, lambda: x * power(x, n - 1))
+
+        x = tf.constant([2.0, 3.0, 5.0])
+        with tf.GradientTape() as second:
+            second.watch(x)
+            with tf.GradientTape() as first:
+                first.watch(x)
+                y = power(x, [2, 3, 4])
+            gradient = first.gradient(y, x)
+        return gradient, second.gradient(gradient, x)
+
+    gradient, second = power_by("compiled")
+    np.testing.assert_allclose(gradient, [4, 27, 500], rtol=1e-6)
+    np.testing.assert_allclose(second, [2, 18, 300], rtol=1e-6)
+
+
+def test_what_cannot_be_compiled_is_an_error_that_says_what():
+    @kerasrec.recursive(engine="compiled")
+    def shown(n):
+        tf.print(n)
+        return kerasrec.cond(n == 0, lambda: n, lambda: shown(n - 1))
+
+    with pytest.raises(
+        kerasrec.TraceError, match=r"engine='compiled' cannot run .* shows something"
+    ):
+        shown(3)
+
+    @kerasrec.recursive(engine="compiled", parallel_tokens=8)
+    def bounded(n):
+        return kerasrec.cond(n == 0, lambda: n, lambda: bounded(n - 1))
+
+    with pytest.raises(kerasrec.TraceError, match="parallel_tokens is a bound on waves"):
+        bounded(3)
+
+
+def test_the_plan_is_that_of_blocks():
+    plan = looked_up.execution_plan([1], [2])
+    assert plan.summary == "engine: compiled, in blocks, compiled by XLA"
+    assert "queues, in turn where frames are ready" in str(plan)
+
+
+def test_sizes_are_powers_of_two():
+    assert [int(bucket(tf.constant(number))) for number in (0, 1, 2, 3, 64, 65)] == [
+        *(1, 1, 2, 4, 64, 128)
+    ]
+    np.testing.assert_array_equal(padded(tf.constant([[1], [2]]), tf.constant(3)), [[1], [2], [0]])
