@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -10,7 +10,6 @@ from kerasrec.compiled.block import Block, block_of
 from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Circle, Place, Program
 from kerasrec.compiled.rows import Buffers, Sizes
-from kerasrec.emit.one_of import one_of
 from kerasrec.emit.results import Tensors
 from kerasrec.schedule.instructions import Return
 from kerasrec.schedule.sections import Direction, Queues
@@ -55,22 +54,36 @@ class Again:
         first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
         sizes = self.program.sizes_for(circle)
 
-        def iterate(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
-            place, start, count = tf.unstack(trace[at], 3)
-            branches = [partial(self._turn, key, sizes, start, count, tensors) for key in circle]
-            return at + step, one_of(place, branches)
+        def is_left(at: tf.Tensor) -> tf.Tensor:
+            return (at >= 0) & (at <= last)
+
+        def run_place(place: int, at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+            """Runs the next blocks as long as they are of one place."""
+
+            def run(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+                _, start, count = tf.unstack(trace[at], 3)
+                return at + step, self._run_block(circle[place], sizes, start, count, tensors)
+
+            def is_next(at: tf.Tensor, _: Tensors) -> tf.Tensor:
+                here = tf.clip_by_value(at, 0, last)
+                return is_left(at) & tf.equal(trace[here, 0], place)
+
+            return _loop(is_next, run, at, tensors)
+
+        def turns(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+            places = range(len(circle))
+            for place in reversed(places) if self.is_back else places:
+                at, tensors = run_place(place, at, tensors)
+            return at, tensors
 
         tensors = list(buffers.values())
-        _, found = tf.while_loop(
-            lambda at, _: (at >= 0) & (at <= last),
-            iterate,
-            (first, tensors),
-            shape_invariants=(tf.TensorShape([]), list(map(open_rows, tensors))),
-            parallel_iterations=1,
-        )
-        return dict(zip(buffers, found, strict=True))
+        if len(circle) == 1:
+            _, tensors = turns(first, tensors)
+        else:
+            _, tensors = _loop(lambda at, _: is_left(at), turns, first, tensors)
+        return dict(zip(buffers, tensors, strict=True))
 
-    def _turn(
+    def _run_block(
         self, key: Place, sizes: Sizes, start: tf.Tensor, count: tf.Tensor, tensors: Tensors
     ) -> Tensors:
         """A place, on one block."""
@@ -105,3 +118,19 @@ class Again:
                 key = self.layout.input(one.sites[0].callee, self.sweep, number)
                 for rows, tensor in zip(called, tensors, strict=True):
                     block.rows.write(key, rows, tensor, mask)
+
+
+def _loop(
+    goes_on: Callable[[tf.Tensor, Tensors], tf.Tensor],
+    run: Callable[[tf.Tensor, Tensors], tuple[tf.Tensor, Tensors]],
+    at: tf.Tensor,
+    tensors: Tensors,
+) -> tuple[tf.Tensor, Tensors]:
+    found: tuple[tf.Tensor, Tensors] = tf.while_loop(
+        goes_on,
+        run,
+        (at, tensors),
+        shape_invariants=(tf.TensorShape([]), list(map(open_rows, tensors))),
+        parallel_iterations=1,
+    )
+    return found

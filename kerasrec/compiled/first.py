@@ -2,20 +2,19 @@
 
 Frames are numbered as they are called, so those that wait for place 0 of a body are the last ones.
 Those that wait for a later place stand in a list. A circle of places that feed each other is a
-loop; one circle after the other runs until it is empty.
+loop, in which each place runs until its own queue is empty; one circle after the other runs.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 
 import tensorflow as tf
 
 from kerasrec.compiled.block import block_of
 from kerasrec.compiled.padding import open_rows
-from kerasrec.compiled.program import Circle, Program
+from kerasrec.compiled.program import Circle, Place, Program
 from kerasrec.compiled.step import Step
-from kerasrec.emit.one_of import one_of
 from kerasrec.emit.results import State, Tensors
 
 
@@ -89,47 +88,56 @@ class FirstSweep:
 
     def _run_circle(self, state: State, number: int, circle: Circle) -> State:
         """Runs places until no frame is ready for any of them."""
+
+        def turns(state: State) -> State:
+            for at in range(len(circle)):
+                state = self._run_place(state, number, at)
+            return state
+
+        if len(circle) == 1:
+            return turns(state)
+        return self._loop(circle, turns, state)
+
+    def _run_place(self, state: State, number: int, at: int) -> State:
+        """Runs a place until no frame is ready for it.
+
+        A loop that does not run costs nothing; a conditional would copy all buffers.
+        """
+        circle = self.program.circles[number]
+        key, sizes = circle[at], self.program.sizes_for(circle)
+
+        def run(state: State) -> State:
+            step = Step(self.program, self.rooms, key, sizes, state)
+            count = tf.minimum(self._waiting(state, key), sizes.width)
+            step.run(count)
+            step.note(number, at, count)
+            return step.state()
+
+        return self._loop([key], run, state)
+
+    def _loop(self, places: Circle, run: Callable[[State], State], state: State) -> State:
+        """Runs as long as frames are ready for some places, and there is room for more."""
+
+        def goes_on(state: State) -> tf.Tensor:
+            waiting = [self._waiting(state, key) > 0 for key in places]
+            return tf.reduce_any(waiting) & ~self._is_full(state) & ~state["fault"]
+
         found: State
-        found, _ = tf.while_loop(
-            lambda state, _: self._goes_on(state, circle),
-            partial(self._turn, number, circle),
-            (state, tf.constant(-1)),
-            shape_invariants=(tf.nest.map_structure(open_rows, state), tf.TensorShape([])),
+        (found,) = tf.while_loop(
+            goes_on,
+            lambda state: (run(state),),
+            (state,),
+            shape_invariants=(tf.nest.map_structure(open_rows, state),),
             parallel_iterations=1,
         )
         return found
 
-    def _goes_on(self, state: State, circle: Circle) -> tf.Tensor:
-        is_waiting = tf.reduce_any(self._waiting(state, circle) > 0)
-        return is_waiting & ~self._is_full(state) & ~state["fault"]
-
     def _is_full(self, state: State) -> tf.Tensor:
         return tf.reduce_any(tf.stack(state["counts"]) > self.sizes.capacity)
 
-    def _waiting(self, state: State, circle: Circle) -> tf.Tensor:
-        """int32 `[places]`, how many frames stand in each queue."""
-        found = []
-        for name, place in circle:
-            at = self.layout.order.index((name, place))
-            end = state["tails"][at] if place else state["counts"][self.layout.spaces.index(name)]
-            found.append(end - state["heads"][at])
-        return tf.stack(found)
-
-    def _turn(
-        self, number: int, circle: Circle, state: State, last: tf.Tensor
-    ) -> tuple[State, tf.Tensor]:
-        """Runs the place whose turn it is: the next after the last one that has frames."""
-        waiting, count = self._waiting(state, circle), len(circle)
-        turns = tf.math.floormod(tf.range(count) - last - 1, count)
-        chosen = tf.argmin(tf.where(waiting > 0, turns, count), output_type=tf.int32)
-        sizes = self.program.sizes_for(circle)
-        counts = tf.minimum(waiting, sizes.width)
-
-        def branch(at: int) -> State:
-            step = Step(self.program, self.rooms, circle[at], sizes, state)
-            step.run(counts[at])
-            step.note(number, at, counts[at])
-            return step.state()
-
-        found: State = one_of(chosen, [partial(branch, at) for at in range(count)])
-        return found, chosen
+    def _waiting(self, state: State, key: Place) -> tf.Tensor:
+        """int32 scalar, how many frames stand in the queue of a place."""
+        (name, place), at = key, self.layout.order.index(key)
+        counts = dict(zip(self.layout.spaces, state["counts"], strict=True))
+        end: tf.Tensor = state["tails"][at] if place else counts[name]
+        return end - state["heads"][at]

@@ -16,8 +16,8 @@ from kerasrec.schedule.instructions import Fire
 
 _PRODUCTS = "BatchMatMulV2 BiasAdd BiasAddGrad Einsum MatMul"
 _ROWS = """
-    ArgMax ArgMin ConcatOffset Cumsum InvertPermutation L2Loss LogSoftmax Mean OneHot Pad PadV2
-    Range ReverseV2 Slice Softmax Split SplitV StridedSliceGrad Transpose
+    ArgMax ArgMin ConcatOffset Cumsum DynamicStitch InvertPermutation L2Loss LogSoftmax Mean OneHot
+    Pad PadV2 Range ReverseV2 Slice Softmax Split SplitV StridedSliceGrad Transpose
 """
 _OPS = OPS | frozenset((_PRODUCTS + _ROWS).split())
 _DTYPES = DTYPES | {tf.float16, tf.bfloat16}

@@ -12,6 +12,8 @@ from kerasrec.graph.nodes import Accumulate, Computed, Primitive
 from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Node, Value
 
+# Stands for the number of tokens; no other size of a program is the same.
+_TOKENS = 1_000_003
 _SHAPES = frozenset({"Shape", "Size"})
 _IN_ROWS = TOKENWISE | {"BiasAdd", "GatherV2", "Reshape"}
 
@@ -28,10 +30,36 @@ def is_reduction(node: Node) -> bool:
     return node.op == "Sum" and 0 in (_axes(node) or ())
 
 
-def _axes(node: Primitive) -> list[int] | None:
-    """The axes that an op sums over, where they are known."""
-    found = tf.get_static_value(node.operation.inputs[1])
-    return None if found is None else list(found.reshape(-1))
+def _axes(node: Node) -> list[int] | None:
+    """The axes that an op sums over, where they are known.
+
+    The gradient of an op that broadcasts asks for them when it runs: where shapes differ.
+    """
+    axes = node.inputs[1]
+    if isinstance(axes.node, Primitive) and axes.node.op == "BroadcastGradientArgs":
+        shapes = [_shape(value.node) for value in axes.node.inputs]
+        if None in shapes:
+            return None
+        with tf.init_scope():
+            found = tf.raw_ops.BroadcastGradientArgs(s0=shapes[0], s1=shapes[1])[axes.index]
+            return list(found.numpy())
+    if isinstance(node, Primitive):
+        static = tf.get_static_value(node.operation.inputs[1])
+        return None if static is None else list(static.reshape(-1))
+    return None
+
+
+def _shape(node: Node) -> list[int] | None:
+    """The shape that a node gives, with `_TOKENS` for the number of tokens; None if it is open."""
+    if not isinstance(node, Primitive):
+        return None
+    if node.op == "Const":
+        return list(tf.get_static_value(node.operation.outputs[0]))
+    kind = node.inputs[0].type if node.op == "Shape" else None
+    if kind is None or not kind.is_static or kind.kind is Kind.WAVE:
+        return None
+    lead = [_TOKENS] if kind.kind is Kind.TOKEN else []
+    return [*lead, *(dim or 0 for dim in kind.shape or ())]
 
 
 def unknown_sums(body: Body) -> Iterator[Node]:
@@ -44,7 +72,7 @@ def unknown_sums(body: Body) -> Iterator[Node]:
                 yield node
         elif read and isinstance(node, Computed) and node.types[0].kind is Kind.WAVE:
             if node.op in _IN_ROWS or (node.op == "Sum" and not is_reduction(node)):
-                if node.op == "Sum" and _axes(node) is None:  # type: ignore[arg-type]
+                if node.op == "Sum" and _axes(node) is None:
                     yield node
                 in_rows.update(node.outputs)
             elif not (is_reduction(node) or node.op in _SHAPES):
