@@ -20,6 +20,7 @@ from benchmarks.rounds_plain import derivative, expected
 OURS = "kerasrec"
 RUNNERS = {
     OURS: "benchmarks.rounds_programs:Kerasrec",
+    "compiled": "benchmarks.rounds_programs:Compiled",
     "by hand": "benchmarks.peers.rounds_by_hand:RoundsByHand",
     "dynet": "benchmarks.peers.rounds_dynet:RoundsDyNet",
 }

@@ -9,38 +9,46 @@ from benchmarks import functions
 from benchmarks.rounds_cases import NUM_VARIABLES, NUMBERS
 from benchmarks.rounds_tensorflow import TensorFlowRunner, zeros
 
-recursive = functools.partial(kerasrec.recursive, engine="waves")
-
 
 class Kerasrec(TensorFlowRunner):
     """Runs them, and tells how."""
 
+    engine = "waves"
+
     def traced(self, case):
         """Of a run forward the number of `calls`, `waves` and `steps`."""
-        function, arguments = make_program(case, self.variables(case))
+        function, arguments = make_program(case, self.variables(case), self.engine)
         trace = function.run_trace(*arguments)
         return {"calls": trace.num_calls, "waves": len(trace.waves), "steps": trace.num_steps}
 
     def function(self, case, weights):
-        function, arguments = make_program(case, weights)
+        function, arguments = make_program(case, weights, self.engine)
         return lambda: function(*arguments)
 
 
-def make_program(case, weights):
+class Compiled(Kerasrec):
+    """Runs them compiled by XLA."""
+
+    engine = "compiled"
+
+
+def make_program(case, weights, engine="waves"):
     """A recursive function, and the tensors to call it with.
 
     Args:
         case: of `benchmarks.rounds_cases`.
         weights: variables by name, which the function closes over.
+        engine: as `kerasrec.recursive` takes it.
     """
+    recursive = functools.partial(kerasrec.recursive, engine=engine)
     inputs = {name: tf.constant(array) for name, array in case.inputs.items()}
     if case.program in NUMBERS:
         function = functions.define(recursive, kerasrec.cond)[case.program]
         return function, tf.unstack(inputs["arguments"])
-    return _PROGRAMS[case.program](inputs, weights)
+    return _PROGRAMS[case.program](recursive, inputs, weights)
 
 
-def _walk(inputs, weights):
+def _walk(recursive, inputs, weights):
     """A state that goes over the leaves of trees, from left to right."""
     children, words = inputs["children"], inputs["words"]
 
@@ -58,7 +66,7 @@ def _walk(inputs, weights):
     return walk, [inputs["roots"], zeros(inputs["roots"], weights)]
 
 
-def _parser(inputs, weights):
+def _parser(recursive, inputs, weights):
     """Shift and reduce as SPINN does it (Bowman et al. 2016), with trees that are given.
 
     A state stands for a tree node; a tracker sees all words and states, from left to right.
@@ -88,7 +96,7 @@ def _parser(inputs, weights):
     return parse, [inputs["roots"], zeros(inputs["roots"], weights)]
 
 
-def _branches(inputs, weights):
+def _branches(recursive, inputs, weights):
     """One branch calls once, the other twice in a row; the bits of a number choose."""
 
     @recursive
@@ -109,7 +117,7 @@ def _branches(inputs, weights):
     return branches, [inputs["depth"], inputs["kinds"], zeros(inputs["kinds"], weights)]
 
 
-def _interpreter(inputs, weights):
+def _interpreter(recursive, inputs, weights):
     """Evaluates expressions with variables: means, products, `let` and `if`."""
     kinds, operands, slots = (inputs[name] for name in ("kinds", "operands", "slots"))
 

@@ -304,19 +304,22 @@ def recursive(
         max_width: how many tokens may be called at once before the run stops with an error.
         max_memory: how many bytes of values a run may keep, for later parts of it and for its
           gradient, before it stops with an error; by default as many as the machine has.
-        engine: "waves" batches all tokens that are ready; "compiled" runs them in blocks, in loops
-          that XLA compiles; "scalar" runs one after the other in a
-          loop that XLA compiles, and takes programs of plain numbers only. "auto" takes "scalar"
-          for these and "waves" for all others. Results are the same; `execution_plan` says which
-          engine runs and why. Where very many tokens run at once, "waves" may be faster.
-          Derivatives of a gradient run the function again, by waves.
+        engine: "waves" batches all tokens that are ready. "compiled" runs them in blocks, in loops
+          that XLA compiles: several times as fast where few tokens are ready at once, but it takes
+          seconds to compile, again for each of few sizes, and has no ragged rows. "scalar" runs one
+          token after the other in a loop that XLA compiles, and takes programs of plain numbers
+          only. "auto" takes "scalar" for these and "waves" for all others. Results are the same up
+          to rounding; `execution_plan` says which engine runs and why. Where very many tokens run
+          at once, "waves" may be the fastest. Derivatives of a gradient run the function again, by
+          waves.
         parallel_tokens: how many tokens may run at once; None for all that are ready. Memory of
           the forward run then grows with the depth of the recursion times this bound, and not with
           the number of calls. Results are the same. A gradient still reads values of all calls:
           if it is asked for, the program runs again, unbounded, and keeps them.
         recompute: whether a gradient computes the values inside a call again, from what the call's
           own calls returned, instead of keeping them. That takes less memory and more time;
-          gradients are the same. Random numbers are kept. No effect in the engine "scalar".
+          gradients are the same. Random numbers are kept. In the engine "compiled" nothing is kept,
+          and all is computed again. No effect in the engine "scalar".
 
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.

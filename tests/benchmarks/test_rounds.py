@@ -9,7 +9,7 @@ from benchmarks import rounds
 from benchmarks.peers.rounds_by_hand import RoundsByHand
 from benchmarks.process import Failed, Process
 from benchmarks.rounds_cases import make_case, make_weights
-from benchmarks.rounds_programs import Kerasrec
+from benchmarks.rounds_programs import Compiled, Kerasrec
 
 WEIGHTS = make_weights(4)
 CASES = [make_case(program, max(of), size) for (program, size), of in rounds.QUICK.items()]
@@ -21,6 +21,12 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 @each_case
 def test_kerasrec(case):
     rounds.check(case, "kerasrec", Kerasrec(WEIGHTS).computed(case), WEIGHTS)
+
+
+@pytest.mark.slow
+@each_case
+def test_compiled(case):
+    rounds.check(case, "compiled", Compiled(WEIGHTS).computed(case), WEIGHTS)
 
 
 @pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.title)

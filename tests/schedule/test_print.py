@@ -1,13 +1,22 @@
 """Prints of schedules, whole: they are what shows a reader how a program runs."""
 
+import functools
 import re
 
 import numpy as np
 import pytest
 
 import kerasrec
-from kerasrec.schedule.build import build
-from kerasrec.schedule.passes import ALL_PASSES, cut_again, decide_at_once, optimize, side_by_side
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.schedule.build import build, build_blocks
+from kerasrec.schedule.passes import (
+    ALL_PASSES,
+    BLOCK_PASSES,
+    cut_again,
+    decide_at_once,
+    optimize,
+    side_by_side,
+)
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.transform.extend import extend
 from tests import golden_programs, golden_rows
@@ -29,20 +38,33 @@ def test_small_programs(name, function, arguments, passes):
     assert_golden(f"{name}_schedule", str(schedule))
 
 
-def tree_lstm() -> Schedule:
-    """A training step of a layer, whatever this machine's passes are."""
+@functools.cache
+def tree_lstm_graph() -> TaggedGraph:
     layer = kerasrec.layers.TreeLSTM(4, return_sequences=True, name="tree_lstm")
     layer(np.zeros([1, 3, 2], np.float32), np.array([[[1, 2], [-1, -1], [-1, -1]]], np.int32))
-    return build(layer.extended_graph())
+    return layer.extended_graph()
+
+
+def tree_lstm() -> Schedule:
+    """A training step of a layer, whatever this machine's passes are."""
+    return build(tree_lstm_graph())
+
+
+def without_own_lines(schedule: Schedule) -> str:
+    """A print without lines of the layer's own files, which are no part of the schedule."""
+    return re.sub(r"  # \w+\.py:\d+(, )?", lambda found: "  # " if found[1] else "", str(schedule))
 
 
 def test_a_tree_lstm():
     """The whole step: what each wave does, what is kept, what is hoisted, what passes changed."""
     passes = [one for one in ALL_PASSES if one.__name__ not in ("sum_by_wave", "rematerialise")]
-    text = str(optimize(tree_lstm(), passes))
-    # Lines of the layer's own files are no part of the schedule.
-    text = re.sub(r"  # \w+\.py:\d+(, )?", lambda found: "  # " if found[1] else "", text)
-    assert_golden("tree_lstm_schedule", text)
+    assert_golden("tree_lstm_schedule", without_own_lines(optimize(tree_lstm(), passes)))
+
+
+def test_a_tree_lstm_in_blocks():
+    """The same for XLA: which place a frame goes through, and what its blocks keep."""
+    schedule = optimize(build_blocks(tree_lstm_graph()), BLOCK_PASSES)
+    assert_golden("tree_lstm_blocks", without_own_lines(schedule))
 
 
 def test_a_printed_name_stands_for_one_value():
