@@ -34,6 +34,7 @@ __all__ = [
     "set_gradient",
     "set_mask",
     "update_averages",
+    "update_slice",
     "with_outer_graphs",
 ]
 
@@ -147,3 +148,17 @@ def update_averages(optimizer: keras.optimizers.Optimizer) -> None:
     with it raises AttributeError.
     """
     optimizer._update_model_variables_moving_average(optimizer._trainable_variables)
+
+
+def update_slice(buffer: tf.Tensor, values: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
+    """A buffer with other rows from `start` on, in a program that XLA compiles.
+
+    XLA writes them in place. Its op has no function in TensorFlow's public names. If the op is
+    renamed, the engine "compiled" fails when it is traced.
+    """
+    begin = tf.stack([start, *([0] * (buffer.shape.rank - 1))])
+    graph = tf.compat.v1.get_default_graph()
+    operation = graph.create_op("XlaDynamicUpdateSlice", [buffer, values, begin], [buffer.dtype])
+    (found,) = operation.outputs
+    found.set_shape(buffer.shape)
+    return found

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
+from kerasrec.private import update_slice
+
 Buffers = dict[Hashable, tf.Tensor]
 
 
@@ -99,19 +101,9 @@ class Rows:
     ) -> None:
         """Replaces the live rows of a block."""
         values = tf.where(beside(live, values), values, self.read_block(key, start))
-        self.written[key] = updated(self.written[key], values, start)
+        self.written[key] = update_slice(self.written[key], values, start)
 
 
 def beside(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
     """A mask `[n]` that broadcasts against a tensor `[n, ...]`."""
     return tf.reshape(mask, [-1, *([1] * (tensor.shape.rank - 1))])
-
-
-def updated(buffer: tf.Tensor, values: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
-    """A buffer with other rows from `start` on. There is no function of TensorFlow for this op."""
-    begin = tf.stack([start, *([0] * (buffer.shape.rank - 1))])
-    graph = tf.compat.v1.get_default_graph()
-    operation = graph.create_op("XlaDynamicUpdateSlice", [buffer, values, begin], [buffer.dtype])
-    (found,) = operation.outputs
-    found.set_shape(buffer.shape)
-    return found
