@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
@@ -34,6 +34,41 @@ def _axes(node: Primitive) -> list[int] | None:
     return None if found is None else list(found.reshape(-1))
 
 
+def _is_within_tokens(node: Primitive) -> bool:
+    """Whether an op that is no reduction is known to sum over the entries of each token alone."""
+    if _axes(node) is not None:
+        return True
+    # The gradient of an op that repeats entries of one value as another has more of them. Between
+    # tokens these are never along the token axis, except where it has one row.
+    axes = node.inputs[1].node
+    if axes.op != "BroadcastGradientArgs":
+        return False
+    found = list(map(_whose_shape, axes.inputs))
+    return _rank_of_tokens(found) >= 0
+
+
+def _whose_shape(value: Value) -> Value | None:
+    """The value whose shape another one is, or the beginning of whose shape."""
+    node = value.node
+    if node.op == "StridedSlice" and isinstance(node, Primitive):
+        begin = tf.get_static_value(node.operation.inputs[1])
+        if begin is None or begin.any():
+            return None
+        node = node.inputs[0].node
+    return node.inputs[0] if node.op == "Shape" else None
+
+
+def _rank_of_tokens(values: Sequence[Value | None]) -> int:
+    """The rank of each token's part of some values; -1 if not all are of tokens and of one rank."""
+    ranks = {
+        -1
+        if value is None or value.type.kind is not Kind.TOKEN or value.type.shape is None
+        else len(value.type.shape)
+        for value in values
+    }
+    return ranks.pop() if len(ranks) == 1 else -1
+
+
 def unknown_sums(body: Body) -> Iterator[Node]:
     """Nodes that mix the tokens of a wave in another way than by a sum, or may do so."""
     in_rows: set[Value] = set()
@@ -43,8 +78,10 @@ def unknown_sums(body: Body) -> Iterator[Node]:
             if len(node.inputs) == 1 and read:
                 yield node
         elif read and isinstance(node, Computed) and node.types[0].kind is Kind.WAVE:
-            if node.op in _IN_ROWS or (node.op == "Sum" and not is_reduction(node)):
-                if node.op == "Sum" and _axes(node) is None:  # type: ignore[arg-type]
+            if node.op == "BatchMatMulV2" and _rank_of_tokens(node.inputs) >= 2:
+                in_rows.update(node.outputs)
+            elif node.op in _IN_ROWS or (node.op == "Sum" and not is_reduction(node)):
+                if node.op == "Sum" and not _is_within_tokens(node):  # type: ignore[arg-type]
                     yield node
                 in_rows.update(node.outputs)
             elif not (is_reduction(node) or node.op in _SHAPES):
