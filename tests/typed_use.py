@@ -4,7 +4,7 @@ Lines with `type: ignore` are mistakes: mypy fails where it no longer notices on
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -107,6 +107,7 @@ def layers() -> None:
         4, inner_inputs=False, kernel_initializer=keras.initializers.HeNormal(), embedding=embedding
     )
     assert_type(up.recompute, bool)
+    assert_type(up.engine, Literal["auto", "waves", "compiled"])
     kerasrec.layers.Recursive(MeanCell(4), return_state=True)
     kerasrec.layers.Bidirectional(
         up, downward_layer=kerasrec.layers.TopDownTreeLSTM(4, reads="node"), merge_mode="sum"
@@ -123,6 +124,7 @@ def layers() -> None:
     kerasrec.layers.Bidirectional(up, merge_mode="max")  # type: ignore[arg-type]
     kerasrec.layers.Recursive("cell")  # type: ignore[arg-type]
     kerasrec.layers.TreeLSTM("4")  # type: ignore[arg-type]
+    kerasrec.layers.TreeLSTM(4, engine="scalar")  # type: ignore[arg-type]
     kerasrec.layers.TreeLSTM(4, dropout="half")  # type: ignore[arg-type]
     kerasrec.layers.TreeLSTM(4, seed="one")  # type: ignore[arg-type]
 

@@ -28,8 +28,9 @@ PEERS = {
     "kerasrec tuned": "benchmarks.peers.tree_layer:TreeLayer",
     "kerasrec vectors": "benchmarks.peers.tree_layer:TreeLayerOfVectors",
     "kerasrec recompute": "benchmarks.peers.tree_layer:RecomputingTreeLayer",
+    "kerasrec compiled": "benchmarks.peers.tree_layer:CompiledTreeLayer",
 }
-OWN = (OURS, TUNED, VECTORS, "kerasrec recompute")
+OWN = (OURS, TUNED, VECTORS, "kerasrec recompute", "kerasrec compiled")
 # In inference it is another peer.
 TRAINING_ONLY = ("torch by hand",)
 # Processes of tuned peers have one thread for each op, so that both cores run ops of their own.

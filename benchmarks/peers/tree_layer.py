@@ -15,6 +15,7 @@ LAYERS = {"TreeRNN": TreeRNN, "RNTN": RNTN, "TreeLSTM": TreeLSTM}
 class TreeLayer(GraphPeer):
     looks_up = True
     recompute = False
+    engine = "auto"
 
     def __init__(self, model, values):
         tokens = keras.Input([None], dtype="int32")
@@ -25,6 +26,7 @@ class TreeLayer(GraphPeer):
             units,
             return_sequences=True,
             recompute=self.recompute,
+            engine=self.engine,
             embedding=embedding if self.looks_up else None,
         )
         x = tokens if self.looks_up else embedding(tokens)
@@ -66,3 +68,7 @@ class TreeLayerOfVectors(TreeLayer):
 
 class RecomputingTreeLayer(TreeLayer):
     recompute = True
+
+
+class CompiledTreeLayer(TreeLayer):
+    engine = "compiled"

@@ -55,11 +55,37 @@ def _shape(node: Node) -> list[int] | None:
         return None
     if node.op == "Const":
         return list(tf.get_static_value(node.operation.outputs[0]))
+    if node.op == "StridedSlice":
+        return _part_of_shape(node)
     kind = node.inputs[0].type if node.op == "Shape" else None
     if kind is None or not kind.is_static or kind.kind is Kind.WAVE:
         return None
     lead = [_TOKENS] if kind.kind is Kind.TOKEN else []
     return [*lead, *(dim or 0 for dim in kind.shape or ())]
+
+
+def _part_of_shape(node: Primitive) -> list[int] | None:
+    """What an op cuts out of a shape."""
+    whole = _shape(node.inputs[0].node)
+    ends = [tf.get_static_value(tensor) for tensor in node.operation.inputs[1:]]
+    if whole is None or any(end is None for end in ends):
+        return None
+    masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    attributes = {name: node.operation.get_attr(name) for name in masks}
+    begin, end, strides = ends
+    with tf.init_scope():
+        found = tf.raw_ops.StridedSlice(
+            input=whole, begin=begin, end=end, strides=strides, **attributes
+        )
+        return None if found.shape.rank != 1 else list(found.numpy())
+
+
+def _is_product_of_tokens(node: Node) -> bool:
+    """Whether an op multiplies matrices of a token by matrices of the same token."""
+    types = [value.type for value in node.inputs]
+    ranks = {len(item.shape or ()) for item in types}
+    are_of_tokens = all(item.kind is Kind.TOKEN for item in types)
+    return node.op == "BatchMatMulV2" and are_of_tokens and len(ranks) == 1 and min(ranks) >= 2
 
 
 def unknown_sums(body: Body) -> Iterator[Node]:
@@ -71,7 +97,9 @@ def unknown_sums(body: Body) -> Iterator[Node]:
             if len(node.inputs) == 1 and read:
                 yield node
         elif read and isinstance(node, Computed) and node.types[0].kind is Kind.WAVE:
-            if node.op in _IN_ROWS or (node.op == "Sum" and not is_reduction(node)):
+            if _is_product_of_tokens(node):
+                in_rows.update(node.outputs)
+            elif node.op in _IN_ROWS or (node.op == "Sum" and not is_reduction(node)):
                 if node.op == "Sum" and _axes(node) is None:
                     yield node
                 in_rows.update(node.outputs)

@@ -89,6 +89,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
                 reads="node",
                 shares_weights=layer.cell.arity is None,
                 recompute=layer.recompute,
+                engine=layer.engine,
                 dtype=layer.dtype_policy,
                 name=f"{layer.name}_downward",
             )

@@ -12,7 +12,7 @@ from keras import ops
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.tree_lstm import TreeLSTMCell
-from kerasrec.layers.types import Activation, Constraint, Initializer, Regularizer
+from kerasrec.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
 from kerasrec.public import map_fn
 
 
@@ -203,6 +203,11 @@ class ChildSumTreeLSTM(CellLayer):
         return_state: whether to return the root's states in addition to the output.
         recompute: whether the backward pass computes the cells again instead of keeping what they
             computed: less memory, more time, the same gradients.
+        engine: "waves", which "auto" takes, runs all tree nodes that are ready at once. "compiled"
+            runs them in blocks, in loops that XLA compiles, with the same results up to rounding.
+            It pays for few trees at once and small states on a CPU: at batch 1 inference and
+            training are up to 1.4 times as fast. XLA compiles for each of few sizes anew, two to
+            three seconds each. ChildSum layers, whose children are rows, cannot be compiled.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
             different word of a batch is looked up once. See `Recursive`.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
@@ -255,6 +260,7 @@ class ChildSumTreeLSTM(CellLayer):
         return_sequences: bool = False,
         return_state: bool = False,
         recompute: bool = False,
+        engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
         **kwargs: Any,
     ):
@@ -286,6 +292,7 @@ class ChildSumTreeLSTM(CellLayer):
             return_sequences=return_sequences,
             return_state=return_state,
             recompute=recompute,
+            engine=engine,
             embedding=embedding,
             **kwargs,
         )

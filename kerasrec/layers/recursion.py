@@ -16,6 +16,7 @@ from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
 from kerasrec.layers.tree_checks import WordRules, check_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, node_tables
+from kerasrec.layers.types import Engine
 from kerasrec.private import in_stateless_scope
 from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switch
 
@@ -38,6 +39,8 @@ class Recursion:
         visitor: makes the recursive function from the cell and a batch; see `visitor`.
         goes_down: whether that function takes states in addition to the node.
         recompute: as for `kerasrec.recursive`.
+        engine: as for `kerasrec.recursive`. "compiled" keeps nothing for a gradient except in
+            training, whatever `recompute` is.
         embedding: maps words to inputs, if `x` are words.
     """
 
@@ -47,12 +50,14 @@ class Recursion:
         visitor: Callable[..., RecursiveFunction],
         goes_down: bool = False,
         recompute: bool = False,
+        engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
     ):
         self._cell = cell
         self._visitor = visitor
         self._goes_down = goes_down
         self._recompute = recompute
+        self._engine = engine
         self._embedding = embedding
         self._runs: dict[tuple[Any, ...], tuple[Any, list[Stages]]] = {}
 
@@ -132,8 +137,16 @@ class Recursion:
             batch, nodes = tf.unstack(tf.shape(x)[:2])
             inputs = self._inputs(x, trees, input_drop)
             table_size = tf.multiply(batch, nodes, "table_size") if return_sequences else None
-            options = {"training": training, "recompute": self._recompute}
-            visit = self._visitor(cell, inputs, trees, drop, table_size, **options)
+            visit = self._visitor(
+                cell,
+                inputs,
+                trees,
+                drop,
+                table_size,
+                training=training,
+                recompute=self._recompute or (self._engine == "compiled" and not training),
+                engine=self._engine,
+            )
             arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
             results, tables = visit.with_tables(*arguments)
             stages.append(
@@ -180,6 +193,7 @@ def visitor(
     table_size: tf.Tensor | None,
     training: bool = False,
     recompute: bool = False,
+    engine: Engine = "auto",
 ) -> RecursiveFunction:
     """The recursive function that computes a tree node from its children.
 
@@ -193,6 +207,7 @@ def visitor(
         table_size: rows of the table of all outputs; None if it is not wanted.
         training: as Keras has it.
         recompute: as for `kerasrec.recursive`.
+        engine: as for `kerasrec.recursive`.
     """
 
     def keep(node: tf.Tensor, results: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -219,7 +234,7 @@ def visitor(
     sizes = [cell.output_size] * cell.has_own_output + cell.state_sizes
     returns = [tf.TensorSpec([size], cell.compute_dtype) for size in sizes]
 
-    @recursive(returns=returns, recompute=recompute)
+    @recursive(returns=returns, engine=engine, recompute=recompute)
     def visit(node: tf.Tensor) -> list[tf.Tensor]:
         def leaf_node() -> list[tf.Tensor]:
             return keep(node, leaf(node))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import keras
 import tensorflow as tf
@@ -17,6 +17,7 @@ from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.stacking import StatesOfNodes, are_states, mark_states
 from kerasrec.layers.trees import as_indices, node_tables
+from kerasrec.layers.types import Engine
 from kerasrec.private import in_symbolic_scope, set_mask
 
 
@@ -39,6 +40,11 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return_state: whether to return the root's states in addition to the output.
         recompute: whether the backward pass computes the cells again instead of keeping what they
             computed: less memory, more time, the same gradients.
+        engine: "waves", which "auto" takes, runs all tree nodes that are ready at once. "compiled"
+            runs them in blocks, in loops that XLA compiles, with the same results up to rounding.
+            It pays for few trees at once and small states on a CPU: at batch 1 inference and
+            training are up to 1.4 times as fast. XLA compiles for each of few sizes anew, two to
+            three seconds each. ChildSum layers, whose children are rows, cannot be compiled.
         embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
           `keras.layers.Embedding`, which looks up each different word of a batch once. Words that
           are read must be below its `input_dim`, also if it is the first layer of a
@@ -90,6 +96,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return_sequences: bool = False,
         return_state: bool = False,
         recompute: bool = False,
+        engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
         **kwargs: Any,
     ):
@@ -99,6 +106,11 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             raise ValueError(
                 "`embedding` must be a Keras layer from words to vectors, such as "
                 f"keras.layers.Embedding, received {embedding!r}."
+            )
+        if engine not in get_args(Engine):
+            raise ValueError(
+                f"`engine` of {type(self).__name__} must be one of "
+                f"{', '.join(map(repr, get_args(Engine)))}, received {engine!r}."
             )
         if cell.goes_down != self.goes_down:
             layer = "TopDown" if cell.goes_down else "Recursive"
@@ -116,11 +128,12 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self.return_sequences = return_sequences
         self.return_state = return_state
         self.recompute = recompute
+        self.engine = engine
         self.embedding: Any = embedding
         self.supports_masking = True
         self.supports_jit = False
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
-        self._recursion = Recursion(cell, visitor, False, recompute, embedding)
+        self._recursion = Recursion(cell, visitor, False, recompute, engine, embedding)
 
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
@@ -350,6 +363,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             "return_sequences": self.return_sequences,
             "return_state": self.return_state,
             "recompute": self.recompute,
+            "engine": self.engine,
             "embedding": keras.saving.serialize_keras_object(self.embedding),
         }
 

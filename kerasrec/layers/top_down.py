@@ -16,6 +16,7 @@ from kerasrec.layers.recursion import Recursion
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.tree_checks import check
 from kerasrec.layers.trees import NodeTables
+from kerasrec.layers.types import Engine
 from kerasrec.private import in_symbolic_scope
 from kerasrec.public import RecursiveFunction, collect, cond, map_fn, recursive
 
@@ -132,6 +133,11 @@ class TopDown(Recursive):
         return_state: whether to return the root's states, as given, in addition to the output.
         recompute: whether the backward pass computes the cells again instead of keeping what they
             computed: less memory, more time, the same gradients.
+        engine: "waves", which "auto" takes, runs all tree nodes that are ready at once. "compiled"
+            runs them in blocks, in loops that XLA compiles, with the same results up to rounding.
+            It pays for few trees at once and small states on a CPU: at batch 1 inference and
+            training are up to 1.4 times as fast. XLA compiles for each of few sizes anew, two to
+            three seconds each. ChildSum layers, whose children are rows, cannot be compiled.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
             different word of a batch is looked up once. See `Recursive`.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
@@ -173,6 +179,7 @@ class TopDown(Recursive):
         return_sequences: bool = True,
         return_state: bool = False,
         recompute: bool = False,
+        engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
         **kwargs: Any,
     ):
@@ -182,6 +189,7 @@ class TopDown(Recursive):
             return_sequences=return_sequences,
             return_state=return_state,
             recompute=recompute,
+            engine=engine,
             embedding=embedding,
             **kwargs,
         )
@@ -190,7 +198,7 @@ class TopDown(Recursive):
                 f"{type(cell).__name__} sets `output_size`, but the output of a TopDownCell is its "
                 "first state: roots have no other, since their states are given."
             )
-        self._recursion = Recursion(cell, visitor, True, self.recompute, self.embedding)
+        self._recursion = Recursion(cell, visitor, True, recompute, engine, self.embedding)
 
     def build(self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None) -> None:
         """Creates the cell's weights."""
@@ -299,6 +307,7 @@ def visitor(
     table_size: tf.Tensor | None,
     training: bool = False,
     recompute: bool = False,
+    engine: Engine = "auto",
 ) -> RecursiveFunction:
     """The recursive function that passes states from a tree node to its children.
 
@@ -311,11 +320,12 @@ def visitor(
         table_size: rows of the table of all outputs.
         training: as Keras has it.
         recompute: as for `kerasrec.recursive`.
+        engine: as for `kerasrec.recursive`.
     """
     rows_of_children = trees.rows() if cell.shares_weights else None
     num_nodes = tf.subtract(tf.shape(trees.children)[0], 1, "num_nodes")
 
-    @recursive(recompute=recompute)
+    @recursive(engine=engine, recompute=recompute)
     def visit(node: tf.Tensor, states: list[tf.Tensor]) -> tf.Tensor:
         collect("output", states[0], node, table_size)
         # Gradients enter a function through what it returns.

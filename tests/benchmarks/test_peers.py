@@ -15,7 +15,14 @@ from tests.parameters import few_of
 
 UNITS = 4
 # TensorFlow is imported here already, and nothing that cannot stand beside it may be.
-IN_TENSORFLOW = ["unrolled", "iterative", "kerasrec", "kerasrec vectors", "kerasrec recompute"]
+IN_TENSORFLOW = [
+    "unrolled",
+    "iterative",
+    "kerasrec",
+    "kerasrec vectors",
+    "kerasrec recompute",
+    "kerasrec compiled",
+]
 ELSEWHERE = sorted({*PEERS} - {*IN_TENSORFLOW, REFERENCE, *LIMITS})
 
 # These import TensorFlow once more.

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.compiled import run
 from kerasrec.compiled.ops import obstacles
 from kerasrec.compiled.padding import bucket, padded
+from tests.compiled import helpers
 from tests.engine.helpers import assert_same, first_token, run_lowered, run_one, run_plain
 from tests.programs import each
 
@@ -18,17 +18,7 @@ def is_compiled(program):
 
 @pytest.fixture
 def never_by_waves(monkeypatch):
-    """A compiled run that waves take over fails."""
-    apart = run.apart
-
-    def failing(function):
-        def fail():
-            with tf.control_dependencies([tf.debugging.Assert(False, ["taken over by waves"])]):
-                return function()
-
-        return apart(fail if function.__name__ == "of_waves" else function)
-
-    monkeypatch.setattr(run, "apart", failing)
+    helpers.never_by_waves(monkeypatch)
 
 
 @each(is_compiled, few=["tree_rnn"], many=["ackermann", "collects_in_rounds", "nested"])
@@ -131,6 +121,42 @@ def test_a_second_derivative_is_that_of_waves():
     gradient, second = power_by("compiled")
     np.testing.assert_allclose(gradient, [4, 27, 500], rtol=1e-6)
     np.testing.assert_allclose(second, [2, 18, 300], rtol=1e-6)
+
+
+@pytest.mark.many
+def test_gradients_of_what_is_repeated_along_the_entries_of_a_token(never_by_waves):
+    def gradient_by(engine):
+        @kerasrec.recursive(engine=engine)
+        def bilinear(x, n):
+            def deeper():
+                outer = bilinear(x, n - 1)[:, :, tf.newaxis] * x[:, tf.newaxis]
+                return tf.linalg.matvec(outer, tf.sin(x))
+
+            return kerasrec.cond(n == 0, lambda: x, deeper)
+
+        x = tf.constant([[1.0, 0.5], [-0.3, 2.0], [0.7, -0.2]])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = bilinear(x, [2, 0, 3])
+        return y, tape.gradient(y, x)
+
+    pairs = zip(gradient_by("compiled"), gradient_by("waves"), strict=True)
+    for mine, theirs in pairs:
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
+
+
+def test_what_is_repeated_along_the_tokens_is_not_compiled():
+    kernel = tf.Variable([[[1.0, 0.5], [-0.3, 2.0]]])
+
+    @kerasrec.recursive(engine="compiled")
+    def power(x, n):
+        def deeper():
+            return (kernel @ power(x, n - 1)[:, :, tf.newaxis])[:, :, 0]
+
+        return kerasrec.cond(n == 0, lambda: x, deeper)
+
+    with pytest.raises(kerasrec.TraceError, match="BatchMatMulV2 of all tokens together"):
+        power([[1.0, 2.0]], 1)
 
 
 def test_what_cannot_be_compiled_is_an_error_that_says_what():

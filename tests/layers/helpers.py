@@ -91,7 +91,8 @@ class Ready:
 
 
 def _both_ways(**options: Any) -> Bidirectional:
-    return Bidirectional(TreeLSTM(UNITS, **options), **options)
+    of_both = {key: options[key] for key in ("name", "dtype", "trainable") if key in options}
+    return Bidirectional(TreeLSTM(UNITS, **options), **of_both)
 
 
 # A new layer goes here, and test_every_layer.py runs it.

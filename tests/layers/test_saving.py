@@ -31,6 +31,7 @@ MADE = {
     "all options": lambda: TreeLSTM(6, **OPTIONS),
     "GatedCell": lambda: Recursive(GatedCell(6)),
     "float16": lambda: TreeLSTM(6, return_sequences=True, dtype="mixed_float16"),
+    "compiled": lambda: TreeLSTM(6, return_sequences=True, engine="compiled"),
 }
 
 # One process, since each takes seconds to start.

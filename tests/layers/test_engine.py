@@ -1,0 +1,208 @@
+"""Tree layers that XLA compiles: the same as by waves, and never by waves."""
+
+import functools
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec import TraceError
+from kerasrec.layers import ChildSumTreeLSTM, TopDownTreeLSTM, TreeLSTM, TreeRNN, TreeRNNCell
+from kerasrec.layers.recursion import Recursion
+from tests.compiled import helpers
+from tests.layers.helpers import (
+    READY,
+    features,
+    random_children,
+    treebank_batch,
+    with_random_weights,
+)
+from tests.parameters import few_of
+
+COMPILED = sorted({*READY} - {"ChildSumTreeLSTM"})
+DROPS = {"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 5}
+# Options, whether words are read, and whether in training.
+WAYS = {
+    "inference": ({}, False, False),
+    "training": ({}, False, True),
+    "dropout": (DROPS, False, True),
+    "words": ({}, True, False),
+    "words, dropout": (DROPS, True, True),
+}
+
+
+@pytest.fixture
+def never_by_waves(monkeypatch):
+    helpers.never_by_waves(monkeypatch)
+
+
+def layer_of(name, engine, takes_words, **options):
+    if takes_words:
+        options["embedding"] = keras.layers.Embedding(20, 4)
+    layer = READY[name].make(engine=engine, **options)
+    layer.build((None, None) if takes_words else (None, None, 4), (None, None, READY[name].arity))
+    random = np.random.default_rng(1)
+    for one in layer.trainable_variables:  # and not the state of the seed
+        one.assign(random.normal(size=one.shape, scale=0.1 if len(one.shape) == 3 else 0.5))
+    return layer
+
+
+def inputs_of(children, takes_words):
+    """Vectors, or words of leaves."""
+    if not takes_words:
+        return tf.constant(features(children), "float32")
+    words = np.random.default_rng(2).integers(1, 20, children.shape[:2])
+    return tf.constant(np.where((children < 0).all(axis=-1), words, 0), "int32")
+
+
+def outputs_and_gradients(layer, x, children, training):
+    sources = [x] if x.dtype.is_floating else []
+    with tf.GradientTape() as tape:
+        tape.watch(sources)
+        output = layer(x, children, training=training)
+        loss = tf.reduce_sum(tf.sin(output))
+    gradients = tape.gradient(loss, [*sources, *layer.trainable_variables])
+    return [output, *map(tf.convert_to_tensor, gradients)]
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    few_of(
+        itertools.product(COMPILED, WAYS),
+        many=[("TreeRNN", "inference"), ("TreeGRU", "words, dropout"), ("RNTN", "training")],
+    ),
+)
+def test_outputs_and_gradients_are_those_of_waves(name, way, never_by_waves):
+    options, takes_words, training = WAYS[way]
+    one, other = (
+        layer_of(name, engine, takes_words, **options) for engine in ("waves", "compiled")
+    )
+    for num_trees in (5, 1):
+        children = random_children(num_trees, 9, READY[name].arity, seed=3)
+        x = inputs_of(children, takes_words)
+        wanted = outputs_and_gradients(one, x, children, training)
+        found = outputs_and_gradients(other, x, children, training)
+        for mine, theirs in zip(found, wanted, strict=True):
+            assert np.abs(theirs).max() > 0
+            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", few_of(COMPILED, "TreeRNN", many=["TopDownTreeLSTM"]))
+def test_the_root_alone_and_its_states(name, never_by_waves):
+    children = random_children(2, 9, READY[name].arity, seed=3)
+    x = inputs_of(children, False)
+    one, other = (layer_of(name, engine, False) for engine in ("waves", "compiled"))
+    if name != "Bidirectional":
+        for layer in (one, other):
+            layer.return_sequences, layer.return_state = False, True
+    tf.nest.map_structure(
+        lambda mine, theirs: np.testing.assert_allclose(mine, theirs, atol=1e-5),
+        other(x, children),
+        one(x, children),
+    )
+
+
+@pytest.mark.many
+def test_padding_is_not_read(never_by_waves):
+    children = random_children(3, 9, 2, seed=3, sizes=[4, 9, 1])
+    layer = layer_of("TreeRNN", "compiled", False, inner_inputs=True)
+    x = features(children)
+    wanted = outputs_and_gradients(layer, tf.constant(x, "float32"), children, True)
+    is_node = np.arange(9) < np.array([[4], [9], [1]])
+    x[~is_node] = np.nan
+    found = outputs_and_gradients(layer, tf.constant(x, "float32"), children, True)
+    for mine, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize(
+    ("engine", "recompute", "kept"),
+    [
+        ("compiled", False, {True: False, False: True}),
+        ("compiled", True, {True: True, False: True}),
+        ("auto", False, {True: False, False: False}),
+    ],
+)
+def test_a_compiled_layer_keeps_nothing_except_in_training(engine, recompute, kept):
+    class Asked(Exception):
+        pass
+
+    def visitor(*_, training, recompute, engine):
+        raise Asked(engine, training, recompute)
+
+    cell = TreeRNNCell(3)
+    cell.build((None, 4))
+    recursion = Recursion(cell, visitor, recompute=recompute, engine=engine)
+    children = tf.constant(random_children(1, 3, 2))
+    for training, recomputes in kept.items():
+        with pytest.raises(Asked) as asked:
+            recursion(tf.ones([1, 3, 4]), children, None, None, training, False)
+        assert asked.value.args == (engine, training, recomputes)
+
+
+@pytest.mark.parametrize("name", READY)
+def test_configuration(name):
+    layer = READY[name].make(engine="compiled")
+    config = layer.get_config()
+    parts = [layer]
+    if name == "Bidirectional":
+        parts = [layer.upward_layer, layer.downward_layer]
+    assert [part.engine for part in parts] == ["compiled"] * len(parts)
+    assert type(layer).from_config(config).get_config() == config
+
+
+def test_a_configuration_from_before_there_was_an_engine():
+    config = TreeRNN(3, engine="compiled").get_config()
+    del config["engine"]
+    assert TreeRNN.from_config(config).engine == "auto"
+
+
+@pytest.mark.parametrize("engine", ["scalar", "XLA", None])
+def test_another_engine_is_an_error(engine):
+    with pytest.raises(
+        ValueError,
+        match=r"`engine` of TreeRNN must be one of 'auto', 'waves', 'compiled', received",
+    ):
+        TreeRNN(3, engine=engine)
+
+
+@pytest.mark.parametrize(
+    "make", [ChildSumTreeLSTM, functools.partial(TopDownTreeLSTM, shares_weights=True)]
+)
+def test_children_in_rows_cannot_be_compiled(make):
+    layer = make(3, engine="compiled")
+    children = random_children(2, 5, 2)
+    with pytest.raises(TraceError, match=r"engine='compiled' cannot run .* entries of rows"):
+        layer(inputs_of(children, False), children)
+
+
+def model_of(engine):
+    inputs = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
+    layer = READY["TreeLSTM"].make(engine=engine, embedding=keras.layers.Embedding(500, 4))
+    return with_random_weights(keras.Model(inputs, keras.layers.Dense(5)(layer(*inputs))))
+
+
+@pytest.mark.many
+def test_fit_save_and_export(tmp_path, never_by_waves):
+    """An epoch of training gives the weights that it gives by waves; then the model is used."""
+    words, children, labels = treebank_batch(10)
+    models = [model_of("waves"), model_of("compiled")]
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
+    for model in models:
+        model.compile(keras.optimizers.SGD(0.1), loss)
+        model.fit((words, children), labels, batch_size=5, epochs=1, shuffle=False, verbose=0)
+    for mine, theirs in zip(*(model.get_weights() for model in models), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+    by_waves, model = models
+    model.save(tmp_path / "model.keras")
+    model.export(tmp_path / "served", verbose=False)
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert [one.engine for one in loaded.layers if isinstance(one, TreeLSTM)] == ["compiled"]
+    served = tf.saved_model.load(tmp_path / "served")
+    inputs = words[:1], children[:1]
+    wanted = by_waves.predict_on_batch(inputs)
+    for use in (model.predict_on_batch, loaded.predict_on_batch, served.serve):
+        np.testing.assert_allclose(use(inputs), wanted, rtol=1e-4, atol=1e-5)
