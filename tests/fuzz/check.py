@@ -97,12 +97,17 @@ def check(program: Program, options: Options) -> Outcome:
     """
     expected = run_plain(program)
     try:
-        if options.engine == "compiled" and not can_be_compiled(program):
-            options = dataclasses.replace(options, engine="waves")
+        options = _possible(program, options)
         found = Run(program, options)(program.tokens)
     except Exception as error:
         return _named(Outcome(program, options, f"error: {type(error).__name__}", error))
     return judge(program, options, found, expected)
+
+
+def _possible(program: Program, options: Options) -> Options:
+    if options.engine == "compiled" and not can_be_compiled(program):
+        return dataclasses.replace(options, engine="waves")
+    return options
 
 
 def check_relation(program: Program, options: Options, seed: str) -> Outcome:
@@ -112,6 +117,7 @@ def check_relation(program: Program, options: Options, seed: str) -> Outcome:
         options = dataclasses.replace(options, way="traced")
     name = rng.choice(list(RELATIONS))
     try:
+        options = _possible(program, options)
         pair = RELATIONS[name](program, options, rng)
     except Exception as error:
         kind = f"error: {name} {type(error).__name__}"
