@@ -59,6 +59,51 @@ def looked_up(n, table):
 TABLE = tf.constant([1, 2, 3, 4])
 
 
+def halving(engine):
+    """Leaves in branches of branches multiply by a weight, and so does what is around them."""
+
+    @kerasrec.recursive(engine=engine)
+    def halved(n, x):
+        def leaf():
+            y = x @ WEIGHT
+            kerasrec.collect("leaves", y)
+            return kerasrec.cond(n == 0, lambda: y @ WEIGHT, lambda: tf.sin(y @ WEIGHT))
+
+        return kerasrec.cond(n < 2, leaf, lambda: halved(n // 2, 3.0 * x) - x)
+
+    return halved
+
+
+WEIGHT = tf.Variable([[0.5, -0.3], [0.2, 0.4]])
+
+
+@pytest.mark.many
+def test_what_stands_around_branches_that_go_apart_is_for_all_of_them(never_by_waves):
+    n, x = [1, 0, 4, 0, 7], tf.constant([[1.0, 2.0], [0.5, -1.0], [3.0, 0.1], [0.7, 0.2], [0, 1]])
+    found = []
+    for engine in ("compiled", "waves"):
+        with tf.GradientTape() as tape:
+            y, tables = halving(engine).with_tables(n, x)
+        rows = np.array(sorted(tables["leaves"].numpy().tolist()))
+        found.append([y, rows, tape.gradient(y, WEIGHT)])
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-5)
+
+
+def test_branches_that_go_apart_know_how_many_they_are(never_by_waves):
+    """Where nothing else asks how many frames stand at a place."""
+
+    @kerasrec.recursive(engine="compiled")
+    def down(n, x):
+        return kerasrec.switch(
+            tf.minimum(n, 2),
+            [lambda: x @ WEIGHT, lambda: 3.0 * down(n - 1, x), lambda: 2.0 * down(n - 2, x)],
+        )
+
+    x = tf.constant([[1.0, 2.0], [0.5, -1.0]])
+    np.testing.assert_allclose(down([4, 1], x), [[4.0], [3.0]] * (x @ WEIGHT), rtol=1e-6)
+
+
 def test_what_xla_passes_over_in_silence_is_an_error_as_by_waves():
     np.testing.assert_array_equal(looked_up([2, 0], [2, 3]), [2 * 1 * 3, 4])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices.* is not in \[0, 4\)"):

@@ -37,6 +37,9 @@ def main() -> int:
     parser.add_argument(
         "--relations", action="store_true", help="check relations, and not against plain recursion"
     )
+    parser.add_argument(
+        "--compiled", action="store_true", help="run all that it takes by the engine 'compiled'"
+    )
     given = parser.parse_args()
     np.seterr(all="ignore")
     if given.known:
@@ -44,6 +47,8 @@ def main() -> int:
     tally, start = Tally(), time.monotonic()
     for number in range(given.first, given.first + given.programs):
         program, options = drawn(given.seed, number)
+        if given.compiled:
+            options = checks.compiled(options)
 
         def check(
             program: Program, options: Options = options, number: int = number

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tests.fuzz.compare import Difference, differences
-from tests.fuzz.engines import PASSES, Options, Run
+from tests.fuzz.engines import PASSES, Options, Run, can_be_compiled
 from tests.fuzz.plain import Evaluator, Result, run_plain
 from tests.fuzz.relations import RELATIONS
 from tests.fuzz.source import source_of
@@ -75,17 +75,39 @@ def draw_options(rng: random.Random, program: Program) -> Options:
     if way == "traced":
         in_queues, passes = rng.random() < 0.15, rng.choice(["default", "default", *PASSES])
         options = dataclasses.replace(options, in_queues=in_queues, passes=passes)
-    return options
+    return compiled(options) if rng.random() < 0.15 else options
+
+
+def compiled(options: Options) -> Options:
+    """The same for the engine "compiled", without what it does not take."""
+    return dataclasses.replace(
+        options,
+        way="traced" if options.way == "interpreter" else options.way,
+        engine="compiled",
+        parallel_tokens=None,
+        in_queues=False,
+        passes="default",
+    )
 
 
 def check(program: Program, options: Options) -> Outcome:
-    """Runs a program under some options and compares it with plain recursion."""
+    """Runs a program under some options and compares it with plain recursion.
+
+    What the engine "compiled" does not take is run by waves.
+    """
     expected = run_plain(program)
     try:
+        options = _possible(program, options)
         found = Run(program, options)(program.tokens)
     except Exception as error:
         return _named(Outcome(program, options, f"error: {type(error).__name__}", error))
     return judge(program, options, found, expected)
+
+
+def _possible(program: Program, options: Options) -> Options:
+    if options.engine == "compiled" and not can_be_compiled(program):
+        return dataclasses.replace(options, engine="waves")
+    return options
 
 
 def check_relation(program: Program, options: Options, seed: str) -> Outcome:
@@ -95,6 +117,7 @@ def check_relation(program: Program, options: Options, seed: str) -> Outcome:
         options = dataclasses.replace(options, way="traced")
     name = rng.choice(list(RELATIONS))
     try:
+        options = _possible(program, options)
         pair = RELATIONS[name](program, options, rng)
     except Exception as error:
         kind = f"error: {name} {type(error).__name__}"

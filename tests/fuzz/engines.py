@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 
 import kerasrec
 from kerasrec.compile import lower
+from kerasrec.compiled import run as compiled_run
+from kerasrec.compiled.ops import obstacles
 from kerasrec.emit.limits import Limits
 from kerasrec.engine.program import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
@@ -109,7 +113,14 @@ class Run:
         return space[self.program.entry.name]
 
     def __call__(self, tokens: Sequence[int] | None) -> Result:
-        """Runs tokens, each the place of its arguments in the rows of the program."""
+        """Runs tokens, each the place of its arguments in the rows of the program.
+
+        A compiled run that waves take over fails.
+        """
+        with never_by_waves():
+            return self._run(tokens)
+
+    def _run(self, tokens: Sequence[int] | None) -> Result:
         arguments = [tf.constant(item) for item in arguments_of(self.program, tokens)]
         cotangents = [tf.constant(item) for item in cotangents_of(self.program, tokens)]
         if self.options.way == "interpreter":
@@ -192,6 +203,7 @@ class Run:
             options.parallel_tokens,
             default_passes(options.recompute) if passes is None else passes,
             False if options.in_queues else None,
+            recomputes=options.recompute,
         )
 
     def extended_graph(self) -> Any:
@@ -242,6 +254,27 @@ class Run:
         of_weights = [item.numpy() for item in _dense(through, self.read)]
         tables = {name: found.tables[name] for name in sorted(found.tables)}
         return Result(found.outputs, tables, [*of_arguments, *of_weights])
+
+
+def can_be_compiled(program: Program) -> bool:
+    """Whether the engine "compiled" takes a program."""
+    return not obstacles(Run(program, Options(way="eager")).extended_graph())
+
+
+@contextmanager
+def never_by_waves() -> Iterator[None]:
+    """Compiled runs that are traced in here fail where waves take them over."""
+    apart = compiled_run.apart
+
+    def failing(function: Any) -> Any:
+        def fail() -> Any:
+            with tf.control_dependencies([tf.debugging.Assert(False, ["taken over by waves"])]):
+                return function()
+
+        return apart(fail if function.__name__ == "of_waves" else function)
+
+    with mock.patch.object(compiled_run, "apart", failing):
+        yield
 
 
 def arguments_of(program: Program, tokens: Sequence[int] | None) -> list[np.ndarray]:

@@ -142,6 +142,7 @@ def other_options(program: Program, options: Options, rng: random.Random) -> Pai
     other = dataclasses.replace(
         options,
         way="traced" if program.tokens is not None else "eager",
+        engine="waves" if options.engine == "compiled" else options.engine,
         parallel_tokens=rng.choice([None, None, 1, 3]),
         recompute=not options.recompute,
     )

@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kerasrec.graph.values import Region
-from kerasrec.schedule.instructions import Fire, HandOn, Return, Send, Wait, path_of
+from kerasrec.schedule.instructions import (
+    Fire,
+    Frames,
+    HandOn,
+    Return,
+    Send,
+    Tokens,
+    Wait,
+    path_of,
+)
 from kerasrec.schedule.link import linked
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Direction, Queues, Segment
@@ -89,11 +98,12 @@ def _cut(segment: Segment, part: _Part, is_first: bool) -> tuple[Segment, Segmen
     moved = [one for one in segment.placed if part.region in path_of(one)]
     at_use = [one for one in segment.instructions if one.at_use]
     rest = [one for one in segment.instructions if one not in moved]
+    name = branches_apart.__name__
     if is_first:
-        name = branches_apart.__name__
         rest.append(Wait((), then=part.place, region=part.region, by=name))
     settled = (*segment.settled, *part.region.path())
-    apart = Segment(segment.body, (*moved, *at_use), part.place, settled)
+    frames = Frames(Tokens(segment.body), at_use=True, by=name)
+    apart = Segment(segment.body, (*moved, *at_use, frames), part.place, settled)
     return apart, replace(segment, instructions=tuple(rest))
 
 

@@ -6,7 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from kerasrec.graph.values import Region
-from kerasrec.schedule.instructions import HandOn, Instruction, Item, Return, path_of
+from kerasrec.schedule.instructions import (
+    Frames,
+    HandOn,
+    Instruction,
+    Item,
+    Return,
+    Tokens,
+    Wait,
+    path_of,
+)
 from kerasrec.schedule.link import linked
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import AllTokens, Queues, Segment
@@ -41,6 +50,8 @@ def _divided(segment: Segment, queues: Queues) -> Iterator[Segment]:
     at_use = [one for one in segment.instructions if one.at_use]
     makers = {item: one for one in segment.placed for item in one.writes}
     again = {item: one for one in at_use for item in one.writes}
+    # Which branch they have taken is a question of how many they are.
+    frames = Frames(Tokens(segment.body), at_use=True, by=hoist_by_place.__name__)
     waiting = {one: _place_of(one, settled) for one in segment.placed}
     while waiting:
         for place in (None, *places):
@@ -51,23 +62,31 @@ def _divided(segment: Segment, queues: Queues) -> Iterator[Segment]:
                     del waiting[one]
             if taken:
                 branches = places[place].settled if place is not None else ()
-                yield Segment(segment.body, (*taken, *at_use), place, branches)
+                yield Segment(segment.body, (*taken, *at_use, frames), place, branches)
 
 
 def _settled(segments: list[Segment]) -> Iterator[tuple[Region, int]]:
     """Branches of which all frames come to a place, and the place."""
+    before: dict[int, int] = {}
+    ends: list[tuple[tuple[Region, ...], int]] = []
+    for segment in segments:
+        for one in segment.placed:
+            if isinstance(one, Wait):
+                before[one.then] = segment.place or 0
+            elif isinstance(one, Return | HandOn):
+                ends.append((path_of(one), segment.place or 0))
     for segment in segments:
         place = segment.place or 0
-        done_before = [
-            path_of(one)
-            for other in segments
-            if (other.place or 0) < place
-            for one in other.placed
-            if isinstance(one, Return | HandOn)
-        ]
         for region in segment.settled:
-            if not any(region in path for path in done_before):
+            if all(place in _way_to(end, before) for path, end in ends if region in path):
                 yield region, place
+
+
+def _way_to(place: int, before: Mapping[int, int]) -> Iterator[int]:
+    """The places that frames have come to before one, and this one."""
+    yield place
+    if place in before:
+        yield from _way_to(before[place], before)
 
 
 def _place_of(one: Instruction, settled: Mapping[Region, int]) -> int | None:
