@@ -70,7 +70,7 @@ def rows_of_token(value: Value) -> int:
     if value.type.kind is Kind.TOKEN:
         return 1
     before, mine = value.node.inputs[0].type.shape or (), value.type.shape or ()
-    return _num_elements(before) // _num_elements(mine[1:])
+    return _num_elements(before) // max(1, _num_elements(mine[1:]))
 
 
 def _num_elements(shape: Sequence[int | None]) -> int:

@@ -57,6 +57,9 @@ def _is_known(node: Computed) -> bool:
         axis = tf.get_static_value(node.operation.inputs[2])
         is_plain = axis == 0 and not node.operation.get_attr("batch_dims")
         return node.inputs[0].is_shared and is_plain
+    if node.op == "Slice":  # XLA moves a slice that begins outside.
+        bounds = node.operation.inputs[1:]
+        return all(tf.get_static_value(tensor) is not None for tensor in bounds)
     return True
 
 

@@ -37,6 +37,7 @@ def test_one_token(program, never_by_waves):
     assert_same(run_one(program, engine="compiled"), run_plain(first_token(program)))
 
 
+@pytest.mark.many
 def test_a_run_without_room_begins_again(never_by_waves):
     @kerasrec.recursive(engine="compiled")
     def fib(n):
@@ -122,6 +123,7 @@ def test_a_recursion_without_end_is_an_error_as_by_waves():
         down([3, 50])
 
 
+@pytest.mark.many
 def test_an_index_outside_a_collected_table_is_an_error_as_by_waves():
     @kerasrec.recursive(engine="compiled")
     def seen(n):
@@ -133,6 +135,7 @@ def test_an_index_outside_a_collected_table_is_an_error_as_by_waves():
         seen.with_tables([4, 1])
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("inner", [tf.exp, tf.sqrt])
 def test_what_overflows_between_two_ops_does_so_by_xla(inner):
     outer = {tf.exp: tf.math.log, tf.sqrt: tf.square}[inner]
@@ -148,6 +151,7 @@ def test_what_overflows_between_two_ops_does_so_by_xla(inner):
     np.testing.assert_allclose(there_and_back(1, x), expected, rtol=1e-6)
 
 
+@pytest.mark.many
 def test_a_second_derivative_is_that_of_waves():
     def power_by(engine):
         @kerasrec.recursive(engine=engine)
