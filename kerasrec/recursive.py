@@ -304,14 +304,15 @@ def recursive(
         max_width: how many tokens may be called at once before the run stops with an error.
         max_memory: how many bytes of values a run may keep, for later parts of it and for its
           gradient, before it stops with an error; by default as many as the machine has.
-        engine: "waves" batches all tokens that are ready. "compiled" runs them in blocks, in loops
-          that XLA compiles: several times as fast where few tokens are ready at once, but it takes
-          seconds to compile, again for each of few sizes, and has no ragged rows. "scalar" runs one
-          token after the other in a loop that XLA compiles, and takes programs of plain numbers
-          only. "auto" takes "scalar" for these and "waves" for all others. Results are the same up
-          to rounding; `execution_plan` says which engine runs and why. Where very many tokens run
-          at once, "waves" may be the fastest. Derivatives of a gradient run the function again, by
-          waves.
+        engine: "auto" takes "scalar" for programs of plain numbers and "waves" for all others;
+          `execution_plan` says which and why. "waves" runs all ready tokens as one batch, and may
+          be the fastest where very many are ready. "scalar" runs one token after the other, in a
+          loop that XLA compiles. "compiled" runs tokens in blocks, in loops that XLA compiles:
+          several times as fast where few are ready at once. It compiles for seconds, again for each
+          new size, rounded up to a power of two. Ragged rows, assertions, prints, ops it does not
+          know and `parallel_tokens` are a `TraceError`. A run that meets an error or a bound, or
+          makes more calls than `max_width` in all, is run again by waves, and so are derivatives
+          of a gradient. Results are the same up to rounding.
         parallel_tokens: how many tokens may run at once; None for all that are ready. Memory of
           the forward run then grows with the depth of the recursion times this bound, and not with
           the number of calls. Results are the same. A gradient still reads values of all calls:

@@ -86,6 +86,7 @@ class Gradient:
             if section.sweep == 1 and isinstance(section, Queues):
                 Again(program, section).run(roots, is_root, cotangents)
             elif section.sweep == 1 and isinstance(section, AllTokens):
+                # What can fail here was computed with the values, too, and has failed there.
                 sums, tensors, _ = run_hoisted(program, section)
                 self._sums += sums
                 found += tensors

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 
 import tensorflow as tf
 
 from kerasrec.compiled.block import Block, block_of
 from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Program
+from kerasrec.compiled.reductions import rows_of_token
 from kerasrec.compiled.rows import Buffers
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect
-from kerasrec.graph.types import Kind
-from kerasrec.graph.values import Value
 from kerasrec.queues.buffers import Room
 from kerasrec.schedule.instructions import Reduce, Save
 from kerasrec.schedule.sections import AllTokens, Segment
@@ -63,18 +61,6 @@ class Sum:
             return tensors
         count, *rows = tensors
         return [item[:count] for item in rows]
-
-
-def rows_of_token(value: Value) -> int:
-    """How many rows a value has for each token: TensorFlow flattens the indices of a table."""
-    if value.type.kind is Kind.TOKEN:
-        return 1
-    before, mine = value.node.inputs[0].type.shape or (), value.type.shape or ()
-    return _num_elements(before) // max(1, _num_elements(mine[1:]))
-
-
-def _num_elements(shape: Sequence[int | None]) -> int:
-    return math.prod(dim or 0 for dim in shape)
 
 
 def run_hoisted(program: Program, section: AllTokens) -> tuple[list[Sum], list[Tensors], tf.Tensor]:

@@ -66,7 +66,7 @@ def _is_known(node: Computed) -> bool:
 def failing(
     one: Fire, inputs: Sequence[tf.Tensor], sizes_of_tables: Mapping[Value, tf.Tensor]
 ) -> tf.Tensor | None:
-    """Bool `[width]`, for which rows TensorFlow's own kernel of an op fails; None if it never does.
+    """Bool `[width]` or a scalar, whether TensorFlow's own kernel fails; None if it never does.
 
     Args:
         one: the op.
@@ -76,13 +76,16 @@ def failing(
     node = one.node
     if node.op == "GatherV2":
         size = sizes_of_tables.get(one.inputs[0], tf.shape(inputs[0])[0])
-        return _any_of_row((inputs[1] < 0) | (inputs[1] >= tf.cast(size, inputs[1].dtype)))
+        is_outside = (inputs[1] < 0) | (inputs[1] >= tf.cast(size, inputs[1].dtype))
+        return _any_of_row(is_outside, one.inputs[1])
     if not node.types[0].dtype.is_integer:
         return None
     if node.op in DIVISIONS:
-        return _any_of_row(tf.equal(inputs[1], 0))
-    return _any_of_row(inputs[1] < 0) if node.op == "Pow" else None
+        return _any_of_row(tf.equal(inputs[1], 0), one.inputs[1])
+    return _any_of_row(inputs[1] < 0, one.inputs[1]) if node.op == "Pow" else None
 
 
-def _any_of_row(fails: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_any(fails, axis=list(range(1, fails.shape.rank)))
+def _any_of_row(fails: tf.Tensor, value: Value) -> tf.Tensor:
+    """Bool `[width]` for a value with a row for each token; a scalar for one that all share."""
+    first = 0 if value.is_shared else 1
+    return tf.reduce_any(fails, axis=list(range(first, fails.shape.rank)))

@@ -17,7 +17,7 @@ def bucket(number: tf.Tensor) -> tf.Tensor:
 
 
 def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """A tensor with zeros behind its rows, so that it has as many as asked for."""
+    """A tensor padded with rows of zeros to a given number of rows."""
     more = rows - tf.shape(tensor)[0]
     found = tf.pad(tensor, [[0, more], *([[0, 0]] * (tensor.shape.rank - 1))])
     found.set_shape([None, *tensor.shape[1:]])

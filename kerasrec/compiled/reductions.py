@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
@@ -88,6 +89,18 @@ def _is_product_of_tokens(node: Node) -> bool:
     return node.op == "BatchMatMulV2" and are_of_tokens and len(ranks) == 1 and min(ranks) >= 2
 
 
+def rows_of_token(value: Value) -> int:
+    """How many rows a value has for each token: more than one where rows were cut into others."""
+    if value.type.kind is Kind.TOKEN or value.node.op != "Reshape":
+        return 1
+    before, mine = value.node.inputs[0].type.shape or (), value.type.shape or ()
+    return _num_elements(before) // max(1, _num_elements(mine[1:]))
+
+
+def _num_elements(shape: Sequence[int | None]) -> int:
+    return math.prod(dim or 0 for dim in shape)
+
+
 def unknown_sums(body: Body) -> Iterator[Node]:
     """Nodes that mix the tokens of a wave in another way than by a sum, or may do so."""
     in_rows: set[Value] = set()
@@ -97,14 +110,23 @@ def unknown_sums(body: Body) -> Iterator[Node]:
             if len(node.inputs) == 1 and read:
                 yield node
         elif read and isinstance(node, Computed) and node.types[0].kind is Kind.WAVE:
-            if _is_product_of_tokens(node):
+            if _keeps_rows(node):
                 in_rows.update(node.outputs)
-            elif node.op in _IN_ROWS or (node.op == "Sum" and not is_reduction(node)):
-                if node.op == "Sum" and _axes(node) is None:
-                    yield node
-                in_rows.update(node.outputs)
-            elif not (is_reduction(node) or node.op in _SHAPES):
+            elif not (_is_plain_reduction(node, read) or node.op in _SHAPES):
                 yield node
+
+
+def _keeps_rows(node: Node) -> bool:
+    """Whether an op gives a row for each row that it reads."""
+    if node.op == "Sum":
+        axes = _axes(node)
+        return axes is not None and 0 not in axes
+    return node.op in _IN_ROWS or _is_product_of_tokens(node)
+
+
+def _is_plain_reduction(node: Node, read: Sequence[Value]) -> bool:
+    """Whether an op sums over the tokens, and what it reads has one row for each."""
+    return is_reduction(node) and all(rows_of_token(value) == 1 for value in read)
 
 
 def _has_rows(value: Value, in_rows: set[Value]) -> bool:

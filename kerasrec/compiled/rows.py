@@ -19,7 +19,7 @@ Buffers = dict[Hashable, tf.Tensor]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the buffers are; XLA must know both numbers when it compiles.
+    """How large the buffers are; XLA must know all three when it compiles.
 
     Args:
         capacity: int32 scalar, for how many frames of a body there is room.
@@ -38,7 +38,7 @@ class Sizes:
 
     @property
     def dead(self) -> tf.Tensor:
-        """int32 scalar, the row of what is dead: behind the last block."""
+        """int32 scalar, the row that dead rows write to, after the last block."""
         return self.capacity + self.widest
 
     @property

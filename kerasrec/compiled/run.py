@@ -2,9 +2,10 @@
 
 XLA compiles for each size of its inputs anew. So what has an open size is padded to the next power
 of two: root tokens, tables that all tokens share, and the room for frames. How many frames there
-will be is not known before; a run that finds no room begins again with more. Where XLA goes on and
-TensorFlow's own kernels fail (an index outside a table, a division by zero), or a recursion meets a
-limit, waves run the program, and raise its error.
+will be is not known before; a run that finds no room begins again with more. Some errors of
+TensorFlow's kernels do not occur in XLA, such as that of an index outside a table. Where one is
+due, or a bound on depth or room is met, waves run the program from the start: they raise the error,
+or finish the run.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class CompiledRun:
             )
             return state
 
-        found: State = tf.cond(first["is_full"], apart(with_more_room), lambda: first)
+        found: State = tf.cond(first["is_full"], not_inlined(with_more_room), lambda: first)
         self._found = found
         self._has_failed = found["is_full"] | found["has_fault"]
 
@@ -113,6 +114,8 @@ class CompiledRun:
         layout = self._values.layout
         bytes_kept = sum(layout.bytes_kept(name) for name in layout.graph.bodies)
         most = self.limits.max_memory // max(bytes_kept, 1)
+        # How many calls are made at once is not known here. No more than max_width in all are
+        # within it; with more, waves run the program and check it.
         return min(most, self.limits.max_width, _MOST_FRAMES)
 
     def _unless_failed(
@@ -128,7 +131,7 @@ class CompiledRun:
         def of_waves() -> list[tf.Tensor]:
             return _flat(waves(), found[0])
 
-        of_waves_later = apart(of_waves)
+        of_waves_later = not_inlined(of_waves)
         # The branch that is traced first says what there is.
         tensors = tf.cond(~self._has_failed, of_compiled, of_waves_later)
         return _like(found[0], tensors)
@@ -152,6 +155,6 @@ def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
     return Outcome(sweeps, dict(zip(outcome.sums, sums, strict=True)))
 
 
-def apart(function: Callable[[], Any]) -> Any:
-    """The same function, which costs nothing in the graph around it unless it is called."""
+def not_inlined(function: Callable[[], Any]) -> Any:
+    """The function as a `tf.function` that stays a call, which costs nothing where none is made."""
     return tf.function(function, autograph=False, experimental_attributes=NOT_INLINED)

@@ -328,7 +328,8 @@ class _Printer:
     def _(self, one: Wait) -> str:
         calls = [_calls(one.sites)] if one.sites else []
         calls += [f"{_calls(sites)} if made" for sites in one.others]
-        return f"wait for {', '.join(calls) or 'no call'}, then go on at place {one.then}"
+        goes_on = f"go on at place {one.then}"
+        return f"wait for {', '.join(calls)}, then {goes_on}" if calls else goes_on
 
     @_text.register
     def _(self, one: Reduce) -> str:

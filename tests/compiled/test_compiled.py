@@ -238,3 +238,31 @@ def test_sizes_are_powers_of_two():
         *(1, 1, 2, 4, 64, 128)
     ]
     np.testing.assert_array_equal(padded(tf.constant([[1], [2]]), tf.constant(3)), [[1], [2], [0]])
+
+
+@pytest.mark.many
+def test_a_zero_in_a_vector_that_all_tokens_divide_by_is_an_error_as_by_waves():
+    def halved_by(divisors):
+        @kerasrec.recursive(engine="compiled")
+        def halved(n, x):
+            return kerasrec.cond(n == 0, lambda: x, lambda: halved(n - 1, x // divisors))
+
+        return halved([2], [[8, 27]])[0]
+
+    np.testing.assert_array_equal(halved_by(tf.constant([2, 3])), [2, 3])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="division by zero"):
+        halved_by(tf.constant([2, 0]))
+
+
+def test_a_sum_over_rows_that_tokens_are_cut_into_is_not_compiled():
+    bias = tf.Variable([1.0, 2.0])
+
+    @kerasrec.recursive(engine="compiled")
+    def cut(n, x):
+        def halves():
+            return tf.reshape(tf.nn.bias_add(tf.reshape(x, [-1, 2]), bias), [-1, 2, 2])
+
+        return kerasrec.cond(n == 0, halves, lambda: cut(n - 1, 2.0 * x))
+
+    with pytest.raises(kerasrec.TraceError, match="of all tokens together"):
+        cut([1], [[[1.0, 2.0], [3.0, 4.0]]])

@@ -264,16 +264,16 @@ def can_be_compiled(program: Program) -> bool:
 @contextmanager
 def never_by_waves() -> Iterator[None]:
     """Compiled runs that are traced in here fail where waves take them over."""
-    apart = compiled_run.apart
+    not_inlined = compiled_run.not_inlined
 
     def failing(function: Any) -> Any:
         def fail() -> Any:
             with tf.control_dependencies([tf.debugging.Assert(False, ["taken over by waves"])]):
                 return function()
 
-        return apart(fail if function.__name__ == "of_waves" else function)
+        return not_inlined(fail if function.__name__ == "of_waves" else function)
 
-    with mock.patch.object(compiled_run, "apart", failing):
+    with mock.patch.object(compiled_run, "not_inlined", failing):
         yield
 
 

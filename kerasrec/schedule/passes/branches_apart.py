@@ -42,11 +42,10 @@ class _Part:
 
 
 def branches_apart(schedule: Schedule) -> Schedule:
-    """Gives branches that multiply by a weight, and then return, a place of their own.
+    """Gives a place of its own to each branch that computes a matrix product and then returns.
 
-    Where blocks have a fixed width, every branch of a place is computed on all rows of a block.
-    Frames that go on at a place of their branch fill blocks by themselves. No pass that moves
-    instructions may come after this one.
+    Every branch at a place is computed on all rows of its blocks; at its own place the product is
+    computed for the frames of the branch alone. Later passes must not move instructions in queues.
     """
     if not schedule.in_queues:
         return schedule

@@ -25,8 +25,8 @@ def hoist_by_place(schedule: Schedule) -> Schedule:
     """Divides what is hoisted among the places whose frames have taken its branch.
 
     The frames of a place stand in a list, and what their blocks have kept lies in the same order.
-    So no row is computed for frames of other branches, and none is looked up by its number. No pass
-    that moves instructions may come after this one.
+    So no row is computed for frames of other branches, and none is looked up by its number. It must
+    be the last pass that moves instructions.
     """
     if not schedule.in_queues:
         return schedule
@@ -50,7 +50,7 @@ def _divided(segment: Segment, queues: Queues) -> Iterator[Segment]:
     at_use = [one for one in segment.instructions if one.at_use]
     makers = {item: one for one in segment.placed for item in one.writes}
     again = {item: one for one in at_use for item in one.writes}
-    # Which branch they have taken is a question of how many they are.
+    # A settled branch is read as all frames of the segment, so their number must be at hand.
     frames = Frames(Tokens(segment.body), at_use=True, by=hoist_by_place.__name__)
     waiting = {one: _place_of(one, settled) for one in segment.placed}
     while waiting:

@@ -16,10 +16,10 @@ _MOVES |= {"Split", "SplitV", "Squeeze", "StridedSlice", "Transpose", "Unpack"}
 
 
 def move_again(schedule: Schedule) -> Schedule:
-    """Computes again what only moves numbers, where that keeps fewer of them.
+    """Computes again what only moves numbers, unless that would keep more of them.
 
-    The rows of a table that all tokens share, what calls have returned side by side, and the pieces
-    of what is kept whole, are read again faster than they are written, kept and read.
+    Reading rows of a shared table, what calls have returned, or pieces of a saved value is faster
+    than writing a copy, saving it and loading it.
     """
     saved = {one.item for _, _, one in schedule.instructions() if isinstance(one, Save)}
     at_use = at_use_of(schedule)
