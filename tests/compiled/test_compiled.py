@@ -21,7 +21,7 @@ def never_by_waves(monkeypatch):
     helpers.never_by_waves(monkeypatch)
 
 
-@each(is_compiled, few=["tree_rnn"], many=["ackermann", "collects_in_rounds", "nested"])
+@each(is_compiled, few=["tree_rnn"], many=["ackermann", "collects_in_rounds"])
 def test_every_program(program, never_by_waves):
     assert_same(run_lowered(program, engine="compiled"), run_plain(program))
 
@@ -32,7 +32,7 @@ def test_what_is_not_kept_is_computed_again(program, never_by_waves):
     assert_same(found, run_plain(program))
 
 
-@each(is_compiled, few=[], many=["collect"])
+@each(is_compiled, few=[], many=[])
 def test_one_token(program, never_by_waves):
     assert_same(run_one(program, engine="compiled"), run_plain(first_token(program)))
 
@@ -91,6 +91,7 @@ def test_what_stands_around_branches_that_go_apart_is_for_all_of_them(never_by_w
         np.testing.assert_allclose(one, two, rtol=1e-5)
 
 
+@pytest.mark.many
 def test_branches_that_go_apart_know_how_many_they_are(never_by_waves):
     """Where nothing else asks how many frames stand at a place."""
 
@@ -113,6 +114,7 @@ def test_what_xla_passes_over_in_silence_is_an_error_as_by_waves():
         looked_up([1, 0], [0, 3])
 
 
+@pytest.mark.many
 def test_a_recursion_without_end_is_an_error_as_by_waves():
     @kerasrec.recursive(engine="compiled", max_depth=50)
     def down(n):
