@@ -8,11 +8,12 @@ import tensorflow as tf
 
 from kerasrec.compiled.block import Block, block_of
 from kerasrec.compiled.padding import open_rows
-from kerasrec.compiled.program import Circle, Place, Program
+from kerasrec.compiled.program import Circle, Program
 from kerasrec.compiled.rows import Buffers, Sizes
 from kerasrec.emit.results import Tensors
 from kerasrec.schedule.instructions import Return
 from kerasrec.schedule.sections import Direction, Queues
+from kerasrec.schedule.turns import Place
 
 
 class Again:

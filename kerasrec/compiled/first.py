@@ -13,9 +13,10 @@ import tensorflow as tf
 
 from kerasrec.compiled.block import block_of
 from kerasrec.compiled.padding import open_rows
-from kerasrec.compiled.program import Circle, Place, Program
+from kerasrec.compiled.program import Circle, Program
 from kerasrec.compiled.step import Step
 from kerasrec.emit.results import State, Tensors
+from kerasrec.schedule.turns import Place
 
 
 class FirstSweep:

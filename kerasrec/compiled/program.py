@@ -12,10 +12,10 @@ from kerasrec.graph.graph import present
 from kerasrec.graph.values import Value
 from kerasrec.queues.buffers import Room
 from kerasrec.queues.layout import Layout
-from kerasrec.schedule.instructions import Return, Save, Send, Wait
+from kerasrec.schedule.instructions import Save
 from kerasrec.schedule.sections import Section
+from kerasrec.schedule.turns import Place, fed_by
 
-Place = tuple[str, int]
 Circle = Sequence[Place]
 """Places that feed each other."""
 
@@ -57,16 +57,9 @@ class Program:
 
     def sizes_for(self, circle: Circle) -> Sizes:
         """How large the blocks of a circle are: widest where all frames are there beforehand."""
-        fed: set[Place] = set()
-        for name, place in circle:
-            for one in self.layout.segment(name, 0, place).placed:
-                if isinstance(one, Send):
-                    fed.add((one.sites[0].callee, 0))
-                elif isinstance(one, Return):
-                    fed.update(self.layout.callers(name))
-                elif isinstance(one, Wait):
-                    fed.add((name, one.then))
-        return self.sizes.wide if fed.isdisjoint(circle) else self.sizes
+        fed = fed_by(self.layout.queues[0].segments)
+        is_fed = any(not fed[key].isdisjoint(circle) for key in circle)
+        return self.sizes if is_fed else self.sizes.wide
 
     def rooms(self, sweep: int) -> dict[Hashable, Room]:
         """The buffers that the queues of a sweep fill."""

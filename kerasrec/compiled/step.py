@@ -7,13 +7,14 @@ from collections.abc import Hashable, Mapping
 import tensorflow as tf
 
 from kerasrec.compiled.block import Block, block_of
-from kerasrec.compiled.program import Place, Program
+from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
 from kerasrec.emit.results import State
 from kerasrec.graph.nodes import Collect
 from kerasrec.queues.buffers import Room
 from kerasrec.queues.layout import FRAME
 from kerasrec.schedule.instructions import Return, Send, Wait
+from kerasrec.schedule.turns import Place
 
 
 class Step:

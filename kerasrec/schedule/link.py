@@ -15,6 +15,7 @@ from kerasrec.errors import GraphError
 from kerasrec.graph.values import Region
 from kerasrec.schedule.instructions import (
     Effect,
+    Frames,
     HandOn,
     Instruction,
     Item,
@@ -167,6 +168,8 @@ class _Linker:
             return self.at_use[item]
         if isinstance(item, Tokens) and item.region is not None:
             return Measure(item, item.region, at_use=True)
+        if isinstance(item, Tokens) and self.in_queues:
+            return Frames(item, at_use=True)
         if isinstance(item, Region):
             segment = self._at(spot)
             for taken in segment.settled:

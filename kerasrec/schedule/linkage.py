@@ -16,7 +16,6 @@ from kerasrec.graph.types import Type
 from kerasrec.graph.values import Node, Region, Value
 from kerasrec.schedule.instructions import (
     Fetch,
-    Frames,
     Instruction,
     Interleave,
     InTurns,
@@ -85,7 +84,7 @@ def read_from_rows(graph: TaggedGraph, name: str, groups: Sequence[Together]) ->
         name: of the body.
         groups: what it calls.
     """
-    found: list[Instruction] = [Frames(Tokens(name), at_use=True)]
+    found: list[Instruction] = []
     for index, sweep in enumerate(graph.bodies[name].sweeps):
         for node in present(sweep.parameters) if index else ():
             found.append(Receive(None, (node.output(),), at_use=True))

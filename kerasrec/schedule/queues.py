@@ -52,7 +52,7 @@ def in_queues(
             stages.first(sweep),
             tuple(segments),
             direction if sweep else Direction.READY,
-            () if sweep else turns(places),
+            () if sweep else turns(segments),
         )
         none = tuple(Segment(name, ()) for name in graph.bodies)
         yield AllTokens(sweep, stages.last(sweep), none)

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from kerasrec.schedule.places import Places
+from kerasrec.schedule.instructions import HandOn, Instruction, Return, Send, Wait
+from kerasrec.schedule.sections import Segment
 
 _Key = TypeVar("_Key", bound=Hashable)
-Circles = tuple[tuple[tuple[str, int], ...], ...]
+Place = tuple[str, int]
+Circles = tuple[tuple[Place, ...], ...]
 
 
-def turns(places: Places) -> Circles:
+def turns(segments: Sequence[Segment]) -> Circles:
     """Places in circles of those that feed each other, in the order in which they run.
 
-    A place feeds another if frames may stand there once it has run. What cannot feed a place waits
-    for it, so that more frames come together. In a circle places take turns: those of functions
-    that call fewer others first, and of a body the later places first, the entrance last.
+    What cannot feed a place waits for it, so that more frames come together. In a circle places
+    take turns: those of functions that call fewer others first, and of a body the later places
+    first, the entrance last.
+
+    Args:
+        segments: of the first sweep, one for each place.
     """
-    feeds = _feeds(places)
-    groups = places.stages.groups
-    calls = {
-        name: {site.callee for sites in rounds.values() for site in sites}
-        for name, rounds in groups.items()
-    }
+    feeds = fed_by(segments)
+    calls: dict[str, set[str]] = {segment.body: set() for segment in segments}
+    for segment, one in _all(segments):
+        if isinstance(one, Send):
+            calls[segment.body].add(one.sites[0].callee)
     reaches = {key: _reached(key, feeds) for key in feeds}
     circles = dict.fromkeys(  # In the order of `feeds`, since that of sets is not always the same.
         tuple(
@@ -40,41 +44,49 @@ def turns(places: Places) -> Circles:
     )
 
 
-def _feeds(places: Places) -> dict[tuple[str, int], set[tuple[str, int]]]:
-    groups = places.stages.groups
-    stand_for = _stand_for(places)
-    found: dict[tuple[str, int], set[tuple[str, int]]] = {}
-    for name, rounds in groups.items():
-        leaves = list(places.tails[name].leaves)
-        for place in places.of(name):
-            fed = {(site.callee, 0) for site in rounds.get(place + 1, ())}
-            if any(leaf.place > place for leaf in leaves):
-                fed.add((name, place + 1))
-            if any(leaf.place == place and not leaf.call for leaf in leaves):
-                fed |= {
-                    (caller, number)
-                    for caller, of_caller in groups.items()
-                    for number, sites in of_caller.items()
-                    for site in sites
-                    if site.callee in stand_for[name] and not places.tails[caller].hands_on(site)
-                }
-            found[name, place] = fed
+def fed_by(segments: Sequence[Segment]) -> dict[Place, set[Place]]:
+    """For each place, those at which frames may stand once it has run.
+
+    Args:
+        segments: of the first sweep, one for each place.
+    """
+    found: dict[Place, set[Place]] = {_key(segment): set() for segment in segments}
+    resumed = _resumed_by(segments)
+    for segment, one in _all(segments):
+        if isinstance(one, Send):
+            found[_key(segment)].add((one.sites[0].callee, 0))
+        elif isinstance(one, Wait):
+            found[_key(segment)].add((segment.body, one.then))
+        elif isinstance(one, Return):
+            found[_key(segment)] |= resumed[segment.body]
     return found
 
 
-def _stand_for(places: Places) -> dict[str, set[str]]:
-    """The bodies for whose frames those of a body may return: its own, and by tail calls others."""
-    tails = places.tails
-    handed_on_by: dict[str, set[str]] = {name: set() for name in tails}
-    for name, tail in tails.items():
-        for call in (leaf.call for leaf in tail.leaves if leaf.call):
-            handed_on_by[call.callee].add(name)
-    return {name: {name} | _reached(name, handed_on_by) for name in tails}
+def _resumed_by(segments: Sequence[Segment]) -> dict[str, set[Place]]:
+    """The places to which each body may return: of its callers, and of those that hand on to it."""
+    handed_on = [one.site for _, one in _all(segments) if isinstance(one, HandOn)]
+    handed_on_by: dict[str, set[str]] = {segment.body: set() for segment in segments}
+    for site in handed_on:
+        handed_on_by[site.callee].add(site.caller or "")
+    waiting: dict[str, set[Place]] = {name: set() for name in handed_on_by}
+    for segment, one in _all(segments):
+        if isinstance(one, Send) and one.sites[0] not in handed_on:
+            waiting[one.sites[0].callee].add((segment.body, (segment.place or 0) + 1))
+    return {
+        name: set().union(*(waiting[other] for other in {name} | _reached(name, handed_on_by)))
+        for name in waiting
+    }
 
 
-def _most(
-    circle: Iterable[tuple[str, int]], reaches: dict[tuple[str, int], set[tuple[str, int]]]
-) -> int:
+def _all(segments: Sequence[Segment]) -> Iterator[tuple[Segment, Instruction]]:
+    return ((segment, one) for segment in segments for one in segment.placed)
+
+
+def _key(segment: Segment) -> Place:
+    return segment.body, segment.place or 0
+
+
+def _most(circle: Iterable[Place], reaches: dict[Place, set[Place]]) -> int:
     return max(len(reaches[key] | {key}) for key in circle)
 
 

@@ -6,22 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kerasrec.graph.values import Region
-from kerasrec.schedule.instructions import (
-    Fire,
-    Frames,
-    HandOn,
-    Return,
-    Send,
-    Tokens,
-    Wait,
-    path_of,
-)
+from kerasrec.schedule.instructions import Fire, Return, Wait, path_of
 from kerasrec.schedule.link import linked
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Direction, Queues, Segment
+from kerasrec.schedule.turns import turns
 
 _PRODUCTS = frozenset({"BatchMatMulV2", "Einsum", "MatMul"})
-_Key = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -88,7 +79,7 @@ def _divided(section: Queues, parts: list[_Part]) -> Queues:
                 found.append(apart)
         is_back = section.direction is Direction.BACK
         segments += [*found, rest] if is_back else [rest, *found]
-    circles = section.circles if section.sweep else _circles(section, parts)
+    circles = section.circles if section.sweep else turns(segments)
     return replace(section, segments=tuple(segments), circles=circles)
 
 
@@ -97,40 +88,9 @@ def _cut(segment: Segment, part: _Part, is_first: bool) -> tuple[Segment, Segmen
     moved = [one for one in segment.placed if part.region in path_of(one)]
     at_use = [one for one in segment.instructions if one.at_use]
     rest = [one for one in segment.instructions if one not in moved]
-    name = branches_apart.__name__
     if is_first:
+        name = branches_apart.__name__
         rest.append(Wait((), then=part.place, region=part.region, by=name))
     settled = (*segment.settled, *part.region.path())
-    frames = Frames(Tokens(segment.body), at_use=True, by=name)
-    apart = Segment(segment.body, (*moved, *at_use, frames), part.place, settled)
+    apart = Segment(segment.body, (*moved, *at_use), part.place, settled)
     return apart, replace(segment, instructions=tuple(rest))
-
-
-def _circles(section: Queues, parts: list[_Part]) -> tuple[tuple[_Key, ...], ...]:
-    """The circles with the new places: each by itself, unless what it feeds feeds its origin."""
-    found = list(section.circles)
-    for part in parts:
-        callees = _returning_for(part.body, section)
-        fed = {
-            (segment.body, (segment.place or 0) + 1)
-            for segment in section.segments
-            for one in segment.placed
-            if isinstance(one, Send) and one.sites[0].callee in callees
-        }
-        origin, key = (part.body, part.origin), (part.body, part.place)
-        (at,) = [number for number, circle in enumerate(found) if origin in circle]
-        if fed.intersection(found[at]):
-            found[at] = (key, *found[at])
-        else:
-            found.insert(at + 1, (key,))
-    return tuple(found)
-
-
-def _returning_for(body: str, section: Queues) -> set[str]:
-    """The functions for whose calls a body may return, since these may be handed on to it."""
-    placed = [one for item in section.segments for one in item.placed]
-    sites = [one.site for one in placed if isinstance(one, HandOn)]
-    found = {body}
-    for _ in sites:
-        found |= {site.caller or "" for site in sites if site.callee in found}
-    return found

@@ -7,12 +7,10 @@ from dataclasses import replace
 
 from kerasrec.graph.values import Region
 from kerasrec.schedule.instructions import (
-    Frames,
     HandOn,
     Instruction,
     Item,
     Return,
-    Tokens,
     Wait,
     path_of,
 )
@@ -50,8 +48,6 @@ def _divided(segment: Segment, queues: Queues) -> Iterator[Segment]:
     at_use = [one for one in segment.instructions if one.at_use]
     makers = {item: one for one in segment.placed for item in one.writes}
     again = {item: one for one in at_use for item in one.writes}
-    # A settled branch is read as all frames of the segment, so their number must be at hand.
-    frames = Frames(Tokens(segment.body), at_use=True, by=hoist_by_place.__name__)
     waiting = {one: _place_of(one, settled) for one in segment.placed}
     while waiting:
         for place in (None, *places):
@@ -62,7 +58,7 @@ def _divided(segment: Segment, queues: Queues) -> Iterator[Segment]:
                     del waiting[one]
             if taken:
                 branches = places[place].settled if place is not None else ()
-                yield Segment(segment.body, (*taken, *at_use, frames), place, branches)
+                yield Segment(segment.body, (*taken, *at_use), place, branches)
 
 
 def _settled(segments: list[Segment]) -> Iterator[tuple[Region, int]]:
