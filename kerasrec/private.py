@@ -19,7 +19,6 @@ from keras.src.backend import in_stateless_scope
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
 __all__ = [
-    "NOT_INLINED",
     "OF_GRADIENTS",
     "OUTPUT_SHAPES",
     "body_of",
@@ -30,6 +29,7 @@ __all__ = [
     "in_stateless_scope",
     "in_symbolic_scope",
     "mask_of",
+    "not_inlined",
     "optimized_variables",
     "set_gradient",
     "set_mask",
@@ -43,10 +43,6 @@ __all__ = [
 # `tf.custom_gradient` of its own, or a loop in a body, has a wrong gradient or fails.
 _GRADIENT = "_gradient_op_type"
 OF_GRADIENTS = frozenset({_GRADIENT, "_num_original_outputs"})
-
-# An option of `tf.function`, which has no other way to say that a call stays a call. If it changes,
-# results are the same, and a small run of the scalar engine takes longer.
-NOT_INLINED = {"_noinline": True}
 
 # The attribute of a NodeDef in which TensorBoard's Graphs page looks for shapes. If it changes,
 # `to_tensorboard` writes a graph without them.
@@ -104,6 +100,15 @@ def with_outer_graphs(graph: tf.Graph) -> list[tf.Graph]:
     """
     outer = getattr(graph, "outer_graph", None)
     return [graph] if outer is None else [graph, *with_outer_graphs(outer)]
+
+
+def not_inlined(function: Callable[[], Any]) -> Any:
+    """A `tf.function` whose call stays a call, so that it costs nothing where it is not made.
+
+    `tf.function` has no other way to say so. If the attribute changes, results are the same, and
+    small runs that XLA compiles take longer.
+    """
+    return tf.function(function, autograph=False, experimental_attributes={"_noinline": True})
 
 
 def mask_of(tensor: Any) -> tf.Tensor | None:

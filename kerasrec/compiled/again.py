@@ -9,7 +9,7 @@ import tensorflow as tf
 from kerasrec.compiled.block import Block, block_of
 from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Circle, Program
-from kerasrec.compiled.rows import Buffers, Sizes
+from kerasrec.compiled.rows import Buffers, Rows, Sizes
 from kerasrec.emit.results import Tensors
 from kerasrec.schedule.instructions import Return
 from kerasrec.schedule.sections import Direction, Queues
@@ -39,9 +39,8 @@ class Again:
             is_root: bool, which of them there are.
             given: what it passes, `[tokens, ...]` each.
         """
-        program, entry, zero = self.program, self.layout.graph.entry, tf.constant(0)
-        buffers, dead = program.empty(self.rooms), tf.constant(False)
-        rows = block_of(program, entry, zero, dead, zero, buffers, program.sizes).rows
+        program, entry = self.program, self.layout.graph.entry
+        rows = Rows(program.sizes, program.empty(self.rooms), program.done)
         for number, tensor in enumerate(given):
             rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
         buffers = rows.written
@@ -88,15 +87,9 @@ class Again:
         self, key: Place, sizes: Sizes, start: tf.Tensor, count: tf.Tensor, tensors: Tensors
     ) -> Tensors:
         """A place, on one block."""
-        name, place = key
         buffers: Buffers = dict(zip(self.rooms, tensors, strict=True))
-        numbers = start + tf.range(sizes.width)
-        live = tf.range(sizes.width) < count
-        if place:
-            numbers = tf.slice(self.program.done["list", name, place], [start], [sizes.width])
-        segment = self.layout.segment(name, self.sweep, place)
-        settled = segment.settled
-        block = block_of(self.program, name, numbers, live, start, buffers, sizes, settled)
+        segment = self.layout.segment(key[0], self.sweep, key[1])
+        block = block_of(self.program, segment, start, count, buffers, sizes)
         block.run(segment.instructions)
         self._send(block)
         for one in segment.placed:

@@ -41,6 +41,7 @@ from kerasrec.schedule.instructions import (
     Settled,
     Stitch,
 )
+from kerasrec.schedule.sections import Segment
 
 
 @dataclass(eq=False)
@@ -213,16 +214,26 @@ class Block(Registers):
 
 def block_of(
     program: Program,
-    body: str,
-    numbers: tf.Tensor,
-    live: tf.Tensor,
+    segment: Segment,
     start: tf.Tensor,
+    count: tf.Tensor,
     written: Buffers,
     sizes: Sizes,
-    settled: Sequence[Region] = (),
 ) -> Block:
-    """A block of frames, which may write some buffers; arguments as for `Block` and `Rows`."""
+    """A block of the frames of a place, or of all frames of a body.
+
+    Args:
+        program: in this run.
+        segment: what is to run.
+        start: int32 scalar, how many frames come before.
+        count: int32 scalar, how many frames there are, or more.
+        written: the buffers that it may write.
+        sizes: of the block.
+    """
     rows = Rows(sizes, written, program.done)
+    numbers, live = start + tf.range(sizes.width), tf.range(sizes.width) < count
+    if segment.place:
+        numbers = rows.read_block(("list", segment.body, segment.place), start)
     numbers = tf.where(live, numbers, sizes.dead)
-    graph, shared = program.layout.graph, program.shared
-    return Block(graph, body, shared, program, rows, numbers, live, start, settled)
+    graph, body, shared = program.layout.graph, segment.body, program.shared
+    return Block(graph, body, shared, program, rows, numbers, live, start, segment.settled)

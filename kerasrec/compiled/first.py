@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from kerasrec.compiled.block import block_of
 from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Circle, Program
+from kerasrec.compiled.rows import Rows
 from kerasrec.compiled.step import Step
 from kerasrec.emit.results import State, Tensors
 from kerasrec.schedule.turns import Place
@@ -58,8 +58,7 @@ class FirstSweep:
         entry, sizes = graph.entry, self.sizes
         # Not a constant: TensorFlow's bridge to XLA fails on those that several loops pass on.
         zero = num_roots - num_roots
-        buffers = self.program.empty(self.rooms)
-        rows = block_of(self.program, entry, zero, tf.constant(False), zero, buffers, sizes).rows
+        rows = Rows(sizes, self.program.empty(self.rooms), self.program.done)
         roots = tf.range(tf.shape(arguments[0])[0])
         is_root = roots < num_roots
         for number, tensor in enumerate(arguments):

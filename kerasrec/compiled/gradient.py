@@ -48,7 +48,7 @@ class Gradient:
             num_roots: int32 scalar.
         """
         pairs, rows = zip(self._sweep.parameters, cotangents, strict=True), bucket(num_roots)
-        given = [padded(item, rows) for node, item in pairs if node and item is not None]
+        given = [padded(item, rows) for node, item in pairs if node]
         names = ("sizes", "done", "counts", "tails", "steps")
         state = {name: kept[name] for name in names}
         found = self._run(state, num_roots, given, self._shared, self._sizes_of_tables)

@@ -89,7 +89,7 @@ def _run_segment(
     program: Program, segment: Segment, rooms: Mapping[Hashable, Room]
 ) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
     """Runs a segment on all frames of its body, or on those of its place."""
-    body, place, settled = segment.body, segment.place, segment.settled
+    body, place = segment.body, segment.place
     sums = [Sum(one.node, program) for one in segment.instructions if isinstance(one, Reduce)]
     saved = {("value", one.item) for one in segment.instructions if isinstance(one, Save)}
     buffers: Buffers = {key: program.done[key] for key in rooms if key in saved}
@@ -99,12 +99,8 @@ def _run_segment(
     def iterate(
         start: tf.Tensor, tensors: Tensors, found: list[Tensors], has_fault: tf.Tensor
     ) -> tuple[tf.Tensor, Tensors, list[Tensors], tf.Tensor]:
-        numbers = start + tf.range(sizes.width)
-        live = numbers < count
-        if place:
-            numbers = tf.slice(program.done["list", body, place], [start], [sizes.width])
         written: Buffers = dict(zip(buffers, tensors, strict=True))
-        block = block_of(program, body, numbers, live, start, written, sizes, settled)
+        block = block_of(program, segment, start, count - start, written, sizes)
         block.run(segment.instructions)
         found = [one.add(before, block) for one, before in zip(sums, found, strict=True)]
         tensors = list(block.rows.written.values())

@@ -11,7 +11,6 @@ or finish the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -22,7 +21,7 @@ from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome, State, Tensors
 from kerasrec.emit.run import ScheduleRun
 from kerasrec.graph.values import Value
-from kerasrec.private import NOT_INLINED
+from kerasrec.private import not_inlined
 from kerasrec.schedule.schedule import Schedule
 
 _GROWTH = 8
@@ -153,8 +152,3 @@ def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
     }
     sums = tf.nest.pack_sequence_as(list(outcome.sums.values()), list(left), expand_composites=True)
     return Outcome(sweeps, dict(zip(outcome.sums, sums, strict=True)))
-
-
-def not_inlined(function: Callable[[], Any]) -> Any:
-    """The function as a `tf.function` that stays a call, which costs nothing where none is made."""
-    return tf.function(function, autograph=False, experimental_attributes=NOT_INLINED)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.compiled.padding import bucket, padded
+from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.results import Tensors
-from kerasrec.graph.fire import fire
 from kerasrec.graph.nodes import Collect
 from kerasrec.graph.values import Value
 from kerasrec.schedule.instructions import Broadcast, Fire, Instruction, Reduce
@@ -71,16 +71,7 @@ class SharedInputs:
 
     def known(self, tensors: Sequence[tf.Tensor]) -> dict[Value, tf.Tensor]:
         """The tensors by value, with what is prepared from them."""
-        found = dict(zip(self.values, tensors, strict=True))
-        for one in self._prepared:
-            inputs = [read_shared_value(value, found) for value in one.inputs]
-            found.update(zip(one.outputs, fire(one.node, inputs, has_gradient=False), strict=True))
-        return found
-
-
-def read_shared_value(value: Value, shared: dict[Value, tf.Tensor]) -> tf.Tensor:
-    """The tensor of a SHARED value, which may be a constant."""
-    return fire(value.node, [])[0] if value.node.op == "Const" else shared[value]
+        return with_prepared(dict(zip(self.values, tensors, strict=True)), self._prepared)
 
 
 def _read(one: Instruction) -> Iterator[Value]:

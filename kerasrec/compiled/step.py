@@ -88,16 +88,7 @@ class Step:
         }
 
     def _block(self, count: tf.Tensor) -> Block:
-        numbers = self.start + tf.range(self.sizes.width)
-        live = tf.range(self.sizes.width) < count
-        if self.place:
-            listed = self._buffers["list", self.name, self.place]
-            numbers = tf.slice(listed, [self.start], [self.sizes.width])
-        settled = self.segment.settled
-        program, buffers = self.program, self._buffers
-        block = block_of(
-            program, self.name, numbers, live, self.start, buffers, self.sizes, settled
-        )
+        block = block_of(self.program, self.segment, self.start, count, self._buffers, self.sizes)
         if not self.place:
             parameters = self.layout.graph.bodies[self.name].parameters
             keys = [("input", self.name, 0, number) for number in range(len(parameters))]

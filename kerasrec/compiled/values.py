@@ -11,8 +11,9 @@ from kerasrec.compiled.hoisted import Sum, run_hoisted
 from kerasrec.compiled.padding import bucket, padded, sizes_for
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
-from kerasrec.compiled.shared import SharedInputs, read_shared_value
+from kerasrec.compiled.shared import SharedInputs
 from kerasrec.emit.limits import Limits
+from kerasrec.emit.prepared import tensor_of
 from kerasrec.emit.results import Outcome, State, Tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Collect
@@ -44,7 +45,7 @@ class Values:
         self._inputs = SharedInputs(schedule, 0)
         self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
         self._collected = {
-            node.name: tf.cast(read_shared_value(node.size, shared), tf.int32)
+            node.name: tf.cast(tensor_of(node.size, shared), tf.int32)
             for node in self.graph.collects
             if node.size
         }

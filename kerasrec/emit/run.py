@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from kerasrec.emit.barriers import with_open_tokens
 from kerasrec.emit.limits import Limits
+from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Outcome, Tensors
 from kerasrec.emit.sums import Sums
-from kerasrec.graph.fire import fire
 from kerasrec.graph.graph import TaggedGraph, order_of
 from kerasrec.graph.values import Value
 from kerasrec.schedule.schedule import Schedule
@@ -55,7 +55,7 @@ class ScheduleRun:
         """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
         if not self.schedule.has_loops:
             self.limits.check_width(tf.shape(arguments[0])[0])
-        self.shared = self._prepared(self.shared, [0])
+        self.shared = with_prepared(self.shared, self.schedule.prepared_for([0]))
         sums = Sums()
         outputs = self._sweep(0, arguments, sums)
         return Outcome({0: outputs}, sums.tables())
@@ -72,26 +72,14 @@ class ScheduleRun:
         """
         run = copy.copy(self)
         run.store = self.store.copy()
-        run.shared = self._prepared(shared, range(1, 1 + len(given)))
+        sweeps = range(1, 1 + len(given))
+        run.shared = with_prepared(shared, self.schedule.prepared_for(sweeps))
         found = {}
         for index, tensors in enumerate(given, start=1):
             if order_of(index) != order_of(index - 1):
                 sums = Sums()
             found[index] = run._sweep(index, tensors, sums)
         return Outcome(found, sums.gradients(shared))
-
-    def _prepared(
-        self, shared: dict[Value, tf.Tensor], sweeps: Iterable[int]
-    ) -> dict[Value, tf.Tensor]:
-        """What all tokens share, with what some sweeps need to be prepared from it."""
-        found = dict(shared)
-        for one in self.schedule.prepared_for(sweeps):
-            inputs = [
-                fire(value.node, [])[0] if value.node.op == "Const" else found[value]
-                for value in one.inputs
-            ]
-            found.update(zip(one.outputs, fire(one.node, inputs, has_gradient=False), strict=True))
-        return found
 
     def _sweep(
         self, index: int, given: Sequence[tf.Tensor | None], sums: Sums

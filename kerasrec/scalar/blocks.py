@@ -14,7 +14,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from kerasrec.emit.results import State, Tensors
-from kerasrec.private import NOT_INLINED
+from kerasrec.private import not_inlined
 
 _BLOCK = 128
 _GROWTH = 16
@@ -68,7 +68,7 @@ class Blocks:
             found = tf.cond(
                 state["token"] >= num_tokens,
                 lambda: state["results"] + state["sums"],
-                tf.function(apart, autograph=False, experimental_attributes=NOT_INLINED),
+                not_inlined(apart),
             )
             num_results = len(state["results"])
             return [item[:num_tokens] for item in found[:num_results]] + found[num_results:]
