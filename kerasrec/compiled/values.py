@@ -44,11 +44,13 @@ class Values:
         self._keeps = keeps
         self._inputs = SharedInputs(schedule, 0)
         self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
-        self._collected = {
-            node.name: tf.cast(tensor_of(node.size, shared), tf.int32)
-            for node in self.graph.collects
-            if node.size
-        }
+        self._collected: dict[str, tf.Tensor] = {}
+        self._has_fault = tf.constant(False)
+        for node in self.graph.collects:
+            if node.size:
+                size = tf.cast(tensor_of(node.size, shared), tf.int32)
+                known = self._collected.setdefault(node.name, size)
+                self._has_fault |= tf.not_equal(size, known)  # A table has one size.
         self._sums: list[Sum] = []
         self._run = tf.function(self._compiled, jit_compile=True, autograph=False)
 
@@ -69,7 +71,7 @@ class Values:
         rows = [bucket(size) for size in self._collected.values()]
         sizes = sizes_for(capacity)
         found: State = self._run(sizes, num_roots, given, self._shared, self._sizes_of_tables, rows)
-        return {**found, "sizes": sizes}
+        return {**found, "sizes": sizes, "has_fault": found["has_fault"] | self._has_fault}
 
     def outcome(self, found: State, num_roots: tf.Tensor) -> Outcome:
         """What the program has found, without padding."""

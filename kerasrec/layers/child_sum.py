@@ -204,9 +204,9 @@ class ChildSumTreeLSTM(CellLayer):
         recompute: whether the backward pass computes the cells again instead of keeping what they
             computed: less memory, more time, the same gradients.
         engine: "waves" runs all tree nodes that are ready at once; "auto" takes it. "compiled" runs
-            them in blocks, in loops that XLA compiles; results are the same up to rounding. It
-            suits one tree or a few, with small states, on a CPU: for one tree inference is 1.2 to
-            1.6 times as fast and training up to 1.3 times; training on ten trees is slower. XLA
+            them in blocks, in loops that XLA compiles; results are the same up to rounding. It may
+            be faster for one tree with small states on a CPU, and is slower for many trees:
+            compare by `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA
             compiles once for each size, rounded up to a power of two, in two to five seconds. A
             gradient without `training=True` runs the layer again. Children in ragged rows, as
             those of `ChildSumTreeLSTM`, are a `TraceError`.

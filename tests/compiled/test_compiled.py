@@ -138,6 +138,23 @@ def test_an_index_outside_a_collected_table_is_an_error_as_by_waves():
 
 
 @pytest.mark.many
+def test_two_sizes_of_one_table_are_an_error_as_by_waves():
+    def seen_with(size):
+        @kerasrec.recursive(engine="compiled")
+        def seen(n):
+            kerasrec.collect("seen", n, n, 8)
+            kerasrec.collect("seen", n, n, size)
+            return kerasrec.cond(n == 0, lambda: n, lambda: seen(n - 1))
+
+        size = tf.Variable(size)  # It is known only when the program runs.
+        return seen.with_tables([3])[1]["seen"]
+
+    np.testing.assert_array_equal(seen_with(8), [0, 2, 4, 6, 0, 0, 0, 0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="two sizes for the table"):
+        seen_with(9)
+
+
+@pytest.mark.many
 @pytest.mark.parametrize("inner", [tf.exp, tf.sqrt])
 def test_what_overflows_between_two_ops_does_so_by_xla(inner):
     outer = {tf.exp: tf.math.log, tf.sqrt: tf.square}[inner]
