@@ -20,7 +20,7 @@ from kerasrec.emit.limits import Limits
 from kerasrec.engine.program import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.interpreter import interpret
-from kerasrec.schedule.passes import ALL_PASSES, default_passes
+from kerasrec.schedule.passes import WAVE_PASSES, default_passes
 from tests.fuzz.plain import (
     Result,
     array,
@@ -36,7 +36,7 @@ from tests.fuzz.syntax import CONSTANTS, NODE_ROWS, NUM_ROWS, Program
 PASSES = {
     "default": None,
     "none": (),
-    "all": ALL_PASSES,
+    "all": WAVE_PASSES,
 }
 WAYS = ("traced", "eager", "function", "interpreter")
 

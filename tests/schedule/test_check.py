@@ -21,7 +21,7 @@ from kerasrec.schedule.instructions import (
     Send,
     Wait,
 )
-from kerasrec.schedule.passes import ALL_PASSES
+from kerasrec.schedule.passes import WAVE_PASSES
 from kerasrec.schedule.sections import Direction, Loop
 from kerasrec.transform.extend import extend
 from tests.engine.helpers import lowered
@@ -195,9 +195,9 @@ def other(one):
 
 @each(few=FEW, many=MORE)
 def test_passes_keep_all_rules(program):
-    found = lowered(program, engine="waves", passes=ALL_PASSES).first.schedule
+    found = lowered(program, engine="waves", passes=WAVE_PASSES).first.schedule
     check_schedule(found)
-    assert found.passes == tuple(one.__name__ for one in ALL_PASSES)
+    assert found.passes == tuple(one.__name__ for one in WAVE_PASSES)
     entry = found.graph.bodies[found.graph.entry]
     returns = [
         len(one.values)

@@ -19,7 +19,7 @@ from kerasrec.schedule.instructions import (
     Separate,
 )
 from kerasrec.schedule.passes import (
-    ALL_PASSES,
+    WAVE_PASSES,
     cut_again,
     decide_at_once,
     default_passes,
@@ -64,7 +64,7 @@ def put_by(one, schedule):
 
 
 @each(few=["tree_rnn"], many=["call_in_argument", "child_sum"])
-@pytest.mark.parametrize("passes", [(), ALL_PASSES], ids=["none", "all"])
+@pytest.mark.parametrize("passes", [(), WAVE_PASSES], ids=["none", "all"])
 def test_results_are_the_same_with_and_without(program, passes):
     assert_same(run_lowered(program, engine="waves", passes=passes), run_plain(program))
 
@@ -72,8 +72,8 @@ def test_results_are_the_same_with_and_without(program, passes):
 @pytest.mark.parametrize(
     ("passes", "is_linear"),
     few_of(
-        itertools.product([(), *((item,) for item in ALL_PASSES), ALL_PASSES], [None, False]),
-        many=[(ALL_PASSES, None), (ALL_PASSES, False)],
+        itertools.product([(), *((item,) for item in WAVE_PASSES), WAVE_PASSES], [None, False]),
+        many=[(WAVE_PASSES, None), (WAVE_PASSES, False)],
     ),
 )
 def test_gates_are_the_same_by_each_pass(passes, is_linear):

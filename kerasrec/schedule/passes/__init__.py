@@ -22,8 +22,8 @@ from kerasrec.schedule.passes.transpose_once import transpose_once
 from kerasrec.schedule.schedule import Schedule
 
 Pass = Callable[[Schedule], Schedule]
-# In the order in which they are applied.
-ALL_PASSES: tuple[Pass, ...] = (
+# Those of waves, and of queues by waves, in order.
+WAVE_PASSES: tuple[Pass, ...] = (
     split_matmul,
     transpose_once,
     side_by_side,
@@ -32,7 +32,7 @@ ALL_PASSES: tuple[Pass, ...] = (
     cut_again,
     decide_at_once,
 )
-# Those of schedules that XLA compiles.
+# Those of the engine "compiled", in order.
 BLOCK_PASSES: tuple[Pass, ...] = (
     transpose_once,
     cut_again,
@@ -62,4 +62,4 @@ def default_passes(recomputes: bool = False) -> list[Pass]:
     left_out: set[Pass] = set() if is_split else {split_matmul}
     if not recomputes:
         left_out |= {sum_by_wave, rematerialise}
-    return [one for one in ALL_PASSES if one not in left_out]
+    return [one for one in WAVE_PASSES if one not in left_out]
