@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kerasrec.emit.limits import Limits
+from kerasrec.engine.choice import Engine, EngineOptions
 from kerasrec.engine.program import Program
 from kerasrec.engine.scheduled import Scheduled
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
@@ -45,6 +46,7 @@ def compile_function(
         options.parallel_tokens,
         passes,
         recomputes=options.recompute,
+        xla_calls=options.xla_calls,
     )
     return Compiled(signature, traced.graphs, tagged, program, traced.returns)
 
@@ -52,22 +54,24 @@ def compile_function(
 def lower(
     tagged: TaggedGraph,
     limits: Limits,
-    engine: str = "auto",
+    engine: Engine = "auto",
     parallel_tokens: int | None = None,
     passes: Sequence[Pass] = (),
     is_linear: bool | None = None,
     recomputes: bool = False,
+    xla_calls: int | None = None,
 ) -> Program:
     """A tagged graph as a function of TensorFlow, with derivatives of any order.
 
     Args:
         tagged: the graph.
         limits: bounds on depth, width and memory.
-        engine: which engine is to run it, one of `choice.ENGINES`.
+        engine: which engine is to run it.
         parallel_tokens: how many tokens may run at once; None for all.
         passes: over the schedules.
         is_linear: False runs even a program of one round by queues.
         recomputes: whether the engine "compiled" keeps nothing for a gradient.
+        xla_calls: as for `kerasrec.recursive`.
     """
 
     def derive(graph: TaggedGraph) -> Scheduled:
@@ -83,4 +87,5 @@ def lower(
             return schedule, None
         return schedule, optimize(build_blocks(forward_part(graph)), BLOCK_PASSES)
 
-    return Program(derive(tagged), derive, in_blocks, limits, engine, parallel_tokens)
+    options = EngineOptions(engine, parallel_tokens, xla_calls)
+    return Program(derive(tagged), derive, in_blocks, limits, options)

@@ -51,6 +51,20 @@ def scope_of_line(source: str) -> str:
     return f"at_{re.sub('[^A-Za-z0-9_.]', '_', file)}_line_{line}"
 
 
+def or_nothing(has_failed: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+    """What stands for an error inside of XLA, where nothing can raise one.
+
+    Args:
+        has_failed: bool scalar.
+        tensor: a result.
+
+    Returns:
+        The result; NaN if something has failed, or the largest integer of its dtype.
+    """
+    nothing = tensor.dtype.max if tensor.dtype.is_integer else float("nan")
+    return tf.where(has_failed, tf.constant(nothing, tensor.dtype), tensor)
+
+
 class SentenceFirst:
     """A context in which the message of a failed assertion begins with what is wrong.
 

@@ -23,6 +23,7 @@ class Options:
     max_memory: int | None = None
     engine: Engine = "auto"
     parallel_tokens: int | None = None
+    xla_calls: int | None = None
     recompute: bool = False
 
     def __post_init__(self) -> None:
@@ -32,4 +33,9 @@ class Options:
             raise TraceError(
                 f"parallel_tokens is {self.parallel_tokens}; it must be at least 1, or None for "
                 "all."
+            )
+        if self.xla_calls is not None and self.xla_calls < 1:
+            raise TraceError(
+                f"xla_calls is {self.xla_calls}; it must be at least 1, for the call from outside, "
+                "or None."
             )

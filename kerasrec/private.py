@@ -18,16 +18,22 @@ import tensorflow as tf
 from keras.src.backend import in_stateless_scope
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
+# Says whether a graph is traced for `tf.function(jit_compile=True)`. There is no public question.
+# Without the name, kerasrec cannot be imported.
+from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
+
 __all__ = [
     "OF_GRADIENTS",
     "OUTPUT_SHAPES",
     "body_of",
     "comes_from_layers",
+    "compile_time",
     "copy_gradient",
     "copy_held_function",
     "has_own_gradient",
     "in_stateless_scope",
     "in_symbolic_scope",
+    "in_xla",
     "mask_of",
     "not_inlined",
     "optimized_variables",
@@ -109,6 +115,24 @@ def not_inlined(function: Callable[[], Any]) -> Any:
     small runs that XLA compiles take longer.
     """
     return tf.function(function, autograph=False, experimental_attributes={"_noinline": True})
+
+
+def in_xla() -> bool:
+    """Whether the graph that is being built is to be compiled by XLA as a whole."""
+    return bool(GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
+
+
+def compile_time(number: tf.Tensor) -> tf.Tensor:
+    """An int32 scalar that XLA knows when it compiles, as no constant of TensorFlow's graph.
+
+    TensorFlow's bridge to XLA moves constants into the bodies of loops, and loses those bodies
+    where loops stand in functions. The op has no function in TensorFlow's public names. If it is
+    renamed, recursive functions fail inside of `tf.function(jit_compile=True)`.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    inputs = [number[tf.newaxis], tf.zeros([1], tf.int32), tf.ones([1], tf.int32)]
+    operation = graph.create_op("XlaDynamicSlice", inputs, [tf.int32])
+    return tf.reshape(operation.outputs[0], [])
 
 
 def mask_of(tensor: Any) -> tf.Tensor | None:

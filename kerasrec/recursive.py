@@ -260,6 +260,7 @@ def recursive(
     max_memory: int | None = ...,
     engine: Engine = ...,
     parallel_tokens: int | None = ...,
+    xla_calls: int | None = ...,
     recompute: bool = ...,
 ) -> Callable[[Callable[..., Any]], RecursiveFunction]: ...
 
@@ -273,6 +274,7 @@ def recursive(
     max_memory: int | None = None,
     engine: Engine = "auto",
     parallel_tokens: int | None = None,
+    xla_calls: int | None = None,
     recompute: bool = False,
 ) -> RecursiveFunction | Callable[[Callable[..., Any]], RecursiveFunction]:
     """Makes a Python function that calls itself, directly or through others, run in a graph.
@@ -318,6 +320,12 @@ def recursive(
           the forward run then grows with the depth of the recursion times this bound, and not with
           the number of calls. Results are the same. A gradient still reads values of all calls:
           if it is asked for, the program runs again, unbounded, and keeps them.
+        xla_calls: how many calls of a function one call from outside leads to at most, itself among
+          them. It matters only inside of what XLA compiles as a whole, such as
+          `tf.function(jit_compile=True)`, where room for calls cannot grow, and where nothing can
+          raise an error: a run that makes more calls returns NaN, or the largest integer, and so
+          does one that meets an error. None is enough for a function that walks through tables
+          that it closes over, and makes no more calls than the largest has rows.
         recompute: whether a gradient computes the values inside a call again, from what the call's
           own calls returned, instead of keeping them. That takes less memory and more time;
           gradients are the same. Random numbers are kept. In the engine "compiled" nothing is kept,
@@ -334,6 +342,7 @@ def recursive(
         max_memory=max_memory,
         engine=engine,
         parallel_tokens=parallel_tokens,
+        xla_calls=xla_calls,
         recompute=recompute,
     )
     return decorate if function is None else decorate(function)

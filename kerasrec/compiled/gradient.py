@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from kerasrec.compiled.again import Again
+from kerasrec.compiled.by_xla import by_xla
 from kerasrec.compiled.hoisted import Sum, run_hoisted
 from kerasrec.compiled.padding import bucket, padded
 from kerasrec.compiled.program import Program
@@ -35,7 +36,7 @@ class Gradient:
         self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
         self._sweep = values.graph.bodies[values.graph.entry].sweeps[1]
         self._sums: list[Sum] = []
-        self._run = tf.function(self._compiled, jit_compile=True, autograph=False)
+        self._run = by_xla(self._compiled)
 
     def run(
         self, kept: State, cotangents: Sequence[tf.Tensor | None], num_roots: tf.Tensor

@@ -10,9 +10,10 @@ from kerasrec.compiled.block import Block, block_of
 from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.reductions import rows_of_token
-from kerasrec.compiled.rows import Buffers
+from kerasrec.compiled.rows import Buffers, beside
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect
+from kerasrec.private import in_xla
 from kerasrec.queues.buffers import Room
 from kerasrec.schedule.instructions import Reduce, Save
 from kerasrec.schedule.sections import AllTokens, Segment
@@ -56,10 +57,16 @@ class Sum:
         return [count + ranks[-1], *found]
 
     def found(self, tensors: Tensors) -> Tensors:
-        """What there is in the end: a dense gradient, or as many rows as were given."""
+        """What there is in the end: a dense gradient, or as many rows as were given.
+
+        Inside of XLA, where no rows can be left out, those that were not given are zeros.
+        """
         if self._is_dense:
             return tensors
         count, *rows = tensors
+        if in_xla():
+            is_given = tf.range(tf.shape(rows[0])[0]) < count
+            return [tf.where(beside(is_given, item), item, tf.zeros_like(item)) for item in rows]
         return [item[:count] for item in rows]
 
 

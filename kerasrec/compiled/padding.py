@@ -1,8 +1,13 @@
-"""Sizes of which there are few, since XLA compiles for each of them anew."""
+"""Sizes of which there are few, since XLA compiles for each of them anew.
+
+What XLA compiles as a whole has static shapes already, and is padded no further.
+"""
 
 from __future__ import annotations
 
 import tensorflow as tf
+
+from kerasrec.private import compile_time, in_xla
 
 # Frames of a block, by how many frames there is room for. A block whose frames wait for each other
 # is seldom full, and one that is too narrow costs another turn of a loop.
@@ -10,8 +15,16 @@ _WIDTHS = ((0, 4), (256, 8), (1024, 16), (4096, 32), (16384, 64), (65536, 128))
 _WIDE = 4
 
 
+def num_rows(tensor: tf.Tensor) -> tf.Tensor:
+    """int32 scalar, how many rows a tensor has."""
+    rows = tf.shape(tensor)[0]
+    return compile_time(rows) if in_xla() else rows
+
+
 def bucket(number: tf.Tensor) -> tf.Tensor:
-    """int32 scalar, the next power of two; 1 for 0."""
+    """int32 scalar, the next power of two, 1 for 0; the same number inside of XLA."""
+    if in_xla():
+        return number
     powers = tf.constant([1 << exponent for exponent in range(31)])
     return powers[tf.searchsorted(powers, [number])[0]]
 
@@ -27,7 +40,8 @@ def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 def sizes_for(capacity: tf.Tensor) -> list[tf.Tensor]:
     """int32 scalars: a capacity, the width of blocks, and that of the widest; see `rows.Sizes`."""
     width = tf.reduce_max([tf.where(capacity >= least, width, 0) for least, width in _WIDTHS])
-    return [capacity, width, _WIDE * width]
+    sizes = [capacity, width, _WIDE * width]
+    return list(map(compile_time, sizes)) if in_xla() else sizes
 
 
 def open_rows(tensor: tf.Tensor) -> tf.TensorShape:

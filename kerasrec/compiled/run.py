@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from kerasrec.compiled.gradient import Gradient
-from kerasrec.compiled.padding import open_rows
+from kerasrec.compiled.padding import num_rows, open_rows
 from kerasrec.compiled.values import Values
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome, State, Tensors
@@ -62,7 +62,7 @@ class CompiledRun:
     def forward(self, arguments: Tensors) -> Outcome:
         """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
         self.arguments = arguments
-        num_roots = tf.shape(arguments[0])[0]
+        num_roots = num_rows(arguments[0])
         keeps = self.forward_only is None
         values = Values(self.forward_only or self.schedule, self.limits, self.shared, keeps)
         self._values = values
@@ -99,7 +99,7 @@ class CompiledRun:
             again = CompiledRun(self.schedule, None, self.by_waves, self.shared, self.limits)
             again.forward(self.arguments)
             return again.backward(given, shared)
-        num_roots = tf.shape(self.arguments[0])[0]
+        num_roots = num_rows(self.arguments[0])
         gradient = Gradient(self._values, shared)
 
         def waves() -> Outcome:

@@ -43,16 +43,15 @@ class SharedInputs:
         self.values = [
             value for value in dict.fromkeys(read) if value.node.op != "Const" and value not in made
         ]
-        self.tables = [value for value in self.values if self._is_table(value)]
+        self.read_by_rows = [value for value in self.values if self._is_read_by_rows(value)]
+        self.tables = [value for value in self.read_by_rows if value.type.tensor_shape()[0] is None]
 
-    def _is_table(self, value: Value) -> bool:
-        if not value.type.shape or value.type.shape[0] is not None:
-            return False
+    def _is_read_by_rows(self, value: Value) -> bool:
         readers = [
             *(one for _, _, one in self.schedule.instructions() if value in _read(one)),
             *(one for one in self._prepared if value in one.inputs),
         ]
-        return all(
+        return bool(value.type.shape) and all(
             isinstance(one, Fire)
             and one.node.op == "GatherV2"
             and value not in one.inputs[1:]

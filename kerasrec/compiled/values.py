@@ -6,15 +6,17 @@ from collections.abc import Hashable
 
 import tensorflow as tf
 
+from kerasrec.compiled.by_xla import by_xla
 from kerasrec.compiled.first import FirstSweep
 from kerasrec.compiled.hoisted import Sum, run_hoisted
-from kerasrec.compiled.padding import bucket, padded, sizes_for
+from kerasrec.compiled.padding import bucket, num_rows, padded, sizes_for
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
 from kerasrec.compiled.shared import SharedInputs
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.prepared import tensor_of
 from kerasrec.emit.results import Outcome, State, Tensors
+from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Collect
 from kerasrec.graph.values import Value
@@ -42,6 +44,7 @@ class Values:
         self.keys: list[Hashable] = []  # What the program keeps, known when it is traced.
         self._max_depth = limits.max_depth
         self._keeps = keeps
+        self._all_shared = shared
         self._inputs = SharedInputs(schedule, 0)
         self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
         self._collected: dict[str, tf.Tensor] = {}
@@ -52,12 +55,38 @@ class Values:
                 known = self._collected.setdefault(node.name, size)
                 self._has_fault |= tf.not_equal(size, known)  # A table has one size.
         self._sums: list[Sum] = []
-        self._run = tf.function(self._compiled, jit_compile=True, autograph=False)
+        self._run = by_xla(self._compiled)
 
     def first_capacity(self, num_roots: tf.Tensor) -> tf.Tensor:
         """int32 scalar, for how many frames there is room at first: a call for a row of a table."""
         rows = [bucket(size) for size in self._sizes_of_tables]
         return tf.reduce_max([64, 8 * bucket(num_roots), *rows])
+
+    def capacity_for(self, num_roots: tf.Tensor, calls: int | None) -> tf.Tensor:
+        """int32 scalar, for how many frames there is room where there cannot be more.
+
+        Args:
+            num_roots: int32 scalar.
+            calls: how many calls a root token leads to, itself among them; None for a call for
+              each row of a table that the program reads.
+
+        Raises:
+            TraceError: `calls` is None, and there is no such table.
+        """
+        if not self.graph.call_sites:
+            return tf.maximum(num_roots, 1)
+        if calls is not None:
+            return tf.maximum(num_roots * calls, 1)
+        rows = [num_rows(self._all_shared[value]) for value in self._inputs.read_by_rows]
+        if not rows:
+            name = self.graph.entry
+            raise TraceError(
+                f"{name} is called inside of what XLA compiles as a whole, such as "
+                "tf.function(jit_compile=True), which needs to know how many calls there will be. "
+                "Say how many calls one call from outside leads to at most, itself among them: "
+                "@kerasrec.recursive(xla_calls=...)."
+            )
+        return tf.reduce_max([1, num_roots, *rows])
 
     def run(self, arguments: Tensors, capacity: tf.Tensor) -> State:
         """Runs the program, with room for a number of frames.
@@ -66,7 +95,7 @@ class Values:
             A dict of `is_full`: whether there was not enough room; `has_fault`: whether an op
             failed, or a call is too deep; and what `outcome` and a gradient read.
         """
-        num_roots = tf.shape(arguments[0])[0]
+        num_roots = num_rows(arguments[0])
         given = [padded(item, bucket(num_roots)) for item in arguments]
         rows = [bucket(size) for size in self._collected.values()]
         sizes = sizes_for(capacity)

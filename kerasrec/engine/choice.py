@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kerasrec.compiled.ops import obstacles as compiled_obstacles
 from kerasrec.compiled.run import CompiledRun
+from kerasrec.compiled.within import RunWithinXla
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome, Tensors
 from kerasrec.engine.bounded import BoundedRun
@@ -27,6 +28,15 @@ is computed is not kept for it."""
 
 Engine: TypeAlias = Literal["auto", "waves", "compiled", "scalar"]
 ENGINES = get_args(Engine)
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What the user says of engines; see `kerasrec.recursive`."""
+
+    engine: Engine = "auto"
+    parallel_tokens: int | None = None
+    xla_calls: int | None = None
 
 
 @dataclass(frozen=True)
@@ -49,21 +59,18 @@ class Choice:
         return f"engine: {self.name}, {self.reason}"
 
 
-def choose(
-    program: Scheduled, in_blocks: InBlocks, engine: str, parallel_tokens: int | None = None
-) -> Choice:
+def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Choice:
     """The engine for a program.
 
     Args:
         program: with its gradient.
         in_blocks: gives the schedules of a graph that "compiled" runs.
-        engine: what the user asks for, one of `ENGINES`. "auto" takes "scalar" for programs of
-          plain numbers.
-        parallel_tokens: how many tokens may run at once, if the user says so.
+        options: what the user asks for. "auto" takes "scalar" for programs of plain numbers.
 
     Raises:
         TraceError: "scalar" or "compiled" is asked for and cannot run the program.
     """
+    engine, parallel_tokens = options.engine, options.parallel_tokens
     if engine == "compiled":
         return _compiled(program, in_blocks, parallel_tokens)
     found = obstacles(program.graph)
@@ -85,10 +92,37 @@ def choose(
     return Choice("waves", program.run, reason, program.schedule)
 
 
+def choose_within_xla(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Choice:
+    """The engine inside of what XLA compiles as a whole; arguments as for `choose`.
+
+    Raises:
+        TraceError: XLA cannot run the program.
+    """
+    graph = program.graph
+    found = _obstacles_of_compiled(graph, options.parallel_tokens)
+    outputs = graph.bodies[graph.entry].outputs
+    if any(node.types[0].dtype == tf.bool for node in outputs):
+        found.append("it returns a truth value, which could not say that a run has failed")
+    if any(node.size is None for node in graph.collects):
+        found.append("it collects a table without an index, which has any number of rows")
+    if found:
+        raise TraceError(
+            f"{graph.entry} is called inside of what XLA compiles as a whole, such as "
+            f"tf.function(jit_compile=True), and cannot be compiled: {found[0]}. Leave out "
+            "jit_compile=True; in a layer, set self.supports_jit = False."
+        )
+    schedule, forward_only = in_blocks(graph)
+    run = partial(RunWithinXla, schedule, forward_only, options.xla_calls)
+    return Choice("compiled", run, "in blocks, compiled by XLA with all around it", schedule)
+
+
+def _obstacles_of_compiled(graph: TaggedGraph, parallel_tokens: int | None) -> list[str]:
+    found = compiled_obstacles(graph)
+    return found if parallel_tokens is None else ["parallel_tokens is a bound on waves", *found]
+
+
 def _compiled(program: Scheduled, in_blocks: InBlocks, parallel_tokens: int | None) -> Choice:
-    found = compiled_obstacles(program.graph)
-    if parallel_tokens is not None:
-        found.insert(0, "parallel_tokens is a bound on waves")
+    found = _obstacles_of_compiled(program.graph, parallel_tokens)
     if found:
         raise TraceError(
             f"engine='compiled' cannot run this program: {found[0]}. Use engine='waves' or leave "

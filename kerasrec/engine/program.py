@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome
-from kerasrec.engine.choice import InBlocks, choose
+from kerasrec.engine.choice import EngineOptions, InBlocks, choose, choose_within_xla
 from kerasrec.engine.derivatives import Inputs, dense, differentiable
 from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.engine.scheduled import Scheduled
@@ -41,8 +41,8 @@ class Program:
         derive: gives a graph with one derivative more, and its schedule.
         in_blocks: see `choice.choose`.
         limits: bounds on depth and width.
-        engine: which engine is to run it, one of `choice.ENGINES`.
-        parallel_tokens: how many tokens may run at once; None for all.
+        options: of the engine.
+        within_xla: whether it runs inside of what XLA compiles as a whole.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class Program:
         derive: Callable[[TaggedGraph], Scheduled],
         in_blocks: InBlocks,
         limits: Limits,
-        engine: str = "auto",
-        parallel_tokens: int | None = None,
+        options: EngineOptions,
+        within_xla: bool = False,
     ):
         self._derivatives = [program]
         self._derive = derive
@@ -61,11 +61,18 @@ class Program:
         self.first = program
         self.graph = program.graph
         self.limits = limits
-        self.choice = choose(program, in_blocks, engine, parallel_tokens)
+        self.options = options
+        self.choice = (choose_within_xla if within_xla else choose)(program, in_blocks, options)
 
     def by_waves(self) -> Program:
         """The same program, always run by waves without a bound."""
-        return Program(self.first, self._derive, self._in_blocks, self.limits, "waves")
+        waves = EngineOptions("waves")
+        return Program(self.first, self._derive, self._in_blocks, self.limits, waves)
+
+    def within_xla(self) -> Program:
+        """The same program, inside of what XLA compiles as a whole."""
+        given = self._derive, self._in_blocks, self.limits, self.options
+        return Program(self.first, *given, within_xla=True)
 
     @property
     def execution_plan(self) -> ExecutionPlan:

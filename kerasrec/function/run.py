@@ -15,6 +15,7 @@ from kerasrec.engine.program import Program
 from kerasrec.function.arguments import Arguments, as_token
 from kerasrec.inspect.record import Recorder
 from kerasrec.inspect.run_trace import RunTrace
+from kerasrec.private import in_xla
 from kerasrec.transform.connected import output_result, table_result
 
 # Flat outputs, tables by name, and marks by result.
@@ -71,6 +72,8 @@ class Runner:
 
     def _results(self, given: Arguments, is_session: bool) -> Results:
         run = self._run_in_session if is_session else self._run
+        if in_xla():
+            run = self._run_within_xla
         if given.is_scalar and tf.executing_eagerly():
             return self._run_one(*given.tensors)
         if given.is_scalar:
@@ -89,6 +92,11 @@ class Runner:
         compiles.
         """
         return _runner(self.compiled.program.by_waves(), self._specs)
+
+    @functools.cached_property
+    def _run_within_xla(self) -> Any:
+        """The run inside of what XLA compiles as a whole."""
+        return _runner(self.compiled.program.within_xla(), self._specs)
 
     @functools.cached_property
     def _run_one(self) -> Any:

@@ -53,6 +53,9 @@ class RecursiveCell(keras.layers.Layer):
         state_size: int, or a sequence of ints: the number of units of each state.
         output_size: int, the number of units of the output. A cell whose output is not its first
             state sets it, also if the two have as many units.
+        supports_jit: bool, whether `model.compile(jit_compile=True)` may have XLA compile a
+            training step with the cell in it. False, unless a subclass sets it: XLA takes no
+            ragged rows, no assertions and not all ops.
 
     Example:
 
@@ -100,6 +103,8 @@ class RecursiveCell(keras.layers.Layer):
         for name, rate in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
             if not 0 <= rate < 1:
                 raise ValueError(f"`{name}` must be at least 0 and below 1, received {rate}.")
+        # XLA may not take what a subclass computes.
+        self.supports_jit = False
         self.arity: Any = arity
         self.inner_inputs = inner_inputs
         self.dropout = dropout
@@ -305,6 +310,7 @@ class KernelCell(RecursiveCell):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        self.supports_jit = self.arity is not None
         if self.arity is None and self.needs_arity:
             raise ValueError(
                 f"{type(self).__name__} has weights for each child: `arity` must be a positive "

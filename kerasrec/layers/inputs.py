@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from kerasrec.graph.nodes import operations
 from kerasrec.layers.cell import RecursiveCell, call_cell
+from kerasrec.private import in_xla
 from kerasrec.public import RecursiveFunction, recursive
 from kerasrec.trace.functions import random_op
 
@@ -41,7 +42,7 @@ def num_words_of(embedding: keras.layers.Layer) -> int | None:
 def look_up(
     words: tf.Tensor, is_read: tf.Tensor, embedding: keras.layers.Layer, dtype: str
 ) -> NodeInputs:
-    """Inputs of nodes from their words, each different word looked up once.
+    """Inputs of nodes from their words, the gradient of each different word in one row.
 
     Args:
         words: int `[batch, nodes]`.
@@ -54,8 +55,23 @@ def look_up(
     # Any word that is read; there is none in a batch of no trees, nor where all nodes form cycles.
     one = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
     words = tf.where(is_read, words, one)
+    if in_xla():  # How many are different is not known when it compiles.
+        return NodeInputs(tf.cast(embedding(words), dtype), _first_places(words, embedding))
     different, places = tf.unique(words, name="places")
     return NodeInputs(tf.cast(embedding(different), dtype), places)
+
+
+def _first_places(words: tf.Tensor, embedding: keras.layers.Layer) -> tf.Tensor | None:
+    """Where each word stands first, int32 `[words]`; None if the embedding has no known size.
+
+    Only rows that stand there have a gradient then: Keras' optimizers take several rows of one word
+    for several gradients.
+    """
+    num_words = num_words_of(embedding)
+    if num_words is None:
+        return None
+    first = tf.math.unsorted_segment_min(tf.range(tf.size(words)), words, num_words)
+    return tf.gather(first, words)
 
 
 def leaf_of(
@@ -65,14 +81,16 @@ def leaf_of(
 
     Leaves of one row have the same states, which are computed once: before the recursion, and with
     gradients added up before they go through the cell. They are computed for each leaf if the cell
-    draws random numbers, or if inner nodes read rows, too: there may be more rows than leaves then.
+    draws random numbers, or if inner nodes read rows, too: there may be more rows than leaves then,
+    and always are inside of XLA.
     """
 
     @recursive
     def leaf(row: tf.Tensor) -> list[tf.Tensor]:
         return call_cell(cell, cell.call_leaf, row, training=training)
 
-    if inputs.places is None or cell.inner_inputs or _is_random(leaf, inputs.rows):
+    is_fewer = inputs.places is not None and not cell.inner_inputs and not in_xla()
+    if not is_fewer or _is_random(leaf, inputs.rows):
         return lambda node: call_cell(cell, cell.call_leaf, inputs.of(node), training=training)
     with tf.name_scope("leaves_of_words"):
         results = leaf(inputs.rows)

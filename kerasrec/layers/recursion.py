@@ -11,13 +11,14 @@ import keras
 import tensorflow as tf
 
 from kerasrec.engine.execution_plan import ExecutionPlan
+from kerasrec.errors import or_nothing
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
-from kerasrec.layers.tree_checks import WordRules, check_sizes
+from kerasrec.layers.tree_checks import WordRules, check_sizes, same_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, node_tables
 from kerasrec.layers.types import Engine
-from kerasrec.private import in_stateless_scope
+from kerasrec.private import in_stateless_scope, in_xla
 from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switch
 
 
@@ -86,7 +87,7 @@ class Recursion:
         drops = tuple(() if factors is None else (factors,) for factors in (drop, input_drop))
         features = tuple(x.shape[2:] if input_drop is None else input_drop.shape[2:])
         dropped = tuple(map(len, drops))
-        key = (x.dtype, features, children.dtype, dropped, training, return_sequences)
+        key = (x.dtype, features, children.dtype, dropped, training, in_xla(), return_sequences)
         run = self._new_run(key) if in_stateless_scope() else self._runs.get(key)
         if run is None:
             run = self._runs[key] = self._new_run(key)
@@ -106,7 +107,7 @@ class Recursion:
 
     def _new_run(self, key: tuple[Any, ...]) -> tuple[Any, list[Stages]]:
         """A `tf.function` for one use, and a list that gets its stages when it is traced."""
-        x_dtype, features, children_dtype, dropped, training, return_sequences = key
+        x_dtype, features, children_dtype, dropped, training, _, return_sequences = key
         has_drop, has_input_drop = dropped
         cell, dtype = self._cell, self._cell.compute_dtype
         stages: list[Stages] = []
@@ -130,7 +131,8 @@ class Recursion:
             drops: tuple[tuple[tf.Tensor, ...], ...],
         ) -> tuple[list[tf.Tensor], tf.Tensor | None, tf.Tensor]:
             (drop, input_drop) = (factors[0] if factors else None for factors in drops)
-            with tf.control_dependencies(check_sizes(x, children)):
+            checks = [] if in_xla() else check_sizes(x, children)
+            with tf.control_dependencies(checks):
                 x = tf.identity(x)
             with tf.name_scope("trees"):
                 trees = node_tables(children, *self._words_to_check(x))
@@ -157,6 +159,11 @@ class Recursion:
                     visit.execution_plan(*arguments),
                 )
             )
+            if in_xla():
+                has_failed = ~(trees.are_right & same_sizes(x, children))
+                results, tables = tf.nest.map_structure(
+                    lambda tensor: or_nothing(has_failed, tensor), (results, tables)
+                )
             sequence = tables.get("output")
             if sequence is not None:
                 sequence = tf.reshape(sequence, [batch, nodes, cell.output_size])

@@ -133,7 +133,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self.engine = engine
         self.embedding: Any = embedding
         self.supports_masking = True
-        self.supports_jit = False
+        self.supports_jit = cell.supports_jit
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
         self._recursion = Recursion(cell, visitor, False, recompute, engine, embedding)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
-from kerasrec.layers.cell import RecursiveCell, call_cell
+from kerasrec.layers.cell import KernelCell, RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursion import Recursion
@@ -212,6 +212,7 @@ class TopDown(Recursive):
                     "dimension, or the layer `arity=`, or `shares_weights=True`."
                 )
             self.cell.arity = children_shape[-1]
+            self.supports_jit = self.cell.supports_jit = isinstance(self.cell, KernelCell)
         super().build(x_shape, children_shape)
 
     def call(

@@ -123,6 +123,7 @@ class TopDownDecoder(keras.layers.Layer):
                     f"`{name}` must be an integer of at least {smallest}, received {number!r}."
                 )
         super().__init__(**{"dtype": cell.dtype_policy, **kwargs})
+        self.supports_jit = False
         self.cell = cell
         self.num_tokens = num_tokens
         self.embedding_dim = embedding_dim

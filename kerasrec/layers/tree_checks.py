@@ -60,11 +60,16 @@ def check(is_right: tf.Tensor, sentence: str, *values: Any) -> list[tf.Operation
     return [tf.raw_ops.Assert(condition=is_right, data=[text], name=WITHOUT_FRAMES)]
 
 
+def same_sizes(x: tf.Tensor, children: tf.Tensor) -> tf.Tensor:
+    """Bool scalar, whether `x` and `children` may be of the same trees."""
+    return tf.reduce_all(tf.shape(x)[:2] == tf.shape(children)[:2])
+
+
 def check_sizes(x: tf.Tensor, children: tf.Tensor) -> list[tf.Operation]:
     """Checks, when the graph runs, that `x` and `children` may be of the same trees."""
     mine, theirs = tf.shape(x)[:2], tf.shape(children)[:2]
     return check(
-        tf.reduce_all(mine == theirs),
+        same_sizes(x, children),
         "`x` and `children` must have the same numbers of trees and of nodes in a tree. "
         "[trees, nodes]: {} and {}",
         mine,
@@ -116,23 +121,29 @@ def check_parents(links: Links) -> list[tf.Operation]:
     ]
 
 
-def check_cycles(links: Links) -> list[tf.Operation]:
-    """Follows parents twice as far each time; each node with a parent must end at the root."""
+def in_cycles(links: Links) -> tf.Tensor:
+    """Which nodes have a parent, but not the root among its ancestors; bool `[batch * nodes]`.
+
+    Follows parents twice as far each time.
+    """
     size, arity = tf.unstack(tf.shape(links.numbers))
     everyone = tf.range(size)
-    numbers = tf.reshape(links.numbers, [-1])
-    inside = numbers < size
-    parents = tf.tensor_scatter_nd_update(
-        everyone,
-        tf.boolean_mask(numbers, inside)[:, tf.newaxis],
-        tf.boolean_mask(tf.repeat(everyone, arity), inside),
-    )
+    numbers = tf.reshape(links.numbers, [-1, 1])
+    # The last row is for missing children.
+    parents = tf.tensor_scatter_nd_update(tf.range(size + 1), numbers, tf.repeat(everyone, arity))[
+        :size
+    ]
     _, ancestors = tf.while_loop(
         lambda reach, _: reach < links.nodes,
         lambda reach, found: (reach * 2, tf.gather(found, found)),
         (tf.constant(1), parents),
     )
-    lost = (links.num_parents > 0) & (ancestors != everyone // links.nodes * links.nodes)
+    return (links.num_parents > 0) & (ancestors != everyone // links.nodes * links.nodes)
+
+
+def check_cycles(links: Links) -> list[tf.Operation]:
+    """Checks, when the graph runs, that each node with a parent has the root as an ancestor."""
+    lost = in_cycles(links)
     return check(
         ~tf.reduce_any(lost),
         "`children` is not a tree: nodes form a cycle. [tree, node]: {}",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.layers.links import links_of
-from kerasrec.layers.tree_checks import WordRules, tree_checks
+from kerasrec.layers.tree_checks import WordRules, in_cycles, tree_checks
+from kerasrec.private import in_xla
 
 LEAF, INNER, MISSING = 0, 1, 2
 
@@ -22,12 +23,15 @@ class NodeTables:
         kinds: int32 `[batch * nodes + 1]`: LEAF, INNER, or MISSING for the last.
         roots: int32 `[batch]`.
         is_node: bool `[batch, nodes]`, False for padding.
+        are_right: bool scalar, whether they are trees, whose words are allowed. Only inside of XLA,
+          where nothing can raise an error, may it be False.
     """
 
     children: tf.Tensor
     kinds: tf.Tensor
     roots: tf.Tensor
     is_node: tf.Tensor
+    are_right: tf.Tensor
 
     def rows(self) -> tf.RaggedTensor:
         """`children` without those that are missing, int32 `[batch * nodes + 1, (children)]`."""
@@ -74,20 +78,25 @@ def node_tables(
         words = tf.reshape(words, [-1])
         is_right_node &= ~is_called | rules.allow(words, links.has_children)
         given, word_dtype = [children, words], words.dtype
-    is_right = (
-        (nodes > 0)
-        & tf.reduce_all((links.is_child & comes_later) | (children == -1))
-        & tf.reduce_all(is_right_node)
-    )
-    check = tree_checks(children.dtype, word_dtype, rules)
+    is_in_order = tf.reduce_all((links.is_child & comes_later) | (children == -1))
+    are_right = (nodes > 0) & tf.reduce_all(is_right_node)
+    checks = []
+    if in_xla():
+        are_right &= tf.reduce_all(links.is_child | (children == -1))
+        are_right &= tf.cond(
+            is_in_order, lambda: tf.constant(True), lambda: ~tf.reduce_any(in_cycles(links))
+        )
+    else:
+        check = tree_checks(children.dtype, word_dtype, rules)
+        checks = [
+            tf.cond(are_right & is_in_order, lambda: tf.constant(True), lambda: check(*given))
+        ]
 
     # All tables wait for the checks, so that no op that reads them fails first, less clearly.
-    with tf.control_dependencies(
-        [tf.cond(is_right, lambda: tf.constant(True), lambda: check(*given))]
-    ):
+    with tf.control_dependencies(checks):
         batch, _, arity = tf.unstack(tf.shape(children))
         missing = batch * nodes
         numbers = tf.concat([links.numbers, tf.fill([1, arity], missing)], 0, "children")
         kinds = tf.concat([tf.where(links.has_children, INNER, LEAF), [MISSING]], 0, "kinds")
         is_node = tf.reshape(is_called, [batch, nodes])
-        return NodeTables(numbers, kinds, tf.range(batch) * nodes, is_node)
+        return NodeTables(numbers, kinds, tf.range(batch) * nodes, is_node, are_right)

@@ -95,6 +95,19 @@ def run_lowered(program: Program, **options) -> Run:
     return _with_gradients(program, inputs, lambda: run(*inputs))
 
 
+def run_within_xla(program: Program, calls: int) -> Run:
+    """Inside of a function that XLA compiles, with room for so many calls a token."""
+    made = lowered(program, xla_calls=calls)
+
+    @tf.function(autograph=False, jit_compile=True)
+    def run(*flat):
+        outcome, _ = made.within_xla().run(flat)
+        return tuple(outcome.outputs), outcome.tables
+
+    inputs = [tf.constant(item) for item in program.flat_inputs]
+    return _with_gradients(program, inputs, lambda: run(*inputs))
+
+
 def run_one(program: Program, **options) -> Run:
     """The first token alone, as 0-d tensors, which TensorFlow knows to be one."""
     one = first_token(program)

@@ -1,0 +1,84 @@
+"""Runs a schedule inside of what XLA compiles as a whole, such as `tf.function(jit_compile=True)`.
+
+Nothing there can begin again with more room, run by waves, or raise an error. So the room for calls
+is known beforehand, and where a run fails, all that it returns is NaN, or the largest integer.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from kerasrec.compiled.gradient import Gradient
+from kerasrec.compiled.padding import num_rows
+from kerasrec.compiled.run import Given
+from kerasrec.compiled.values import Values
+from kerasrec.emit.limits import Limits
+from kerasrec.emit.results import Outcome, State, Tensors
+from kerasrec.errors import or_nothing
+from kerasrec.graph.values import Value
+from kerasrec.schedule.schedule import Schedule
+
+
+class RunWithinXla:
+    """One run of a program.
+
+    Args:
+        schedule: in queues, with the gradient.
+        forward_only: as for `CompiledRun`.
+        calls: how many calls a root token leads to, itself among them; None for a call for each row
+          of a table that the program reads.
+        shared: tensors of SHARED values.
+        limits: bounds on depth.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        forward_only: Schedule | None,
+        calls: int | None,
+        shared: dict[Value, tf.Tensor],
+        limits: Limits,
+    ):
+        self.schedule = schedule
+        self.forward_only = forward_only
+        self.calls = calls
+        self.shared = shared
+        self.limits = limits
+        self.arguments: Tensors
+        self._values: Values
+        self._found: State
+
+    def forward(self, arguments: Tensors) -> Outcome:
+        """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
+        self.arguments = arguments
+        num_roots, keeps = num_rows(arguments[0]), self.forward_only is None
+        values = Values(self.forward_only or self.schedule, self.limits, self.shared, keeps)
+        self._values = values
+        self._found = values.run(arguments, values.capacity_for(num_roots, self.calls))
+        self._has_failed = self._found["is_full"] | self._found["has_fault"]
+        return unless(self._has_failed, values.outcome(self._found, num_roots))
+
+    def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
+        """Runs sweep 1; arguments as in `ScheduleRun.backward`."""
+        if self.forward_only is not None:
+            again = RunWithinXla(self.schedule, None, self.calls, self.shared, self.limits)
+            again.forward(self.arguments)
+            return again.backward(given, shared)
+        gradient = Gradient(self._values, shared)
+        found = gradient.run(self._found, given[0], num_rows(self.arguments[0]))
+        return unless(self._has_failed, found)
+
+
+def unless(has_failed: tf.Tensor, outcome: Outcome) -> Outcome:
+    """The outcome; if a run has failed, what cannot be taken for one."""
+
+    def of(tensor: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | tf.IndexedSlices | None:
+        if tensor is None:
+            return None
+        if isinstance(tensor, tf.IndexedSlices):
+            values = or_nothing(has_failed, tensor.values)
+            return tf.IndexedSlices(values, tensor.indices, tensor.dense_shape)
+        return or_nothing(has_failed, tensor)
+
+    sweeps = {index: list(map(of, sweep)) for index, sweep in outcome.sweeps.items()}
+    return Outcome(sweeps, {key: of(tensor) for key, tensor in outcome.sums.items()})

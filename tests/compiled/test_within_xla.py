@@ -1,0 +1,142 @@
+"""Recursive functions inside of what XLA compiles as a whole, beside plain Python."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.compiled.ops import obstacles
+from tests.engine.helpers import assert_same, run_plain, run_within_xla
+from tests.programs import each
+
+
+def is_taken(program):
+    graph = program.function.extended_graph(*program.inputs)
+    outputs = graph.bodies[graph.entry].outputs
+    has_open_table = any(node.size is None for node in graph.collects)
+    return not (obstacles(graph) or has_open_table or outputs[0].types[0].dtype == tf.bool)
+
+
+@each(is_taken, few=[], many=["tree_rnn", "ackermann", "collects_in_rounds"])
+def test_every_program(program):
+    calls = program.function.run_trace(*program.inputs).num_calls
+    assert_same(run_within_xla(program, calls), run_plain(program))
+
+
+def by_xla(function):
+    return tf.function(function, jit_compile=True, autograph=False)
+
+
+def scaled_fib(**options):
+    @kerasrec.recursive(**options)
+    def fib(n, w):
+        return kerasrec.cond(
+            n < 2, lambda: w * tf.cast(n, w.dtype), lambda: fib(n - 1, 3.0 * w) + fib(n - 2, w)
+        )
+
+    return fib
+
+
+def with_gradient(function, n, w):
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        y = function(n, w)
+    return y, tape.gradient(y, w)
+
+
+@pytest.mark.many
+def test_the_tape_may_be_inside_and_the_function_called_before():
+    fib, n, w = scaled_fib(xla_calls=15), tf.constant([5, 1, 3]), tf.constant([1.0, -2.0, 0.5])
+    outside = with_gradient(fib, n, w)
+    inside = by_xla(lambda n, w: with_gradient(fib, n, w))(n, w)
+    again = with_gradient(fib, n, w)
+    for one, two, three in zip(outside, inside, again, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-6)
+        np.testing.assert_array_equal(one, three)
+
+
+def test_more_calls_than_there_is_room_for_are_not_a_number():
+    fib, n, w = scaled_fib(xla_calls=14), tf.constant([5]), tf.constant([1.0])
+    for found in by_xla(lambda n, w: with_gradient(fib, n, w))(n, w):
+        assert np.isnan(found)
+    count = kerasrec.recursive(xla_calls=3)(
+        lambda n: kerasrec.cond(n < 1, lambda: 0, lambda: count(n - 1) + 1)
+    )
+    np.testing.assert_array_equal(by_xla(count)([2]), [2])
+    np.testing.assert_array_equal(by_xla(count)([3]), [np.iinfo(np.int32).max])
+
+
+@pytest.mark.many
+def test_what_raises_an_error_elsewhere_is_not_a_number():
+    table = tf.constant([1.0, 2.0, 3.0])
+
+    @kerasrec.recursive(xla_calls=9)
+    def last(n):
+        return kerasrec.cond(n < 1, lambda: tf.gather(table, n + 3), lambda: last(n - 1))
+
+    assert np.isnan(by_xla(last)([2])).all()
+
+    @kerasrec.recursive(xla_calls=9, max_depth=4)
+    def down(n):
+        return kerasrec.cond(n < 1, lambda: 1.0, lambda: down(n - 1))
+
+    np.testing.assert_array_equal(by_xla(down)([3]), [1.0])
+    assert np.isnan(by_xla(down)([4])).all()
+
+
+@pytest.mark.many
+def test_a_table_says_how_many_calls_there_may_be():
+    @kerasrec.recursive
+    def total(node):
+        return tf.gather(values, node) + kerasrec.cond(
+            tf.gather(left, node) < 0,
+            lambda: 0.0,
+            lambda: total(tf.gather(left, node)) + total(tf.gather(right, node)),
+        )
+
+    def run(given_values, given_left, given_right):
+        nonlocal values, left, right
+        values, left, right = given_values, given_left, given_right
+        return total(tf.constant([0]))
+
+    values = left = right = None
+    nodes = tf.constant([1.0, 2.0, 4.0, 8.0, 16.0])
+    found = by_xla(run)(nodes, tf.constant([1, -1, 3, -1, -1]), tf.constant([2, -1, 4, -1, -1]))
+    np.testing.assert_array_equal(found, [31.0])
+
+
+@pytest.mark.parametrize(
+    ("options", "result", "sentence"),
+    [
+        ({}, lambda n: n, r"needs to know how many calls .* @kerasrec.recursive\(xla_calls=...\)"),
+        ({"xla_calls": 5}, lambda n: n > 0, "it returns a truth value"),
+        (
+            {"xla_calls": 5, "parallel_tokens": 2},
+            lambda n: n,
+            "parallel_tokens is a bound on waves",
+        ),
+    ],
+)
+def test_what_cannot_be_compiled_says_so(options, result, sentence):
+    @kerasrec.recursive(**options)
+    def down(n):
+        return kerasrec.cond(n < 1, lambda: result(n), lambda: down(n - 1))
+
+    with pytest.raises(kerasrec.TraceError, match=f"down is called inside of .*{sentence}"):
+        by_xla(down)([3])
+    down([3])
+
+
+def test_a_table_without_an_index_cannot_be_compiled():
+    @kerasrec.recursive(xla_calls=5)
+    def down(n):
+        kerasrec.collect("seen", n)
+        return kerasrec.cond(n < 1, lambda: n, lambda: down(n - 1))
+
+    with pytest.raises(kerasrec.TraceError, match="a table without an index"):
+        by_xla(down)([3])
+
+
+def test_room_for_no_calls_is_refused():
+    with pytest.raises(kerasrec.TraceError, match="xla_calls is 0"):
+        kerasrec.recursive(xla_calls=0)(lambda n: n)

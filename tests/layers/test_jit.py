@@ -1,0 +1,144 @@
+"""Models whose training step XLA compiles with a tree layer in it: the same as without XLA."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec import TraceError
+from kerasrec.layers import ChildSumTreeLSTM, Recursive, RecursiveCell, TreeRNN
+from tests.layers.helpers import READY, random_children, with_random_weights
+from tests.layers.test_engine import inputs_of
+from tests.parameters import few_of
+
+TAKEN = sorted({*READY} - {"ChildSumTreeLSTM"})
+
+
+def model_of(name, takes_words):
+    arity = READY[name].arity
+    children = keras.Input([None, arity], dtype="int32")
+    if takes_words:
+        x = keras.Input([None], dtype="int32")
+        layer = READY[name].make(embedding=keras.layers.Embedding(20, 4))
+    else:
+        x, layer = keras.Input([None, 4]), READY[name].make()
+    outputs = keras.layers.Dense(5)(layer(x, children))
+    return with_random_weights(keras.Model([x, children], outputs))
+
+
+@pytest.mark.parametrize("takes_words", [True, False])
+@pytest.mark.parametrize("name", few_of(TAKEN, many=["TreeRNN"]))
+def test_fit_evaluate_and_predict(name, takes_words):
+    """Adagrad squares each row of an embedding's gradient: a word has one row, then."""
+    children = random_children(6, 7, READY[name].arity, seed=3)
+    x = inputs_of(children, takes_words)
+    labels = np.random.default_rng(4).integers(0, 5, children.shape[:2])
+    found = []
+    for jit_compile in (False, True):
+        model = model_of(name, takes_words)
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.Adagrad(0.1), loss, jit_compile=jit_compile)
+        history = model.fit((x, children), labels, batch_size=3, epochs=2, shuffle=False, verbose=0)
+        assert model.jit_compile == jit_compile
+        found.append(
+            [
+                np.array(history.history["loss"]),
+                *model.get_weights(),
+                np.array(model.evaluate((x, children), labels, batch_size=3, verbose=0)),
+                model.predict((x, children), batch_size=3, verbose=0),
+            ]
+        )
+    for without, within in zip(*found, strict=True):
+        np.testing.assert_allclose(within, without, rtol=1e-4, atol=1e-5)
+
+
+def within_xla(layer, x, children):
+    return tf.function(layer, jit_compile=True, autograph=False)(x, children)
+
+
+CHILDREN = np.array([[[1, 2], [3, 4], [-1, -1], [-1, -1], [-1, -1]]], np.int32)
+WRONG = {
+    "out of range": [[1, 5], [3, 4], [-1, -1], [-1, -1], [-1, -1]],
+    "negative": [[1, -2], [3, 4], [-1, -1], [-1, -1], [-1, -1]],
+    "two parents": [[1, 2], [2, 4], [-1, -1], [-1, -1], [-1, -1]],
+    "root as a child": [[1, 0], [3, 4], [-1, -1], [-1, -1], [-1, -1]],
+    "two roots": [[-1, -1], [3, 4], [-1, -1], [-1, -1], [-1, -1]],
+    "cycle": [[1, 2], [-1, -1], [-1, -1], [4, -1], [3, -1]],
+}
+
+
+@pytest.mark.parametrize("name", few_of(WRONG, "cycle"))
+def test_wrong_trees_give_not_a_number(name):
+    layer, x = TreeRNN(3), tf.ones([2, 5, 4])
+    children = tf.constant(np.stack([CHILDREN[0], WRONG[name]]), tf.int32)
+    assert np.isnan(within_xla(layer, x, children)).all()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="children"):
+        layer(x, children)
+
+
+@pytest.mark.many
+def test_another_number_of_nodes_gives_not_a_number():
+    layer = TreeRNN(3)
+    shapes = [tf.TensorSpec([None, None, 4]), tf.TensorSpec([None, None, 2], tf.int32)]
+    run = tf.function(layer, input_signature=shapes, jit_compile=True, autograph=False)
+    assert np.isfinite(run(tf.ones([1, 5, 4]), CHILDREN)).all()
+    assert np.isnan(run(tf.ones([1, 6, 4]), CHILDREN)).all()
+
+
+@pytest.mark.many
+def test_a_word_without_a_vector_gives_not_a_number():
+    layer = TreeRNN(3, embedding=keras.layers.Embedding(5, 4))
+    right, wrong = tf.constant([[0, 0, 4, 3, 2]]), tf.constant([[0, 0, 5, 3, 2]])
+    assert np.isfinite(within_xla(layer, right, CHILDREN)).all()
+    assert np.isnan(within_xla(layer, wrong, CHILDREN)).all()
+
+
+@pytest.mark.many
+def test_children_may_stand_before_their_parents():
+    layer, x = TreeRNN(3), tf.random.stateless_normal([1, 5, 4], [1, 2])
+    children = tf.constant([[[4, 2], [-1, -1], [-1, -1], [-1, -1], [1, 3]]])
+    np.testing.assert_allclose(within_xla(layer, x, children), layer(x, children), rtol=1e-5)
+
+
+class ProductCell(RecursiveCell):
+    """A cell of a user's own."""
+
+    state_size = 4
+
+    def call_leaf(self, inputs):
+        return inputs, [inputs]
+
+    def call(self, inputs, states):
+        (left,), (right,) = states
+        product = left * right
+        return product, [product]
+
+
+def compiled_model(layer):
+    x, children = keras.Input([None, 4]), keras.Input([None, 2], dtype="int32")
+    model = keras.Model([x, children], layer(x, children))
+    model.compile("sgd", "mse", jit_compile=True)
+    return model
+
+
+def test_what_xla_may_not_take_is_left_out_by_keras():
+    with pytest.warns(UserWarning, match="doesn't support `jit_compile=True`"):
+        model = compiled_model(Recursive(ProductCell()))
+    assert not model.jit_compile
+    with pytest.warns(UserWarning, match="doesn't support `jit_compile=True`"):
+        compiled_model(ChildSumTreeLSTM(4))
+
+
+@pytest.mark.many
+def test_a_cell_of_a_user_may_say_that_xla_takes_it():
+    cell = ProductCell()
+    cell.supports_jit = True
+    model = compiled_model(Recursive(cell))
+    assert model.jit_compile
+    x = np.array([[[0.0], [0.0], [2.0], [3.0], [5.0]]], np.float32).repeat(4, -1)
+    np.testing.assert_array_equal(model.predict((x, CHILDREN), verbose=0), [[30.0] * 4])
+
+
+def test_children_in_rows_cannot_be_compiled():
+    with pytest.raises(TraceError, match=r"inside of what XLA compiles .* entries of rows"):
+        within_xla(ChildSumTreeLSTM(3), tf.ones([1, 5, 4]), CHILDREN)
