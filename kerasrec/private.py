@@ -6,7 +6,7 @@ TensorFlow 2.18 and Keras 3.8; `docs/versions.md` says what was tested.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -17,6 +17,10 @@ import tensorflow as tf
 # is traced there must not be kept. Without these names, kerasrec cannot be imported.
 from keras.src.backend import in_stateless_scope
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
+
+# Tapes see the ops that Python makes through TensorFlow's public functions, and not those that are
+# made from their definitions, as here. Without the name, kerasrec cannot be imported.
+from tensorflow.python.eager import record
 
 # Says whether a graph is traced for `tf.function(jit_compile=True)`. There is no public question.
 # Without the name, kerasrec cannot be imported.
@@ -37,8 +41,11 @@ __all__ = [
     "mask_of",
     "not_inlined",
     "optimized_variables",
+    "rows_from",
     "set_gradient",
     "set_mask",
+    "show_to_tapes",
+    "unseen_by_tapes",
     "update_averages",
     "update_slice",
     "with_outer_graphs",
@@ -129,10 +136,25 @@ def compile_time(number: tf.Tensor) -> tf.Tensor:
     where loops stand in functions. The op has no function in TensorFlow's public names. If it is
     renamed, recursive functions fail inside of `tf.function(jit_compile=True)`.
     """
-    graph = tf.compat.v1.get_default_graph()
-    inputs = [number[tf.newaxis], tf.zeros([1], tf.int32), tf.ones([1], tf.int32)]
-    operation = graph.create_op("XlaDynamicSlice", inputs, [tf.int32])
-    return tf.reshape(operation.outputs[0], [])
+    zero, one = tf.zeros([1], tf.int32), tf.ones([1], tf.int32)
+    return tf.reshape(_op_of_xla("XlaDynamicSlice", number[tf.newaxis], zero, one), [])
+
+
+def unseen_by_tapes() -> Any:
+    """A context whose ops tapes do not see; see `show_to_tapes`."""
+    return record.stop_recording()
+
+
+def show_to_tapes(inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> None:
+    """Has tapes see ops of the graph that is being built as one op, with the gradient of the graph.
+
+    `tf.custom_gradient` would hide the ops from `tf.gradients`, of graphs around this one.
+    """
+
+    def gradient(*cotangents: tf.Tensor) -> list[Any]:
+        return tf.gradients(outputs, inputs, list(cotangents))
+
+    record.record_operation("Recursion", outputs, inputs, gradient)
 
 
 def mask_of(tensor: Any) -> tf.Tensor | None:
@@ -186,8 +208,24 @@ def update_slice(buffer: tf.Tensor, values: tf.Tensor, start: tf.Tensor) -> tf.T
     renamed, the engine "compiled" fails when it is traced.
     """
     begin = tf.stack([start, *([0] * (buffer.shape.rank - 1))])
-    graph = tf.compat.v1.get_default_graph()
-    operation = graph.create_op("XlaDynamicUpdateSlice", [buffer, values, begin], [buffer.dtype])
-    (found,) = operation.outputs
+    found = _op_of_xla("XlaDynamicUpdateSlice", buffer, values, begin)
     found.set_shape(buffer.shape)
     return found
+
+
+def rows_from(buffer: tf.Tensor, start: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+    """So many rows of a buffer, in a program that XLA compiles.
+
+    `tf.slice` makes XLA compile anew for each start that it can know before, and with it for all
+    that the start is computed from. As for `update_slice`, there is no public name.
+    """
+    rest = buffer.shape[1:]
+    begin = tf.stack([start, *([0] * rest.rank)])
+    found = _op_of_xla("XlaDynamicSlice", buffer, begin, tf.stack([number, *rest]))
+    found.set_shape([None, *rest])
+    return found
+
+
+def _op_of_xla(name: str, *inputs: tf.Tensor) -> tf.Tensor:
+    graph = tf.compat.v1.get_default_graph()
+    return graph.create_op(name, list(inputs), [inputs[0].dtype]).outputs[0]

@@ -29,8 +29,9 @@ PEERS = {
     "kerasrec vectors": "benchmarks.peers.tree_layer:TreeLayerOfVectors",
     "kerasrec recompute": "benchmarks.peers.tree_layer:RecomputingTreeLayer",
     "kerasrec compiled": "benchmarks.peers.tree_layer:CompiledTreeLayer",
+    "kerasrec within xla": "benchmarks.peers.tree_layer:TreeLayerWithinXla",
 }
-OWN = (OURS, TUNED, VECTORS, "kerasrec recompute", "kerasrec compiled")
+OWN = (OURS, TUNED, VECTORS, "kerasrec recompute", "kerasrec compiled", "kerasrec within xla")
 # In inference it is another peer.
 TRAINING_ONLY = ("torch by hand",)
 # Processes of tuned peers have one thread for each op, so that both cores run ops of their own.

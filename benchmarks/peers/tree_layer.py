@@ -1,6 +1,9 @@
 """kerasrec: a Keras model with one tree layer."""
 
+import copy
+
 import keras
+import numpy as np
 import tensorflow as tf
 
 from benchmarks.batch import NUM_CLASSES
@@ -72,3 +75,33 @@ class RecomputingTreeLayer(TreeLayer):
 
 class CompiledTreeLayer(TreeLayer):
     engine = "compiled"
+
+
+class TreeLayerWithinXla(TreeLayer):
+    """The whole of inference, and the whole training step, compiled by XLA.
+
+    It compiles for each number of nodes anew, in the first turn; so batches are padded to powers of
+    two, and padding is timed.
+    """
+
+    def build(self):
+        super().build()
+        plain = copy.copy(self)
+        for name in ("logits", "gradients", "train"):
+            vars(plain).pop(name, None)
+        for name in ("logits", "gradients", "train"):
+            setattr(self, name, tf.function(getattr(plain, name), jit_compile=True))
+
+    def inputs(self, batch):
+        more = (1 << (batch.tokens.shape[1] - 1).bit_length()) - batch.tokens.shape[1]
+        pairs = zip(batch, (0, -1, -1), strict=True)
+        return tuple(
+            tf.constant(
+                np.pad(array, [(0, 0), (0, more), (0, 0)][: array.ndim], constant_values=padding)
+            )
+            for array, padding in pairs
+        )
+
+    def node_logits(self, batch, inputs):
+        logits = self.logits(*inputs).numpy()
+        return logits[:, : batch.is_node.shape[1]][batch.is_node]

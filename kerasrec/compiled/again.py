@@ -61,12 +61,13 @@ class Again:
             """Runs the next blocks as long as they are of one place."""
 
             def run(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
-                _, start, count = tf.unstack(trace[at], 3)
+                # Not `trace[at]`: a slice makes XLA compile anew for each number of blocks.
+                _, start, count = tf.unstack(tf.gather(trace, at), 3)
                 return at + step, self._run_block(circle[place], sizes, start, count, tensors)
 
             def is_next(at: tf.Tensor, _: Tensors) -> tf.Tensor:
-                here = tf.clip_by_value(at, 0, last)
-                return is_left(at) & tf.equal(trace[here, 0], place)
+                here = tf.gather(trace, tf.clip_by_value(at, 0, last))
+                return is_left(at) & tf.equal(tf.unstack(here, 3)[0], place)
 
             return _loop(is_next, run, at, tensors)
 

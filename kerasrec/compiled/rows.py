@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
-from kerasrec.private import update_slice
+from kerasrec.private import rows_from, update_slice
 
 Buffers = dict[Hashable, tf.Tensor]
 
@@ -91,10 +91,7 @@ class Rows:
 
     def read_block(self, key: Hashable, start: tf.Tensor) -> tf.Tensor:
         """The rows of a block that begins at `start`."""
-        buffer = self.all(key)
-        rest = list(buffer.shape[1:])
-        begin = [start, *([0] * len(rest))]
-        return tf.slice(buffer, tf.stack(begin), tf.stack([self.sizes.width, *rest]))
+        return rows_from(self.all(key), start, self.sizes.width)
 
     def write_block(
         self, key: Hashable, start: tf.Tensor, values: tf.Tensor, live: tf.Tensor

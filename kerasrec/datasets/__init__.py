@@ -12,6 +12,7 @@ from kerasrec.datasets.dependency_encoding import encode_dependencies
 from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.embedding import coverage, embedding_matrix, word_embedding
 from kerasrec.datasets.encoding import EncodedTree, decode_tree, encode_tree
+from kerasrec.datasets.few_shapes import few_shapes
 from kerasrec.datasets.file_batching import tree_file_batches
 from kerasrec.datasets.first_child import decode_first_child, encode_first_child
 from kerasrec.datasets.heads import dependencies_from_heads
@@ -51,6 +52,7 @@ __all__ = [
     "encode_first_child",
     "encode_left_right",
     "encode_tree",
+    "few_shapes",
     "load_treebank",
     "plot_tree",
     "read_brackets",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -79,7 +79,11 @@ class Program:
         """How it runs."""
         return ExecutionPlan(self.choice.name, self.choice.reason, self.choice.schedule)
 
-    def run(self, arguments: Sequence[tf.Tensor]) -> tuple[Outcome, dict[str, tf.Tensor]]:
+    def run(
+        self,
+        arguments: Sequence[tf.Tensor],
+        closed_over: Mapping[Value, tf.Tensor] | None = None,
+    ) -> tuple[Outcome, dict[str, tf.Tensor]]:
         """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
 
         For a result that is not read, TensorFlow passes zeros to a gradient. Where this matters,
@@ -90,6 +94,9 @@ class Program:
         arguments, and to every shared value, from where TensorFlow takes them to the variables and
         tensors that the functions close over. TensorFlow may ask for the gradient in several
         graphs; each has its own backward pass.
+
+        Tensors that the functions close over are read here, or have been read by
+        `tensors_closed_over`.
         """
         runs: list[Any] = []
 
@@ -111,7 +118,7 @@ class Program:
             return self._derivative(1, backward, inputs, cotangents)
 
         given = with_carried(self.graph, list(arguments))
-        inputs = Inputs([given], shared_tensors(self.graph))
+        inputs = Inputs([given], shared_tensors(self.graph, closed_over))
         outcome = differentiable(forward, gradient, inputs)
         for node in self.graph.collects:
             if node.size is None:  # Rows without an index have no gradient.

@@ -16,9 +16,28 @@ from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 from kerasrec.transform.primitives import scratch_graph
 
 
-def shared_tensors(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
-    """Tensors of the shared values that need no cotangent, computed once, before all tokens."""
-    return _compute_shared(graph.shared, {})
+def shared_tensors(
+    graph: TaggedGraph, closed_over: Mapping[Value, tf.Tensor] | None = None
+) -> dict[Value, tf.Tensor]:
+    """Tensors of the shared values that need no cotangent, computed once, before all tokens.
+
+    Args:
+        graph: of the program.
+        closed_over: what `tensors_closed_over` gives, if it has been read.
+    """
+    return _compute_shared(graph.shared, dict(closed_over or {}), has_run=False)
+
+
+def tensors_closed_over(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
+    """Copies of the tensors that the functions close over, and the values of variables."""
+    found = {}
+    for node in graph.shared:
+        variable = _variable_read_by(node)
+        if variable is not None:
+            found[node.output()] = variable.read_value()
+        elif isinstance(node, Shared) and node.variable is None:
+            found[node.output()] = tf.identity(read_shared(node))
+    return found
 
 
 def with_cotangents(
@@ -29,14 +48,16 @@ def with_cotangents(
     for node in graph.shared:
         if isinstance(node, SumCotangent) and node.key in sums:
             known[node.output()] = sums[node.key]
-    return _compute_shared(graph.shared, known)
+    return _compute_shared(graph.shared, known, has_run=True)
 
 
-def _compute_shared(nodes: Sequence[Node], known: dict[Value, tf.Tensor]) -> dict[Value, tf.Tensor]:
+def _compute_shared(
+    nodes: Sequence[Node], known: dict[Value, tf.Tensor], has_run: bool
+) -> dict[Value, tf.Tensor]:
+    """All values; `has_run` says whether nodes without outputs, which change something, have."""
     found = dict(known)
     for node in nodes:
-        # A node without outputs changes something; it has run already if any value is known.
-        is_done = node.output() in found if node.outputs else bool(known)
+        is_done = node.output() in found if node.outputs else has_run
         if isinstance(node, SumCotangent) or is_done:
             continue
         variable = _variable_read_by(node)

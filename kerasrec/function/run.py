@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -12,10 +12,12 @@ from kerasrec.compile import Compiled
 from kerasrec.engine import check_passes
 from kerasrec.engine.marks import marked
 from kerasrec.engine.program import Program
+from kerasrec.engine.shared import tensors_closed_over
 from kerasrec.function.arguments import Arguments, as_token
+from kerasrec.graph.values import Value
 from kerasrec.inspect.record import Recorder
 from kerasrec.inspect.run_trace import RunTrace
-from kerasrec.private import in_xla
+from kerasrec.private import in_xla, show_to_tapes, unseen_by_tapes
 from kerasrec.transform.connected import output_result, table_result
 
 # Flat outputs, tables by name, and marks by result.
@@ -95,8 +97,24 @@ class Runner:
 
     @functools.cached_property
     def _run_within_xla(self) -> Any:
-        """The run inside of what XLA compiles as a whole."""
-        return _runner(self.compiled.program.within_xla(), self._specs)
+        """The run inside of what XLA compiles as a whole.
+
+        It is no function of its own. XLA must know shapes when it compiles, and takes all results
+        of a function for constants if it must know one of them, and all that they are computed
+        from: it would compile anew for each batch. So tapes of the same graph must see it.
+        """
+        program = self.compiled.program.within_xla()
+        results_of = _results_of(program)
+
+        def run(*arguments: tf.Tensor) -> Results:
+            given = [tf.identity(tensor) for tensor in arguments]
+            closed_over = tensors_closed_over(program.graph)
+            with unseen_by_tapes():
+                results = results_of(*given, closed_over=closed_over)
+            show_to_tapes([*given, *closed_over.values()], tf.nest.flatten(results))
+            return results
+
+        return run
 
     @functools.cached_property
     def _run_one(self) -> Any:
@@ -112,10 +130,15 @@ def _of_one(run: Any, *tensors: tf.Tensor) -> Results:
     return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables, marks
 
 
-def _runner(program: Program, specs: Sequence[tf.TensorSpec]) -> Any:
-    def run(*arguments: tf.Tensor) -> Results:
-        outcome, marks = program.run(arguments)
+def _results_of(program: Program) -> Callable[..., Results]:
+    def run(*arguments: tf.Tensor, closed_over: Mapping[Value, tf.Tensor] | None = None) -> Results:
+        outcome, marks = program.run(arguments, closed_over)
         return tuple(outcome.outputs), outcome.tables, marks
 
+    return run
+
+
+def _runner(program: Program, specs: Sequence[tf.TensorSpec]) -> Any:
     # TensorFlow warns of many traces of one Python function; partials are counted separately.
-    return tf.function(functools.partial(run), input_signature=specs, autograph=False)
+    run = functools.partial(_results_of(program))
+    return tf.function(run, input_signature=specs, autograph=False)

@@ -87,7 +87,11 @@ class Recursion:
         drops = tuple(() if factors is None else (factors,) for factors in (drop, input_drop))
         features = tuple(x.shape[2:] if input_drop is None else input_drop.shape[2:])
         dropped = tuple(map(len, drops))
-        key = (x.dtype, features, children.dtype, dropped, training, in_xla(), return_sequences)
+        key = (x.dtype, features, children.dtype, dropped, training, return_sequences)
+        if in_xla():  # No function of its own, for the reason that `function/run.py` gives.
+            return self._run(
+                training, return_sequences, [], tuple(initial_states), x, children, drops
+            )
         run = self._new_run(key) if in_stateless_scope() else self._runs.get(key)
         if run is None:
             run = self._runs[key] = self._new_run(key)
@@ -107,7 +111,7 @@ class Recursion:
 
     def _new_run(self, key: tuple[Any, ...]) -> tuple[Any, list[Stages]]:
         """A `tf.function` for one use, and a list that gets its stages when it is traced."""
-        x_dtype, features, children_dtype, dropped, training, _, return_sequences = key
+        x_dtype, features, children_dtype, dropped, training, return_sequences = key
         has_drop, has_input_drop = dropped
         cell, dtype = self._cell, self._cell.compute_dtype
         stages: list[Stages] = []
@@ -124,54 +128,58 @@ class Recursion:
             ),
         ]
 
-        def run(
-            initial_states: tuple[tf.Tensor, ...],
-            x: tf.Tensor,
-            children: tf.Tensor,
-            drops: tuple[tuple[tf.Tensor, ...], ...],
-        ) -> tuple[list[tf.Tensor], tf.Tensor | None, tf.Tensor]:
-            (drop, input_drop) = (factors[0] if factors else None for factors in drops)
-            checks = [] if in_xla() else check_sizes(x, children)
-            with tf.control_dependencies(checks):
-                x = tf.identity(x)
-            with tf.name_scope("trees"):
-                trees = node_tables(children, *self._words_to_check(x))
-            batch, nodes = tf.unstack(tf.shape(x)[:2])
-            inputs = self._inputs(x, trees, input_drop)
-            table_size = tf.multiply(batch, nodes, "table_size") if return_sequences else None
-            visit = self._visitor(
-                cell,
-                inputs,
-                trees,
-                drop,
-                table_size,
-                training=training,
-                recompute=self._recompute or (self._engine == "compiled" and not training),
-                engine=self._engine,
-            )
-            arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
-            results, tables = visit.with_tables(*arguments)
-            stages.append(
-                Stages(
-                    visit.function_graphs(*arguments),
-                    visit.tagged_graph(*arguments),
-                    visit.extended_graph(*arguments),
-                    visit.execution_plan(*arguments),
-                )
-            )
-            if in_xla():
-                has_failed = ~(trees.are_right & same_sizes(x, children))
-                results, tables = tf.nest.map_structure(
-                    lambda tensor: or_nothing(has_failed, tensor), (results, tables)
-                )
-            sequence = tables.get("output")
-            if sequence is not None:
-                sequence = tf.reshape(sequence, [batch, nodes, cell.output_size])
-            return results, sequence, trees.is_node
-
         # TensorFlow warns of many traces of one Python function; partials are counted separately.
-        traced = tf.function(functools.partial(run), input_signature=specs, autograph=False)
-        return traced, stages
+        run = functools.partial(self._run, training, return_sequences, stages)
+        return tf.function(run, input_signature=specs, autograph=False), stages
+
+    def _run(
+        self,
+        training: bool,
+        return_sequences: bool,
+        stages: list[Stages],
+        initial_states: tuple[tf.Tensor, ...],
+        x: tf.Tensor,
+        children: tf.Tensor,
+        drops: tuple[tuple[tf.Tensor, ...], ...],
+    ) -> tuple[list[tf.Tensor], tf.Tensor | None, tf.Tensor]:
+        """One use; arguments and result as for `__call__`, and a list that gets its stages."""
+        (drop, input_drop) = (factors[0] if factors else None for factors in drops)
+        with tf.control_dependencies([] if in_xla() else check_sizes(x, children)):
+            x = tf.identity(x)
+        with tf.name_scope("trees"):
+            trees = node_tables(children, *self._words_to_check(x))
+        batch, nodes = tf.unstack(tf.shape(x)[:2])
+        inputs = self._inputs(x, trees, input_drop)
+        table_size = tf.multiply(batch, nodes, "table_size") if return_sequences else None
+        visit = self._visitor(
+            self._cell,
+            inputs,
+            trees,
+            drop,
+            table_size,
+            training=training,
+            recompute=self._recompute or (self._engine == "compiled" and not training),
+            engine=self._engine,
+        )
+        arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
+        results, tables = visit.with_tables(*arguments)
+        stages.append(
+            Stages(
+                visit.function_graphs(*arguments),
+                visit.tagged_graph(*arguments),
+                visit.extended_graph(*arguments),
+                visit.execution_plan(*arguments),
+            )
+        )
+        if in_xla():
+            has_failed = ~(trees.are_right & same_sizes(x, children))
+            results, tables = tf.nest.map_structure(
+                lambda tensor: or_nothing(has_failed, tensor), (results, tables)
+            )
+        sequence = tables.get("output")
+        if sequence is not None:
+            sequence = tf.reshape(sequence, [batch, nodes, self._cell.output_size])
+        return results, sequence, trees.is_node
 
     def _words_to_check(self, x: tf.Tensor) -> tuple[tf.Tensor, WordRules] | tuple[()]:
         if self._embedding is None:

@@ -1,0 +1,39 @@
+"""Batches of few shapes, for what compiles anew for each shape."""
+
+import tensorflow as tf
+
+
+def few_shapes(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Pads batches of trees to the next power of two of tree nodes.
+
+    XLA compiles a model for each shape of its inputs, which takes seconds. Use this with
+    `model.compile(jit_compile=True)`, with batches of `bucket_by_size=True`, which saves padding,
+    and of `drop_remainder=True`, since a last batch with fewer trees would be another shape.
+
+    Args:
+        batches: Of `((tokens, children), labels)`, as `tree_batches` and `tree_file_batches` give
+            them, which pad each batch to its largest tree.
+
+    Returns:
+        The same batches, padded in the same way: tokens with 0, children and labels with -1.
+
+    Example:
+
+    >>> batches = treebank.batches("train", 25, bucket_by_size=True, drop_remainder=True)
+    >>> model.compile("adam", kerasrec.training.TreeCrossentropy(), jit_compile=True)
+    >>> model.fit(kerasrec.datasets.few_shapes(batches))
+    """
+    return batches.map(_padded, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _padded(
+    inputs: tuple[tf.Tensor, tf.Tensor], labels: tf.Tensor
+) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
+    tokens, children = inputs
+    nodes = tf.shape(tokens)[1]
+    powers = tf.constant([1 << exponent for exponent in range(31)])
+    more = [0, powers[tf.searchsorted(powers, [nodes])[0]] - nodes]
+    return (
+        tf.pad(tokens, [[0, 0], more]),
+        tf.pad(children, [[0, 0], more, [0, 0]], constant_values=-1),
+    ), tf.pad(labels, [[0, 0], more], constant_values=-1)

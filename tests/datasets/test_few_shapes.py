@@ -1,0 +1,36 @@
+"""Batches of few shapes: the same trees, padded further."""
+
+import numpy as np
+import pytest
+
+from kerasrec.datasets import few_shapes, load_treebank
+from tests.datasets.test_batching import SIZES, encoded, tree_batches
+
+
+@pytest.mark.parametrize("sizes", [SIZES, [1], [8, 7], [9]])
+def test_batches_are_the_same_but_for_padding(sizes):
+    batches = tree_batches(encoded(sizes), 2)
+    assert few_shapes(batches).cardinality() == batches.cardinality()
+    for before, after in zip(batches, few_shapes(batches), strict=True):
+        (tokens, children), labels = before
+        nodes = tokens.shape[1]
+        padded = 1
+        while padded < nodes:
+            padded *= 2
+        for old, new, padding in zip(
+            (tokens, children, labels), (*after[0], after[1]), (0, -1, -1), strict=True
+        ):
+            assert new.dtype == old.dtype
+            assert new.shape == (old.shape[0], padded, *old.shape[2:])
+            np.testing.assert_array_equal(new[:, :nodes], old)
+            assert (new.numpy()[:, nodes:] == padding).all()
+
+
+def test_a_treebank_has_few_shapes():
+    batches = load_treebank().batches("train", 25, bucket_by_size=True, drop_remainder=True)
+    before, after = (
+        {tuple(inputs[1].shape) for inputs, _ in dataset}
+        for dataset in (batches, few_shapes(batches))
+    )
+    assert len(after) <= 6
+    assert len(after) < len(before)
