@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.compiled.ops import obstacles
-from tests.compiled.cases import Way, ways_of
+from tests.compiled.cases import Way, named, ways_of
 from tests.compiled.helpers import never_by_waves
 from tests.engine.helpers import (
     SECOND_TOLERANCE,
@@ -55,12 +55,13 @@ class Comparison:
         return "\n".join([line, *(f"    {fault}" for fault in self.faults)])
 
 
-def compare(program: Program) -> Comparison:
-    """Runs a program in all ways, by both emitters and by plain Python."""
+def compare(name: str) -> Comparison:
+    """Runs a shared program in all ways, by both emitters and by plain Python."""
+    program = named(name)
     reasons = obstacles(program.function.extended_graph(*program.inputs))
     if reasons:
-        return Comparison(program.name, obstacle=reasons[0])
-    return compare_ways(program.name, ways_of(program))
+        return Comparison(name, obstacle=reasons[0])
+    return compare_ways(name, ways_of(program))
 
 
 def compare_ways(name: str, ways: Iterable[Way]) -> Comparison:

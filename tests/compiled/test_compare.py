@@ -3,19 +3,13 @@
 import pytest
 
 from kerasrec.compiled import block, run
-from tests.compiled.__main__ import compare_all
-from tests.compiled.cases import Way
-from tests.compiled.compare import compare_ways
+from tests.compiled.__main__ import show
+from tests.compiled.cases import Way, named
+from tests.compiled.compare import compare, compare_ways
 from tests.fuzz.__main__ import drawn
 from tests.fuzz.check import check_engines
-from tests.programs import PROGRAMS
 
 RANDOM = drawn(1, 0)
-
-
-def named(name):
-    (found,) = (item for item in PROGRAMS if item.name == name)
-    return found
 
 
 @pytest.fixture
@@ -30,7 +24,7 @@ def poisoned(monkeypatch):
 
 
 def test_a_table_of_programs(capsys):
-    assert compare_all([named("factorial"), named("count_nodes")])
+    assert show(map(compare, ["factorial", "count_nodes"]))
     shown = capsys.readouterr().out
     assert "1, 3, 20 tokens; int64" in shown
     assert "not compiled: count_nodes computes on the entries of rows" in shown

@@ -80,7 +80,7 @@ def run_in_queues(program: Program) -> Run:
 def lowered(program: Program, recompute=False, passes=None, **options) -> Lowered:
     """For an engine of one's choice; other options as for `kerasrec.compile.lower`."""
     graph = program.function.tagged_graph(*program.inputs)
-    limits = Limits(program.name, 100_000, 100_000, 1 << 40)
+    limits = Limits(program.name, 100_000, 1 << 23, 1 << 40)
     passes = default_passes(recompute) if passes is None else passes
     return lower(graph, limits, passes=passes, recomputes=recompute, **options)
 

@@ -62,7 +62,6 @@ def run(
     numbers: Iterable[int],
     check: Callable[[Program, Options, int], checks.Outcome],
     seconds: float,
-    most: int | None = None,
 ) -> Tally:
     """Checks programs of a seed and reports finds.
 
@@ -71,8 +70,6 @@ def run(
         numbers: of the programs, in order.
         check: a program under some options, with its number.
         seconds: to shrink a find in.
-        most: how many programs to check, not counting those to which the check does not apply; all
-            if None.
     """
     tally, start = Tally(), time.monotonic()
     for count, number in enumerate(numbers, start=1):
@@ -83,8 +80,6 @@ def run(
             report(number, outcome, partial(check, options=options, number=number), seconds)
         if count % 10 == 0:
             gc.collect()
-        if tally.num_checked == most:
-            break
         if count % 100 == 0:
             tally.show(count, time.monotonic() - start)
     tally.show(count, time.monotonic() - start)
