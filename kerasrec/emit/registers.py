@@ -136,8 +136,10 @@ class Registers:
     @_run.register
     def _(self, one: instructions.Stitch) -> None:
         count = len(one.inputs) // 2
-        values, regions = one.inputs[:count], one.inputs[count:]
-        self._set(one, [tf.dynamic_stitch(self.all(regions), self.all(values))])
+        values, regions = self.all(one.inputs[:count]), self.all(one.inputs[count:])
+        if not all(value.shape[1:].is_fully_defined() for value in values):
+            values = _with_rows_of_one_size(values)
+        self._set(one, [tf.dynamic_stitch(regions, values)])
 
     @_run.register
     def _(self, one: instructions.Broadcast) -> None:
@@ -229,3 +231,17 @@ class Registers:
     @_run.register
     def _(self, one: Reduce) -> None:
         self.reduced.append(one)
+
+
+def _with_rows_of_one_size(values: Sequence[tf.Tensor]) -> Tensors:
+    """The same tensors; those without rows take open sizes from one that has some.
+
+    What has no rows may have been kept without knowing the sizes that a row would have.
+    """
+    shapes = [tf.shape(value) for value in values]
+    counts = tf.stack([shape[0] for shape in shapes])
+    sizes = tf.stack([shape[1:] for shape in shapes])[tf.argmax(counts)]
+    return [
+        tf.reshape(value, tf.where(shape[0] > 0, shape, tf.concat([[0], sizes], 0)))
+        for value, shape in zip(values, shapes, strict=True)
+    ]

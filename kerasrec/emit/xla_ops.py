@@ -27,11 +27,13 @@ _SHAPES = """
     ZerosLike
 """
 _GRADIENTS = """
-    BroadcastGradientArgs EluGrad ReciprocalGrad Relu6Grad ReluGrad RsqrtGrad SeluGrad
-    SigmoidGrad Size SoftplusGrad SoftsignGrad SqrtGrad TanhGrad Tile Xdivy Xlogy
+    EluGrad ReciprocalGrad Relu6Grad ReluGrad RsqrtGrad SeluGrad SigmoidGrad SoftplusGrad
+    SoftsignGrad SqrtGrad TanhGrad Xdivy Xlogy
 """
-OPS = frozenset((_ARITHMETIC + _FUNCTIONS + _CHOICES + _SHAPES + _GRADIENTS).split())
-TOKENWISE = frozenset((_ARITHMETIC + _FUNCTIONS + _CHOICES).split()) | {"Identity", "ZerosLike"}
+_SHAPES_OF_GRADIENTS = "BroadcastGradientArgs Size Tile"
+_ELEMENTWISE = _ARITHMETIC + _FUNCTIONS + _CHOICES + _GRADIENTS
+OPS = frozenset((_ELEMENTWISE + _SHAPES + _SHAPES_OF_GRADIENTS).split())
+TOKENWISE = frozenset(_ELEMENTWISE.split()) | {"Identity", "ZerosLike"}
 # Half precision is not among them: XLA leaves out roundings between ops.
 INTEGERS = frozenset(
     {tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64}

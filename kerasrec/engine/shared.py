@@ -116,6 +116,16 @@ def _copied_gradient(
         for value, tensor in known.items()
         if isinstance(value.node, Primitive)
     }
+    read_outside = {
+        value.node.tensor.ref(): tensor
+        for value, tensor in known.items()
+        if isinstance(value.node, Shared)
+    }
+    copies.update(
+        (inner.ref(), read_outside[outer.ref()])
+        for outer, inner in operation.graph.captures
+        if outer.ref() in read_outside
+    )
     scratch = scratch_graph()
     with scratch.graph.as_default():
         sources = [tf.compat.v1.placeholder(item.dtype, item.shape) for item in operation.inputs]

@@ -1,20 +1,26 @@
 """What tests of programs that XLA compiles share."""
 
-import pytest
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
 import tensorflow as tf
 
 from kerasrec.compiled import run
 
 
-def never_by_waves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From now on a compiled run that waves take over fails."""
+@contextmanager
+def never_by_waves() -> Iterator[None]:
+    """Compiled runs that are traced in here fail where waves take them over."""
     not_inlined = run.not_inlined
 
-    def failing(function):
-        def fail():
+    def failing(function: Callable) -> Any:
+        def fail() -> Any:
             with tf.control_dependencies([tf.debugging.Assert(False, ["taken over by waves"])]):
                 return function()
 
         return not_inlined(fail if function.__name__ == "of_waves" else function)
 
-    monkeypatch.setattr(run, "not_inlined", failing)
+    with mock.patch.object(run, "not_inlined", failing):
+        yield

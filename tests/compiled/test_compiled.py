@@ -8,7 +8,7 @@ import kerasrec
 from kerasrec.compiled.ops import obstacles
 from kerasrec.compiled.padding import bucket, padded
 from tests.compiled import helpers
-from tests.engine.helpers import assert_same, first_token, run_lowered, run_one, run_plain
+from tests.engine.helpers import assert_same, run_lowered, run_one, run_plain, with_tokens
 from tests.programs import each
 
 
@@ -17,8 +17,9 @@ def is_compiled(program):
 
 
 @pytest.fixture
-def never_by_waves(monkeypatch):
-    helpers.never_by_waves(monkeypatch)
+def never_by_waves():
+    with helpers.never_by_waves():
+        yield
 
 
 @each(is_compiled, few=["tree_rnn"], many=["ackermann", "collects_in_rounds"])
@@ -28,13 +29,13 @@ def test_every_program(program, never_by_waves):
 
 @each(is_compiled, few=[], many=["gated_tree"])
 def test_what_is_not_kept_is_computed_again(program, never_by_waves):
-    found = run_lowered(program, engine="compiled", recomputes=True)
+    found = run_lowered(program, engine="compiled", recompute=True)
     assert_same(found, run_plain(program))
 
 
 @each(is_compiled, few=[], many=[])
 def test_one_token(program, never_by_waves):
-    assert_same(run_one(program, engine="compiled"), run_plain(first_token(program)))
+    assert_same(run_one(program, engine="compiled"), run_plain(with_tokens(program, 1)))
 
 
 @pytest.mark.many

@@ -18,7 +18,10 @@ from kerasrec.graph.interpreter import Interpretation, interpret
 from kerasrec.schedule.passes import default_passes
 from tests.programs import Program
 
-TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+# For half precision, four roundings.
+HALF_TOLERANCE = {"float16": 4 * 2.0**-10, "bfloat16": 4 * 2.0**-7}
+TOLERANCE = {**HALF_TOLERANCE, "float32": 1e-5, "float64": 1e-10}
+SECOND_TOLERANCE = {**HALF_TOLERANCE, "float32": 1e-4, "float64": 1e-9}
 
 
 @dataclass
@@ -60,13 +63,13 @@ def assert_same(run: Run, expected: Run, num_gradients: int | None = None) -> No
 def run_plain(program: Program) -> Run:
     """One token at a time, in eager Python."""
     inputs = [tf.constant(item) if is_float(item) else item for item in program.flat_inputs]
-    return _with_gradients(program, inputs, lambda: plain_result_of(program, inputs))
+    return with_gradients(program, inputs, lambda: plain_result_of(program, inputs))
 
 
 def run_engine(program: Program) -> Run:
     """All tokens at once, called eagerly, gradients from a tape."""
     inputs = [tf.constant(item) for item in program.flat_inputs]
-    return _with_gradients(program, inputs, lambda: result_of(program, inputs))
+    return with_gradients(program, inputs, lambda: result_of(program, inputs))
 
 
 def run_in_queues(program: Program) -> Run:
@@ -77,22 +80,34 @@ def run_in_queues(program: Program) -> Run:
 def lowered(program: Program, recompute=False, passes=None, **options) -> Lowered:
     """For an engine of one's choice; other options as for `kerasrec.compile.lower`."""
     graph = program.function.tagged_graph(*program.inputs)
-    limits = Limits(program.name, 100_000, 100_000, 1 << 40)
+    limits = Limits(program.name, 100_000, 1 << 23, 1 << 40)
     passes = default_passes(recompute) if passes is None else passes
-    return lower(graph, limits, passes=passes, **options)
+    return lower(graph, limits, passes=passes, recomputes=recompute, **options)
 
 
-def run_lowered(program: Program, **options) -> Run:
-    """By an engine of one's choice; options as for `lowered`."""
+def traced(program: Program, is_open: bool = False, **options) -> Callable:
+    """Flat inputs to flat outputs and tables, by an engine of one's choice.
+
+    Args:
+        program: to run.
+        is_open: whether one trace serves any number of tokens.
+        options: as for `lowered`.
+    """
     made = lowered(program, **options)
 
-    @tf.function(autograph=False)
     def run(*flat):
         outcome, _ = made.run(flat)
         return tuple(outcome.outputs), outcome.tables
 
+    specs = [tf.TensorSpec([None, *item.shape[1:]], item.dtype) for item in program.flat_inputs]
+    return tf.function(run, autograph=False, input_signature=specs if is_open else None)
+
+
+def run_lowered(program: Program, **options) -> Run:
+    """By an engine of one's choice; options as for `lowered`."""
+    run = traced(program, **options)
     inputs = [tf.constant(item) for item in program.flat_inputs]
-    return _with_gradients(program, inputs, lambda: run(*inputs))
+    return with_gradients(program, inputs, lambda: run(*inputs))
 
 
 def run_within_xla(program: Program, calls: int) -> Run:
@@ -110,7 +125,7 @@ def run_within_xla(program: Program, calls: int) -> Run:
 
 def run_one(program: Program, **options) -> Run:
     """The first token alone, as 0-d tensors, which TensorFlow knows to be one."""
-    one = first_token(program)
+    one = with_tokens(program, 1)
     made = lowered(one, **options)
 
     @tf.function(autograph=False)
@@ -123,14 +138,14 @@ def run_one(program: Program, **options) -> Run:
         return [tf.expand_dims(item, 0) for item in outputs], tables
 
     inputs = [tf.constant(item) for item in one.flat_inputs]
-    return _with_gradients(one, inputs, lambda: result(inputs))
+    return with_gradients(one, inputs, lambda: result(inputs))
 
 
 @functools.cache
-def first_token(program: Program) -> Program:
-    """The program on its first token alone."""
-    inputs = tf.nest.map_structure(lambda item: item[:1], program.inputs)
-    return replace(program, inputs=inputs)
+def with_tokens(program: Program, number: int) -> Program:
+    """The program on so many tokens: its first ones, or all of them again and again."""
+    rows = np.arange(number) % program.num_tokens
+    return replace(program, inputs=tf.nest.map_structure(lambda item: item[rows], program.inputs))
 
 
 def run_in_function(program: Program, num_tokens: int | None) -> Run:
@@ -211,10 +226,16 @@ def second_gradients(
     return [item.numpy() for item in dense(second.gradient(weighted, sources), sources)]
 
 
+@functools.cache
+def plain_second(program: Program) -> list[np.ndarray]:
+    """Second derivatives by nested tapes around plain eager Python."""
+    return second_gradients(program, lambda inputs: plain_result_of(program, inputs))
+
+
 def assert_same_second(program: Program, found: Sequence[np.ndarray]) -> None:
     """Second derivatives are those of nested tapes around plain eager recursion."""
-    expected = second_gradients(program, lambda inputs: plain_result_of(program, inputs))
-    tolerance = 1e-9 if found[0].dtype == np.float64 else 1e-4
+    expected = plain_second(program)
+    tolerance = SECOND_TOLERANCE[found[0].dtype.name]
     for one, two in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, two, rtol=tolerance, atol=tolerance)
 
@@ -263,9 +284,10 @@ def by_name(tables: dict) -> list:
     return [tables[name] for name in sorted(tables)]
 
 
-def _with_gradients(
+def with_gradients(
     program: Program, inputs: Sequence, run: Callable[[], tuple[Sequence, dict]]
 ) -> Run:
+    """What a run of a program on some inputs gives, with gradients from a tape."""
     sources = [*filter(is_float, inputs), *program.sources]
     with tf.GradientTape() as tape:
         tape.watch(sources)

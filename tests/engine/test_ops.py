@@ -361,6 +361,25 @@ def test_a_custom_gradient_of_what_all_tokens_share(engine):
     np.testing.assert_allclose(tape.gradient(y, weight), slope * x.sum(), rtol=1e-12)
 
 
+def test_a_custom_gradient_of_a_constant():
+    """The gradient of `tf.nn.silu` reads the constant itself."""
+    constant = tf.constant([[0.7, -0.2]])
+
+    @kerasrec.recursive
+    def function(x):
+        return tf.nn.silu(constant) * x[:, tf.newaxis, tf.newaxis]
+
+    with tf.GradientTape() as tape:
+        tape.watch(constant)
+        y = function([2.0, 3.0])
+    with tf.GradientTape() as plain:
+        plain.watch(constant)
+        expected = 5.0 * tf.nn.silu(constant)
+    np.testing.assert_allclose(
+        tape.gradient(y, constant), plain.gradient(expected, constant), rtol=1e-6
+    )
+
+
 bias = tf.Variable([1.0, 2.0])
 
 

@@ -10,7 +10,6 @@ from tests.engine.helpers import (
     assert_same,
     by_name,
     cotangents_of,
-    first_token,
     is_float,
     result_of,
     run_engine,
@@ -19,6 +18,7 @@ from tests.engine.helpers import (
     run_lowered,
     run_one,
     run_plain,
+    with_tokens,
 )
 from tests.programs import FEW, PROGRAMS, SOME, each
 
@@ -63,7 +63,7 @@ def test_by_queues_without_need(program):
 
 @each(few=["tree_rnn"], many=["call_in_argument"])
 def test_one_token_by_waves(program):
-    assert_same(run_one(program, engine="waves"), run_plain(first_token(program)))
+    assert_same(run_one(program, engine="waves"), run_plain(with_tokens(program, 1)))
 
 
 @each(few=[], many=["call_in_argument", "child_sum"])

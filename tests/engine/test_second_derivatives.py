@@ -14,10 +14,10 @@ from tests.engine.helpers import (
     assert_same_second,
     cotangents_of,
     is_float,
-    lowered,
     result_of,
     run_plain,
     second_gradients,
+    traced,
     weights,
 )
 from tests.parameters import few_of
@@ -25,13 +25,7 @@ from tests.programs import each
 
 
 def by_engine(program, **options):
-    made = lowered(program, **options)
-
-    @tf.function(autograph=False)
-    def run(*flat):
-        outcome, _ = made.run(flat)
-        return tuple(outcome.outputs), outcome.tables
-
+    run = traced(program, **options)
     return second_gradients(program, lambda inputs: run(*map(tf.constant, inputs)))
 
 

@@ -16,7 +16,8 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 
@@ -44,29 +45,45 @@ def main() -> int:
     np.seterr(all="ignore")
     if given.known:
         checks.KNOWN.clear()
-    tally, start = Tally(), time.monotonic()
-    for number in range(given.first, given.first + given.programs):
-        program, options = drawn(given.seed, number)
+
+    def check(program: Program, options: Options, number: int) -> checks.Outcome:
         if given.compiled:
             options = checks.compiled(options)
+        if given.relations:
+            return checks.check_relation(program, options, f"{given.seed} {number} relation")
+        return checks.check(program, options)
 
-        def check(
-            program: Program, options: Options = options, number: int = number
-        ) -> checks.Outcome:
-            if given.relations:
-                return checks.check_relation(program, options, f"{given.seed} {number} relation")
-            return checks.check(program, options)
+    numbers = range(given.first, given.first + given.programs)
+    return int(run(given.seed, numbers, check, given.seconds).num_finds > 0)
 
-        outcome = check(program)
+
+def run(
+    seed: int,
+    numbers: Iterable[int],
+    check: Callable[[Program, Options, int], checks.Outcome],
+    seconds: float,
+) -> Tally:
+    """Checks programs of a seed and reports finds.
+
+    Args:
+        seed: of the programs.
+        numbers: of the programs, in order.
+        check: a program under some options, with its number.
+        seconds: to shrink a find in.
+    """
+    tally, start = Tally(), time.monotonic()
+    for count, number in enumerate(numbers, start=1):
+        program, options = drawn(seed, number)
+        outcome = check(program, options, number)
         tally.add(outcome)
         if outcome.is_find:
-            report(number, outcome, check, given.seconds)
-        if number % 10 == 9:
+            report(number, outcome, partial(check, options=options, number=number), seconds)
+        if count % 10 == 0:
             gc.collect()
-        if number % 100 == 99:
-            tally.show(number + 1 - given.first, time.monotonic() - start)
-    tally.show(given.programs, time.monotonic() - start)
-    return int(tally.num_finds > 0)
+        if count % 100 == 0:
+            tally.show(count, time.monotonic() - start)
+    tally.show(count, time.monotonic() - start)
+    return tally
 
 
 def drawn(seed: int, number: int) -> tuple[Program, Options]:
@@ -98,9 +115,11 @@ class Tally:
         self.tokens: Counter = Counter()
         self.ops: Counter = Counter()
         self.num_finds = 0
+        self.num_checked = 0
 
     def add(self, outcome: checks.Outcome) -> None:
         self.num_finds += outcome.is_find
+        self.num_checked += outcome.kind != "not applicable"
         self.kinds[outcome.kind] += 1
         for name, value in vars(outcome.options).items():
             if value not in (None, False):

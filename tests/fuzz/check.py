@@ -130,6 +130,25 @@ def check_relation(program: Program, options: Options, seed: str) -> Outcome:
     return outcome
 
 
+def check_engines(program: Program, options: Options) -> Outcome:
+    """Checks "compiled" against waves, under the same options, and against plain recursion."""
+    options = compiled(options)
+    try:
+        if not can_be_compiled(program):
+            return Outcome(program, options, "not applicable")
+        found = Run(program, options)(program.tokens)
+        by_waves = Run(program, dataclasses.replace(options, engine="waves"))(program.tokens)
+    except Exception as error:
+        return _named(Outcome(program, options, f"error: {type(error).__name__}", error))
+    outcome = judge(program, options, found, run_plain(program))
+    if outcome.is_find:
+        return outcome
+    where = differences(program, found, by_waves)
+    if where and outcome.kind != "rounding":
+        return Outcome(program, options, "differs: from waves", None, where)
+    return outcome
+
+
 def judge(program: Program, options: Options, found: Result, expected: Result) -> Outcome:
     """Whether a result is that of plain recursion."""
     where = differences(program, found, expected)

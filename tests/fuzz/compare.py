@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import tensorflow as tf
 
 from tests.fuzz.plain import Result, float_places, tables_of
 from tests.fuzz.source import weights_of
@@ -83,16 +84,25 @@ def difference(what: str, one: np.ndarray, two: np.ndarray) -> Difference | None
     """Where `one` differs from `two` by more than rounding; NaN is NaN."""
     if one.dtype != two.dtype or one.shape != two.shape:
         return Difference(what, one, two, np.inf)
-    if two.dtype.kind != "f":
-        return Difference(what, one, two, np.inf) if np.any(one != two) else None
-    tolerance = TOLERANCE[two.dtype.name]
-    with np.errstate(all="ignore"):
-        is_same = (one == two) | (np.isnan(one) & np.isnan(two))
-        scale = 1.0 + np.abs(two)
-        error = np.where(is_same, 0.0, np.abs(one - two) / scale / tolerance)
-    bad = ~is_same & ~(error <= 1.0)
+    error = gap(one, two) / TOLERANCE.get(two.dtype.name, 1.0)
+    bad = error > 1.0
     if not bad.any():
         return None
     is_poison = np.isnan(one) & ~np.isnan(two)
-    worst = np.inf if np.any(np.isnan(error[bad])) else float(np.max(error[bad]))
+    worst = float(np.max(error[bad]))
     return Difference(what, one, two, worst, is_nan_for_number=bool(np.all(is_poison[bad])))
+
+
+def gap(one: np.ndarray, two: np.ndarray) -> np.ndarray:
+    """For each element |one - two| / (1 + |two|), zero where both are NaN.
+
+    It is infinite where NaN or an infinity stands in one place only, and where integers or bools
+    differ.
+    """
+    if not tf.as_dtype(two.dtype).is_floating:
+        return np.where(one == two, 0.0, np.inf)
+    one, two = one.astype("float64"), two.astype("float64")
+    with np.errstate(all="ignore"):
+        is_same = (one == two) | (np.isnan(one) & np.isnan(two))
+        found = np.where(is_same, 0.0, np.abs(one - two) / (1.0 + np.abs(two)))
+    return np.where(np.isnan(found), np.inf, found)

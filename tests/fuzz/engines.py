@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 
 import kerasrec
 from kerasrec.compile import lower
-from kerasrec.compiled import run as compiled_run
 from kerasrec.compiled.ops import obstacles
 from kerasrec.emit.limits import Limits
 from kerasrec.engine.program import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.interpreter import interpret
 from kerasrec.schedule.passes import WAVE_PASSES, default_passes
+from tests.compiled.helpers import never_by_waves
 from tests.fuzz.plain import (
     Result,
     array,
@@ -259,22 +257,6 @@ class Run:
 def can_be_compiled(program: Program) -> bool:
     """Whether the engine "compiled" takes a program."""
     return not obstacles(Run(program, Options(way="eager")).extended_graph())
-
-
-@contextmanager
-def never_by_waves() -> Iterator[None]:
-    """Compiled runs that are traced in here fail where waves take them over."""
-    not_inlined = compiled_run.not_inlined
-
-    def failing(function: Any) -> Any:
-        def fail() -> Any:
-            with tf.control_dependencies([tf.debugging.Assert(False, ["taken over by waves"])]):
-                return function()
-
-        return not_inlined(fail if function.__name__ == "of_waves" else function)
-
-    with mock.patch.object(compiled_run, "not_inlined", failing):
-        yield
 
 
 def arguments_of(program: Program, tokens: Sequence[int] | None) -> list[np.ndarray]:

@@ -34,8 +34,9 @@ WAYS = {
 
 
 @pytest.fixture
-def never_by_waves(monkeypatch):
-    helpers.never_by_waves(monkeypatch)
+def never_by_waves():
+    with helpers.never_by_waves():
+        yield
 
 
 def layer_of(name, engine, takes_words, **options):

@@ -431,3 +431,28 @@ def test_sizes_that_differ_from_call_to_call_are_refused():
     np.testing.assert_allclose(gradient([0]), [slope], rtol=1e-5)
     with pytest.raises(tf.errors.InvalidArgumentError, match="has another size in some calls"):
         gradient([0, 1])
+
+
+def test_what_a_branch_without_tokens_has_kept_of_open_size():
+    """Another branch has tokens, whose rows say what the size is."""
+    size = tf.Variable(3)
+
+    @kerasrec.recursive(engine="waves")
+    def product(x, n):
+        wide = x[:, tf.newaxis] * tf.ones([1, size], x.dtype)
+
+        def deeper():
+            kept = tf.sin(wide)
+            return kept * product(product(x / 2, n - 1), n - 2)[:, tf.newaxis]
+
+        return tf.reduce_sum(kerasrec.cond(n <= 0, lambda: wide, deeper), axis=1)
+
+    x = tf.constant([0.5, 0.8], tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = product(x, [0, 1])
+    with tf.GradientTape() as plain:
+        plain.watch(x)
+        expected = 3 * x * [1, 0] + 3 * tf.sin(x) * 3 * (3 * x / 2) * [0, 1]
+    np.testing.assert_allclose(y, expected, rtol=1e-12)
+    np.testing.assert_allclose(tape.gradient(y, x), plain.gradient(expected, x), rtol=1e-12)

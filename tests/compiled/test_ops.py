@@ -1,0 +1,110 @@
+"""Ops and dtypes of bodies that XLA compiles: the same as by waves, or refused."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from tests.compiled.helpers import never_by_waves
+from tests.engine.helpers import HALF_TOLERANCE
+from tests.fuzz.compare import gap
+from tests.parameters import few_of
+
+KERNEL = tf.Variable([[0.5, -0.3, 0.2], [0.2, 0.4, -0.7], [0.1, 0.8, 0.3]])
+ACTIVATIONS = (
+    tf.nn.silu,
+    tf.nn.leaky_relu,
+    lambda x: tf.nn.leaky_relu(x, 2.0),
+    tf.nn.gelu,
+    tf.nn.log_softmax,
+    lambda x: tf.roll(x, 1, axis=1),
+)
+
+
+def by_each_engine(make, *arguments):
+    """Values and gradients of a function of an engine, by "compiled" and by waves."""
+    found = []
+    for engine in ("compiled", "waves"):
+        with never_by_waves(), tf.GradientTape() as tape:
+            tape.watch(arguments[0])
+            y = make(engine)(*arguments)
+        found.append([y, *tape.gradient(y, [arguments[0], KERNEL])])
+    return found
+
+
+@pytest.mark.many
+def test_activations_on_special_numbers():
+    def make(engine):
+        @kerasrec.recursive(engine=engine)
+        def activated(x, n):
+            def inner(activation):
+                return lambda: activation(activated(x, 0 * n)) + 0.0 * KERNEL[0]
+
+            return kerasrec.switch(n, [lambda: x, *map(inner, ACTIVATIONS)])
+
+        return activated
+
+    rows = [[np.inf, -np.inf, np.nan], [0.0, -1e30, 1e30], [0.5, -3.0, 80.0]]
+    x = tf.constant(rows * (len(ACTIVATIONS) + 1))
+    n = np.repeat(np.arange(len(ACTIVATIONS) + 1), len(rows))
+    for mine, theirs in zip(*by_each_engine(make, x, n), strict=True):
+        assert np.max(gap(mine.numpy(), theirs.numpy())) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", few_of([tf.float16, tf.bfloat16], tf.bfloat16))
+def test_half_precision(dtype):
+    """With weights of float32, as in mixed precision; four roundings from waves and float32."""
+
+    def make(engine, dtype=dtype):
+        @kerasrec.recursive(engine=engine)
+        def folded(x, n):
+            def inner():
+                return tf.tanh(folded(x, n - 1) @ tf.cast(KERNEL, dtype)) + x / 3
+
+            return kerasrec.cond(n < 1, lambda: x, inner)
+
+        return folded
+
+    rows = np.random.default_rng(0).normal(size=[7, 3])
+    n = np.arange(7) % 4
+    compiled, waves = by_each_engine(make, tf.constant(rows, dtype), n)
+    exact, _ = by_each_engine(
+        lambda engine: make(engine, tf.float32), tf.constant(rows, "float32"), n
+    )
+    for mine, theirs, true in zip(compiled, waves, exact, strict=True):
+        assert mine.dtype == theirs.dtype
+        assert np.max(gap(mine.numpy(), theirs.numpy())) < HALF_TOLERANCE[dtype.name]
+        assert np.max(gap(mine.numpy(), true.numpy())) < HALF_TOLERANCE[dtype.name]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: tf.nn.dropout(x, 0.3),
+        lambda x: x * tf.random.stateless_uniform(tf.shape(x), [1, 2]),
+    ],
+    ids=["stateful", "stateless"],
+)
+def test_what_is_drawn_for_the_tokens_of_a_wave_is_not_compiled(draw):
+    @kerasrec.recursive(engine="compiled")
+    def drawn(x, n):
+        return kerasrec.cond(n < 1, lambda: x, lambda: draw(drawn(x, n - 1)))
+
+    with pytest.raises(kerasrec.TraceError, match=r"computes \w*Random\w* at test_ops.py"):
+        drawn([[1.0, 2.0, 3.0]], 2)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("recompute", [False, True])
+def test_what_is_drawn_for_all_tokens_is_the_same(recompute):
+    def make(engine):
+        @kerasrec.recursive(engine=engine, recompute=recompute)
+        def drawn(x, n):
+            noise = tf.random.stateless_normal([3, 3], [1, 2])
+            return kerasrec.cond(n < 1, lambda: x, lambda: drawn(x, n - 1) @ (KERNEL * noise))
+
+        return drawn
+
+    x = tf.constant([[1.0, -2.0, 0.5], [0.3, 0.1, 0.7]])
+    for mine, theirs in zip(*by_each_engine(make, x, [3, 1]), strict=True):
+        assert np.max(gap(mine.numpy(), theirs.numpy())) < 1e-6
