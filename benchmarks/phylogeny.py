@@ -77,16 +77,25 @@ def _turns(processes, case, mode, repeats):
 
 
 def _row(found, name):
-    limit = found["limit"].get(name, 1.0)
-    return {"seconds": 1 / found["peers"][name]["trees/s"], "speed": limit}
+    # The limit's own speed is not among those that are compared with it.
+    return {"seconds": 1 / found["peers"][name]["trees/s"], "speed": found["limit"].get(name, 1.0)}
 
 
-COLUMNS = {"": lambda row: row["name"]}
-for _mode in MODES:
-    COLUMNS |= {
-        f"{_mode}, ms": lambda row, mode=_mode: report.short(1000 * row[mode]["seconds"]),
-        f"{_mode}, speed / dense limit's": lambda row, mode=_mode: report.short(row[mode]["speed"]),
-    }
+def _number(mode, key, scale=1):
+    return lambda row: report.short(scale * row[mode][key])
+
+
+COLUMNS = {
+    "": lambda row: row["name"],
+    **{
+        heading: _number(mode, key, scale)
+        for mode in MODES
+        for heading, key, scale in (
+            (f"{mode}, ms", "seconds", 1000),
+            (f"{mode}, speed / dense limit's", "speed", 1),
+        )
+    },
+}
 
 
 def main():
