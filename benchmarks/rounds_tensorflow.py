@@ -1,5 +1,7 @@
 """What runs of TensorFlow have in common."""
 
+import functools
+
 import tensorflow as tf
 
 from benchmarks.rounds_runner import Runner
@@ -11,15 +13,18 @@ class TensorFlowRunner(Runner):
     Its first result counts; `weights` are variables.
     """
 
+    jit_compile = None
+
     def functions(self, case):
         weights = self.variables(case)
         function = self.function(case, weights)
         if function is None:
             return None
-        forward = tf.function(lambda: tf.nest.flatten(function())[0], autograph=False)
+        in_graph = functools.partial(tf.function, autograph=False, jit_compile=self.jit_compile)
+        forward = in_graph(lambda: tf.nest.flatten(function())[0])
         found = {"forward": lambda: {"output": forward().numpy()}}
 
-        @tf.function(autograph=False)
+        @in_graph
         def gradient():
             with tf.GradientTape() as tape:
                 mean = tf.reduce_sum(tf.nest.flatten(function())[0]) / case.batch
