@@ -59,7 +59,7 @@ class Values:
 
     def first_capacity(self, num_roots: tf.Tensor) -> tf.Tensor:
         """int32 scalar, for how many frames there is room at first: a call for a row of a table."""
-        rows = [bucket(size) for size in self._sizes_of_tables]
+        rows = [bucket(size) for size in self._rows_of_tables()]
         return tf.reduce_max([64, 8 * bucket(num_roots), *rows])
 
     def capacity_for(self, num_roots: tf.Tensor, calls: int | None) -> tf.Tensor:
@@ -77,7 +77,7 @@ class Values:
             return tf.maximum(num_roots, 1)
         if calls is not None:
             return tf.maximum(num_roots * calls, 1)
-        rows = [num_rows(self._all_shared[value]) for value in self._inputs.read_by_rows]
+        rows = self._rows_of_tables()
         if not rows:
             name = self.graph.entry
             raise TraceError(
@@ -87,6 +87,9 @@ class Values:
                 "@kerasrec.recursive(xla_calls=...)."
             )
         return tf.reduce_max([1, num_roots, *rows])
+
+    def _rows_of_tables(self) -> Tensors:
+        return [num_rows(self._all_shared[value]) for value in self._inputs.read_by_rows]
 
     def run(self, arguments: Tensors, capacity: tf.Tensor) -> State:
         """Runs the program, with room for a number of frames.

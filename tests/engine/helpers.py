@@ -120,7 +120,7 @@ def run_within_xla(program: Program, calls: int) -> Run:
         return tuple(outcome.outputs), outcome.tables
 
     inputs = [tf.constant(item) for item in program.flat_inputs]
-    return _with_gradients(program, inputs, lambda: run(*inputs))
+    return with_gradients(program, inputs, lambda: run(*inputs))
 
 
 def run_one(program: Program, **options) -> Run:

@@ -142,20 +142,3 @@ def test_a_cell_of_a_user_may_say_that_xla_takes_it():
 def test_children_in_rows_cannot_be_compiled():
     with pytest.raises(TraceError, match=r"inside of what XLA compiles .* entries of rows"):
         within_xla(ChildSumTreeLSTM(3), tf.ones([1, 5, 4]), CHILDREN)
-
-
-@pytest.mark.many
-def test_it_compiles_once_for_a_shape():
-    """What XLA takes for a constant is no parameter of its program, which is of one batch then."""
-    layer, x = TreeRNN(3, return_sequences=True), tf.ones([1, 5, 4])
-    layer(x, CHILDREN)
-
-    @tf.function(jit_compile=True, autograph=False)
-    def step(x, children):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(layer(x, children))
-        return tape.gradient(loss, layer.trainable_variables)
-
-    program = step.experimental_get_compiler_ir(x, tf.constant(CHILDREN))(stage="hlo")
-    entry = program[program.index("\nENTRY") :]
-    assert entry.count(" parameter(") == 2 + len(layer.trainable_variables)

@@ -1,0 +1,58 @@
+"""How often XLA compiles: once for a shape, whatever is in a batch."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# What XLA takes for a constant makes it compile anew for each batch, in silence.
+BY_ENGINE = """
+@kerasrec.recursive(engine="compiled")
+def fib(n, w):
+    return kerasrec.cond(n < 2, lambda: 2.0 * w, lambda: tf.tanh(fib(n - 1, w)) + fib(n - 2, w))
+
+@tf.function
+def step(n, w):
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        y = fib(n, w)
+    return tape.gradient(y, w)
+
+for n in [1, 2, 3], [3, 2, 4], [4, 1, 5]:
+    step(tf.constant(n), tf.constant([1.0, 2.0, 3.0]))
+"""
+IN_A_MODEL = """
+words, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
+layer = kerasrec.layers.TreeLSTM(2, embedding=keras.layers.Embedding(9, 2))
+model = keras.Model([words, children], layer(words, children))
+model.compile("adam", "mse", jit_compile=True)
+trees = np.array(
+    [
+        [[1, 2], [3, 4], [-1, -1], [-1, -1], [-1, -1]],
+        [[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]],
+        [[1, 2], [-1, -1], [-1, -1], [-1, -1], [-1, -1]],
+    ]
+)
+is_leaf = (trees < 0).all(-1)
+for seed in range(2):
+    words = np.where(is_leaf, np.random.default_rng(seed).integers(1, 9, is_leaf.shape), 0)
+    model.fit((words, trees), np.ones([3, 2]), batch_size=1, verbose=0)
+"""
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    ("program", "count"), [(BY_ENGINE, 2), (IN_A_MODEL, 1)], ids=["engine", "model"]
+)
+def test_compilations(program, count):
+    imports = "import keras, numpy as np, tensorflow as tf\nimport kerasrec, kerasrec.layers\n"
+    says_when = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "device_compiler=3"}
+    done = subprocess.run(
+        [sys.executable, "-c", imports + program],
+        env={**os.environ, **says_when},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.count("Instantly compiling") == count
