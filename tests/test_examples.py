@@ -22,6 +22,7 @@ SAID = {
     "08_inspect": ["177 calls in 10 waves", "50 in the largest", "tensorboard --logdir"],
     "09_matrix_vector": ["accuracy on all nodes of dev:"],
     "10_devices": ["CPU:0", "CPU:1", "= [  6. 120.] with gradient [ 11. 274.]"],
+    "11_jax": ["power = [5.06", "loss = 0.0578", "[ 4.63", "by JAX alone [ 4.63"],
     "tree_lstm_sentiment": ["Tree-LSTM, all phrases", "very negative", "  being very dull\n"],
 }
 
@@ -43,6 +44,8 @@ def test_every_example_is_tested():
     ids=lambda path: path.stem,
 )
 def test_example(path, capsys):
+    if path.stem == "11_jax":
+        pytest.importorskip("jax")
     module = runpy.run_path(str(path), run_name="__main__")
     said = capsys.readouterr().out
     for words in SAID[path.stem]:

@@ -7,8 +7,9 @@ def few_shapes(batches: tf.data.Dataset) -> tf.data.Dataset:
     """Pads batches of trees to the next power of two of tree nodes.
 
     XLA compiles a model for each shape of its inputs, which takes seconds. Use this with
-    `model.compile(jit_compile=True)`, with batches of `bucket_by_size=True`, which saves padding,
-    and of `drop_remainder=True`, since a last batch with fewer trees would be another shape.
+    `model.compile(jit_compile=True)` and tree layers of `engine="compiled"`; with batches of
+    `bucket_by_size=True`, which saves padding, and of `drop_remainder=True`, since a last batch
+    with fewer trees would be another shape.
 
     Args:
         batches: Of `((tokens, children), labels)`, as `tree_batches` and `tree_file_batches` give
@@ -20,7 +21,7 @@ def few_shapes(batches: tf.data.Dataset) -> tf.data.Dataset:
     Example:
 
     >>> batches = treebank.batches("train", 25, bucket_by_size=True, drop_remainder=True)
-    >>> model.compile("adam", kerasrec.training.TreeCrossentropy(), jit_compile=True)
+    >>> model.compile("adagrad", kerasrec.training.TreeCrossentropy(), jit_compile=True)
     >>> model.fit(kerasrec.datasets.few_shapes(batches))
     """
     return batches.map(_padded, num_parallel_calls=tf.data.AUTOTUNE)

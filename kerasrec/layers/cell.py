@@ -53,9 +53,9 @@ class RecursiveCell(keras.layers.Layer):
         state_size: int, or a sequence of ints: the number of units of each state.
         output_size: int, the number of units of the output. A cell whose output is not its first
             state sets it, also if the two have as many units.
-        supports_jit: bool, whether `model.compile(jit_compile=True)` may have XLA compile a
-            training step with the cell in it. False, unless a subclass sets it: XLA takes no
-            ragged rows, no assertions and not all ops.
+        supports_jit: bool, whether XLA may compile a training step with the cell in it, if its
+            layer has `engine="compiled"`. False, unless a subclass sets it: XLA takes no ragged
+            rows, no assertions and not all ops.
 
     Example:
 

@@ -47,6 +47,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             compiles once for each size, rounded up to a power of two, in two to five seconds. A
             gradient without `training=True` runs the layer again. Children in ragged rows, as
             those of `ChildSumTreeLSTM`, are a `TraceError`.
+            With it `model.compile(jit_compile=True)` has XLA compile the whole training step.
         embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
           `keras.layers.Embedding`, which looks up each different word of a batch once. Words that
           are read must be below its `input_dim`, also if it is the first layer of a
@@ -133,7 +134,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self.engine = engine
         self.embedding: Any = embedding
         self.supports_masking = True
-        self.supports_jit = cell.supports_jit
+        # With a GPU, Keras compiles all that supports it, again for each number of tree nodes.
+        self.supports_jit = cell.supports_jit and engine == "compiled"
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
         self._recursion = Recursion(cell, visitor, False, recompute, engine, embedding)
 

@@ -140,6 +140,7 @@ class TopDown(Recursive):
             compiles once for each size, rounded up to a power of two, in two to five seconds. A
             gradient without `training=True` runs the layer again. Children in ragged rows, as
             those of `ChildSumTreeLSTM`, are a `TraceError`.
+            With it `model.compile(jit_compile=True)` has XLA compile the whole training step.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
             different word of a batch is looked up once. See `Recursive`.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
@@ -212,7 +213,8 @@ class TopDown(Recursive):
                     "dimension, or the layer `arity=`, or `shares_weights=True`."
                 )
             self.cell.arity = children_shape[-1]
-            self.supports_jit = self.cell.supports_jit = isinstance(self.cell, KernelCell)
+            self.cell.supports_jit = isinstance(self.cell, KernelCell)
+            self.supports_jit = self.cell.supports_jit and self.engine == "compiled"
         super().build(x_shape, children_shape)
 
     def call(

@@ -24,7 +24,7 @@ for n in [1, 2, 3], [3, 2, 4], [4, 1, 5]:
 """
 IN_A_MODEL = """
 words, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
-layer = kerasrec.layers.TreeLSTM(2, embedding=keras.layers.Embedding(9, 2))
+layer = kerasrec.layers.TreeLSTM(2, engine="compiled", embedding=keras.layers.Embedding(9, 2))
 model = keras.Model([words, children], layer(words, children))
 model.compile("adam", "mse", jit_compile=True)
 trees = np.array(

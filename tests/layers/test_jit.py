@@ -19,9 +19,9 @@ def model_of(name, takes_words):
     children = keras.Input([None, arity], dtype="int32")
     if takes_words:
         x = keras.Input([None], dtype="int32")
-        layer = READY[name].make(embedding=keras.layers.Embedding(20, 4))
+        layer = READY[name].make(engine="compiled", embedding=keras.layers.Embedding(20, 4))
     else:
-        x, layer = keras.Input([None, 4]), READY[name].make()
+        x, layer = keras.Input([None, 4]), READY[name].make(engine="compiled")
     outputs = keras.layers.Dense(5)(layer(x, children))
     return with_random_weights(keras.Model([x, children], outputs))
 
@@ -122,18 +122,21 @@ def compiled_model(layer):
 
 
 def test_what_xla_may_not_take_is_left_out_by_keras():
-    with pytest.warns(UserWarning, match="doesn't support `jit_compile=True`"):
-        model = compiled_model(Recursive(ProductCell()))
-    assert not model.jit_compile
-    with pytest.warns(UserWarning, match="doesn't support `jit_compile=True`"):
-        compiled_model(ChildSumTreeLSTM(4))
+    for layer in (
+        Recursive(ProductCell(), engine="compiled"),
+        ChildSumTreeLSTM(4, engine="compiled"),
+        TreeRNN(4),
+    ):
+        with pytest.warns(UserWarning, match="doesn't support `jit_compile=True`"):
+            model = compiled_model(layer)
+        assert not model.jit_compile
 
 
 @pytest.mark.many
 def test_a_cell_of_a_user_may_say_that_xla_takes_it():
     cell = ProductCell()
     cell.supports_jit = True
-    model = compiled_model(Recursive(cell))
+    model = compiled_model(Recursive(cell, engine="compiled"))
     assert model.jit_compile
     x = np.array([[[0.0], [0.0], [2.0], [3.0], [5.0]]], np.float32).repeat(4, -1)
     np.testing.assert_array_equal(model.predict((x, CHILDREN), verbose=0), [[30.0] * 4])

@@ -1,0 +1,32 @@
+"""A recursive function in a program of JAX, with its gradient; needs `pip install jax`.
+
+`jax2tf.call_tf` calls a function of TensorFlow from JAX. Inside of `jax.jit` XLA compiles it with
+all around it, so the recursion must say how many calls there may be.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import jax2tf
+
+import kerasrec
+
+
+@kerasrec.recursive(xla_calls=31)
+def power(x, n):
+    """x to the n, from halves of the exponent."""
+    halves = n // 2, n - n // 2
+    return kerasrec.switch(
+        n, [lambda: 1.0, lambda: x, lambda: power(x, halves[0]) * power(x, halves[1])]
+    )
+
+
+@jax.jit
+def loss(x, n):
+    return jnp.sum(jnp.sin(jax2tf.call_tf(power)(x, n)))
+
+
+x, n = jnp.array([1.5, 2.0, 0.5]), jnp.array([4, 3, 7])
+print("power =", jax2tf.call_tf(power)(x, n))
+print("loss =", loss(x, n), "by JAX alone", jnp.sum(jnp.sin(x**n)))
+print("gradient =", jax.grad(loss)(x, n))
+print("by JAX alone", jax.grad(lambda x: jnp.sum(jnp.sin(x**n)))(x))
