@@ -152,7 +152,11 @@ def show_to_tapes(inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> 
     """
 
     def gradient(*cotangents: tf.Tensor) -> list[Any]:
-        return tf.gradients(outputs, inputs, list(cotangents))
+        with unseen_by_tapes():
+            found = tf.gradients(outputs, inputs, list(cotangents))
+        given = [item for item in found if item is not None]
+        show_to_tapes([*inputs, *cotangents], tf.nest.flatten(given, expand_composites=True))
+        return found
 
     record.record_operation("Recursion", outputs, inputs, gradient)
 

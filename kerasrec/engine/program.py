@@ -23,6 +23,7 @@ from kerasrec.graph.carried import with_carried
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import SumCotangent
 from kerasrec.graph.values import Node, Value
+from kerasrec.private import in_xla
 from kerasrec.transform.connected import output_result, table_result
 
 
@@ -191,7 +192,17 @@ class Program:
         return differentiable(run, further, Inputs([*inputs.sweeps, *given], shared))
 
     def _second(self, order: int, inputs: Inputs, cotangents: Outcome) -> Outcome:
-        """A second or higher derivative: all sweeps of a graph extended `order` times run again."""
+        """A second or higher derivative: all sweeps of a graph extended `order` times run again.
+
+        Raises:
+            TraceError: inside of XLA, since waves run it.
+        """
+        if in_xla():
+            raise TraceError(
+                f"{self.graph.entry} is differentiated twice inside of what XLA compiles as a "
+                "whole, such as tf.function(jit_compile=True), where it has its first derivative "
+                "only. Leave out jit_compile=True."
+            )
         program = self._extended(order)
 
         def run(inputs: Inputs) -> Outcome:

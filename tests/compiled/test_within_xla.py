@@ -140,3 +140,24 @@ def test_a_table_without_an_index_cannot_be_compiled():
 def test_room_for_no_calls_is_refused():
     with pytest.raises(kerasrec.TraceError, match="xla_calls is 0"):
         kerasrec.recursive(xla_calls=0)(lambda n: n)
+
+
+@pytest.mark.many
+def test_a_second_derivative_is_an_error_and_not_missing():
+    fib, n, w = scaled_fib(xla_calls=15), tf.constant([5, 3]), tf.constant([1.0, -2.0])
+
+    def twice(n, w):
+        with tf.GradientTape() as tape:
+            tape.watch(w)
+            _, gradient = with_gradient(lambda n, w: fib(n, w) ** 2, n, w)
+        return tape.gradient(gradient, w)
+
+    def forward(n, w):
+        with tf.autodiff.ForwardAccumulator(w, tf.ones_like(w)) as accumulator:
+            y = fib(n, w)
+        return accumulator.jvp(y)
+
+    for differentiated in (twice, forward):
+        assert np.isfinite(differentiated(n, w)).all()
+        with pytest.raises(kerasrec.TraceError, match="fib is differentiated twice inside of"):
+            by_xla(differentiated)(n, w)
