@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from kerasrec.emit.limits import Limits
 from kerasrec.engine.choice import Engine, EngineOptions
 from kerasrec.engine.program import Program
@@ -59,7 +61,7 @@ def lower(
     passes: Sequence[Pass] = (),
     is_linear: bool | None = None,
     recomputes: bool = False,
-    xla_calls: int | None = None,
+    xla_calls: int | tf.Tensor | None = None,
 ) -> Program:
     """A tagged graph as a function of TensorFlow, with derivatives of any order.
 

@@ -59,10 +59,13 @@ def or_nothing(has_failed: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
         tensor: a result.
 
     Returns:
-        The result; NaN if something has failed, or the largest integer of its dtype.
+        The result; if something has failed, NaN, as its gradient is then, or the largest integer of
+        its dtype.
     """
-    nothing = tensor.dtype.max if tensor.dtype.is_integer else float("nan")
-    return tf.where(has_failed, tf.constant(nothing, tensor.dtype), tensor)
+    if tensor.dtype.is_integer:
+        return tf.where(has_failed, tf.constant(tensor.dtype.max, tensor.dtype), tensor)
+    nan, one = tf.constant(float("nan"), tensor.dtype), tf.constant(1, tensor.dtype)
+    return tensor * tf.where(has_failed, nan, one)
 
 
 class SentenceFirst:

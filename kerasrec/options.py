@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
 from kerasrec.engine.choice import ENGINES, Engine
 from kerasrec.errors import TraceError
 
@@ -23,7 +25,7 @@ class Options:
     max_memory: int | None = None
     engine: Engine = "auto"
     parallel_tokens: int | None = None
-    xla_calls: int | None = None
+    xla_calls: int | tf.Tensor | None = None
     recompute: bool = False
 
     def __post_init__(self) -> None:
@@ -34,7 +36,7 @@ class Options:
                 f"parallel_tokens is {self.parallel_tokens}; it must be at least 1, or None for "
                 "all."
             )
-        if self.xla_calls is not None and self.xla_calls < 1:
+        if isinstance(self.xla_calls, int) and self.xla_calls < 1:
             raise TraceError(
                 f"xla_calls is {self.xla_calls}; it must be at least 1, for the call from outside, "
                 "or None."

@@ -260,7 +260,7 @@ def recursive(
     max_memory: int | None = ...,
     engine: Engine = ...,
     parallel_tokens: int | None = ...,
-    xla_calls: int | None = ...,
+    xla_calls: int | tf.Tensor | None = ...,
     recompute: bool = ...,
 ) -> Callable[[Callable[..., Any]], RecursiveFunction]: ...
 
@@ -274,7 +274,7 @@ def recursive(
     max_memory: int | None = None,
     engine: Engine = "auto",
     parallel_tokens: int | None = None,
-    xla_calls: int | None = None,
+    xla_calls: int | tf.Tensor | None = None,
     recompute: bool = False,
 ) -> RecursiveFunction | Callable[[Callable[..., Any]], RecursiveFunction]:
     """Makes a Python function that calls itself, directly or through others, run in a graph.
@@ -321,11 +321,13 @@ def recursive(
           the number of calls. Results are the same. A gradient still reads values of all calls:
           if it is asked for, the program runs again, unbounded, and keeps them.
         xla_calls: how many calls of a function one call from outside leads to at most, itself among
-          them. It matters only inside of what XLA compiles as a whole, such as
-          `tf.function(jit_compile=True)`, where room for calls cannot grow, and where nothing can
-          raise an error: a run that makes more calls returns NaN, or the largest integer, and so
-          does one that meets an error. None is enough for a function that walks through tables
-          that it closes over, and makes no more calls than the largest has rows.
+          them: an int, or an int32 scalar that is computed from shapes. It matters only inside
+          `tf.function(jit_compile=True)`, or another program that XLA compiles as a whole. Room for
+          calls cannot grow there, and nothing can raise an error: a run that makes more calls, or
+          meets an error, returns NaN, or the largest integer. With None there is room for as many
+          calls, of all tokens together, as the largest table of integers has rows that the function
+          reads by rows. That is enough if no row is visited twice; without a table, None is a
+          `TraceError` there.
         recompute: whether a gradient computes the values inside a call again, from what the call's
           own calls returned, instead of keeping them. That takes less memory and more time;
           gradients are the same. Random numbers are kept. In the engine "compiled" nothing is kept,

@@ -59,7 +59,7 @@ class Sum:
     def found(self, tensors: Tensors) -> Tensors:
         """What there is in the end: a dense gradient, or as many rows as were given.
 
-        Inside of XLA, where no rows can be left out, those that were not given are zeros.
+        Inside of XLA, where no rows can be left out, those that were not given are zeros of row 0.
         """
         if self._is_dense:
             return tensors

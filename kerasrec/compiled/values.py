@@ -59,16 +59,16 @@ class Values:
 
     def first_capacity(self, num_roots: tf.Tensor) -> tf.Tensor:
         """int32 scalar, for how many frames there is room at first: a call for a row of a table."""
-        rows = [bucket(size) for size in self._rows_of_tables()]
+        rows = [bucket(size) for size in [*self._sizes_of_tables, *self._rows_of_integers()]]
         return tf.reduce_max([64, 8 * bucket(num_roots), *rows])
 
-    def capacity_for(self, num_roots: tf.Tensor, calls: int | None) -> tf.Tensor:
+    def capacity_for(self, num_roots: tf.Tensor, calls: int | tf.Tensor | None) -> tf.Tensor:
         """int32 scalar, for how many frames there is room where there cannot be more.
 
         Args:
             num_roots: int32 scalar.
             calls: how many calls a root token leads to, itself among them; None for a call for
-              each row of a table that the program reads.
+              each row of a table of integers that the program reads.
 
         Raises:
             TraceError: `calls` is None, and there is no such table.
@@ -77,7 +77,7 @@ class Values:
             return tf.maximum(num_roots, 1)
         if calls is not None:
             return tf.maximum(num_roots * calls, 1)
-        rows = self._rows_of_tables()
+        rows = self._rows_of_integers()
         if not rows:
             name = self.graph.entry
             raise TraceError(
@@ -88,8 +88,10 @@ class Values:
             )
         return tf.reduce_max([1, num_roots, *rows])
 
-    def _rows_of_tables(self) -> Tensors:
-        return [num_rows(self._all_shared[value]) for value in self._inputs.read_by_rows]
+    def _rows_of_integers(self) -> Tensors:
+        """Of tables that say what is called; others, such as vectors of words, may be larger."""
+        tables = [value for value in self._inputs.read_by_rows if value.type.dtype.is_integer]
+        return [num_rows(self._all_shared[value]) for value in tables]
 
     def run(self, arguments: Tensors, capacity: tf.Tensor) -> State:
         """Runs the program, with room for a number of frames.
@@ -142,11 +144,11 @@ class Values:
                 found += tensors
                 has_fault |= fails
         self.keys = list(program.done) if self._keeps else []
-        num_rows = tf.shape(arguments[0])[0]
+        rows = tf.shape(arguments[0])[0]
         return {
             "is_full": is_full,
             "has_fault": has_fault,
-            "outputs": [tensor[:num_rows] for tensor in program.outputs(0)],
+            "outputs": [tensor[:rows] for tensor in program.outputs(0)],
             "tables": list(program.tables.values()),
             "sums": found,
             "done": [program.done[key] for key in self.keys],

@@ -26,7 +26,7 @@ class RunWithinXla:
         schedule: in queues, with the gradient.
         forward_only: as for `CompiledRun`.
         calls: how many calls a root token leads to, itself among them; None for a call for each row
-          of a table that the program reads.
+          of a table of integers that the program reads.
         shared: tensors of SHARED values.
         limits: bounds on depth.
     """
@@ -35,7 +35,7 @@ class RunWithinXla:
         self,
         schedule: Schedule,
         forward_only: Schedule | None,
-        calls: int | None,
+        calls: int | tf.Tensor | None,
         shared: dict[Value, tf.Tensor],
         limits: Limits,
     ):

@@ -36,7 +36,7 @@ class EngineOptions:
 
     engine: Engine = "auto"
     parallel_tokens: int | None = None
-    xla_calls: int | None = None
+    xla_calls: int | tf.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,8 @@ def choose_within_xla(program: Scheduled, in_blocks: InBlocks, options: EngineOp
         found.append("it returns a truth value, which could not say that a run has failed")
     if any(node.size is None for node in graph.collects):
         found.append("it collects a table without an index, which has any number of rows")
+    if any(node.inputs[0].type.dtype == tf.bool for node in graph.collects):
+        found.append("it collects truth values, which could not say that a run has failed")
     if found:
         raise TraceError(
             f"{graph.entry} is called inside of what XLA compiles as a whole, such as "

@@ -82,15 +82,15 @@ def leaf_of(
     Leaves of one row have the same states, which are computed once: before the recursion, and with
     gradients added up before they go through the cell. They are computed for each leaf if the cell
     draws random numbers, or if inner nodes read rows, too: there may be more rows than leaves then,
-    and always are inside of XLA.
+    and inside of XLA there always are.
     """
 
     @recursive
     def leaf(row: tf.Tensor) -> list[tf.Tensor]:
         return call_cell(cell, cell.call_leaf, row, training=training)
 
-    is_fewer = inputs.places is not None and not cell.inner_inputs and not in_xla()
-    if not is_fewer or _is_random(leaf, inputs.rows):
+    are_shared = inputs.places is not None and not cell.inner_inputs and not in_xla()
+    if not are_shared or _is_random(leaf, inputs.rows):
         return lambda node: call_cell(cell, cell.call_leaf, inputs.of(node), training=training)
     with tf.name_scope("leaves_of_words"):
         results = leaf(inputs.rows)

@@ -163,14 +163,15 @@ class Recursion:
         )
         arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
         results, tables = visit.with_tables(*arguments)
-        stages.append(
-            Stages(
-                visit.function_graphs(*arguments),
-                visit.tagged_graph(*arguments),
-                visit.extended_graph(*arguments),
-                visit.execution_plan(*arguments),
+        if not in_xla():
+            stages.append(
+                Stages(
+                    visit.function_graphs(*arguments),
+                    visit.tagged_graph(*arguments),
+                    visit.extended_graph(*arguments),
+                    visit.execution_plan(*arguments),
+                )
             )
-        )
         if in_xla():
             has_failed = ~(trees.are_right & same_sizes(x, children))
             results, tables = tf.nest.map_structure(
@@ -249,7 +250,7 @@ def visitor(
     sizes = [cell.output_size] * cell.has_own_output + cell.state_sizes
     returns = [tf.TensorSpec([size], cell.compute_dtype) for size in sizes]
 
-    @recursive(returns=returns, engine=engine, recompute=recompute)
+    @recursive(returns=returns, engine=engine, recompute=recompute, xla_calls=trees.calls_of_a_tree)
     def visit(node: tf.Tensor) -> list[tf.Tensor]:
         def leaf_node() -> list[tf.Tensor]:
             return keep(node, leaf(node))

@@ -140,7 +140,8 @@ class TopDown(Recursive):
             compiles once for each size, rounded up to a power of two, in two to five seconds. A
             gradient without `training=True` runs the layer again. Children in ragged rows, as
             those of `ChildSumTreeLSTM`, are a `TraceError`.
-            With it `model.compile(jit_compile=True)` has XLA compile the whole training step.
+            With it, `model.compile(jit_compile=True)` compiles the whole training step by XLA, once
+            for each shape of a batch.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
             different word of a batch is looked up once. See `Recursive`.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
@@ -330,7 +331,7 @@ def visitor(
     rows_of_children = trees.rows() if cell.shares_weights else None
     num_nodes = tf.subtract(tf.shape(trees.children)[0], 1, "num_nodes")
 
-    @recursive(engine=engine, recompute=recompute)
+    @recursive(engine=engine, recompute=recompute, xla_calls=trees.calls_of_a_tree)
     def visit(node: tf.Tensor, states: list[tf.Tensor]) -> tf.Tensor:
         collect("output", states[0], node, table_size)
         # Gradients enter a function through what it returns.

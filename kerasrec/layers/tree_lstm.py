@@ -217,7 +217,8 @@ class TreeLSTM(CellLayer):
             compiles once for each size, rounded up to a power of two, in two to five seconds. A
             gradient without `training=True` runs the layer again. Children in ragged rows, as
             those of `ChildSumTreeLSTM`, are a `TraceError`.
-            With it `model.compile(jit_compile=True)` has XLA compile the whole training step.
+            With it, `model.compile(jit_compile=True)` compiles the whole training step by XLA, once
+            for each shape of a batch.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
             different word of a batch is looked up once. See `Recursive`.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.

@@ -33,6 +33,15 @@ class NodeTables:
     is_node: tf.Tensor
     are_right: tf.Tensor
 
+    @property
+    def calls_of_a_tree(self) -> tf.Tensor | None:
+        """How many calls a tree takes at most, missing children among them; int32 scalar.
+
+        None where nobody asks: outside of XLA, and for children in rows.
+        """
+        arity = self.children.shape[1]
+        return 1 + arity * tf.shape(self.is_node)[1] if in_xla() and arity else None
+
     def rows(self) -> tf.RaggedTensor:
         """`children` without those that are missing, int32 `[batch * nodes + 1, (children)]`."""
         is_child = self.children < tf.shape(self.children)[0] - 1

@@ -137,6 +137,16 @@ def test_a_table_without_an_index_cannot_be_compiled():
         by_xla(down)([3])
 
 
+def test_a_table_of_truth_values_cannot_be_compiled():
+    @kerasrec.recursive(xla_calls=5)
+    def down(n):
+        kerasrec.collect("positive", n > 0, n, 5)
+        return kerasrec.cond(n < 1, lambda: n, lambda: down(n - 1))
+
+    with pytest.raises(kerasrec.TraceError, match="it collects truth values"):
+        by_xla(down)([3])
+
+
 def test_room_for_no_calls_is_refused():
     with pytest.raises(kerasrec.TraceError, match="xla_calls is 0"):
         kerasrec.recursive(xla_calls=0)(lambda n: n)

@@ -1,12 +1,14 @@
 """Models whose training step XLA compiles with a tree layer in it: the same as without XLA."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from kerasrec import TraceError
-from kerasrec.layers import ChildSumTreeLSTM, Recursive, RecursiveCell, TreeRNN
+from kerasrec.layers import ChildSumTreeLSTM, Recursive, RecursiveCell, TopDownTreeLSTM, TreeRNN
 from tests.layers.helpers import READY, random_children, with_random_weights
 from tests.layers.test_engine import inputs_of
 from tests.parameters import few_of
@@ -52,6 +54,12 @@ def test_fit_evaluate_and_predict(name, takes_words):
         np.testing.assert_allclose(within, without, rtol=1e-4, atol=1e-5)
 
 
+def gradient_of(layer, x, children):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(x, children))
+    return tape.gradient(loss, layer.cell.recurrent_kernel.value)
+
+
 def within_xla(layer, x, children):
     return tf.function(layer, jit_compile=True, autograph=False)(x, children)
 
@@ -72,6 +80,7 @@ def test_wrong_trees_give_not_a_number(name):
     layer, x = TreeRNN(3), tf.ones([2, 5, 4])
     children = tf.constant(np.stack([CHILDREN[0], WRONG[name]]), tf.int32)
     assert np.isnan(within_xla(layer, x, children)).all()
+    assert np.isnan(within_xla(functools.partial(gradient_of, layer), x, children)).all()
     with pytest.raises(tf.errors.InvalidArgumentError, match="children"):
         layer(x, children)
 
@@ -98,6 +107,19 @@ def test_children_may_stand_before_their_parents():
     layer, x = TreeRNN(3), tf.random.stateless_normal([1, 5, 4], [1, 2])
     children = tf.constant([[[4, 2], [-1, -1], [-1, -1], [-1, -1], [1, 3]]])
     np.testing.assert_allclose(within_xla(layer, x, children), layer(x, children), rtol=1e-5)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("arity", [2, 3])
+def test_missing_children_are_calls_too(arity):
+    """A chain: each inner node has one child, and the others are missing."""
+    children = np.full([1, 12, arity], -1)
+    children[0, :-1, 0] = np.arange(1, 12)
+    for layer in (TreeRNN(3, arity=arity), TopDownTreeLSTM(3, arity=arity)):
+        x = tf.ones([1, 12, 4])
+        np.testing.assert_allclose(
+            within_xla(layer, x, tf.constant(children)), layer(x, children), rtol=1e-5
+        )
 
 
 class ProductCell(RecursiveCell):
