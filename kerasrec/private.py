@@ -126,6 +126,8 @@ def not_inlined(function: Callable[[], Any]) -> Any:
 
 def in_xla() -> bool:
     """Whether the graph that is being built is to be compiled by XLA as a whole."""
+    if tf.executing_eagerly():
+        return False
     return bool(GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
 
 

@@ -10,13 +10,19 @@ from benchmarks.peers.tensorflow_peer import TensorFlowPeer
 class GraphPeer(TensorFlowPeer):
     """A model whose inference and training step are one `tf.function` each.
 
-    A subclass sets `signature` too, the specs of its inputs.
+    A subclass sets `signature` too, the specs of its inputs; `jit_compile` has XLA compile them.
     """
+
+    jit_compile = None
 
     def build(self):
         super().build()
         # Its methods stay as they are, so that no graph calls another.
         plain = copy.copy(self)
         for name in ("logits", "gradients", "train"):
-            function = tf.function(getattr(plain, name), input_signature=self.signature)
+            function = tf.function(
+                getattr(plain, name),
+                input_signature=self.signature,
+                jit_compile=self.jit_compile,
+            )
             setattr(self, name, function)

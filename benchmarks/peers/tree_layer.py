@@ -1,7 +1,5 @@
 """kerasrec: a Keras model with one tree layer."""
 
-import copy
-
 import keras
 import numpy as np
 import tensorflow as tf
@@ -84,13 +82,7 @@ class TreeLayerWithinXla(TreeLayer):
     two, and padding is timed.
     """
 
-    def build(self):
-        super().build()
-        plain = copy.copy(self)
-        for name in ("logits", "gradients", "train"):
-            vars(plain).pop(name, None)
-        for name in ("logits", "gradients", "train"):
-            setattr(self, name, tf.function(getattr(plain, name), jit_compile=True))
+    jit_compile = True
 
     def inputs(self, batch):
         more = (1 << (batch.tokens.shape[1] - 1).bit_length()) - batch.tokens.shape[1]
