@@ -8,7 +8,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 # uv takes half the time of pip, but reads no settings of pip, such as another package index.
-INSTALL_BY_UV = $(BIN)/uv pip install --quiet --python $(BIN)/python --editable ".[models,dev]"
+INSTALL_BY_UV = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable ".[models,dev]"
 
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL ?= 3

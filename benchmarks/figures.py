@@ -95,7 +95,7 @@ def by_mode(rows, **options):
 def style(peer):
     """A peer looks alike in all figures; kerasrec and the limit are black."""
     for names, lines in (
-        (OWN, ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (5, 1, 5, 1, 1, 1)))),
+        (OWN, ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (5, 1, 5, 1, 1, 1)), (0, (1, 1)))),
         (LIMITS, (":", (0, (1, 4)))),
     ):
         if peer in names:

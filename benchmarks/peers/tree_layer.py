@@ -85,15 +85,16 @@ class TreeLayerWithinXla(TreeLayer):
     jit_compile = True
 
     def inputs(self, batch):
-        more = (1 << (batch.tokens.shape[1] - 1).bit_length()) - batch.tokens.shape[1]
+        nodes = 1 << (batch.tokens.shape[1] - 1).bit_length()
         pairs = zip(batch, (0, -1, -1), strict=True)
-        return tuple(
-            tf.constant(
-                np.pad(array, [(0, 0), (0, more), (0, 0)][: array.ndim], constant_values=padding)
-            )
-            for array, padding in pairs
-        )
+        return tuple(tf.constant(_padded(array, nodes, padding)) for array, padding in pairs)
 
     def node_logits(self, batch, inputs):
         logits = self.logits(*inputs).numpy()
         return logits[:, : batch.is_node.shape[1]][batch.is_node]
+
+
+def _padded(array, nodes, padding):
+    found = np.full([array.shape[0], nodes, *array.shape[2:]], padding, array.dtype)
+    found[:, : array.shape[1]] = array
+    return found

@@ -93,17 +93,10 @@ class Again:
         block = block_of(self.program, segment, start, count, buffers, sizes)
         block.run(segment.instructions)
         self._send(block)
-        for one in segment.placed:
-            if isinstance(one, Return):
-                self._return(one, block)
+        returns = [one for one in segment.placed if isinstance(one, Return)]
+        if returns:  # Also to those whose calls were handed on.
+            block.give_back(returns, self.sweep)
         return list(block.rows.written.values())
-
-    def _return(self, one: Return, block: Block) -> None:
-        """Hands results to those that called, also to those whose calls were handed on."""
-        rows = block.numbers if self.is_back else block.rows_of_results()
-        for number, value in enumerate(one.values):
-            key = self.layout.output(block.body, self.sweep, number)
-            block.rows.write(key, rows, block.get(value), block.mask(one.region))
 
     def _send(self, block: Block) -> None:
         """Passes values to frames that were called, and gradients to those that returned."""

@@ -7,12 +7,14 @@ What is passed to several call sites in turns, or returned by them, is a tensor 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import singledispatchmethod
 
 import tensorflow as tf
 
+from kerasrec.compiled.frames import Column
 from kerasrec.compiled.ops import failing
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.reductions import is_reduction
@@ -23,7 +25,6 @@ from kerasrec.emit.results import Tensors
 from kerasrec.graph.fire import branch_chosen
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.values import Node, Region, Value
-from kerasrec.queues.layout import TAIL_FRAME
 from kerasrec.schedule.instructions import (
     Fetch,
     Fire,
@@ -34,6 +35,7 @@ from kerasrec.schedule.instructions import (
     Load,
     Measure,
     Receive,
+    Return,
     Save,
     Select,
     Send,
@@ -58,6 +60,7 @@ class Block(Registers):
         live: bool `[width]`, which of them are frames.
         start: int32 scalar, where what the block keeps for itself begins.
         settled: branches that all of the frames have taken.
+        is_range: whether the numbers are those from `start` on.
     """
 
     program: Program
@@ -66,6 +69,7 @@ class Block(Registers):
     live: tf.Tensor
     start: tf.Tensor
     settled: Sequence[Region]
+    is_range: bool
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,15 +90,32 @@ class Block(Registers):
             sites: that call for the same tokens.
             to_results: for the rows of what they return.
         """
-        first = self.rows.read(self.layout.link(sites, to_results), self.numbers)
+        first = self.read_own(self.layout.link(sites, to_results))
         return [first + place for place in range(len(sites))]
 
     def rows_of_results(self) -> tf.Tensor:
         """For each frame, int32 `[width]`, the row of what it returns."""
         if not self.layout.has_tail_calls(self.body):
             return self.numbers
-        frames = self.rows.read(("frame", self.body), self.numbers)
-        return frames[:, TAIL_FRAME.index("result")]
+        return self.frames()["result"]
+
+    def frames(self) -> dict[Column, tf.Tensor]:
+        """What is kept of each call, int32 `[width]` each; see `Frames.columns`."""
+        columns = tf.unstack(self.read_own(("frame", self.body)), axis=1)
+        return dict(zip(self.program.frames.columns(self.body), columns, strict=True))
+
+    def read_own(self, key: Hashable) -> tf.Tensor:
+        """The rows of the frames."""
+        if self.is_range:
+            return self.rows.read_block(key, self.start)
+        return self.rows.read(key, self.numbers)
+
+    def write_own(self, key: Hashable, values: tf.Tensor, mask: tf.Tensor) -> None:
+        """Replaces the rows of those frames that a mask says."""
+        if self.is_range:
+            self.rows.write_block(key, self.start, values, mask)
+        else:
+            self.rows.write(key, self.numbers, values, mask)
 
     def passed(self, send: Send) -> list[Tensors]:
         """What call sites pass on: for each value, a tensor `[width, ...]` for each call site."""
@@ -112,9 +133,7 @@ class Block(Registers):
             return [self._passed(value.node) for value in one.values]
         if isinstance(one, Load) and isinstance(one.item, Value):
             key = ("value", one.item)
-            if one.by_frame:
-                return [self.rows.read(key, self.numbers)]
-            return [self.rows.read_block(key, self.start)]
+            return [self.read_own(key) if one.by_frame else self.rows.read_block(key, self.start)]
         return super().bring(one)
 
     def keep(self, save: Save) -> None:
@@ -123,9 +142,28 @@ class Block(Registers):
             return
         key, tensor = ("value", save.item), self.get(save.item)
         if save.by_frame:
-            self.rows.write(key, self.numbers, tensor, self.mask(save.item.region))
+            self.write_own(key, tensor, self.mask(save.item.region))
         else:
             self.rows.write_block(key, self.start, tensor, self.live)
+
+    def give_back(self, returns: Sequence[Return], sweep: int) -> tf.Tensor:
+        """Keeps what the frames return in a sweep, of one or several branches.
+
+        Returns:
+            Bool `[width]`, which frames return.
+        """
+        masks = [self.mask(one.region) for one in returns]
+        mask = functools.reduce(tf.logical_or, masks)
+        for number, values in enumerate(zip(*(one.values for one in returns), strict=True)):
+            *others, found = map(self.get, values)
+            for own, tensor in zip(masks, others, strict=False):
+                found = tf.where(beside(own, tensor), tensor, found)
+            key = self.layout.output(self.body, sweep, number)
+            if sweep % 2 or not self.layout.has_tail_calls(self.body):
+                self.write_own(key, found, mask)
+            else:
+                self.rows.write(key, self.rows_of_results(), found, mask)
+        return mask
 
     @singledispatchmethod
     def _run(self, one: Instruction) -> None:
@@ -203,7 +241,7 @@ class Block(Registers):
     def _passed(self, node: Node) -> tf.Tensor:
         """What is passed to the frames for a parameter of a later sweep."""
         sweep, key = self.layout.inputs[node]
-        return self.rows.read(key, self.rows_of_results() if sweep % 2 else self.numbers)
+        return self.rows.read(key, self.rows_of_results()) if sweep % 2 else self.read_own(key)
 
     def _without_dead(self, tensor: tf.Tensor, region: Region | None) -> tf.Tensor:
         """A tensor `[width, ...]` with zeros in its dead rows."""
@@ -236,4 +274,5 @@ def block_of(
         numbers = rows.read_block(("list", segment.body, segment.place), start)
     numbers = tf.where(live, numbers, sizes.dead)
     graph, body, shared = program.layout.graph, segment.body, program.shared
-    return Block(graph, body, shared, program, rows, numbers, live, start, segment.settled)
+    is_range, settled = not segment.place, segment.settled
+    return Block(graph, body, shared, program, rows, numbers, live, start, settled, is_range)

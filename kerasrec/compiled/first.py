@@ -1,8 +1,9 @@
 """The first sweep of a compiled run: frames in queues, a block of them at a time.
 
 Frames are numbered as they are called, so those that wait for place 0 of a body are the last ones.
-Those that wait for a later place stand in a list. A circle of places that feed each other is a
-loop, in which each place runs until its own queue is empty; one circle after the other runs.
+Those that wait for a later place stand in a list; `walks.py` says when. A circle of places that
+feed each other is a loop, in which each place runs until its own queue is empty; one circle after
+the other runs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from kerasrec.compiled.frames import Column
 from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Circle, Program
 from kerasrec.compiled.rows import Rows
@@ -61,13 +63,11 @@ class FirstSweep:
         rows = Rows(sizes, self.program.empty(self.rooms), self.program.done)
         roots = tf.range(tf.shape(arguments[0])[0])
         is_root = roots < num_roots
-        for number, tensor in enumerate(arguments):
-            rows.write(("input", entry, 0, number), roots, tensor, is_root)
-        label = tf.fill(tf.shape(roots), graph.root.label)
-        columns = [tf.zeros_like(roots), label, tf.zeros_like(roots)]
-        if self.layout.has_tail_calls(entry):
-            columns += [tf.zeros_like(roots), label, roots]
-        rows.write(("frame", entry), roots, tf.stack(columns, 1), is_root)
+        label = tf.constant(graph.root.label)
+        known: dict[Column, tf.Tensor] = dict(enumerate(arguments))
+        known |= dict.fromkeys(("depth", "caller", "returns_to", "listed"), zero)
+        known |= {"label": label, "return_label": label, "result": roots}
+        self.program.frames.write(rows, entry, roots, known, is_root)
         of_roots = (entry, self.layout.results(entry))
         return {
             "buffers": list(rows.written.values()),
@@ -108,9 +108,8 @@ class FirstSweep:
 
         def run(state: State) -> State:
             step = Step(self.program, self.rooms, key, sizes, state)
-            count = tf.minimum(self._waiting(state, key), sizes.width)
-            step.run(count)
-            step.note(number, at, count)
+            step.run()
+            step.note(number, at)
             return step.state()
 
         return self._loop([key], run, state)

@@ -12,7 +12,7 @@ from kerasrec.private import compile_time, in_xla
 # Frames of a block, by how many frames there is room for. A block whose frames wait for each other
 # is seldom full, and one that is too narrow costs another turn of a loop.
 _WIDTHS = ((0, 4), (256, 8), (1024, 16), (4096, 32), (16384, 64), (65536, 128))
-_WIDE = 4
+_WIDE = 16
 
 
 def num_rows(tensor: tf.Tensor) -> tf.Tensor:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import tensorflow as tf
 
+from kerasrec.compiled.frames import Frames
 from kerasrec.compiled.rows import Buffers, Sizes
+from kerasrec.compiled.walks import Walks
 from kerasrec.graph.graph import present
 from kerasrec.graph.values import Value
 from kerasrec.queues.buffers import Room
@@ -50,6 +53,16 @@ class Program:
     steps: list[tf.Tensor] = field(default_factory=list)
     tables: dict[str, tf.Tensor] = field(default_factory=dict)
 
+    @functools.cached_property
+    def walks(self) -> Walks:
+        """Which places are walked."""
+        return Walks(self.layout)
+
+    @functools.cached_property
+    def frames(self) -> Frames:
+        """What is kept of each call."""
+        return Frames(self.layout, self.walks)
+
     @property
     def circles(self) -> tuple[Circle, ...]:
         """All places, in circles of those that feed each other, in the order in which they run."""
@@ -70,12 +83,12 @@ class Program:
             found["value", value] = Room(None, value.type.dtype, value.type.shape or ())
         if sweep:
             return found
-        for name, body in layout.graph.bodies.items():
-            for number, node in enumerate(body.parameters):
-                kind = node.types[0]
-                found["input", name, 0, number] = Room(name, kind.dtype, kind.shape or ())
-            if ("pending", name) in found:
-                found["owner", name] = Room(name, tf.int32, ())
+        for name in layout.graph.bodies:
+            found |= self.frames.rooms(name)
+            found.pop(("pending", name), None)
+            waiting = [key for key in layout.order if key[0] == name and not self.walks.has(key)]
+            if any(layout.counts_calls(*key) for key in waiting):
+                found["pending", name] = found["owner", name] = Room(name, tf.int32, ())
         for name, place in layout.order:
             if place:
                 found["list", name, place] = Room(name, tf.int32, ())

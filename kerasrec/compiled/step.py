@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 import tensorflow as tf
 
 from kerasrec.compiled.block import Block, block_of
+from kerasrec.compiled.frames import CALLS, RETURNS, Column
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
 from kerasrec.emit.results import State
 from kerasrec.graph.nodes import Collect
 from kerasrec.queues.buffers import Room
-from kerasrec.queues.layout import FRAME
 from kerasrec.schedule.instructions import Return, Send, Wait
 from kerasrec.schedule.turns import Place
 
@@ -46,30 +46,31 @@ class Step:
         self.tables = dict(zip(program.rows_of_tables, state["tables"], strict=True))
         self.steps, self.traces = list(state["steps"]), list(state["traces"])
         self.fault = state["fault"]
-        self.start = self.heads[key]
         self._buffers = dict(zip(rooms, state["buffers"], strict=True))
+        self.start, self.count = self._taken()
         self.block: Block
 
-    def run(self, count: tf.Tensor) -> None:
-        """Takes `count` frames, an int32 scalar; computes, keeps, calls, and passes them on."""
-        self.block = block = self._block(count)
-        self.heads[self.name, self.place] = self.start + count
+    def run(self) -> None:
+        """Takes frames; computes, keeps, calls, and passes them on."""
+        self.block = block = self._block()
+        self.heads[self.name, self.place] += self.count
         block.run(self.segment.instructions)
         for reduce in block.reduced:
             if isinstance(reduce.node, Collect):
                 self._fill(reduce.node)
+        for one in self.segment.placed:
+            if isinstance(one, Wait):
+                self._wait(one)
         for send in block.sent:
             self._call(send)
-        for one in self.segment.placed:
-            if isinstance(one, Return):
-                self._return(one)
-            elif isinstance(one, Wait) and self.layout.counts_calls(self.name, one.then):
-                self._wait(one)
+        returns = [one for one in self.segment.placed if isinstance(one, Return)]
+        if returns:
+            self._return(returns)
 
-    def note(self, circle: int, at: int, count: tf.Tensor) -> None:
+    def note(self, circle: int, at: int) -> None:
         """Notes the block for later sweeps: which place of a circle, where it begins, its count."""
         step = self.steps[circle]
-        row = tf.stack([at, self.start, count])[tf.newaxis]
+        row = tf.stack([at, self.start, self.count])[tf.newaxis]
         place = step[tf.newaxis, tf.newaxis]
         self.traces[circle] = tf.tensor_scatter_nd_update(self.traces[circle], place, row)
         self.steps[circle] = step + 1
@@ -87,12 +88,30 @@ class Step:
             "fault": self.fault | self.block.has_fault,
         }
 
-    def _block(self, count: tf.Tensor) -> Block:
-        block = block_of(self.program, self.segment, self.start, count, self._buffers, self.sizes)
+    def _taken(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """int32 scalars: where the frames stand that it takes, and how many these are."""
+        key, walks = (self.name, self.place), self.program.walks
+        head, width = self.heads[key], self.sizes.width
+        end = self.tails[key] if self.place else self.counts[self.name]
+        if not walks.has(key):
+            return head, tf.minimum(end - head, width)
+        end -= head
+        start = tf.maximum(end - width, 0)
+        if walks.own(self.name) == key:
+            last = self._buffers["list", self.name, self.place][end - 1]
+            listed = self.program.frames.columns(self.name).index("listed")
+            start = tf.maximum(start, self._buffers["frame", self.name][last, listed])
+        return start, end - start
+
+    def _block(self) -> Block:
+        given = self.start, self.count, self._buffers, self.sizes
+        block = block_of(self.program, self.segment, *given)
         if not self.place:
-            parameters = self.layout.graph.bodies[self.name].parameters
-            keys = [("input", self.name, 0, number) for number in range(len(parameters))]
-            block.given = [block.rows.read_block(key, self.start) for key in keys]
+            known = block.frames()
+            for number, _ in enumerate(self.layout.graph.bodies[self.name].parameters):
+                if number not in known:
+                    known[number] = block.read_own(("input", self.name, 0, number))
+                block.given.append(known[number])
         return block
 
     def _fill(self, node: Collect) -> None:
@@ -107,26 +126,33 @@ class Step:
 
     def _call(self, send: Send) -> None:
         """Appends frames for what is called by some call sites."""
-        block, rows, callee = self.block, self.block.rows, send.sites[0].callee
+        block, callee, width = self.block, send.sites[0].callee, len(send.sites)
         mask = block.mask(send.region)
-        first = self._appended(callee, mask, len(send.sites))
-        rows.write(self.layout.link(send.sites), block.numbers, first, mask)
+        first = self._appended(callee, mask, width)
+        block.write_own(self.layout.link(send.sites), first, mask)
         results = self._rows_of_results(send, first, mask)
-        own = tf.unstack(rows.read(("frame", self.name), block.numbers), axis=1)
-        depth = own[FRAME.index("depth")] + 1
+        depth = block.frames()["depth"] + 1
         self.fault |= tf.reduce_any(mask & (depth >= self.program.max_depth))
-        passed = block.passed(send)
-        for place, site in enumerate(send.sites):
-            numbers, label = first + place, tf.fill(tf.shape(mask), site.label)
-            live = mask & (numbers < self.sizes.capacity)
-            for number, tensors in enumerate(passed):
-                rows.write(("input", callee, 0, number), numbers, tensors[place], live)
-            columns = [block.numbers, label, depth]
-            if site in self.layout.handed_on:
-                columns += own[len(FRAME) :]
-            elif self.layout.has_tail_calls(callee):
-                columns += [block.numbers, label, results + place]
-            rows.write(("frame", callee), numbers, tf.stack(columns, 1), live)
+        places = tf.range(width)
+        numbers = first[:, tf.newaxis] + places
+        live = mask[:, tf.newaxis] & (numbers < self.sizes.capacity)
+        labels = tf.constant([site.label for site in send.sites])
+        columns: dict[Column, tf.Tensor] = {
+            **dict(enumerate(tf.stack(tensors, 1) for tensors in block.passed(send))),
+            "depth": depth[:, tf.newaxis],
+            "caller": block.numbers[:, tf.newaxis],
+            "label": labels,
+        }
+        if send.sites[0] in self.layout.handed_on:
+            own = block.frames()
+            columns |= {name: own[name][:, tf.newaxis] for name in RETURNS if name in own}
+        else:
+            rows = results[:, tf.newaxis] + places
+            columns |= dict(zip(RETURNS, (columns["caller"], labels, rows), strict=True))
+        walked = self.program.walks.own(callee)
+        if walked:
+            columns["listed"] = self.tails[walked]
+        self.program.frames.write(block.rows, callee, numbers, columns, live)
 
     def _appended(self, space: Hashable, mask: tf.Tensor, width: int) -> tf.Tensor:
         """For each row of a mask, int32, the first of `width` new rows of a space."""
@@ -142,20 +168,22 @@ class Step:
         if space == callee or send.sites[0] in self.layout.handed_on:
             return first
         found = self._appended(space, mask, len(send.sites))
-        self.block.rows.write(self.layout.link(send.sites, True), self.block.numbers, found, mask)
+        self.block.write_own(self.layout.link(send.sites, True), found, mask)
         return found
 
     def _wait(self, one: Wait) -> None:
-        """Frames wait for their calls, or go on if they made none."""
+        """Frames wait for their calls, or go on if they made none or if nobody has to wait."""
         block, key = self.block, (self.name, one.then)
         mask = block.mask(one.region)
-        if not (one.sites or one.others):
+        if self.program.walks.has(key) or not (one.sites or one.others):
             self._enqueue(key, block.numbers, mask)
+            return
+        if not self.layout.counts_calls(*key):
             return
         waits = tf.fill(tf.shape(mask), len(one.sites))
         for sites in one.others:
             waits += len(sites) * tf.cast(block.mask(sites[0].region), tf.int32)
-        block.rows.write(("pending", self.name), block.numbers, waits, mask)
+        block.write_own(("pending", self.name), waits, mask)
         if not one.sites:
             self._enqueue(key, block.numbers, mask & tf.equal(waits, 0))
 
@@ -165,18 +193,14 @@ class Step:
         self.block.rows.write(("list", *key), places, numbers, is_ready)
         self.tails[key] += ranks[-1]
 
-    def _return(self, one: Return) -> None:
-        """Frames return; callers for which all calls have returned are ready."""
-        block, mask = self.block, self.block.mask(one.region)
-        frames = tf.unstack(block.rows.read(("frame", self.name), block.numbers), axis=1)
-        callers, labels, rows = frames[0], frames[1], block.numbers
-        if self.layout.has_tail_calls(self.name):
-            callers, labels, rows = frames[len(FRAME) :]
-        for number, value in enumerate(one.values):
-            key = self.layout.output(self.name, 0, number)
-            block.rows.write(key, rows, block.get(value), mask)
+    def _return(self, returns: Sequence[Return]) -> None:
+        """Frames return; callers that stand in no list and wait for no other call are ready."""
+        mask = self.block.give_back(returns, 0)
         num_labels = len(self.layout.graph.call_sites)
-        for place, of_place in self.layout.callers(self.name).items():
+        for place, of_place in self.program.walks.resumed(self.name).items():
+            frames = self.block.frames()
+            is_tail = self.layout.has_tail_calls(self.name)
+            callers, labels = (frames[name] for name in (RETURNS[:2] if is_tail else CALLS))
             is_there = tf.constant([label in of_place for label in range(num_labels)])
             self._resume(place, callers, mask & tf.gather(is_there, labels))
 

@@ -1,0 +1,99 @@
+"""What is kept of each call when it is made.
+
+Integers stand side by side, as columns of one buffer, so that a call writes them at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import tensorflow as tf
+
+from kerasrec.compiled.rows import Rows
+from kerasrec.compiled.walks import Walks
+from kerasrec.graph.types import Type
+from kerasrec.queues.buffers import Room
+from kerasrec.queues.layout import Layout
+
+# The frame that made a call, and by which call site.
+CALLS = ("caller", "label")
+# Where a frame returns to that is not to return to its caller, since its call was handed on.
+RETURNS = ("returns_to", "return_label", "result")
+
+Column = str | int
+"""A name, or the number of a parameter."""
+
+
+class Frames:
+    """What is kept of the calls of each body.
+
+    Args:
+        layout: of the program.
+        walks: its walked places.
+    """
+
+    def __init__(self, layout: Layout, walks: Walks):
+        self._layout = layout
+        self._walks = walks
+
+    def columns(self, body: str) -> list[Column]:
+        """The columns of a body.
+
+        How many calls it is nested in. If a frame has to know when it returns, the frame that
+        called it, and by which call site; in a body with tail calls also where to return to, and in
+        which row of results. How many frames were listed when it was called, if it is walked. And
+        parameters that are integers.
+        """
+        columns: list[Column] = ["depth"]
+        resumes = bool(self._walks.resumed(body))
+        if self._layout.has_tail_calls(body):
+            columns += RETURNS if resumes else RETURNS[-1:]
+        elif resumes:
+            columns += CALLS
+        if self._walks.own(body):
+            columns.append("listed")
+        columns += (at for at, kind in enumerate(self._parameters(body)) if _is_integer(kind))
+        return columns
+
+    def rooms(self, body: str) -> dict[Hashable, Room]:
+        """The buffers of a body."""
+        columns = self.columns(body)
+        found: dict[Hashable, Room] = {("frame", body): Room(body, tf.int32, (len(columns),))}
+        for number, kind in enumerate(self._parameters(body)):
+            if number not in columns:
+                found["input", body, 0, number] = Room(body, kind.dtype, kind.shape or ())
+        return found
+
+    def write(
+        self,
+        rows: Rows,
+        body: str,
+        numbers: tf.Tensor,
+        known: Mapping[Column, tf.Tensor],
+        live: tf.Tensor,
+    ) -> None:
+        """Keeps calls.
+
+        Args:
+            rows: the buffers.
+            body: that is called.
+            numbers: int32 `[n]` or `[n, m]`, of the frames.
+            known: all columns and parameters, of that shape or of one that is broadcast to it.
+            live: bool, of the shape of `numbers`: which of them are called.
+        """
+        flat, is_live = tf.reshape(numbers, [-1]), tf.reshape(live, [-1])
+        columns = self.columns(body)
+        shape = tf.shape(numbers)
+        table = tf.stack([tf.broadcast_to(known[name], shape) for name in columns], -1)
+        rows.write(("frame", body), flat, tf.reshape(table, [-1, len(columns)]), is_live)
+        for number, kind in enumerate(self._parameters(body)):
+            if number not in columns:
+                values = tf.reshape(known[number], [-1, *(kind.shape or ())])
+                rows.write(("input", body, 0, number), flat, values, is_live)
+
+    def _parameters(self, body: str) -> list[Type]:
+        return [node.types[0] for node in self._layout.graph.bodies[body].parameters]
+
+
+def _is_integer(kind: Type) -> bool:
+    return kind.dtype == tf.int32 and kind.shape == ()

@@ -1,0 +1,41 @@
+"""Places whose frames are all there before the first of them runs.
+
+The frames of such a place stand in a list in the order in which they were called. The list is
+walked from its end, since what a frame has called stands behind it. So nothing notes which frames
+are ready. A block must not hold a frame and one that it has called: it begins no earlier than with
+the first frame that was listed after all those that may have called its last.
+"""
+
+from __future__ import annotations
+
+from kerasrec.queues.layout import Layout
+from kerasrec.schedule.turns import Place, fed_by
+
+
+class Walks:
+    """Which places of a program are walked.
+
+    Args:
+        layout: of the program.
+    """
+
+    def __init__(self, layout: Layout):
+        self._layout = layout
+        circles = layout.queues[0].circles
+        self._places = frozenset(one[0] for one in circles if len(one) == 1 and one[0][1])
+        fed = fed_by(layout.queues[0].segments)
+        # Other frames that a frame waits for are done, since places that feed this one run before.
+        self._own = {key[0]: key for key in self._places if key in fed[key]}
+
+    def has(self, key: Place) -> bool:
+        """Whether a place is walked."""
+        return key in self._places
+
+    def own(self, body: str) -> Place | None:
+        """The walked place of a body at which frames may wait for each other."""
+        return self._own.get(body)
+
+    def resumed(self, body: str) -> dict[Place, list[int]]:
+        """The other places to which a body returns, and the labels of the calls that wait there."""
+        callers = self._layout.callers(body)
+        return {place: labels for place, labels in callers.items() if not self.has(place)}
