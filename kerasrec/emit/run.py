@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.emit.barriers import with_open_tokens
+from kerasrec.emit.host import integers_on_host
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.registers import Registers
@@ -57,7 +58,8 @@ class ScheduleRun:
             self.limits.check_width(tf.shape(arguments[0])[0])
         self.shared = with_prepared(self.shared, self.schedule.prepared_for([0]))
         sums = Sums()
-        outputs = self._sweep(0, arguments, sums)
+        with integers_on_host():
+            outputs = self._sweep(0, arguments, sums)
         return Outcome({0: outputs}, sums.tables())
 
     def backward(
@@ -78,7 +80,8 @@ class ScheduleRun:
         for index, tensors in enumerate(given, start=1):
             if order_of(index) != order_of(index - 1):
                 sums = Sums()
-            found[index] = run._sweep(index, tensors, sums)
+            with integers_on_host():
+                found[index] = run._sweep(index, tensors, sums)
         return Outcome(found, sums.gradients(shared))
 
     def _sweep(

@@ -1,0 +1,36 @@
+"""Which ops run on the host where there is a GPU: those on integers and truth values alone.
+
+They decide which calls there are. TensorFlow has most of them on the host by itself and some on the
+GPU, so that their tensors go to and fro, and each way waits for all that the GPU does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from contextlib import AbstractContextManager
+
+import tensorflow as tf
+
+HOST = "/device:CPU:0"
+
+
+def integers_on_host() -> AbstractContextManager[None]:
+    """Within it, ops and loops on integers and truth values alone are placed on the host.
+
+    An op that was given a device keeps it. Without a GPU nothing is placed.
+    """
+    if not has_gpu():
+        return contextlib.nullcontext()
+    found: AbstractContextManager[None] = tf.compat.v1.get_default_graph().device(_device)
+    return found
+
+
+def has_gpu() -> bool:
+    """Whether TensorFlow has a GPU."""
+    return bool(tf.config.list_logical_devices("GPU"))
+
+
+def _device(operation: tf.Operation) -> str:
+    tensors = [*operation.inputs, *operation.outputs]
+    is_on_host = all(one.dtype.is_integer or one.dtype.is_bool for one in tensors)
+    return HOST if is_on_host and tensors and not operation.device else operation.device

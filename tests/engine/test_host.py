@@ -1,0 +1,50 @@
+"""With a GPU, ops on integers are placed on the host; here one CPU stands for the GPU."""
+
+import pytest
+import tensorflow as tf
+
+from kerasrec.emit import host
+from tests.engine.helpers import assert_same, run_lowered, run_plain, traced
+from tests.programs import each
+
+
+@pytest.fixture
+def a_gpu(monkeypatch):
+    monkeypatch.setattr(host, "has_gpu", lambda: True)
+    with tf.device("/CPU:1"):
+        yield
+
+
+def operations(program):
+    """The ops of a run, those of its loops and branches too."""
+    run = traced(program, engine="waves")
+    graph = run.get_concrete_function(*map(tf.constant, program.flat_inputs)).graph
+    functions = graph.as_graph_def().library.function
+    return [node for function in functions for node in function.node_def]
+
+
+@each(few=["tree_rnn"], many=["tree_rnn", "collects_in_rounds", "rows_in_rounds", "ackermann"])
+def test_values_and_gradients(program, a_gpu):
+    assert_same(run_lowered(program, engine="waves"), run_plain(program))
+
+
+@each(lambda program: program.name in ("tree_rnn", "ackermann"))
+def test_no_comparison_of_integers_is_left_to_the_gpu(program, a_gpu):
+    on_host = {"LogicalAnd", "LogicalOr", "LogicalNot", "DynamicPartition"}
+    found = [node for node in operations(program) if node.op in on_host]
+    assert found
+    of_integers = [node for node in found if node.attr["T"].type in (0, tf.int32.as_datatype_enum)]
+    assert {node.device for node in of_integers} == {host.HOST}
+
+
+def test_without_a_gpu_nothing_is_placed():
+    with tf.Graph().as_default(), host.integers_on_host():
+        assert not tf.range(3).op.device
+
+
+def test_an_op_with_a_device_keeps_it(a_gpu):
+    with tf.Graph().as_default(), host.integers_on_host():
+        with tf.device("/device:CPU:1"):
+            assert tf.range(3).op.device == "/device:CPU:1"
+        assert tf.range(3).op.device == host.HOST
+        assert not tf.random.uniform([3]).op.device
