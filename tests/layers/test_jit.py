@@ -16,14 +16,14 @@ from tests.parameters import few_of
 TAKEN = sorted({*READY} - {"ChildSumTreeLSTM"})
 
 
-def model_of(name, takes_words):
+def model_of(name, takes_words, engine):
     arity = READY[name].arity
     children = keras.Input([None, arity], dtype="int32")
     if takes_words:
         x = keras.Input([None], dtype="int32")
-        layer = READY[name].make(engine="compiled", embedding=keras.layers.Embedding(20, 4))
+        layer = READY[name].make(engine=engine, embedding=keras.layers.Embedding(20, 4))
     else:
-        x, layer = keras.Input([None, 4]), READY[name].make(engine="compiled")
+        x, layer = keras.Input([None, 4]), READY[name].make(engine=engine)
     outputs = keras.layers.Dense(5)(layer(x, children))
     return with_random_weights(keras.Model([x, children], outputs))
 
@@ -36,8 +36,8 @@ def test_fit_evaluate_and_predict(name, takes_words):
     x = inputs_of(children, takes_words)
     labels = np.random.default_rng(4).integers(0, 5, children.shape[:2])
     found = []
-    for jit_compile in (False, True):
-        model = model_of(name, takes_words)
+    for engine, jit_compile in (("waves", False), ("compiled", True)):
+        model = model_of(name, takes_words, engine)
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(keras.optimizers.Adagrad(0.1), loss, jit_compile=jit_compile)
         history = model.fit((x, children), labels, batch_size=3, epochs=2, shuffle=False, verbose=0)
