@@ -28,8 +28,10 @@ def model_of(name, takes_words, engine):
     return with_random_weights(keras.Model([x, children], outputs))
 
 
-@pytest.mark.parametrize("takes_words", [True, False])
-@pytest.mark.parametrize("name", few_of(TAKEN, many=["TreeLSTM"]))
+CASES = [(name, takes_words) for name in TAKEN for takes_words in (True, False)]
+
+
+@pytest.mark.parametrize(("name", "takes_words"), few_of(CASES, many=[("TreeLSTM", True)]))
 def test_fit_evaluate_and_predict(name, takes_words):
     """Adagrad squares each row of an embedding's gradient: a word has one row, then."""
     children = random_children(6, 7, READY[name].arity, seed=3)
@@ -119,17 +121,20 @@ def test_children_may_stand_before_their_parents():
     np.testing.assert_allclose(within_xla(layer, x, children), layer(x, children), rtol=1e-5)
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("arity", [2, 3])
-def test_missing_children_are_calls_too(arity):
+CHAINS = [(layer, arity) for layer in (TreeRNN, TopDownTreeLSTM) for arity in (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("layer", "arity"), few_of(CHAINS, many=[(TreeRNN, 3), (TopDownTreeLSTM, 2)])
+)
+def test_missing_children_are_calls_too(layer, arity):
     """A chain: each inner node has one child, and the others are missing."""
     children = np.full([1, 12, arity], -1)
     children[0, :-1, 0] = np.arange(1, 12)
-    for layer in (TreeRNN(3, arity=arity), TopDownTreeLSTM(3, arity=arity)):
-        x = tf.ones([1, 12, 4])
-        np.testing.assert_allclose(
-            within_xla(layer, x, tf.constant(children)), layer(x, children), rtol=1e-5
-        )
+    layer, x = layer(3, arity=arity), tf.ones([1, 12, 4])
+    np.testing.assert_allclose(
+        within_xla(layer, x, tf.constant(children)), layer(x, children), rtol=1e-5
+    )
 
 
 class ProductCell(RecursiveCell):
