@@ -49,6 +49,7 @@ def compile_function(
         passes,
         recomputes=options.recompute,
         xla_calls=options.xla_calls,
+        max_xla_sizes=options.max_xla_sizes,
     )
     return Compiled(signature, traced.graphs, tagged, program, traced.returns)
 
@@ -62,6 +63,7 @@ def lower(
     is_linear: bool | None = None,
     recomputes: bool = False,
     xla_calls: int | tf.Tensor | None = None,
+    max_xla_sizes: int = EngineOptions.max_xla_sizes,
 ) -> Program:
     """A tagged graph as a function of TensorFlow, with derivatives of any order.
 
@@ -74,6 +76,7 @@ def lower(
         is_linear: False runs even a program of one round by queues.
         recomputes: whether the engine "compiled" keeps nothing for a gradient.
         xla_calls: as for `kerasrec.recursive`.
+        max_xla_sizes: as for `kerasrec.recursive`.
     """
 
     def derive(graph: TaggedGraph) -> Scheduled:
@@ -89,5 +92,5 @@ def lower(
             return schedule, None
         return schedule, optimize(build_blocks(forward_part(graph)), BLOCK_PASSES)
 
-    options = EngineOptions(engine, parallel_tokens, xla_calls)
+    options = EngineOptions(engine, parallel_tokens, xla_calls, max_xla_sizes)
     return Program(derive(tagged), derive, in_blocks, limits, options)

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.engine.choice import ENGINES, Engine
+from kerasrec.engine.choice import ENGINES, Engine, EngineOptions
 from kerasrec.errors import TraceError
 
 
@@ -26,6 +26,7 @@ class Options:
     engine: Engine = "auto"
     parallel_tokens: int | None = None
     xla_calls: int | tf.Tensor | None = None
+    max_xla_sizes: int = EngineOptions.max_xla_sizes
     recompute: bool = False
 
     def __post_init__(self) -> None:
@@ -40,4 +41,9 @@ class Options:
             raise TraceError(
                 f"xla_calls is {self.xla_calls}; it must be at least 1, for the call from outside, "
                 "or None."
+            )
+        if self.max_xla_sizes < 0:
+            raise TraceError(
+                f"max_xla_sizes is {self.max_xla_sizes}; it must be at least 0, where waves run "
+                "all sizes."
             )

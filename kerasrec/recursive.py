@@ -219,6 +219,15 @@ class RecursiveFunction(Options):
         """
         return self._cache.num_traces
 
+    @property
+    def num_xla_sizes(self) -> int:
+        """For how many sizes XLA has compiled the signatures that are kept.
+
+        It counts runs by the engine "compiled" from outside of what XLA compiles as a whole. At
+        most `max_xla_sizes` for each signature.
+        """
+        return self._cache.num_xla_sizes
+
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """Arguments by position, keyword-only ones last, defaults filled in."""
         return bind(self, args, kwargs)
@@ -261,6 +270,7 @@ def recursive(
     engine: Engine = ...,
     parallel_tokens: int | None = ...,
     xla_calls: int | tf.Tensor | None = ...,
+    max_xla_sizes: int = ...,
     recompute: bool = ...,
 ) -> Callable[[Callable[..., Any]], RecursiveFunction]: ...
 
@@ -275,6 +285,7 @@ def recursive(
     engine: Engine = "auto",
     parallel_tokens: int | None = None,
     xla_calls: int | tf.Tensor | None = None,
+    max_xla_sizes: int = Options.max_xla_sizes,
     recompute: bool = False,
 ) -> RecursiveFunction | Callable[[Callable[..., Any]], RecursiveFunction]:
     """Makes a Python function that calls itself, directly or through others, run in a graph.
@@ -328,6 +339,10 @@ def recursive(
           calls, of all tokens together, as the largest table of integers has rows that the function
           reads by rows. That is enough if no row is visited twice; without a table, None is a
           `TraceError` there.
+        max_xla_sizes: for how many sizes XLA compiles a signature, with engine="compiled", before
+          waves run all other sizes. `num_xla_sizes` says for how many it has done so. Sizes are
+          numbers of tokens, of rows of tables, and of calls, each rounded up to a power of two, and
+          all other sizes of tensors that the function closes over.
         recompute: whether a gradient computes the values inside a call again, from what the call's
           own calls returned, instead of keeping them. That takes less memory and more time;
           gradients are the same. Random numbers are kept. In the engine "compiled" nothing is kept,
@@ -345,6 +360,7 @@ def recursive(
         engine=engine,
         parallel_tokens=parallel_tokens,
         xla_calls=xla_calls,
+        max_xla_sizes=max_xla_sizes,
         recompute=recompute,
     )
     return decorate if function is None else decorate(function)

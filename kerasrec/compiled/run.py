@@ -4,8 +4,8 @@ XLA compiles for each size of its inputs anew. So what has an open size is padde
 of two: root tokens, tables that all tokens share, and the room for frames. How many frames there
 will be is not known before; a run that finds no room begins again with more. Some errors of
 TensorFlow's kernels do not occur in XLA, such as that of an index outside a table. Where one is
-due, or a bound on depth or room is met, waves run the program from the start: they raise the error,
-or finish the run.
+due, or a bound on depth, room or the number of sizes is met, waves run the program from the start:
+they raise the error, or finish the run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from kerasrec.compiled.gradient import Gradient
+from kerasrec.compiled.known_sizes import KnownSizes
 from kerasrec.compiled.padding import num_rows, open_rows
 from kerasrec.compiled.values import Values
 from kerasrec.emit.limits import Limits
@@ -38,6 +39,7 @@ class CompiledRun:
         forward_only: the same without the gradient. If it is given, nothing is kept for a gradient,
           which runs the values again.
         by_waves: makes a run by waves of (tensors of SHARED values, limits).
+        known: for which sizes XLA has compiled it; past their bound, waves run it.
         shared: tensors of SHARED values.
         limits: bounds on depth and memory.
     """
@@ -47,12 +49,14 @@ class CompiledRun:
         schedule: Schedule,
         forward_only: Schedule | None,
         by_waves: Callable[[dict[Value, tf.Tensor], Limits], ScheduleRun],
+        known: KnownSizes,
         shared: dict[Value, tf.Tensor],
         limits: Limits,
     ):
         self.schedule = schedule
         self.forward_only = forward_only
         self.by_waves = by_waves
+        self.known = known
         self.shared = shared
         self.limits = limits
         self.arguments: Tensors
@@ -63,8 +67,8 @@ class CompiledRun:
         """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
         self.arguments = arguments
         num_roots = num_rows(arguments[0])
-        keeps = self.forward_only is None
-        values = Values(self.forward_only or self.schedule, self.limits, self.shared, keeps)
+        schedule, keeps = self.forward_only or self.schedule, self.forward_only is None
+        values = Values(schedule, self.limits, self.shared, keeps, self.known)
         self._values = values
         most = self._most_frames()
         capacity = tf.minimum(values.first_capacity(num_roots), most)
@@ -96,7 +100,9 @@ class CompiledRun:
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs sweep 1; arguments as in `ScheduleRun.backward`."""
         if self.forward_only is not None:
-            again = CompiledRun(self.schedule, None, self.by_waves, self.shared, self.limits)
+            again = CompiledRun(
+                self.schedule, None, self.by_waves, self.known, self.shared, self.limits
+            )
             again.forward(self.arguments)
             return again.backward(given, shared)
         num_roots = num_rows(self.arguments[0])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from kerasrec.compiled.by_xla import by_xla
 from kerasrec.compiled.first import FirstSweep
 from kerasrec.compiled.hoisted import Sum, run_hoisted
+from kerasrec.compiled.known_sizes import KnownSizes
 from kerasrec.compiled.padding import bucket, num_rows, padded, sizes_for
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
@@ -33,10 +35,16 @@ class Values:
         limits: bounds on depth.
         shared: tensors of SHARED values.
         keeps: whether a gradient may follow.
+        known: for which sizes XLA has compiled it; None if all around it is compiled, too.
     """
 
     def __init__(
-        self, schedule: Schedule, limits: Limits, shared: dict[Value, tf.Tensor], keeps: bool
+        self,
+        schedule: Schedule,
+        limits: Limits,
+        shared: dict[Value, tf.Tensor],
+        keeps: bool,
+        known: KnownSizes | None,
     ):
         self.schedule = schedule
         self.graph: TaggedGraph = schedule.graph
@@ -44,6 +52,7 @@ class Values:
         self.keys: list[Hashable] = []  # What the program keeps, known when it is traced.
         self._max_depth = limits.max_depth
         self._keeps = keeps
+        self._known = known
         self._all_shared = shared
         self._inputs = SharedInputs(schedule, 0)
         self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
@@ -98,14 +107,30 @@ class Values:
 
         Returns:
             A dict of `is_full`: whether there was not enough room; `has_fault`: whether an op
-            failed, or a call is too deep; and what `outcome` and a gradient read.
+            failed, a call is too deep, or XLA has compiled for as many sizes as it may; and what
+            `outcome` and a gradient read.
         """
         num_roots = num_rows(arguments[0])
         given = [padded(item, bucket(num_roots)) for item in arguments]
         rows = [bucket(size) for size in self._collected.values()]
         sizes = sizes_for(capacity)
-        found: State = self._run(sizes, num_roots, given, self._shared, self._sizes_of_tables, rows)
+        inputs = sizes, num_roots, given, self._shared, self._sizes_of_tables, rows
+        if self._known is None:
+            found: State = self._run(*inputs)
+        else:
+            room = tf.stack([capacity, *rows])
+            is_admitted = self._known.admit([*given, *self._shared], room)
+            found = tf.cond(is_admitted, lambda: self._run(*inputs), lambda: self._nothing(inputs))
         return {**found, "sizes": sizes, "has_fault": found["has_fault"] | self._has_fault}
+
+    def _nothing(self, inputs: Sequence[Any]) -> State:
+        """What stands for the results of a run that is left to waves."""
+
+        def empty(tensor: tf.Tensor) -> tf.Tensor:
+            return tf.zeros([size or 0 for size in tensor.shape], tensor.dtype)
+
+        found = self._run.get_concrete_function(*inputs).structured_outputs
+        return {**tf.nest.map_structure(empty, found), "has_fault": tf.constant(True)}
 
     def outcome(self, found: State, num_roots: tf.Tensor) -> Outcome:
         """What the program has found, without padding."""

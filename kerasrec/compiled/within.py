@@ -52,7 +52,7 @@ class RunWithinXla:
         """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
         self.arguments = arguments
         num_roots, keeps = num_rows(arguments[0]), self.forward_only is None
-        values = Values(self.forward_only or self.schedule, self.limits, self.shared, keeps)
+        values = Values(self.forward_only or self.schedule, self.limits, self.shared, keeps, None)
         self._values = values
         self._found = values.run(arguments, values.capacity_for(num_roots, self.calls))
         self._has_failed = self._found["is_full"] | self._found["has_fault"]

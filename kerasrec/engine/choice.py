@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import tensorflow as tf
 
+from kerasrec.compiled.known_sizes import KnownSizes
 from kerasrec.compiled.ops import obstacles as compiled_obstacles
 from kerasrec.compiled.run import CompiledRun
 from kerasrec.compiled.within import RunWithinXla
@@ -37,6 +38,7 @@ class EngineOptions:
     engine: Engine = "auto"
     parallel_tokens: int | None = None
     xla_calls: int | tf.Tensor | None = None
+    max_xla_sizes: int = 32
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,14 @@ class Choice:
         run: makes a run of (tensors of shared values, limits).
         reason: in words for the user.
         schedule: what it runs; of "scalar", what waves would.
+        known: for which sizes XLA has compiled it, if these are many.
     """
 
     name: str
     run: Any
     reason: str
     schedule: Schedule
+    known: KnownSizes | None = None
 
     def __str__(self) -> str:
         return f"engine: {self.name}, {self.reason}"
@@ -72,7 +76,7 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> C
     """
     engine, parallel_tokens = options.engine, options.parallel_tokens
     if engine == "compiled":
-        return _compiled(program, in_blocks, parallel_tokens)
+        return _compiled(program, in_blocks, options)
     found = obstacles(program.graph)
     if engine == "scalar" and found:
         raise TraceError(
@@ -123,16 +127,17 @@ def _obstacles_of_compiled(graph: TaggedGraph, parallel_tokens: int | None) -> l
     return found if parallel_tokens is None else ["parallel_tokens is a bound on waves", *found]
 
 
-def _compiled(program: Scheduled, in_blocks: InBlocks, parallel_tokens: int | None) -> Choice:
-    found = _obstacles_of_compiled(program.graph, parallel_tokens)
+def _compiled(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Choice:
+    found = _obstacles_of_compiled(program.graph, options.parallel_tokens)
     if found:
         raise TraceError(
             f"engine='compiled' cannot run this program: {found[0]}. Use engine='waves' or leave "
             "the choice to engine='auto'."
         )
     schedule, forward_only = in_blocks(program.graph)
-    run = partial(CompiledRun, schedule, forward_only, program.run)
-    return Choice("compiled", run, "in blocks, compiled by XLA", schedule)
+    known = KnownSizes(options.max_xla_sizes)
+    run = partial(CompiledRun, schedule, forward_only, program.run, known)
+    return Choice("compiled", run, "in blocks, compiled by XLA", schedule, known)
 
 
 def _scalar(program: Scheduled, shared: dict[Value, tf.Tensor], limits: Limits) -> ScalarRun:

@@ -80,6 +80,11 @@ class Program:
         """How it runs."""
         return ExecutionPlan(self.choice.name, self.choice.reason, self.choice.schedule)
 
+    @property
+    def num_xla_sizes(self) -> int:
+        """For how many sizes XLA has compiled it; 0 where it is compiled once or not at all."""
+        return len(self.choice.known or ())
+
     def run(
         self,
         arguments: Sequence[tf.Tensor],

@@ -70,6 +70,11 @@ class Cache:
         """How often TensorFlow has traced what is kept."""
         return sum(runner.num_traces for runner in self._runners.values())
 
+    @property
+    def num_xla_sizes(self) -> int:
+        """For how many sizes XLA has compiled what is kept."""
+        return sum(runner.compiled.program.num_xla_sizes for runner in self._runners.values())
+
     def _warn_of_many(self, signature: Signature) -> None:
         """Warns once, as `tf.function` does, if many calls compile: that takes time and memory."""
         if self._has_warned or sum(self._were_new) < _MANY_NEW:

@@ -24,8 +24,9 @@ from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switc
 
 @dataclass(frozen=True)
 class Stages:
-    """A layer's recursive function at each stage."""
+    """A layer's recursive function, and its stages."""
 
+    function: RecursiveFunction
     function_graphs: FunctionGraphs
     tagged_graph: TaggedGraph
     extended_graph: TaggedGraph
@@ -102,6 +103,13 @@ class Recursion:
         """How many times it has been traced."""
         return sum(run.experimental_get_tracing_count() for run, _ in self._runs.values())
 
+    @property
+    def num_xla_sizes(self) -> int:
+        """For how many sizes XLA has compiled it."""
+        return sum(
+            one.function.num_xla_sizes for _, stages in self._runs.values() for one in stages
+        )
+
     def stages(self, return_sequences: bool) -> Stages | None:
         """What the recursive function is compiled to, or None if it was not traced yet."""
         for key, (_, stages) in self._runs.items():
@@ -166,6 +174,7 @@ class Recursion:
         if not in_xla():
             stages.append(
                 Stages(
+                    visit,
                     visit.function_graphs(*arguments),
                     visit.tagged_graph(*arguments),
                     visit.extended_graph(*arguments),

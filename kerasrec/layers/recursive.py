@@ -346,6 +346,15 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         """How many times the recursion has been traced, over training and inference."""
         return self._recursion.num_traces
 
+    @property
+    def num_xla_sizes(self) -> int:
+        """For how many sizes XLA has compiled the recursion, with engine="compiled".
+
+        Sizes are numbers of trees and of nodes, each rounded up to a power of two, in training and
+        in inference. Past 32 of each, waves run all other sizes.
+        """
+        return self._recursion.num_xla_sizes
+
     def _stages(self) -> Stages:
         if not self.built:
             raise ValueError(

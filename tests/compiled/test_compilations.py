@@ -19,8 +19,9 @@ def step(n, w):
         y = fib(n, w)
     return tape.gradient(y, w)
 
-for n in [1, 2, 3], [3, 2, 4], [4, 1, 5]:
-    step(tf.constant(n), tf.constant([1.0, 2.0, 3.0]))
+for n in [1, 2, 3], [3, 2, 4], [4, 1, 5], [1, 2, 3, 4, 5]:
+    step(tf.constant(n), tf.range(len(n), dtype=tf.float32))
+print(fib.num_xla_sizes)
 """
 IN_A_MODEL = """
 words, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
@@ -38,14 +39,17 @@ is_leaf = (trees < 0).all(-1)
 for seed in range(2):
     words = np.where(is_leaf, np.random.default_rng(seed).integers(1, 9, is_leaf.shape), 0)
     model.fit((words, trees), np.ones([3, 2]), batch_size=1, verbose=0)
+print(layer.num_xla_sizes)
 """
 
 
 @pytest.mark.many
 @pytest.mark.parametrize(
-    ("program", "count"), [(BY_ENGINE, 2), (IN_A_MODEL, 1)], ids=["engine", "model"]
+    ("program", "count", "num_sizes"),
+    [(BY_ENGINE, 4, 2), (IN_A_MODEL, 1, 0)],
+    ids=["engine", "model"],
 )
-def test_compilations(program, count):
+def test_compilations(program, count, num_sizes):
     imports = "import keras, numpy as np, tensorflow as tf\nimport kerasrec, kerasrec.layers\n"
     says_when = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "device_compiler=3"}
     done = subprocess.run(
@@ -56,3 +60,4 @@ def test_compilations(program, count):
         check=True,
     )
     assert done.stderr.count("Instantly compiling") == count
+    assert int(done.stdout.splitlines()[-1]) == num_sizes
