@@ -11,7 +11,7 @@ from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Collect
 from kerasrec.graph.values import Node
 from kerasrec.schedule.check import check_schedule
-from kerasrec.schedule.instructions import Instruction, Reduce, Select
+from kerasrec.schedule.instructions import Fire, Instruction, Reduce, Select
 from kerasrec.schedule.link import linked
 from kerasrec.schedule.linkage import received, results, returned, sent
 from kerasrec.schedule.place import placed
@@ -42,23 +42,30 @@ def build_blocks(graph: TaggedGraph) -> Schedule:
     Args:
         graph: extended, or tagged.
     """
-    found = _in_queues(graph, fills_tables=True)
+    found = _in_queues(graph, is_for_blocks=True)
     check_schedule(found)
     return found
 
 
-def _in_queues(graph: TaggedGraph, fills_tables: bool = False) -> Schedule:
+def _in_queues(graph: TaggedGraph, is_for_blocks: bool = False) -> Schedule:
     places = places_of_program(graph)
     by_stage = _by_stage(places.stages, places.passed_on)
-    if fills_tables:
-        by_stage = {key: list(map(_filling, ones)) for key, ones in by_stage.items()}
+    if is_for_blocks:
+        by_stage = {key: list(map(_for_blocks, ones)) for key, ones in by_stage.items()}
     return placed(Schedule(graph, tuple(in_queues(places, by_stage))))
 
 
-def _filling(one: Instruction) -> Instruction:
-    """The same instruction; one that fills a table by index does so in the loop."""
-    has_index = isinstance(one, Reduce) and isinstance(one.node, Collect) and one.node.size
-    return replace(one, by_wave=True) if isinstance(one, Reduce) and has_index else one
+def _for_blocks(one: Instruction) -> Instruction:
+    """The same instruction, where values have rows for the tokens of all branches.
+
+    One that fills a table by index does so in the loop.
+    """
+    if isinstance(one, Fire):
+        return replace(one, is_masked=True)
+    if not isinstance(one, Reduce):
+        return one
+    has_index = isinstance(one.node, Collect) and one.node.size is not None
+    return replace(one, by_wave=has_index, is_masked=True)
 
 
 def _in_waves(graph: TaggedGraph) -> Schedule:

@@ -416,16 +416,20 @@ class Fire(Instruction):
         node: says which op.
         inputs: of the op.
         outputs: its outputs.
+        is_masked: whether its inputs have rows for other tokens, too, so that it has to know which
+            are those of its region.
     """
 
     node: Computed
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    is_masked: bool = False
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """Its inputs that are not the same for all tokens."""
-        return tuple(filter(_is_of_tokens, self.inputs))
+        """Its inputs that are not the same for all tokens, and which tokens are its own."""
+        inputs = tuple(filter(_is_of_tokens, self.inputs))
+        return (*inputs, *(rows_of(self.node.region) if self.is_masked else ()))
 
     @property
     def writes(self) -> tuple[Item, ...]:
@@ -552,15 +556,18 @@ class Reduce(Instruction):
     Args:
         node: COLLECT or ACCUMULATE.
         by_wave: whether a loop adds it up; otherwise it is for the tokens of all waves at once.
+        is_masked: as for `Fire`.
     """
 
     node: Collect | Accumulate
     by_wave: bool = False
+    is_masked: bool = False
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """What tokens give."""
-        return tuple(filter(_is_of_tokens, self.node.inputs))
+        """What tokens give, and which tokens do."""
+        inputs = tuple(filter(_is_of_tokens, self.node.inputs))
+        return (*inputs, *(rows_of(self.node.region) if self.is_masked else ()))
 
 
 def path_of(one: Instruction) -> tuple[Region, ...]:

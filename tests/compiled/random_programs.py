@@ -32,5 +32,5 @@ def _run(given: tuple[int, Iterable[int]]) -> fuzz.Tally:
     np.seterr(all="ignore")
     seed, numbers = given
     return fuzz.run(
-        seed, numbers, lambda program, options, _: check_engines(program, options), SECONDS
+        seed, numbers, lambda program, options, number: check_engines(program, options), SECONDS
     )

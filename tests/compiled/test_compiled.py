@@ -107,6 +107,36 @@ def test_branches_that_go_apart_know_how_many_they_are(never_by_waves):
     np.testing.assert_allclose(down([4, 1], x), [[4.0], [3.0]] * (x @ WEIGHT), rtol=1e-6)
 
 
+@pytest.mark.many
+def test_the_gradient_of_a_table_that_one_branch_writes_to(never_by_waves):
+    """Of all that the branch does, only the table's part of the gradient needs its tokens."""
+
+    def collecting(engine):
+        @kerasrec.recursive(engine=engine)
+        def f(n, x):
+            def collects():
+                kerasrec.collect("written", tf.exp(x), n % 4, 4)
+                return x
+
+            def ends():
+                return kerasrec.switch(n + 1, [lambda: x, collects, lambda: x])
+
+            return kerasrec.cond(n <= 0, ends, lambda: f(n - 1, 0.3 * x))
+
+        return f
+
+    found = []
+    for engine in ("compiled", "waves"):
+        x = tf.constant([1.0, 2.0])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y, tables = collecting(engine).with_tables([1, 2], x)
+            loss = tf.reduce_sum(y) + tf.reduce_sum(tables["written"] ** 2)
+        found.append([y, tables["written"], tape.gradient(loss, x)])
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-6)
+
+
 def test_what_xla_passes_over_in_silence_is_an_error_as_by_waves():
     np.testing.assert_array_equal(looked_up([2, 0], [2, 3]), [2 * 1 * 3, 4])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices.* is not in \[0, 4\)"):
