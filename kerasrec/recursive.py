@@ -47,7 +47,7 @@ class RecursiveFunction(Options):
     * Every argument and every value has a leading token axis, `[tokens, ...]`, as seen by the
       Python function. Arguments from outside have it too; a Python number or a 0-d tensor is one
       token, and is repeated where other arguments have more.
-    * If all arguments are 0-d, so is the result.
+    * If all arguments are 0-d, or there are none, so is the result.
     * Entries of `tf.RaggedTensor`s `[rows, (k), ...]` are tokens, and other arguments are repeated
       for each entry of their row; so the result is ragged, with the same row splits.
 
@@ -234,6 +234,8 @@ class RecursiveFunction(Options):
 
     def run_python(self, args: tuple[Any, ...]) -> Any:
         """Calls the Python function with arguments as `bind` returns them."""
+        if not self.python_signature.parameters:
+            return self.python_function()
         names = keyword_only(self)
         count = len(args) - len(names)
         return self.python_function(*args[:count], **dict(zip(names, args[count:], strict=True)))

@@ -1426,6 +1426,38 @@ def plain_padded(node):
 
 add(padded, plain_padded, i32(0, 1, 5), sources=(ROW_VALUES, WEIGHTS), has_gradient=True)
 
+
+@kerasrec.recursive
+def weight_without_arguments():
+    return tf.tanh(SCALE) * 0.5
+
+
+@kerasrec.recursive
+def calls_without_arguments(x, n):
+    """A function that takes nothing, called in a body and in both of its branches."""
+    y = x + weight_without_arguments()
+    return kerasrec.cond(
+        n < 1,
+        lambda: y * weight_without_arguments(),
+        lambda: calls_without_arguments(tf.sin(y), n - 1) + weight_without_arguments(),
+    )
+
+
+def plain_calls_without_arguments(x, n):
+    weight = tf.tanh(SCALE) * 0.5
+    y = x + weight
+    return y * weight if n < 1 else plain_calls_without_arguments(tf.sin(y), n - 1) + weight
+
+
+smooth(
+    calls_without_arguments,
+    plain_calls_without_arguments,
+    f64(0.3, 0.8, -0.4),
+    i32(0, 3, 1),
+    sources=(SCALE,),
+    num_rounds=2,
+)
+
 # For tests that take long with every program: what the default run and `make test` take.
 FEW = ("ackermann", "power", "tree_rnn", "collect")
 SOME = ("sum_of_halved", "no_call_but_all_else", "call_in_argument", "child_sum")

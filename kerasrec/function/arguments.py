@@ -41,6 +41,9 @@ class Arguments:
 def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Arguments by position, keyword-only ones last, defaults filled in.
 
+    For a function without parameters, one argument that its Python function does not take: it makes
+    one token.
+
     Raises:
         SignatureError: they do not fit the function, or there is no tensor among them.
     """
@@ -52,6 +55,8 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             f"A call of {function.name}{function.python_signature} does not fit: "
             f"{error}.{f' At {source.where}.' if source else ''}"
         ) from error
+    if not function.python_signature.parameters:
+        return (True,)
     bound.apply_defaults()
     keywords = keyword_only(function)
     others = [name for name in bound.kwargs if name not in keywords]
@@ -69,8 +74,9 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         )
     if not given:
         raise SignatureError(
-            f"{function.name} was called without arguments. A recursive function needs at "
-            "least one: its tokens are the rows of its arguments."
+            f"{function.name}{function.python_signature} was called without arguments, so it has "
+            "no rows to be its tokens. Pass one at least, or let it take no arguments at all: a "
+            "function without any runs for one token."
         )
     return given
 

@@ -66,7 +66,7 @@ class Signature:
 def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Type]) -> Signature:
     """The signature of flat argument types, named after the function's parameters."""
     names = []
-    parameters = list(function.python_signature.parameters)
+    parameters = list(function.python_signature.parameters) or ["token"]
     for place, arg in enumerate(args):
         parameter = parameters[min(place, len(parameters) - 1)]
         size = len(tf.nest.flatten(arg))

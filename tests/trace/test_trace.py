@@ -157,6 +157,24 @@ def test_a_second_call_with_other_sizes_traces_nothing(name):
     assert function.num_traces == traces
 
 
+def test_a_function_without_arguments_runs_for_one_token():
+    """The paper's `result = fact(3) + 5` (Kostopoulou et al., section 2.4), as it stands."""
+
+    @recursive
+    def fact(n):
+        return kerasrec.cond(n < 2, lambda: 1, lambda: n * fact(n - 1))
+
+    @recursive
+    def result():
+        return fact(3) + 5
+
+    assert int(result()) == 11
+    assert int(tf.function(result)()) == 11
+    assert result.run_trace().num_calls == 4
+    with pytest.raises(kerasrec.SignatureError, match="too many positional arguments"):
+        result(3)
+
+
 @pytest.mark.many
 def test_other_dtypes_and_shapes_trace_anew():
     @recursive
