@@ -19,6 +19,7 @@ from kerasrec.public import (
     map_fn,
     recursive,
     switch,
+    while_loop,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ __all__ = [
     "recursive",
     "switch",
     "training",
+    "while_loop",
 ]
 
 

@@ -13,6 +13,7 @@ from kerasrec.errors import (
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import cond, switch
+from kerasrec.trace.loop import while_loop
 from kerasrec.trace.ragged import map_fn
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "map_fn",
     "recursive",
     "switch",
+    "while_loop",
 ]

@@ -50,6 +50,7 @@ class FunctionGraph:
         nodes: in an order in which inputs come before the nodes that read them.
         traced: what TensorFlow traced for it.
         source: where the user's function starts.
+        is_loop: whether it is a `while_loop`, which calls itself last of all.
     """
 
     name: str
@@ -58,6 +59,7 @@ class FunctionGraph:
     nodes: list[Node]
     traced: Traced
     source: Source | None = None
+    is_loop: bool = False
 
     @property
     def call_sites(self) -> list[CallOf]:
@@ -82,7 +84,7 @@ class FunctionGraphs(Drawable):
         return print_sections(
             [
                 Section(
-                    f"function {function.name}("
+                    f"{'loop' if function.is_loop else 'function'} {function.name}("
                     + ", ".join(f"{node.name}: {node.types[0]}" for node in function.parameters)
                     + ") -> "
                     + ", ".join(str(value.type) for value in function.outputs)
@@ -125,6 +127,7 @@ class CallSite:
         callee: name of the function called.
         region: in which the call stands.
         source: the user's line.
+        is_loop: whether the callee is a loop.
         trips: one for each sweep of the callee; an empty one if this call has no part in the sweep.
     """
 
@@ -133,6 +136,7 @@ class CallSite:
     callee: str
     region: Region | None = None
     source: Source | None = None
+    is_loop: bool = False
     trips: tuple[Trip, ...] = ()
 
     @property

@@ -400,6 +400,9 @@ ARRIVING: dict[type[Node], Callable[..., None]] = {
     nodes.Merge: _Run._merge,
     nodes.Call: _Run._call,
     nodes.Return: _Run._return,
+    nodes.LoopEnter: _Run._call,
+    nodes.LoopNext: _Run._call,
+    nodes.LoopExit: _Run._return,
     nodes.Leave: _Run._leave,
 }
 # What a node sends to the entries of a row when tokens are there for all its inputs.

@@ -233,6 +233,27 @@ class Return(_Labelled):
     """RETURN output: takes its label off the tag; drops tokens of other call sites."""
 
 
+class LoopEnter(Call):
+    """ENTER value: a CALL that enters a loop."""
+
+    kind = "ENTER"
+
+
+class LoopNext(Call):
+    """NEXT value: a CALL by which a loop goes on, and returns what that returns.
+
+    So the level of iteration of a token is how often the label of its NEXT stands in its tag.
+    """
+
+    kind = "NEXT"
+
+
+class LoopExit(Return):
+    """EXIT output: a RETURN that leaves a loop, or an iteration of it."""
+
+    kind = "EXIT"
+
+
 class Result(Named):
     """IDENTITY value: an output of a function, read by all its RETURNs."""
 

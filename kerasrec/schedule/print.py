@@ -383,7 +383,7 @@ def _turns(section: Queues) -> str:
 
 
 def _calls(sites: Sequence[CallSite]) -> str:
-    return ", ".join(f"CALL_{site.label}" for site in sites)
+    return ", ".join(site.calls[0].title for site in sites)
 
 
 def _name_of_sweep(sweep: int) -> str:

@@ -78,6 +78,7 @@ class Builder:
         source: where the user's function starts.
         closures: of all functions of the program.
         first_label: the first label of the function's call sites, if tokens carry their tags.
+        is_loop: whether the function is a loop.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Builder:
     source: Source | None
     closures: Closures
     first_label: int | None
+    is_loop: bool = False
 
     def __post_init__(self) -> None:
         tracer = self.tracer
@@ -164,6 +166,7 @@ class Builder:
             kept,
             Traced(self.tracer.concrete, self.values),
             self.source,
+            self.is_loop,
         )
 
     def _value(self, tensor: tf.Tensor) -> Value:

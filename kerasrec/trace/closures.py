@@ -9,7 +9,7 @@ through which calls reach it from the one that owns them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,13 +35,16 @@ class FreeTensor:
 
 
 def free_tensors(
-    tracers: Mapping[str, Tracer], functions: Mapping[str, Callable[..., Any]]
+    tracers: Mapping[str, Tracer],
+    functions: Mapping[str, Callable[..., Any]],
+    parameters: Mapping[str, Sequence[str]],
 ) -> dict[str, list[FreeTensor]]:
     """What each function takes in addition to its own arguments.
 
     Args:
         tracers: of all functions of a program, by name.
         functions: the Python functions.
+        parameters: names of their flat arguments.
     """
     owners = {tracer.graph: name for name, tracer in tracers.items()}
     free: dict[str, dict[Any, FreeTensor]] = {name: {} for name in tracers}
@@ -52,7 +55,10 @@ def free_tensors(
             owner = owners[tensor.graph]
             found = tracers[owner].type(tensor)
             if found.kind is Kind.TOKEN:
-                label = f"{owner}.{variable_name(functions[name], tensor)}"
+                arguments = zip(tracers[owner].parameters, parameters[owner], strict=True)
+                names = {argument.ref(): label for argument, label in arguments}
+                label = names.get(tensor.ref()) or variable_name(functions[name], tensor)
+                label = f"{owner}.{label}"
                 free[name][tensor.ref()] = FreeTensor(tensor, label, found)
     size = -1
     while size != sum(map(len, free.values())):

@@ -38,8 +38,8 @@ def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
         SignatureError: the branches return different structures, dtypes or shapes.
     """
     tracer = tracer_for("kerasrec.cond")
-    predicate = _predicate(tracer, pred, "kerasrec.cond", "pred", tf.bool)
-    return _conditional(tracer, predicate, {"true_fn": true_fn, "false_fn": false_fn})
+    predicate = predicate_of(tracer, pred, "kerasrec.cond", "pred", tf.bool)
+    return choose(tracer, predicate, {"true_fn": true_fn, "false_fn": false_fn})
 
 
 @not_converted
@@ -61,9 +61,9 @@ def switch(index: Any, branches: Sequence[Branch]) -> Any:
     tracer = tracer_for("kerasrec.switch")
     if not branches:
         raise TraceError("kerasrec.switch needs at least one branch; it got none.")
-    predicate = _predicate(tracer, _as_int32(index), "kerasrec.switch", "index", tf.int32)
+    predicate = predicate_of(tracer, _as_int32(index), "kerasrec.switch", "index", tf.int32)
     named = {f"branches[{place}]": branch for place, branch in enumerate(branches)}
-    return _conditional(tracer, predicate, named)
+    return choose(tracer, predicate, named)
 
 
 def _as_int32(index: Any) -> Any:
@@ -75,7 +75,19 @@ def _as_int32(index: Any) -> Any:
     return tf.cast(tf.where((wide >= 0) & (wide <= tf.int32.max), wide, -1), tf.int32)
 
 
-def _predicate(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.DType) -> tf.Tensor:
+def predicate_of(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.DType) -> tf.Tensor:
+    """What chooses for each token, checked.
+
+    Args:
+        tracer: of the function.
+        value: from the user.
+        caller: the name under which the user asks for a choice, for errors.
+        name: of the value, for errors.
+        dtype: that it must have.
+
+    Raises:
+        TraceError: it is not one such value a token.
+    """
     where = current_source()
     place = f" at {where.where}" if where else ""
     if isinstance(value, bool | int):
@@ -98,7 +110,8 @@ def _predicate(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.DTy
     return tensor
 
 
-def _conditional(tracer: Tracer, predicate: tf.Tensor, branches: dict[str, Branch]) -> Any:
+def choose(tracer: Tracer, predicate: tf.Tensor, branches: dict[str, Branch]) -> Any:
+    """What the branch that a predicate chooses returns; branches by the name for errors."""
     source = current_source()
     place = f" at {source.where}" if source else ""
     record = ConditionalRecord(predicate, [], [], source)

@@ -24,6 +24,7 @@ from kerasrec.graph.values import Source
 from kerasrec.trace.build import Builder, Closures
 from kerasrec.trace.closures import closed_over, free_tensors, variable_name
 from kerasrec.trace.effects import asserts_something
+from kerasrec.trace.loop import Loop
 from kerasrec.trace.signature import (
     Signature,
     Traceable,
@@ -106,6 +107,7 @@ def _build(states: list[_State]) -> dict[str, FunctionGraph]:
         free_tensors(
             {state.name: state.tracer for state in states},
             {state.name: state.function.python_function for state in states},
+            {state.name: state.signature.names for state in states},
         )
     )
     asserts = any(asserts_something(state.tracer.graph.get_operations()) for state in states)
@@ -119,6 +121,7 @@ def _build(states: list[_State]) -> dict[str, FunctionGraph]:
             state.source,
             closures,
             num_calls if asserts else None,
+            isinstance(state.function, Loop),
         )
         num_calls += len(state.tracer.calls)
         closures.owners[state.tracer.graph] = graphs[state.name] = builder.run()

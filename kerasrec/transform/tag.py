@@ -2,7 +2,8 @@
 
 Kostopoulou et al., section 3: call site i becomes CALL_i for each argument and RETURN_i for each
 output, arguments of a function become MERGEs that gather all its call sites, and a control edge
-leads from CALL_i to RETURN_i. Call sites are numbered in the order in which they stand in the
+leads from CALL_i to RETURN_i. Where the function is a loop, they are called ENTER_i, NEXT_i and
+EXIT_i. Call sites are numbered in the order in which they stand in the
 program, the call from outside last (as in Vasilakopoulos 2024, figure 4.6).
 """
 
@@ -28,7 +29,7 @@ from kerasrec.transform.trips import trip
 
 def tag(graphs: FunctionGraphs) -> TaggedGraph:
     """One graph in which each function has one body, however often it is called."""
-    tagging = _Tagging()
+    tagging = _Tagging(frozenset(function.name for function in graphs if function.is_loop))
     for function in graphs:
         tagging.place(function)
     for function in graphs:
@@ -62,7 +63,8 @@ def _check_tables(graph: TaggedGraph) -> None:
 
 
 class _Tagging:
-    def __init__(self) -> None:
+    def __init__(self, loops: frozenset[str]) -> None:
+        self._loops = loops
         self.bodies: dict[str, Body] = {}
         self.call_sites: dict[int, CallSite] = {}
         self.shared: list[Node] = []
@@ -122,7 +124,9 @@ class _Tagging:
     def _call(self, body: Body, node: CallOf) -> None:
         label, region = len(self.call_sites), self._region(node.region)
         site = self._site(
-            CallSite(label, body.name, node.callee, region, node.source),
+            CallSite(
+                label, body.name, node.callee, region, node.source, node.callee in self._loops
+            ),
             [self._moved[value] for value in node.inputs],
         )
         body.sweeps[0].nodes += [*site.calls, *site.returns]

@@ -7,12 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from kerasrec.graph.graph import CallSite, Sweep, TaggedGraph, Trip, present
-from kerasrec.graph.nodes import Argument, Call, Return
+from kerasrec.graph.nodes import Argument, Call, LoopEnter, LoopExit, LoopNext, Return
 from kerasrec.graph.values import Value
 
 
 def trip(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Trip:
     """A CALL for each value, which its MERGE now gathers, and a RETURN for each output.
+
+    They are ENTER, NEXT and EXIT if the callee is a loop.
 
     Without anything to pass, the RETURNs follow the CALLs of the first trip.
 
@@ -22,23 +24,31 @@ def trip(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Trip:
         callee: the sweep.
     """
     where = (site.region, site.source)
+    enters, leaves = _kinds(site)
     name: dict[str, Any] = {"label": site.label, "callee": site.callee}
     calls: list[Call | None] = []
     for value, parameter in zip(values, callee.parameters, strict=True):
         if value is None or parameter is None:
             calls.append(None)
             continue
-        call = Call([value], [value.type], *where, **name)
+        call = enters([value], [value.type], *where, **name)
         parameter.inputs.append(call.output())
         calls.append(call)
     before = present(calls) or site.calls
     returns = [
         None
         if out is None
-        else Return([out.output()], out.types, *where, control=[*before], **name)
+        else leaves([out.output()], out.types, *where, control=[*before], **name)
         for out in callee.outputs
     ]
     return Trip(tuple(calls), tuple(returns))
+
+
+def _kinds(site: CallSite) -> tuple[type[Call], type[Return]]:
+    """What leads into the callee, and what leads back."""
+    if not site.is_loop:
+        return Call, Return
+    return (LoopNext if site.caller == site.callee else LoopEnter), LoopExit
 
 
 def set_trip(graph: TaggedGraph, label: int, index: int, found: Trip) -> None:

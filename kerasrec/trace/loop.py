@@ -1,0 +1,172 @@
+"""`while_loop`: a loop whose tokens go on as often as each of them asks for.
+
+A loop is a function that calls itself last of all, so that its call has nothing to wait for. The
+paper has loops and functions share one list of tags: CALL and RETURN extend what ENTER and EXIT do
+(Kostopoulou et al., sections 2.3 and 5.1). So what a function can do, a loop can: call functions
+that are recursive, be called by them, and have gradients.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.errors import SignatureError
+from kerasrec.graph.types import Type
+from kerasrec.trace.autograph import not_converted
+from kerasrec.trace.conditional import choose, predicate_of
+from kerasrec.trace.source import current_source
+from kerasrec.trace.tracer import Tracer, tracer_for
+
+_NAME = "kerasrec.while_loop"
+
+
+@not_converted
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    state: Any,
+    maximum_iterations: Any = None,
+) -> Any:
+    """Repeats `body` as long as `cond` holds, for each token separately.
+
+    Unlike `tf.while_loop`, it may call recursive functions, each token goes on as often as it asks
+    for, and tokens that are done cost nothing more. In the graph it is a function of its own, with
+    ENTER, NEXT and EXIT nodes (Kostopoulou et al., section 2.3).
+
+    ```python
+    @kerasrec.recursive
+    def collatz(n):
+        def step(n, count):
+            return kerasrec.cond(n % 2 == 0, lambda: n // 2, lambda: 3 * n + 1), count + 1
+
+        return kerasrec.while_loop(lambda n, count: n > 1, step, (n, 0))[1]
+
+    collatz([1, 6, 27])   # [0, 8, 111]
+    ```
+
+    Args:
+        cond: from the state to bool `[tokens]`, one value a token.
+        body: from the state to the next one, of the same structure, dtypes and shapes.
+        state: a nest of tensors, `[tokens, ...]` each, or of values that are the same for all
+            tokens. A list or tuple is passed to `cond` and `body` as one argument for each item.
+        maximum_iterations: how many iterations a token makes at most, an int or an int32
+            `[tokens]`; None for any number.
+
+    Returns:
+        The state at which `cond` no longer holds, of the same structure.
+
+    Raises:
+        TraceError: outside a recursive function, or `cond` gives something other than one bool a
+            token.
+        SignatureError: `body` returns another structure, dtype or shape.
+    """
+    tracer = tracer_for(_NAME)
+    is_sequence = isinstance(state, list | tuple)
+    loop = Loop(tracer, cond, body, list(state) if is_sequence else [state], maximum_iterations)
+    found = loop.items(tracer.call(loop, loop.first))
+    return tf.nest.pack_sequence_as(state, tf.nest.flatten(found)) if is_sequence else found[0]
+
+
+class Loop:
+    """A loop as a function that calls itself.
+
+    Args:
+        tracer: of the function that the loop stands in.
+        cond: as for `while_loop`.
+        body: the same.
+        state: a list, the items of the state before the first iteration.
+        maximum: as for `while_loop`. With one, the number of iterations stands behind the items.
+    """
+
+    def __init__(
+        self,
+        tracer: Tracer,
+        cond: Callable[..., Any],
+        body: Callable[..., Any],
+        state: list[Any],
+        maximum: Any,
+    ):
+        source = current_source()
+        self._place = f"{_NAME}{f' at {source.where}' if source else ''}"
+        for name, function in (("cond", cond), ("body", body)):
+            if not callable(function):
+                raise SignatureError(
+                    f"`{name}` of {self._place} is {function!r}, not a function of the state."
+                )
+        if not tf.nest.flatten(state):
+            raise SignatureError(f"The state of {self._place} is {state!r}; it has no tensors.")
+        self.name = "loop"
+        self.python_function = body
+        self.python_signature = _signature(body, len(state), maximum is not None)
+        self._cond = cond
+        self._maximum = maximum
+        state = state if maximum is None else [*state, tf.constant(0)]
+        self._structure = tf.nest.map_structure(lambda _: 0, state)
+        what = f"the state of {self._place}"
+        tensors = tracer.tensors(tf.nest.flatten(state), (), what)
+        self._types = [tracer.token_type(tensor, what) for tensor in tensors]
+        self.first = tuple(tf.nest.pack_sequence_as(self._structure, tensors))
+        specs = [tf.TensorSpec(item.shape, item.dtype) for item in self._types]
+        self.returns = tf.nest.pack_sequence_as(self._structure, specs)
+
+    def run_python(self, args: tuple[Any, ...]) -> Any:
+        """One iteration, and those after it; the state at the end."""
+        tracer = tracer_for(_NAME)
+        predicate = predicate_of(tracer, self._cond(*self.items(args)), _NAME, "cond", tf.bool)
+        if self._maximum is not None:
+            predicate &= args[-1] < self._maximum
+        branches = {
+            "body": lambda: tracer.call(self, self._next(tracer, args)),
+            "state": lambda: list(args),
+        }
+        return choose(tracer, predicate, branches)
+
+    def items(self, args: Sequence[Any]) -> list[Any]:
+        """The items of a state, without the number of iterations."""
+        return list(args) if self._maximum is None else list(args[:-1])
+
+    def _next(self, tracer: Tracer, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What the body makes of a state."""
+        result = self.python_function(*self.items(args))
+        result = list(result) if isinstance(result, list | tuple) else [result]
+        if self._maximum is not None:
+            result.append(args[-1] + 1)
+        try:
+            tf.nest.assert_same_structure(self._structure, result, check_types=False)
+        except (TypeError, ValueError) as error:
+            raise SignatureError(
+                f"The body of {self._place} returns {len(result)} items for a state of "
+                f"{len(self._structure)}, or another nest in one of them: {error}"
+            ) from error
+        what = f"What the body of {self._place} returns"
+        tensors = tracer.tensors(tf.nest.flatten(result), self._types, what)
+        found = [tracer.token_type(tensor, what) for tensor in tensors]
+        for place, (wanted, other) in enumerate(zip(self._types, found, strict=True)):
+            if not wanted.accepts(other):
+                raise SignatureError(self._other_type(place, wanted, other))
+        return tuple(tf.nest.pack_sequence_as(self._structure, tensors))
+
+    def _other_type(self, place: int, wanted: Type, other: Type) -> str:
+        return (
+            f"The body of {self._place} returns {other} where the state before it has {wanted} "
+            f"(tensor {place} of the state). One graph serves all iterations: use tf.cast, or "
+            "write 0.0 and not 0 for a float, and keep the shapes."
+        )
+
+
+def _signature(function: Callable[..., Any], num_items: int, counts: bool) -> inspect.Signature:
+    """Names for the items of a state: those by which a function takes them, if it names each."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names = [item.name for item in parameters if item.kind in kinds]
+    if len(names) != num_items:
+        names = [f"state_{place}" for place in range(num_items)]
+    names += ["iterations"] * counts
+    return inspect.Signature([inspect.Parameter(name, kinds[1]) for name in names])
