@@ -315,7 +315,9 @@ def recursive(
         returns: a nest of `tf.TensorSpec` without the token axis, needed only if what the function
           returns cannot be inferred from its branches without calls. That is so if it returns a
           nest and only rows without entries end the recursion.
-        max_depth: how many calls may be nested before the run stops with an error.
+        max_depth: how many calls may be nested before the run stops with an error. In the engine
+          "scalar", calls whose result is returned as it is (tail calls) nest nothing and take no
+          memory; a billion of them in a row are an error.
         max_width: how many tokens may be called at once before the run stops with an error.
         max_memory: how many bytes of values a run may keep, for later parts of it and for its
           gradient, before it stops with an error; by default as many as the machine has.

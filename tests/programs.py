@@ -1458,6 +1458,77 @@ smooth(
     num_rounds=2,
 )
 
+
+@kerasrec.recursive
+def loop_that_calls(x, n):
+    """A loop whose body calls the function that the loop stands in."""
+
+    def some():
+        def step(k, total):
+            return k + 1, total + tf.tanh(loop_that_calls(x * total, k))
+
+        return kerasrec.while_loop(lambda k, _: k < n, step, (0, x))[1]
+
+    return kerasrec.cond(n < 1, lambda: x, some)
+
+
+def plain_loop_that_calls(x, n):
+    total = x
+    for k in range(n):
+        total += tf.tanh(plain_loop_that_calls(x * total, k))
+    return total
+
+
+smooth(
+    loop_that_calls, plain_loop_that_calls, f64(0.3, 0.8, -0.4, 0.5), i32(0, 3, 1, 2), num_rounds=2
+)
+
+
+@kerasrec.recursive
+def loops_in_a_loop(x, n):
+    """Each token goes on as often as its values say, at most `n` times, in a loop in a loop."""
+
+    def outer(state):
+        def inner(total, k):
+            return total * 0.9 + tf.sin(state["v"]), k + 1
+
+        most = tf.cast(tf.reduce_sum(state["v"], axis=1) * 4.0, tf.int32)
+        total, k = kerasrec.while_loop(lambda _, k: k < most, inner, [state["v"], 0])
+        return {"v": total @ WEIGHTS_OF_LOOP, "steps": state["steps"] + k}
+
+    end = kerasrec.while_loop(
+        lambda state: tf.reduce_sum(state["v"] ** 2, axis=1) < 9.0,
+        outer,
+        {"v": x, "steps": tf.zeros_like(n)},
+        maximum_iterations=n,
+    )
+    return end["v"], end["steps"]
+
+
+def plain_loops_in_a_loop(x, n):
+    steps = 0
+    for _ in range(n):
+        if tf.reduce_sum(x**2) >= 9.0:
+            break
+        total = x
+        for _ in range(int(tf.cast(tf.reduce_sum(x) * 4.0, tf.int32))):
+            total = total * 0.9 + tf.sin(x)
+            steps += 1
+        x = tf.linalg.matvec(WEIGHTS_OF_LOOP, total, transpose_a=True)
+    return x, steps
+
+
+WEIGHTS_OF_LOOP = tf.constant(some(2, 2, seed=15) + 0.6)
+add(
+    loops_in_a_loop,
+    plain_loops_in_a_loop,
+    f64([0.3, 0.8], [1.2, 0.4], [2.5, 2.5], [0.5, 0.1]),
+    i32(3, 1, 4, 0),
+    sources=(WEIGHTS_OF_LOOP,),
+    has_gradient=True,
+    num_rounds=2,
+)
+
 # For tests that take long with every program: what the default run and `make test` take.
 FEW = ("ackermann", "power", "tree_rnn", "collect")
 SOME = ("sum_of_halved", "no_call_but_all_else", "call_in_argument", "child_sum")

@@ -23,6 +23,12 @@ SAID = {
     "09_matrix_vector": ["accuracy on all nodes of dev:"],
     "10_devices": ["CPU:0", "CPU:1", "= [  6. 120.] with gradient [ 11. 274.]"],
     "11_jax": ["power = [5.06", "loss = 0.0578", "[ 4.63", "by JAX alone [ 4.63"],
+    "12_while_loop": [
+        "[   1    1    2    5   14   42  132  429 1430]",
+        "ENTER_0",
+        "NEXT_3",
+        "EXIT_0",
+    ],
     "tree_lstm_sentiment": ["Tree-LSTM, all phrases", "very negative", "  being very dull\n"],
 }
 
@@ -52,6 +58,9 @@ def test_example(path, capsys):
         assert words in said
     if path.stem in TRAIN:
         assert module["after"]["node_accuracy"] > module["before"]["node_accuracy"] + 0.3
+    if path.stem == "12_while_loop":
+        assert module["errors"][-1] < 0.1 * module["errors"][0]
+        assert len(set(module["steps"].numpy())) > 3
     if path.stem == "tree_lstm_sentiment":
         words, order, tree, phrases = module["accuracies"].values()
         assert words + 0.2 < order < tree - 0.05 and phrases > 0.9

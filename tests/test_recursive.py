@@ -84,11 +84,11 @@ def test_keywords_and_defaults():
 def test_options_stand_on_the_decorator():
     @kerasrec.recursive(max_depth=5)
     def f(n):
-        """Counts down."""
-        return kerasrec.cond(n < 1, lambda: n, lambda: f(n - 1))
+        """Adds up."""
+        return kerasrec.cond(n < 1, lambda: n, lambda: n + f(n - 1))
 
-    assert (f.__name__, f.__doc__, f.max_depth) == ("f", "Counts down.", 5)
-    assert f(3) == 0
+    assert (f.__name__, f.__doc__, f.max_depth) == ("f", "Adds up.", 5)
+    assert f(3) == 6
     with pytest.raises(tf.errors.InvalidArgumentError, match="max_depth=5"):
         f(6)
 

@@ -98,8 +98,8 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
     if is_inside_traced_graph():
         raise TraceError(
             f"{name} is called in the body of tf.cond, tf.while_loop, tf.map_fn or a "
-            "tf.function, inside a recursive function. Choose between branches with "
-            "kerasrec.cond or kerasrec.switch and call it there."
+            "tf.function, inside a recursive function. Call it in kerasrec.cond, "
+            "kerasrec.while_loop or kerasrec.map_fn."
         )
     if tf.config.functions_run_eagerly():
         raise TraceError(

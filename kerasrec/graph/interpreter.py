@@ -12,6 +12,7 @@ The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, s
 * CALL_i puts its label i before the tag. A dead token does not enter the function: it goes along
   the control edge to RETURN_i, which passes it on.
 * RETURN_i takes its label off the tag and drops tokens whose tag does not begin with it.
+* ENTER_i and NEXT_i, into a loop, do what CALL_i does, and EXIT_i what RETURN_i does.
 * REPEAT and ENTER put `Entry(j)` before the tag, for each j below the token's length; LEAVE waits
   for as many tokens and puts them back in order. A dead token does not enter: it goes straight to
   LEAVE by way of the lengths.

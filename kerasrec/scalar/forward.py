@@ -11,6 +11,9 @@ from kerasrec.graph.values import Value
 from kerasrec.scalar.frame import Layout, empty_like, forward_routines
 from kerasrec.scalar.machine import Machine
 
+# Tail calls take no memory that could run out, so this alone stops those that never end.
+MOST_TAIL_CALLS = 1_000_000_000
+
 
 class Forward:
     """Runs a program on a block of tokens.
@@ -24,6 +27,8 @@ class Forward:
         self.graph = graph
         self.machine = Machine(Layout(forward_routines(graph)), shared)
         self.messages: dict[str, int] = {}
+        routines = self.machine.layout.routines.values()
+        self._has_tail_calls = any(call.is_tail for one in routines for call in one.calls)
 
     def run(
         self, size: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, arguments: Tensors
@@ -45,6 +50,7 @@ class Forward:
         state = {
             "token": first,
             "fault": tf.constant(0),
+            "tail_calls": tf.constant(0),  # In a row.
             "registers": self.machine.registers(self.machine.stack(size)),
             "results": [empty_like(arguments[0], node.types[0].dtype) for node in outputs],
         }
@@ -88,10 +94,17 @@ class Forward:
         step = self.machine.look(registers, {})
         for name, (frame, returns) in step.frames.items():
             for message, is_fault in frame.faults(self.graph.bodies[name]):
-                number = self.messages.setdefault(message, len(self.messages) + 1)
-                fault = tf.where((returns & is_fault)[0], number, fault)
+                fault = tf.where((returns & is_fault)[0], self._number(message), fault)
+        count, most = state["tail_calls"], MOST_TAIL_CALLS
+        endless = f"made {most:,} tail calls in a row. Does every path reach a base case?"
+        if self._has_tail_calls:
+            count = tf.where(step.is_tail_call, count + 1, 0)
+            fault = tf.where(tf.equal(count, most), self._number(endless), fault)
         moved = self.machine.move(registers, step, registers["mark"])
-        return {**state, "registers": moved, "fault": fault}
+        return {**state, "registers": moved, "fault": fault, "tail_calls": count}
+
+    def _number(self, message: str) -> int:
+        return self.messages.setdefault(message, len(self.messages) + 1)
 
     def _ended(self, state: State) -> State:
         """The state with the token's results in it, if the token has finished."""

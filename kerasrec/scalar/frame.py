@@ -15,6 +15,7 @@ from kerasrec.graph.nodes import Broadcast, Merge, Result, Switch
 from kerasrec.graph.nodes import Call as CallNode
 from kerasrec.graph.values import Branch, Node, Region, Value
 from kerasrec.scalar.ops import fault_of, may_fail
+from kerasrec.scalar.tail_calls import tail_calls
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Call:
         region: the branch in which it stands.
         arguments: values that it passes on; none where a gradient has no use for the call.
         results: values that hold what it returns.
+        is_tail: whether its caller returns that as it is: then the call takes the caller's frame.
     """
 
     label: int
@@ -34,6 +36,7 @@ class Call:
     region: Region | None
     arguments: tuple[Value, ...]
     results: tuple[Value, ...]
+    is_tail: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,25 +54,30 @@ class Routine:
     calls: list[Call]
 
 
-def forward_routines(graph: TaggedGraph) -> dict[str, Routine]:
-    """The bodies of a program."""
-    return {
-        name: Routine(
-            _values(body.parameters),
-            _values(body.outputs),
-            [
-                Call(
-                    site.label,
-                    site.callee,
-                    site.calls[0].region,
-                    tuple(call.inputs[0] for call in site.calls),
-                    tuple(_values(site.returns)),
-                )
-                for site in _sites(graph, body)
-            ],
-        )
-        for name, body in graph.bodies.items()
-    }
+def forward_routines(graph: TaggedGraph, keeps_frames: bool = False) -> dict[str, Routine]:
+    """The bodies of a program.
+
+    Args:
+        graph: of the program.
+        keeps_frames: whether all frames are needed, so that no call takes that of its caller.
+    """
+    routines = {}
+    for name, body in graph.bodies.items():
+        tails = set() if keeps_frames else tail_calls(body, graph.call_sites.values())
+        calls = [
+            Call(
+                site.label,
+                site.callee,
+                site.calls[0].region,
+                tuple(call.inputs[0] for call in site.calls),
+                tuple(_values(site.returns)),
+                site.label in tails,
+            )
+            for site in _sites(graph, body)
+        ]
+        calls.sort(key=lambda call: call.is_tail)  # Nothing is left to do after them.
+        routines[name] = Routine(_values(body.parameters), _values(body.outputs), calls)
+    return routines
 
 
 def gradient_routines(graph: TaggedGraph) -> dict[str, Routine]:

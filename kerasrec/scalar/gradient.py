@@ -21,6 +21,7 @@ from kerasrec.scalar.frame import (
     gradient_routines,
 )
 from kerasrec.scalar.machine import Machine
+from kerasrec.scalar.tail_calls import tail_calls
 
 
 class Gradient:
@@ -34,10 +35,16 @@ class Gradient:
     def __init__(self, graph: TaggedGraph, shared: dict[Value, tf.Tensor]):
         self.graph = graph
         self.entry = graph.bodies[graph.entry]
-        self.forward = Machine(Layout(forward_routines(graph)), shared)
+        self.forward = Machine(Layout(forward_routines(graph, keeps_frames=True)), shared)
         self.backward = Machine(Layout(gradient_routines(graph)), shared)
         nodes = [node for body in graph.bodies.values() for node in body.accumulates]
         self.wanted = list(dict.fromkeys(node.to for node in nodes))
+
+    @property
+    def has_tail_calls(self) -> bool:
+        """Whether tail calls let the program nest deeper here than its values do."""
+        bodies, sites = self.graph.bodies.values(), self.graph.call_sites.values()
+        return any(tail_calls(body, sites) for body in bodies)
 
     @property
     def row_bytes(self) -> int:

@@ -5,7 +5,9 @@ counter: the place in the program where it stands. Calls of a routine are made i
 they stand in the graph; those of a branch that was not chosen are left out. Place k of a routine
 means "the first k calls are behind us". A step of the machine computes the whole routine from the
 frame (a value that is not known yet may be anything, and nothing uses it), and either makes the
-first call that is not behind us, or returns. So a step is straight-line code, without branches.
+first call that is not behind us, or returns. So a step is straight-line code, without branches. A
+tail call, whose result is returned as it is, takes the frame of its caller: the stack stays as it
+is, however many of them follow each other.
 
 The gradient is a program for the same machine (`gradient.py`).
 """
@@ -40,7 +42,8 @@ class Step:
     Args:
         calls: those that it may make; at most one is made.
         results: `[1]` each, what it returns if it makes no call, by column.
-        frames: values of each routine, and bool `[1]`, whether this routine returns.
+        frames: values of each routine, and bool `[1]`, whether this routine is done: it returns, or
+            leaves that to a tail call.
     """
 
     calls: list[Made] = field(default_factory=list)
@@ -56,6 +59,11 @@ class Step:
     def left(self) -> list[Made]:
         """Calls that are left behind without being made."""
         return [item for item in self.calls if not item.call.arguments]
+
+    @property
+    def is_tail_call(self) -> tf.Tensor:
+        """Bool scalar, whether a tail call is made."""
+        return _any([item for item in self.calls if item.call.is_tail])
 
     @property
     def is_call(self) -> tf.Tensor:
@@ -140,15 +148,18 @@ class Machine:
             frame = ScalarFrame({**known.get(name, {}), **held}, self.shared)
             first = self.layout.first[name]
             stays = (counter >= first) & (counter <= first + len(routine.calls))
+            hands_on = tf.constant([False])
             for call in routine.calls:
                 is_next = stays & (counter < self.layout.places[call.label])
                 is_made = is_next & frame.is_alive(call.region)
                 stays &= ~is_made
+                if call.is_tail:
+                    hands_on |= is_made
                 step.calls.append(Made(is_made, call, [frame.get(item) for item in call.arguments]))
             for column, value in zip(self.layout.results[name], routine.outputs, strict=True):
                 result = frame.get(value)
                 step.results[column] = tf.where(stays, result, step.results.get(column, result))
-            step.frames[name] = (frame, stays)
+            step.frames[name] = (frame, stays | hands_on)
         return step
 
     def move(self, registers: State, step: Step, mark: tf.Tensor) -> State:
@@ -179,7 +190,7 @@ class Machine:
 
         return {
             **registers,
-            "depth": next_of(depth + 1, depth - 1, depth),
+            "depth": next_of(tf.where(step.is_tail_call, depth, depth + 1), depth - 1, depth),
             "counter": next_of(_chosen(step.made, callees, here), place, here),
             "mark": next_of(mark, caller_mark, registers["mark"]),
             "columns": tf.nest.map_structure(next_of, called, returned, registers["columns"]),

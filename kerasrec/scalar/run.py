@@ -102,7 +102,8 @@ class ScalarRun:
         def attempt(
             num_rows: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, given: Tensors
         ) -> State:
-            num_frames = tf.minimum(num_rows, limits.max_depth)
+            # Tail calls nest in a gradient: frames are all needed.
+            num_frames = num_rows if way.has_tail_calls else tf.minimum(num_rows, limits.max_depth)
             arguments, cotangents = given[:num_arguments], given[num_arguments:]
             return way.run(num_frames, num_rows, first, num_tokens, arguments, cotangents)
 

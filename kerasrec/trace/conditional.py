@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Type, shape_of
+from kerasrec.graph.values import Source
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for
@@ -110,9 +111,21 @@ def predicate_of(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.D
     return tensor
 
 
-def choose(tracer: Tracer, predicate: tf.Tensor, branches: dict[str, Branch]) -> Any:
-    """What the branch that a predicate chooses returns; branches by the name for errors."""
-    source = current_source()
+def choose(
+    tracer: Tracer,
+    predicate: tf.Tensor,
+    branches: dict[str, Branch],
+    source: Source | None = None,
+) -> Any:
+    """What the branch that a predicate chooses returns.
+
+    Args:
+        tracer: of the function.
+        predicate: as `predicate_of` gives it.
+        branches: by their names, for errors.
+        source: the user's line; by default the one that is running now.
+    """
+    source = source or current_source()
     place = f" at {source.where}" if source else ""
     record = ConditionalRecord(predicate, [], [], source)
     found: dict[str, tuple[Any, list[Type]]] = {}

@@ -71,6 +71,11 @@ def while_loop(
     return tf.nest.pack_sequence_as(state, tf.nest.flatten(found)) if is_sequence else found[0]
 
 
+class _ATensor:
+    def __repr__(self) -> str:
+        return "tensor"
+
+
 class Loop:
     """A loop as a function that calls itself.
 
@@ -90,8 +95,8 @@ class Loop:
         state: list[Any],
         maximum: Any,
     ):
-        source = current_source()
-        self._place = f"{_NAME}{f' at {source.where}' if source else ''}"
+        self._source = current_source()
+        self._place = f"{_NAME}{f' at {self._source.where}' if self._source else ''}"
         for name, function in (("cond", cond), ("body", body)):
             if not callable(function):
                 raise SignatureError(
@@ -103,15 +108,25 @@ class Loop:
         self.python_function = body
         self.python_signature = _signature(body, len(state), maximum is not None)
         self._cond = cond
-        self._maximum = maximum
+        self._maximum = self._checked(tracer, maximum)
         state = state if maximum is None else [*state, tf.constant(0)]
         self._structure = tf.nest.map_structure(lambda _: 0, state)
-        what = f"the state of {self._place}"
+        what = f"The state of {self._place}"
         tensors = tracer.tensors(tf.nest.flatten(state), (), what)
         self._types = [tracer.token_type(tensor, what) for tensor in tensors]
         self.first = tuple(tf.nest.pack_sequence_as(self._structure, tensors))
         specs = [tf.TensorSpec(item.shape, item.dtype) for item in self._types]
         self.returns = tf.nest.pack_sequence_as(self._structure, specs)
+
+    def _checked(self, tracer: Tracer, maximum: Any) -> tf.Tensor | None:
+        if maximum is None:
+            return None
+        what = f"`maximum_iterations` of {self._place}"
+        tensor = tracer.tensor(maximum, Type(tf.int32, ()), what)
+        found = tracer.token_type(tensor, what)
+        if found != Type(tf.int32, ()):
+            raise SignatureError(f"{what} must be one int32 per token; it is {found}.")
+        return tensor
 
     def run_python(self, args: tuple[Any, ...]) -> Any:
         """One iteration, and those after it; the state at the end."""
@@ -120,10 +135,10 @@ class Loop:
         if self._maximum is not None:
             predicate &= args[-1] < self._maximum
         branches = {
-            "body": lambda: tracer.call(self, self._next(tracer, args)),
+            "body": lambda: tracer.call(self, self._next(tracer, args), self._source),
             "state": lambda: list(args),
         }
-        return choose(tracer, predicate, branches)
+        return choose(tracer, predicate, branches, self._source)
 
     def items(self, args: Sequence[Any]) -> list[Any]:
         """The items of a state, without the number of iterations."""
@@ -139,8 +154,8 @@ class Loop:
             tf.nest.assert_same_structure(self._structure, result, check_types=False)
         except (TypeError, ValueError) as error:
             raise SignatureError(
-                f"The body of {self._place} returns {len(result)} items for a state of "
-                f"{len(self._structure)}, or another nest in one of them: {error}"
+                f"The body of {self._place} returns {self._shown(result)}, and the state before it "
+                f"is {self._shown(self._structure)}. Let it return the same nest."
             ) from error
         what = f"What the body of {self._place} returns"
         tensors = tracer.tensors(tf.nest.flatten(result), self._types, what)
@@ -149,6 +164,10 @@ class Loop:
             if not wanted.accepts(other):
                 raise SignatureError(self._other_type(place, wanted, other))
         return tuple(tf.nest.pack_sequence_as(self._structure, tensors))
+
+    def _shown(self, state: list[Any]) -> str:
+        items = tf.nest.map_structure(lambda _: _ATensor(), self.items(state))
+        return str(items) if len(items) > 1 else str(items[0])
 
     def _other_type(self, place: int, wanted: Type, other: Type) -> str:
         return (

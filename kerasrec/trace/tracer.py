@@ -254,9 +254,15 @@ class Tracer:
             self._kinds.add(result, item.kind)
         return results
 
-    def call(self, function: Any, arguments: tuple[Any, ...]) -> Any:
-        """Records a call of another function, or of this one again."""
-        source = current_source()
+    def call(self, function: Any, arguments: tuple[Any, ...], source: Source | None = None) -> Any:
+        """Records a call of another function, or of this one again.
+
+        Args:
+            function: the function.
+            arguments: by position.
+            source: the user's line; by default the one that is running now.
+        """
+        source = source or current_source()
         callee, tensors, structure, types = self.resolve_call(self, function, arguments)
         results = self.placeholders(types)
         self.calls.append(CallRecord(callee, tensors, results, source))
@@ -284,8 +290,8 @@ def tracer_for(name: str) -> Tracer:
     if tracer is None and is_inside_traced_graph():
         raise TraceError(
             f"{name} was called in the body of tf.cond, tf.while_loop, tf.map_fn or a tf.function, "
-            "inside a recursive function. Call it in the body of the recursive function itself, or "
-            "in kerasrec.map_fn." + _at(current_source())
+            "inside a recursive function. Call it in the body of the recursive function itself, in "
+            "kerasrec.while_loop or in kerasrec.map_fn." + _at(current_source())
         )
     if tracer is None:
         raise TraceError(

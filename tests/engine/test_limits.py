@@ -30,17 +30,17 @@ def run_away(num_rounds, **options):
     @kerasrec.recursive(max_depth=9, **options)
     def lost(n):
         def even():
-            return lost(n + 1) if num_rounds == 1 else lost(lost(n + 1))
+            return 1 + (lost(n + 1) if num_rounds == 1 else lost(lost(n + 1)))
 
         return kerasrec.cond(
             n < 0,
             lambda: n,
-            lambda: kerasrec.cond(n % 2 == 0, even, lambda: other(n + 1)),
+            lambda: kerasrec.cond(n % 2 == 0, even, lambda: 1 + other(n + 1)),
         )
 
     @kerasrec.recursive
     def other(n):
-        return lost(n)
+        return 1 + lost(n)
 
     return lost
 

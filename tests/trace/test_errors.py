@@ -294,11 +294,11 @@ def test_too_deep(num_rounds):
     def runs_away(n):
         def inner():
             found = runs_away(n - 1)
-            return found if num_rounds == 1 else runs_away(found)
+            return 1 + found if num_rounds == 1 else 1 + runs_away(0 * found)
 
         return cond(n == 0, lambda: n, inner)
 
-    assert runs_away(20 if num_rounds == 1 else 3) == 0
+    assert runs_away(20) == (20 if num_rounds == 1 else 1)
     answer(
         tf.errors.InvalidArgumentError,
         lambda: runs_away(-1),

@@ -1,0 +1,133 @@
+"""`kerasrec.while_loop`: what it gives, what its graph looks like, and what it refuses.
+
+Values and gradients by all engines: `loop_that_calls` and `loops_in_a_loop` of `tests/programs.py`.
+"""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec import while_loop
+
+
+@kerasrec.recursive
+def collatz(n):
+    def step(n, count):
+        return kerasrec.cond(n % 2 == 0, lambda: n // 2, lambda: 3 * n + 1), count + 1
+
+    return while_loop(lambda n, _: n > 1, step, (n, 0))[1]
+
+
+def plain_collatz(n):
+    count = 0
+    while n > 1:
+        n, count = (n // 2 if n % 2 == 0 else 3 * n + 1), count + 1
+    return count
+
+
+def test_each_token_goes_on_as_long_as_it_asks_to():
+    n = np.arange(1, 40)
+    np.testing.assert_array_equal(collatz(n), list(map(plain_collatz, n)))
+
+
+def test_its_nodes_are_enter_next_and_exit():
+    graph = collatz.tagged_graph(1)
+    linkage = re.findall(r"(ENTER|NEXT|EXIT|CALL|RETURN)_(\d+)\(", str(graph))
+    assert linkage == [
+        ("CALL", "2"), ("RETURN", "2"),
+        *[("ENTER", "0")] * 2, *[("EXIT", "0")] * 2, *[("NEXT", "1")] * 2, *[("EXIT", "1")] * 2,
+    ]  # fmt: skip
+    assert "loop loop(n: i32[], count: i32[]) -> i32[], i32[]" in str(collatz.function_graphs(1))
+
+
+def test_the_state_keeps_its_structure():
+    @kerasrec.recursive
+    def f(x):
+        alone = while_loop(lambda v: v < 9, lambda v: 2 * v, x)
+        (listed,) = while_loop(lambda v: v < 9, lambda v: 2 * v, [x])
+        named = while_loop(lambda s: s["v"] < 9, lambda s: {"v": 2 * s["v"]}, {"v": x})
+        return alone, listed, named
+
+    alone, listed, named = f([1, 10, 3])
+    for found in (alone, listed, named["v"]):
+        np.testing.assert_array_equal(found, [16, 10, 12])
+
+
+def test_at_most_so_many_iterations():
+    @kerasrec.recursive
+    def f(x, most):
+        three = while_loop(lambda v: v < 100, lambda v: 2 * v, x, maximum_iterations=3)
+        own = while_loop(lambda v: v < 100, lambda v: 2 * v, x, maximum_iterations=most)
+        return three, own
+
+    np.testing.assert_array_equal(f([1, 99], [0, 3]), [[8, 198], [1, 198]])
+
+
+def test_many_iterations_take_no_depth():
+    @kerasrec.recursive(max_depth=3)
+    def counted(n):
+        return while_loop(lambda k: k < n, lambda k: k + 1, 0)
+
+    assert counted(300_000) == 300_000
+
+
+class TestRefuses:
+    def refusal(self, kind, message, *args):
+        @kerasrec.recursive
+        def f(x):
+            return tf.nest.flatten(while_loop(*[item(x) for item in args]))[0]
+
+        with pytest.raises(kind, match=message):
+            f([1.0, 2.0])
+
+    def test_a_condition_that_is_no_truth_value(self):
+        self.refusal(
+            kerasrec.TraceError,
+            r"kerasrec.while_loop at .*: `cond` must be one bool value per token",
+            lambda x: lambda v: v,
+            lambda x: lambda v: v + 1,
+            lambda x: x,
+        )
+
+    def test_another_nest(self):
+        self.refusal(
+            kerasrec.SignatureError,
+            r"body of kerasrec.while_loop at .* returns tensor, and .* is \[tensor, tensor\]",
+            lambda x: lambda v, k: v < 1,
+            lambda x: lambda v, k: v + 1,
+            lambda x: (x, 0),
+        )
+
+    def test_another_type(self):
+        self.refusal(
+            kerasrec.SignatureError,
+            r"returns f32\[\] where the state before it has i32\[\] \(tensor 1 of the state\)",
+            lambda x: lambda v, k: v < 1,
+            lambda x: lambda v, k: (v + 1, tf.cast(k, tf.float32)),
+            lambda x: (x, 0),
+        )
+
+    def test_no_state(self):
+        message = r"The state of kerasrec.while_loop at .* is \[\]; it has no tensors"
+        self.refusal(kerasrec.SignatureError, message, *[lambda x: len] * 2, lambda x: [])
+
+    def test_something_that_is_no_function(self):
+        message = "`body` of kerasrec.while_loop at .* is 7, not a function of the state"
+        self.refusal(kerasrec.SignatureError, message, lambda x: len, lambda x: 7, lambda x: x)
+
+    def test_a_fraction_of_iterations(self):
+        self.refusal(
+            kerasrec.SignatureError,
+            r"`maximum_iterations` of .* must be one int32 per token; it is f32\[\]",
+            lambda x: lambda v: v < 1,
+            lambda x: lambda v: v + 1,
+            lambda x: x,
+            lambda x: 1.5,
+        )
+
+    def test_outside_of_a_recursive_function(self):
+        with pytest.raises(kerasrec.TraceError, match="while_loop was called outside a recursive"):
+            while_loop(lambda v: v < 3, lambda v: v + 1, 0)
