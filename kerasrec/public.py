@@ -13,6 +13,7 @@ from kerasrec.errors import (
 from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import cond, switch
+from kerasrec.trace.demand import all_of, any_of, lazy
 from kerasrec.trace.loop import while_loop
 from kerasrec.trace.ragged import map_fn
 
@@ -23,8 +24,11 @@ __all__ = [
     "RecursiveFunction",
     "SignatureError",
     "TraceError",
+    "all_of",
+    "any_of",
     "collect",
     "cond",
+    "lazy",
     "map_fn",
     "recursive",
     "switch",

@@ -234,8 +234,6 @@ class RecursiveFunction(Options):
 
     def run_python(self, args: tuple[Any, ...]) -> Any:
         """Calls the Python function with arguments as `bind` returns them."""
-        if not self.python_signature.parameters:
-            return self.python_function()
         names = keyword_only(self)
         count = len(args) - len(names)
         return self.python_function(*args[:count], **dict(zip(names, args[count:], strict=True)))

@@ -1529,6 +1529,89 @@ add(
     num_rounds=2,
 )
 
+
+@kerasrec.recursive
+def repeated(function, x, n):
+    return kerasrec.cond(n < 1, lambda: x, lambda: function(repeated(function, x, n - 1)))
+
+
+@kerasrec.recursive
+def passes_functions(x, n):
+    """Functions as arguments: one of them closes over a token of the function that passes it."""
+    found = repeated(lambda v: tf.sin(v) * x + SCALE, x, n)
+    return found + repeated(tf.square, found, n // 2)
+
+
+def plain_passes_functions(x, n):
+    found = x
+    for _ in range(n):
+        found = tf.sin(found) * x + SCALE
+    squared = found
+    for _ in range(n // 2):
+        squared = squared**2
+    return found + squared
+
+
+smooth(
+    passes_functions,
+    plain_passes_functions,
+    f64(0.3, 0.8, -0.4, 0.5),
+    i32(0, 4, 1, 3),
+    sources=(SCALE,),
+    num_rounds=2,
+)
+
+
+@kerasrec.recursive
+def reads_it_or_not(x, n, later):
+    def goes_on():
+        return kerasrec.cond(x > 0.7, lambda: x * x, lambda: reads_it_or_not(x * 1.3, n - 1, later))
+
+    return kerasrec.cond(n < 1, lambda: x * later() + later(), goes_on)
+
+
+@kerasrec.recursive
+def passes_a_lazy_value(x, n):
+    """A value that calls the function that it stands in, and is read by some tokens alone."""
+    later = kerasrec.lazy(lambda: tf.exp(passes_a_lazy_value(x * 0.5, n - 1)) * SCALE)
+    return kerasrec.cond(n < 1, lambda: tf.sin(x), lambda: reads_it_or_not(x, n, later))
+
+
+def plain_passes_a_lazy_value(x, n):
+    if n < 1:
+        return tf.sin(x)
+    end, left = x, n
+    while left >= 1:
+        if end > 0.7:
+            return end * end
+        end, left = end * 1.3, left - 1
+    later = tf.exp(plain_passes_a_lazy_value(x * 0.5, n - 1)) * SCALE
+    return end * later + later
+
+
+smooth(
+    passes_a_lazy_value,
+    plain_passes_a_lazy_value,
+    f64(0.3, 0.8, 0.61, 0.2),
+    i32(2, 3, 1, 0),
+    sources=(SCALE,),
+)
+
+
+@kerasrec.recursive
+def wins_at_nim(a, b):
+    """Whether who moves wins with two heaps: some move leads to where the other loses."""
+
+    def leads_to_a_loss(k):
+        is_of_a = k < a
+        left_of_a, left_of_b = tf.where(is_of_a, k, a), tf.where(is_of_a, b, k - a)
+        return kerasrec.all_of(1, lambda _: ~wins_at_nim(left_of_a, left_of_b))
+
+    return kerasrec.any_of(a + b, leads_to_a_loss)
+
+
+add(wins_at_nim, lambda a, b: a != b, i32(0, 1, 3, 2, 3), i32(0, 0, 2, 2, 3), num_rounds=2)
+
 # For tests that take long with every program: what the default run and `make test` take.
 FEW = ("ackermann", "power", "tree_rnn", "collect")
 SOME = ("sum_of_halved", "no_call_but_all_else", "call_in_argument", "child_sum")

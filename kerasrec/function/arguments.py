@@ -12,7 +12,7 @@ import tensorflow as tf
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.ragged import entries_of
-from kerasrec.trace.signature import Signature, Traceable, check_shapes, signature_of
+from kerasrec.trace.signature import Signature, Traceable, check_shapes, signature_of, tensors_in
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import is_inside_traced_graph
 
@@ -41,11 +41,8 @@ class Arguments:
 def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Arguments by position, keyword-only ones last, defaults filled in.
 
-    For a function without parameters, one argument that its Python function does not take: it makes
-    one token.
-
     Raises:
-        SignatureError: they do not fit the function, or there is no tensor among them.
+        SignatureError: they do not fit the function.
     """
     try:
         bound = function.python_signature.bind(*args, **kwargs)
@@ -55,8 +52,6 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             f"A call of {function.name}{function.python_signature} does not fit: "
             f"{error}.{f' At {source.where}.' if source else ''}"
         ) from error
-    if not function.python_signature.parameters:
-        return (True,)
     bound.apply_defaults()
     keywords = keyword_only(function)
     others = [name for name in bound.kwargs if name not in keywords]
@@ -71,12 +66,6 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         raise SignatureError(
             f"{function.name} was called with nothing but empty lists, which have no dtype. For no "
             "tokens pass an empty array, such as np.zeros([0], np.int32)."
-        )
-    if not given:
-        raise SignatureError(
-            f"{function.name}{function.python_signature} was called without arguments, so it has "
-            "no rows to be its tokens. Pass one at least, or let it take no arguments at all: a "
-            "function without any runs for one token."
         )
     return given
 
@@ -108,7 +97,7 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
             "rest of a model eagerly. tf.print and run_trace show what a recursion does."
         )
     bound = tuple(_array_like(item) for item in bind(function, args, kwargs))
-    tensors, rows = entries_of(name, [_tensor(name, item) for item in tf.nest.flatten(bound)])
+    tensors, rows = entries_of(name, [_tensor(name, item) for item in tensors_in(bound)])
     for tensor in tensors:
         if tensor.shape.rank is None:
             raise SignatureError(

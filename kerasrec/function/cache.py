@@ -47,7 +47,7 @@ class Cache:
         """
         replica = tf.distribute.get_replica_context() if tf.distribute.has_strategy() else None
         number = replica.replica_id_in_sync_group if replica else None
-        key = (str(signature.structure), signature.types, str(number))
+        key = (str(signature.structure), signature.types, signature.functions, str(number))
         is_known = key in self._runners
         if is_known and _is_within_reach(self._runners[key].compiled.tagged):
             self._were_new.append(False)
@@ -86,7 +86,8 @@ class Cache:
         message = (
             f"{sum(self._were_new)} of the last {len(self._were_new)} calls of {self.name} "
             f"compiled it again, the last one for ({signature}). Each dtype, each shape without "
-            f"the token axis and each structure of the arguments is a signature; {self.name} has "
+            f"the token axis, each structure of the arguments and each function among them is a "
+            f"signature; {self.name} has "
             f"{len(self._runners)} by now and keeps some megabytes for each. Cast arguments to "
             "one dtype and pad them to one shape, or pass rows of any length as tf.RaggedTensor. "
             f"{self.name}.clear_cache() forgets all signatures."

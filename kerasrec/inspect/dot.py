@@ -17,8 +17,6 @@ _HEAD = """digraph program {
 _CALL = 'shape=cds height=0.6 fillcolor="#cfe2f3"'
 _CHOICE = 'margin="0,0.03" fillcolor="#fff2cc"'
 _NODES = {
-    "CALL": _CALL,
-    "RETURN": _CALL,
     "CALLSITE": _CALL,
     "MERGE": f"shape=invtrapezium {_CHOICE}",
     "SWITCH": f"shape=trapezium {_CHOICE}",
@@ -81,7 +79,7 @@ def _style(scope: Scope) -> str:
 
 def _node(node: Node) -> str:
     label = f"{node.title}\n{node.source}" if node.source else node.title
-    return f"label={_quoted(label)} {_NODES.get(node.op, 'shape=box')}"
+    return f"label={_quoted(label)} {_shape(node)}"
 
 
 def _edge(value: Value, node: Node, scopes: dict[Node, Scope]) -> str:
@@ -97,6 +95,11 @@ def _edge(value: Value, node: Node, scopes: dict[Node, Scope]) -> str:
             # An edge from a body to itself must not turn the picture upside down.
             style += " constraint=false"
     return style
+
+
+def _shape(node: Node) -> str:
+    # ENTER is the name of what enters loops, and of what enters rows.
+    return _CALL if isinstance(node, Call | Return) else _NODES.get(node.op, "shape=box")
 
 
 def _quoted(text: str) -> str:

@@ -36,14 +36,14 @@ class FreeTensor:
 
 def free_tensors(
     tracers: Mapping[str, Tracer],
-    functions: Mapping[str, Callable[..., Any]],
+    functions: Mapping[str, Sequence[Callable[..., Any]]],
     parameters: Mapping[str, Sequence[str]],
 ) -> dict[str, list[FreeTensor]]:
     """What each function takes in addition to its own arguments.
 
     Args:
         tracers: of all functions of a program, by name.
-        functions: the Python functions.
+        functions: the Python functions of each, its own and others that run in it.
         parameters: names of their flat arguments.
     """
     owners = {tracer.graph: name for name, tracer in tracers.items()}
@@ -83,7 +83,8 @@ def closed_over(function: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def variable_name(function: Callable[..., Any], tensor: tf.Tensor) -> str:
-    """The name under which a function closes over a tensor, or else that of its op."""
-    names = {reference: name for name, reference in closed_over(function).items()}
+def variable_name(functions: Sequence[Callable[..., Any]], tensor: tf.Tensor) -> str:
+    """The name under which one of some functions closes over a tensor, or else that of its op."""
+    pairs = (pair for function in functions for pair in closed_over(function).items())
+    names = {reference: name for name, reference in pairs}
     return names.get(tensor.ref(), tensor.op.name)

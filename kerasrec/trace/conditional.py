@@ -76,7 +76,14 @@ def _as_int32(index: Any) -> Any:
     return tf.cast(tf.where((wide >= 0) & (wide <= tf.int32.max), wide, -1), tf.int32)
 
 
-def predicate_of(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.DType) -> tf.Tensor:
+def predicate_of(
+    tracer: Tracer,
+    value: Any,
+    caller: str,
+    name: str,
+    dtype: tf.DType,
+    source: Source | None = None,
+) -> tf.Tensor:
     """What chooses for each token, checked.
 
     Args:
@@ -85,11 +92,12 @@ def predicate_of(tracer: Tracer, value: Any, caller: str, name: str, dtype: tf.D
         caller: the name under which the user asks for a choice, for errors.
         name: of the value, for errors.
         dtype: that it must have.
+        source: the user's line; by default the one that is running now.
 
     Raises:
         TraceError: it is not one such value a token.
     """
-    where = current_source()
+    where = source or current_source()
     place = f" at {where.where}" if where else ""
     if isinstance(value, bool | int):
         raise TraceError(

@@ -18,7 +18,7 @@ from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.conditional import choose, predicate_of
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import current_source, start_of
 from kerasrec.trace.tracer import Tracer, tracer_for
 
 _NAME = "kerasrec.while_loop"
@@ -95,8 +95,8 @@ class Loop:
         state: list[Any],
         maximum: Any,
     ):
-        self._source = current_source()
-        self._place = f"{_NAME}{f' at {self._source.where}' if self._source else ''}"
+        self.source = current_source() or start_of(body)
+        self._place = f"{_NAME} at {self.source.where}"
         for name, function in (("cond", cond), ("body", body)):
             if not callable(function):
                 raise SignatureError(
@@ -107,7 +107,7 @@ class Loop:
         self.name = "loop"
         self.python_function = body
         self.python_signature = _signature(body, len(state), maximum is not None)
-        self._cond = cond
+        self.condition = cond
         self._maximum = self._checked(tracer, maximum)
         state = state if maximum is None else [*state, tf.constant(0)]
         self._structure = tf.nest.map_structure(lambda _: 0, state)
@@ -131,14 +131,15 @@ class Loop:
     def run_python(self, args: tuple[Any, ...]) -> Any:
         """One iteration, and those after it; the state at the end."""
         tracer = tracer_for(_NAME)
-        predicate = predicate_of(tracer, self._cond(*self.items(args)), _NAME, "cond", tf.bool)
+        holds = self.condition(*self.items(args))
+        predicate = predicate_of(tracer, holds, _NAME, "cond", tf.bool, self.source)
         if self._maximum is not None:
             predicate &= args[-1] < self._maximum
         branches = {
-            "body": lambda: tracer.call(self, self._next(tracer, args), self._source),
+            "body": lambda: tracer.call(self, self._next(tracer, args), self.source),
             "state": lambda: list(args),
         }
-        return choose(tracer, predicate, branches, self._source)
+        return choose(tracer, predicate, branches, self.source)
 
     def items(self, args: Sequence[Any]) -> list[Any]:
         """The items of a state, without the number of iterations."""

@@ -9,10 +9,11 @@ are tried, and one is right if the function returns it when its calls do.
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import tensorflow as tf
 
@@ -31,8 +32,9 @@ from kerasrec.trace.signature import (
     call_does_not_fit,
     check_shapes,
     signature_of,
+    tensors_in,
 )
-from kerasrec.trace.source import current_source, source_of, start_of
+from kerasrec.trace.source import current_source, name_of, source_of, start_of
 from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, is_traced, run_traced
 
 _Result = TypeVar("_Result")
@@ -52,6 +54,11 @@ _TRIED_TYPES = [
     for shape in ((), (None,))
 ]
 _MAX_TRIALS = 4
+# How often a function may call itself with yet another function as argument while it is traced.
+_MAX_NESTED = 8
+
+
+_Place: TypeAlias = tuple[Any, ...]
 
 
 @dataclass
@@ -64,7 +71,12 @@ class TracedProgram:
 
 @dataclass
 class _State:
-    """What is known of one function under one signature."""
+    """What is known of one function under one signature.
+
+    A function that is defined in the body of another is a new one each time the other is traced.
+    Its place stays the same: that of the function around it, what code it has, and how many of the
+    same code were met in the body before.
+    """
 
     name: str
     function: Traceable
@@ -76,6 +88,8 @@ class _State:
     unknown: str | None = None
     recorded: Tracer | None = None
     closed_over: dict[str, Any] = field(default_factory=dict)
+    place: _Place = ()
+    num_met: Counter[_Place] = field(default_factory=Counter)
 
     @property
     def tracer(self) -> Tracer:
@@ -106,7 +120,7 @@ def _build(states: list[_State]) -> dict[str, FunctionGraph]:
     closures = Closures(
         free_tensors(
             {state.name: state.tracer for state in states},
-            {state.name: state.function.python_function for state in states},
+            {state.name: _functions_of(state) for state in states},
             {state.name: state.signature.names for state in states},
         )
     )
@@ -134,6 +148,8 @@ class _Tracing:
 
     states: list[_State] = field(default_factory=list)
     tracers: dict[tf.Graph, Tracer] = field(default_factory=dict)
+    guesses: dict[_Place, tuple[Any, list[Type]]] = field(default_factory=dict)
+    running: list[_State] = field(default_factory=list)
 
     def state_of(self, function: Traceable, signature: Signature) -> _State:
         """The state for a function under a signature; a new one where none fits."""
@@ -142,19 +158,38 @@ class _Tracing:
             if state.signature.accepts(signature):
                 return state
         running = [state for state in same if state.is_running]
-        if running:
-            raise call_does_not_fit(running[-1].name, running[-1].signature, signature)
-        name = base = function.name.strip("<>")
+        for state in reversed(running):
+            if state.signature.has_functions_of(signature):
+                raise call_does_not_fit(state.name, state.signature, signature)
+        if len(running) >= _MAX_NESTED:
+            raise _never_the_same_function(function.name)
+        place = self._place_of(function, signature)
+        # Those of the trace before; the names in what it recorded are those of the new ones.
+        self.states = [one for one in self.states if one.is_running or one.place != place]
+        name = base = _specialized_name(function, signature)
         taken = {state.name for state in self.states}
         while name in taken:
             name = f"{base}_{len([item for item in taken if item.startswith(base)])}"
-        state = _State(name, function, signature, start_of(function.python_function))
+        state = _State(name, function, signature, _source_of(function))
         if function.returns is not None:
             specs = tf.nest.flatten(function.returns)
             state.return_types = [Type(spec.dtype, tuple(spec.shape)) for spec in specs]
             state.return_structure = tf.nest.map_structure(lambda _: 0, function.returns)
+        state.place = place
+        if place in self.guesses:
+            state.return_structure, state.return_types = self.guesses[place]
         self.states.append(state)
         return state
+
+    def _place_of(self, function: Traceable, signature: Signature) -> _Place:
+        functions = [function.python_function, *map(_python_function, signature.functions)]
+        code = tuple(getattr(item, "__code__", item) for item in functions)
+        around = self.running[-1] if self.running else None
+        own = (around.place if around else (), *code, signature.types)
+        if around is None:
+            return own
+        around.num_met[own] += 1
+        return (*own, around.num_met[own])
 
     def learn_return_type(self, state: _State) -> None:
         """Fills in what a function returns, by running it as far as types are known."""
@@ -210,6 +245,7 @@ class _Tracing:
                 failure = reason
             else:
                 state.return_structure, state.return_types = found
+                self.guesses[state.place] = found
                 return
         raise _no_type_fits(state, failure) from failure
 
@@ -217,7 +253,8 @@ class _Tracing:
         """A return type that a function has when its calls have it, found from a first guess."""
         structure, types = 0, [first]
         for _ in range(_MAX_TRIALS):
-            trial = _Tracing([replace(item) for item in self.states], dict(self.tracers))
+            states = [replace(item) for item in self.states]
+            trial = _Tracing(states, dict(self.tracers), dict(self.guesses))
             again = trial._named(state.name)
             again.return_structure, again.return_types = structure, types
             _, *returned = trial.with_guesses(partial(trial._run_body, again))
@@ -258,8 +295,7 @@ class _Tracing:
 
         def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[Type]]:
             self.tracers[tracer.graph] = tracer
-            args = tf.nest.pack_sequence_as(state.signature.structure, parameters)
-            result = state.function.run_python(args)
+            result = state.function.run_python(state.signature.arguments(parameters))
             tracer.outputs, types = tracer.returned(
                 result,
                 state.return_types or (),
@@ -271,6 +307,8 @@ class _Tracing:
             return tf.nest.map_structure(lambda _: 0, result), types
 
         state.is_running = True
+        state.num_met = Counter()
+        self.running.append(state)
         specs = [item.tensor_spec() for item in state.signature.types]
         try:
             tracer, (structure, types) = run_traced(
@@ -288,6 +326,7 @@ class _Tracing:
             raise _user_error(state, error) from error
         finally:
             state.is_running = False
+            self.running.pop()
         return tracer, structure, types
 
     def _kind_outside(self, state: _State, tensor: tf.Tensor) -> Kind:
@@ -295,7 +334,7 @@ class _Tracing:
         if not is_traced(tensor):
             return Kind.SHARED
         owner = self.tracers.get(tensor.graph)
-        name = variable_name(state.function.python_function, tensor)
+        name = variable_name(_functions_of(state), tensor)
         what = f"{state.name} ({state.source.where}) closes over {name!r}, a tensor "
         if owner is None:
             raise TraceError(
@@ -329,7 +368,7 @@ class _Tracing:
         self, tracer: Tracer, function: Traceable, args: tuple[Any, ...]
     ) -> tuple[str, list[tf.Tensor], Any, list[Type]]:
         """What a call means: its callee and argument tensors, what it returns."""
-        flat = tf.nest.flatten(args)
+        flat = tensors_in(args)
         same = [state for state in self.states if state.function is function]
         name = function.name
         what = f"an argument of {name}"
@@ -344,6 +383,39 @@ class _Tracing:
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
                 tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())
         return state.name, tensors, state.return_structure, state.return_types or []
+
+
+def _source_of(function: Traceable) -> Source:
+    return function.source if isinstance(function, Loop) else start_of(function.python_function)
+
+
+def _functions_of(state: _State) -> list[Callable[..., Any]]:
+    """The functions of the user's that run when a function is traced."""
+    function = state.function
+    condition = [function.condition] if isinstance(function, Loop) else []
+    passed = map(_python_function, state.signature.functions)
+    return [function.python_function, *condition, *passed]
+
+
+def _python_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What the user wrote, of a function that may be decorated."""
+    found: Callable[..., Any] = getattr(function, "python_function", function)
+    return found
+
+
+def _specialized_name(function: Traceable, signature: Signature) -> str:
+    """What a function is called in graphs: `twice_of_square` if it was passed `square`."""
+    names = [name_of(_python_function(item)) for item in signature.functions]
+    return "_of_".join([function.name, *names]).replace("<", "").replace(">", "")
+
+
+def _never_the_same_function(name: str) -> TraceError:
+    source = current_source()
+    return TraceError(
+        f"{name} passes a new function to each call of itself"
+        f"{f', at {source.where}' if source else ''}, and is traced anew for each function. Define "
+        "the function outside, or pass on the one that was passed."
+    )
 
 
 def _no_base_case(state: _State) -> NoBaseCaseError:

@@ -13,6 +13,9 @@ from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
 from kerasrec.trace.source import current_source
 
+# Leaves of the structure of arguments.
+TENSOR, FUNCTION = "tensor", "function"
+
 
 class Traceable(Protocol):
     """What tracing needs to know of a decorated function."""
@@ -35,21 +38,41 @@ class Traceable(Protocol):
 class Signature:
     """Structure and types of a function's arguments.
 
+    Where a function takes no tensors, there is one that its Python function does not see: it makes
+    one token.
+
     Args:
-        structure: the nest of arguments, its leaves 0.
-        types: one TOKEN type for each flat argument.
-        names: what to call each flat argument in a print or an error.
+        structure: the nest of arguments, its leaves `TENSOR` or `FUNCTION`.
+        types: one TOKEN type for each tensor.
+        names: what to call each tensor in a print or an error.
+        functions: those among the arguments. Each has signatures of its own.
     """
 
     structure: Any
     types: tuple[Type, ...]
     names: tuple[str, ...]
+    functions: tuple[Callable[..., Any], ...] = ()
 
     def accepts(self, other: Signature) -> bool:
         """Whether arguments of the other signature may be passed to this one."""
-        return len(self.types) == len(other.types) and all(
-            mine.accepts(theirs) for mine, theirs in zip(self.types, other.types, strict=True)
+        return (
+            len(self.types) == len(other.types)
+            and self.has_functions_of(other)
+            and all(
+                mine.accepts(theirs) for mine, theirs in zip(self.types, other.types, strict=True)
+            )
         )
+
+    def has_functions_of(self, other: Signature) -> bool:
+        """Whether another signature has the same functions in the same places."""
+        leaves = tf.nest.flatten(self.structure), tf.nest.flatten(other.structure)
+        return leaves[0] == leaves[1] and self.functions == other.functions
+
+    def arguments(self, tensors: Sequence[tf.Tensor]) -> Any:
+        """The nest of arguments, as the Python function takes them."""
+        left = {TENSOR: iter(tensors), FUNCTION: iter(self.functions)}
+        flat = [next(left[leaf]) for leaf in tf.nest.flatten(self.structure)]
+        return tf.nest.pack_sequence_as(self.structure, flat)
 
     def tensor_specs(self) -> list[tf.TensorSpec]:
         """Specs of the flat arguments, token axis included."""
@@ -63,16 +86,34 @@ class Signature:
         return ", ".join(f"{name}: {item}" for name, item in pairs)
 
 
+def tensors_in(args: tuple[Any, ...]) -> list[Any]:
+    """What is to be a tensor among arguments; without any, a truth value that makes one token."""
+    return [item for item in tf.nest.flatten(args) if not is_function(item)] or [True]
+
+
+def is_function(argument: Any) -> bool:
+    """Whether an argument is a function of the user's, and no tensor."""
+    return callable(argument) and not tf.is_tensor(argument)
+
+
 def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Type]) -> Signature:
-    """The signature of flat argument types, named after the function's parameters."""
+    """The signature of arguments, named after the function's parameters.
+
+    Args:
+        function: that takes them.
+        args: by position.
+        types: of the tensors among them, as `tensors_in` gives these.
+    """
     names = []
-    parameters = list(function.python_signature.parameters) or ["token"]
+    parameters = list(function.python_signature.parameters)
     for place, arg in enumerate(args):
         parameter = parameters[min(place, len(parameters) - 1)]
-        size = len(tf.nest.flatten(arg))
+        size = sum(not is_function(item) for item in tf.nest.flatten(arg))
         names += [parameter] if size == 1 else [f"{parameter}_{item}" for item in range(size)]
-    structure = tf.nest.map_structure(lambda _: 0, args)
-    return Signature(structure, tuple(types), tuple(names))
+    leaf = {True: FUNCTION, False: TENSOR}
+    structure = tf.nest.map_structure(lambda item: leaf[is_function(item)], args)
+    functions = tuple(filter(is_function, tf.nest.flatten(args)))
+    return Signature(structure, tuple(types), tuple(names or ["token"]), functions)
 
 
 def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> None:

@@ -19,6 +19,8 @@ from kerasrec.graph.values import Source
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The recursive functions of the layers are written as a user's are.
 _LAYERS = os.path.join(_PACKAGE, "layers") + os.sep
+# What runs the user's function while it is traced.
+_TRACED = (os.path.join(_PACKAGE, "trace", "tracer.py"), "run_python_function")
 _NOT_THE_USERS = (
     os.path.dirname(os.path.abspath(tf.__file__)) + os.sep,
     os.path.dirname(os.path.abspath(keras.__file__)) + os.sep,
@@ -27,9 +29,14 @@ _NOT_THE_USERS = (
 
 
 def source_of(frames: Iterable[traceback.FrameSummary]) -> Source | None:
-    """The innermost frame of the user or of a layer, not of TensorFlow, Keras or our compiler."""
+    """The innermost frame of the user or of a layer, not of TensorFlow, Keras or our compiler.
+
+    None if there is none in the function that is being traced.
+    """
     for frame in reversed(list(frames)):
         file = _cell_or_file(frame.filename)
+        if (file, frame.name) == _TRACED:
+            return None
         if file.startswith(_NOT_THE_USERS) and not file.startswith(_LAYERS):
             continue
         if os.path.isabs(file) or file != frame.filename:

@@ -169,6 +169,11 @@ class Tracer:
             )
         return Type(found.dtype, found.shape)
 
+    @property
+    def scope(self) -> Scope:
+        """The branches and maps in which the function is running now, from the outermost."""
+        return self._scope
+
     @contextlib.contextmanager
     def inside(self) -> Iterator[BranchRecord]:
         """A context in which the function of a branch or of a map runs; it gives its record."""
@@ -318,7 +323,7 @@ def run_traced(
     """Runs `function` on placeholders of the given specs; returns the tracer and its result."""
     outcome: dict[str, Any] = {}
 
-    def body(*parameters: tf.Tensor) -> None:
+    def run_python_function(*parameters: tf.Tensor) -> None:  # `source.py` knows it by name.
         tracer = Tracer(tf.compat.v1.get_default_graph(), parameters, resolve_call, kind_outside)
         _traced_graphs.add(tracer.graph)
         stack = _active.__dict__.setdefault("stack", [])
@@ -331,6 +336,6 @@ def run_traced(
 
     # In eager mode, this pauses tapes: under a persistent one, TensorFlow wraps loops in functions.
     with tf.init_scope() if tf.executing_eagerly() else contextlib.nullcontext():
-        concrete = tf.function(body, autograph=False).get_concrete_function(*specs)
+        concrete = tf.function(run_python_function, autograph=False).get_concrete_function(*specs)
     outcome["tracer"].concrete = concrete
     return outcome["tracer"], outcome["result"]

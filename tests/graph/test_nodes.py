@@ -27,6 +27,7 @@ BEFORE_TAGGING = {nodes.Parameter, nodes.CallOf}
 GIVEN = {nodes.Argument, nodes.Shared, nodes.SumCotangent}
 # A call and what it returns have one rule; entrances and results become each other's gradients.
 GRADIENT_OF_CALLS = {nodes.Call, nodes.Return, nodes.Entrance, nodes.Result}
+GRADIENT_OF_CALLS |= {nodes.LoopEnter, nodes.LoopNext, nodes.LoopExit}
 GRADIENT_OF_GROUPS = {nodes.Recomputed}
 # They pass no value on, or one that depends on no float.
 NO_GRADIENT = {nodes.Check, nodes.Effect, nodes.Rows}
@@ -41,6 +42,7 @@ def shows(x, n):
     tf.print(x)
     tf.debugging.assert_less(x, 100.0)
     _, y = tf.while_loop(lambda step, _: step < 2, lambda step, y: (step + 1, y * x), (0, x))
+    y = kerasrec.while_loop(lambda y: y < 1.0, lambda y: 2.0 * y, y)
     shared = kerasrec.cond(x < 1.0, lambda: weight, lambda: y)
     return kerasrec.cond(n < 1, lambda: shared, lambda: weight * shows(y, n - 1))
 

@@ -145,14 +145,6 @@ def test_too_few_arguments_from_outside():
     answer(kerasrec.SignatureError, lambda: f(3), "call of f", "missing .*'m'")
 
 
-def test_no_arguments_where_some_are_taken():
-    @recursive
-    def f(*items):
-        return tf.constant([1])
-
-    answer(kerasrec.SignatureError, f, "f\\(\\*items\\) was called without arguments", "no rows")
-
-
 def test_any_keyword():
     @recursive
     def f(n, **others):

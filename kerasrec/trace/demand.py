@@ -1,0 +1,116 @@
+"""Demand: what is computed only where a token reads it.
+
+A dataflow graph is eager: what is passed to a function is computed before the function looks at it.
+Vasilakopoulos 2024, section 7.2, leaves values on demand to future work. Here what is not computed
+yet is passed as a function: it runs in the branch that calls it, for the tokens that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.errors import SignatureError
+from kerasrec.trace.autograph import not_converted
+from kerasrec.trace.loop import while_loop
+from kerasrec.trace.rows import Scope
+from kerasrec.trace.source import current_source
+from kerasrec.trace.tracer import Tracer, tracer_for
+
+
+class Lazy:
+    """What `kerasrec.lazy` returns; calling it gives the value."""
+
+    def __init__(self, function: Callable[[], Any]):
+        self.python_function = function
+        self._found: list[tuple[Tracer, Scope, Any]] = []
+
+    @not_converted
+    def __call__(self) -> Any:
+        """The value, computed for the tokens of the branch in which it is read."""
+        tracer = tracer_for("The value of kerasrec.lazy")
+        for where, scope, value in self._found:
+            if where is tracer and tracer.scope[: len(scope)] == scope:
+                return value
+        value = self.python_function()
+        self._found.append((tracer, tracer.scope, value))
+        return value
+
+
+def lazy(function: Any) -> Lazy:
+    """A value that is computed for the tokens that read it, and for no others.
+
+    It may be passed to recursive functions, which read it, or not, by a call without arguments:
+
+    ```python
+    @kerasrec.recursive
+    def either(n, x):
+        return kerasrec.cond(n < 10, lambda: n, lambda: x())
+
+    @kerasrec.recursive
+    def f(n):
+        return either(n, kerasrec.lazy(lambda: fib(n)))  # fib is called for n >= 10 alone
+    ```
+
+    In one body a value is computed once for all that read it in the same branch, or in branches
+    inside of that; a function that it is passed on to computes it again. A function that takes
+    a lazy value, or any other function, is traced for each that it is passed.
+
+    Args:
+        function: called without arguments, computes the value; it may call recursive functions, and
+            use tensors of the function that it stands in.
+
+    Raises:
+        SignatureError: `function` is no function.
+    """
+    if not callable(function):
+        source = current_source()
+        raise SignatureError(
+            f"kerasrec.lazy{f' at {source.where}' if source else ''} was given {function!r}, which "
+            "is computed already. Pass a function that computes it: kerasrec.lazy(lambda: ...)."
+        )
+    return Lazy(function)
+
+
+@not_converted
+def any_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
+    """Whether a predicate holds for any of the numbers 0 to `count` - 1, tried in this order.
+
+    Each token stops at the first for which it holds; what comes after is not computed.
+
+    Args:
+        count: int32 `[tokens]`, or an int.
+        predicate: from a number, int32 `[tokens]`, to bool `[tokens]`; it may call recursive
+            functions.
+
+    Returns:
+        Bool `[tokens]`; False where the count is 0.
+
+    Raises:
+        TraceError: outside a recursive function.
+        SignatureError: `predicate` does not give one bool a token.
+    """
+    tracer_for("kerasrec.any_of")
+
+    def step(number: tf.Tensor, found: tf.Tensor) -> list[Any]:
+        return [number + 1, predicate(number)]
+
+    _, found = while_loop(
+        lambda number, found: (number < count) & ~found,
+        step,
+        [tf.constant(0), tf.constant(False)],
+    )
+    return found
+
+
+@not_converted
+def all_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
+    """Whether a predicate holds for all of the numbers 0 to `count` - 1, tried in this order.
+
+    Each token stops at the first for which it does not hold. Arguments and errors are those of
+    `any_of`; True where the count is 0.
+    """
+    tracer_for("kerasrec.all_of")
+    return ~any_of(count, lambda number: ~predicate(number))

@@ -1,0 +1,113 @@
+"""What is computed only for the tokens that read it.
+
+Values and gradients by all engines: `passes_a_lazy_value` and `wins_at_nim` of `tests/programs.py`.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+
+
+@kerasrec.recursive
+def fib(n):
+    return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+
+@kerasrec.recursive
+def pick(flag, n, x):
+    return kerasrec.cond(flag, lambda: n, lambda: x() if callable(x) else x)
+
+
+def test_what_nobody_reads_is_not_computed():
+    """The call of pick, and of the function that calls it; fib(10) alone makes 177."""
+
+    @kerasrec.recursive
+    def eager(n, flag):
+        return pick(flag, n, fib(n))
+
+    @kerasrec.recursive
+    def on_demand(n, flag):
+        return pick(flag, n, kerasrec.lazy(lambda: fib(n)))
+
+    assert eager.run_trace(10, True).num_calls == 179
+    assert on_demand.run_trace(10, True).num_calls == 2
+    assert on_demand.run_trace(10, False).num_calls == 179
+    np.testing.assert_array_equal(on_demand([10, 10], [True, False]), [10, 55])
+
+
+def test_what_never_ends_does_no_harm_where_nobody_reads_it():
+    @kerasrec.recursive
+    def endless(n):
+        return kerasrec.cond(n < 0, lambda: n, lambda: 1 + endless(n + 1))
+
+    @kerasrec.recursive
+    def safe(n):
+        return pick(n > 0, n, kerasrec.lazy(lambda: endless(n)))
+
+    np.testing.assert_array_equal(safe([1, 2]), [1, 2])
+
+
+def test_within_a_branch_it_is_computed_once():
+    """And once in each of two branches that exclude each other, which do not see each other."""
+
+    @kerasrec.recursive
+    def f(n):
+        x = kerasrec.lazy(lambda: fib(n))
+
+        def reads_twice():
+            return x() + kerasrec.cond(n > 3, lambda: x(), lambda: -x())
+
+        return kerasrec.cond(n < 2, lambda: x() + x(), reads_twice)
+
+    np.testing.assert_array_equal(f([1, 3, 4, 10]), [2, 0, 6, 110])
+    assert f.run_trace(10).num_calls == 178
+    assert f.run_trace(1).num_calls == 2
+
+
+def counts_tried(n):
+    """A search that stops early, and how often it was asked."""
+
+    @kerasrec.recursive
+    def is_third(k):
+        return k == 2
+
+    @kerasrec.recursive
+    def search(n):
+        return kerasrec.any_of(n, is_third), kerasrec.all_of(n, lambda k: ~is_third(k))
+
+    found, not_found = search(n)
+    assert bool(found) is not bool(not_found)
+    trace = search.run_trace(n)
+    return bool(found), trace.num_calls
+
+
+def test_a_search_stops_at_the_first():
+    """Search and its two loops are calls; each iteration is one, and each question."""
+    assert counts_tried(0) == (False, 3)
+    assert counts_tried(2) == (False, 3 + 2 * 2 * 2)
+    assert counts_tried(3) == counts_tried(50) == (True, 3 + 2 * 3 * 2)
+
+
+def test_what_is_refused():
+    @kerasrec.recursive
+    def f(n):
+        return kerasrec.lazy(fib(n))()
+
+    with pytest.raises(kerasrec.SignatureError, match=r"lazy at .*, which is computed already"):
+        f(3)
+
+    @kerasrec.recursive
+    def g(n):
+        return kerasrec.any_of(n, lambda k: k)
+
+    with pytest.raises(kerasrec.SignatureError, match=r"returns i32\[\] where the state .* bool"):
+        g(3)
+    for outside in (
+        lambda: kerasrec.any_of(3, tf.is_tensor),
+        lambda: kerasrec.all_of(3, tf.is_tensor),
+        kerasrec.lazy(lambda: 3),
+    ):
+        with pytest.raises(kerasrec.TraceError, match="outside a recursive function"):
+            outside()

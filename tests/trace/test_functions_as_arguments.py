@@ -1,0 +1,153 @@
+"""Functions as arguments of recursive functions: each is traced for itself.
+
+Values and gradients by all engines: `passes_functions` of `tests/programs.py`.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+
+CHILDREN = tf.ragged.constant([[1, 2, 3], [4], [], [], []], dtype=tf.int32)
+VALUES = tf.constant([1.0, 2.0, 3.0, 4.0, 5.0])
+
+
+@kerasrec.recursive
+def twice(function, x):
+    return function(function(x))
+
+
+@kerasrec.recursive
+def fold(function, node):
+    return function(tf.gather(VALUES, node), fold(function, tf.gather(CHILDREN, node)))
+
+
+@kerasrec.recursive
+def fib(n):
+    return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+
+def square(x):
+    return x * x
+
+
+def test_from_outside():
+    assert twice(square, 3) == 81
+    np.testing.assert_array_equal(twice(fib, [6, 7]), [21, 233])
+    assert twice(function=lambda x: x + 0.5, x=1.0) == 2.0
+
+
+def test_each_function_has_its_name_in_the_graphs():
+    assert list(twice.function_graphs(square, 3).functions) == ["twice_of_square"]
+
+    @kerasrec.recursive
+    def f(node):
+        return fold(lambda v, below: v + tf.reduce_sum(below, axis=1), node)
+
+    assert list(f.function_graphs(0).functions) == ["f", "fold_of_lambda"]
+
+
+def test_the_same_function_is_traced_once():
+    count = 0
+
+    def counted(x):
+        nonlocal count
+        count += 1
+        return x + 1
+
+    for x in (1, 2, [3, 4]):
+        twice(counted, x)
+    traces, count = count, 0
+    assert traces
+    twice(counted, 5)
+    assert not count
+
+
+def test_a_fold_over_rows_closes_over_a_token():
+    @kerasrec.recursive
+    def scaled(node, scale):
+        return fold(lambda v, below: scale * v + tf.reduce_sum(below, axis=1), node)
+
+    np.testing.assert_allclose(scaled([0, 1], [2.0, 3.0]), [30.0, 21.0])
+
+
+def test_a_nested_function_that_rows_without_entries_end():
+    """The function around it is traced again once it is known what the inner one returns."""
+
+    @kerasrec.recursive
+    def both(node, scale):
+        @kerasrec.recursive
+        def total(node):
+            below = total(tf.gather(CHILDREN, node))
+            return scale * tf.gather(VALUES, node) + tf.reduce_sum(below, axis=1)
+
+        @kerasrec.recursive
+        def count(node):
+            return 1 + tf.reduce_sum(count(tf.gather(CHILDREN, node)), axis=1)
+
+        return total(node), count(node)
+
+    total, count = both([0, 1], [2.0, 3.0])
+    np.testing.assert_allclose(total, [30.0, 21.0])
+    np.testing.assert_array_equal(count, [5, 2])
+
+
+def test_a_function_is_handed_on_and_swapped():
+    @kerasrec.recursive
+    def alternating(n, one, other, x):
+        return kerasrec.cond(n < 1, lambda: x, lambda: one(alternating(n - 1, other, one, x)))
+
+    def plain(n, one, other, x):
+        return x if n < 1 else one(plain(n - 1, other, one, x))
+
+    functions = (lambda x: 2 * x, lambda x: x + 1)
+    found = alternating([0, 1, 4], *functions, [1, 1, 1])
+    np.testing.assert_array_equal(found, [plain(n, *functions, 1) for n in (0, 1, 4)])
+
+
+def test_a_list_of_functions():
+    @kerasrec.recursive
+    def chosen(functions, which, x):
+        branches = [lambda function=function: function(x) for function in functions]
+        return kerasrec.switch(which, branches)
+
+    np.testing.assert_array_equal(chosen([square, fib], [0, 1, 1], [7, 7, 8]), [49, 13, 21])
+
+
+def test_functions_alone_make_one_token():
+    @kerasrec.recursive
+    def added(*functions):
+        return sum(function() for function in functions)
+
+    @kerasrec.recursive
+    def inside(n):
+        return added(lambda: n, lambda: fib(n))
+
+    assert added(lambda: 3, lambda: fib(6)) == 11
+    np.testing.assert_array_equal(inside([6, 7]), [14, 20])
+
+
+def test_the_gradient_of_what_a_function_closes_over():
+    weight = tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        y = twice(lambda x: weight * x, [1.0, 2.0])
+    np.testing.assert_allclose(tape.gradient(y, weight), 18.0)
+
+
+def test_a_new_function_for_each_call_of_itself_is_an_error():
+    @kerasrec.recursive
+    def grows(n, function):
+        return kerasrec.cond(n < 1, function, lambda: grows(n - 1, lambda: function() + 1))
+
+    with pytest.raises(kerasrec.TraceError, match="grows passes a new function to each call of"):
+        grows(3, lambda: 1)
+
+
+def test_a_function_cannot_be_returned():
+    @kerasrec.recursive
+    def f(x):
+        return square
+
+    with pytest.raises(kerasrec.SignatureError, match=r"converted to a tensor: .*square"):
+        f(1)
