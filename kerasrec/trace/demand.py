@@ -109,8 +109,18 @@ def any_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
 def all_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
     """Whether a predicate holds for all of the numbers 0 to `count` - 1, tried in this order.
 
-    Each token stops at the first for which it does not hold. Arguments and errors are those of
-    `any_of`; True where the count is 0.
+    Each token stops at the first for which it does not hold; what comes after is not computed.
+
+    Args:
+        count: as for `any_of`.
+        predicate: the same.
+
+    Returns:
+        Bool `[tokens]`; True where the count is 0.
+
+    Raises:
+        TraceError: outside a recursive function.
+        SignatureError: `predicate` does not give one bool a token.
     """
     tracer_for("kerasrec.all_of")
     return ~any_of(count, lambda number: ~predicate(number))

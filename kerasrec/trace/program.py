@@ -405,8 +405,10 @@ def _python_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _specialized_name(function: Traceable, signature: Signature) -> str:
     """What a function is called in graphs: `twice_of_square` if it was passed `square`."""
-    names = [name_of(_python_function(item)) for item in signature.functions]
-    return "_of_".join([function.name, *names]).replace("<", "").replace(">", "")
+    parts = [function.name]
+    for item in signature.functions:
+        parts += ["of", name_of(_python_function(item))]
+    return "_".join(parts).replace("<", "").replace(">", "")
 
 
 def _never_the_same_function(name: str) -> TraceError:
