@@ -29,6 +29,13 @@ SAID = {
         "NEXT_3",
         "EXIT_0",
     ],
+    "13_demand": [
+        "[  5  10  89 144]",
+        "eager: 179",
+        "demand: 2",
+        "[False  True False]",
+        "[21. 13.]",
+    ],
     "tree_lstm_sentiment": ["Tree-LSTM, all phrases", "very negative", "  being very dull\n"],
 }
 
@@ -61,6 +68,9 @@ def test_example(path, capsys):
     if path.stem == "12_while_loop":
         assert module["errors"][-1] < 0.1 * module["errors"][0]
         assert len(set(module["steps"].numpy())) > 3
+    if path.stem == "13_demand":
+        calls = [int(line.split()[-1]) for line in said.splitlines() if line.startswith("calls wi")]
+        assert 2 * calls[0] < calls[1]
     if path.stem == "tree_lstm_sentiment":
         words, order, tree, phrases = module["accuracies"].values()
         assert words + 0.2 < order < tree - 0.05 and phrases > 0.9

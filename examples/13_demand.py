@@ -1,0 +1,82 @@
+"""Demand: functions as arguments, values that are computed only if they are read, pruned search.
+
+What is passed to a function is computed before the call, whatever the function does with it. A
+function that is passed is not: it runs where it is called, for the tokens that are there. So it
+serves for values on demand (`kerasrec.lazy`), for searches that stop early (`kerasrec.any_of`), and
+for what other languages have `map` and `fold` for.
+"""
+
+import tensorflow as tf
+
+import kerasrec
+
+
+@kerasrec.recursive
+def fib(n):
+    return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+
+@kerasrec.recursive
+def pick(is_small, n, x):
+    return kerasrec.cond(is_small, lambda: n, lambda: x() if callable(x) else x)
+
+
+@kerasrec.recursive
+def eager(n):
+    return pick(n < 11, n, fib(n))
+
+
+@kerasrec.recursive
+def on_demand(n):
+    return pick(n < 11, n, kerasrec.lazy(lambda: fib(n)))
+
+
+print("n, or fib(n) from 11 on:", on_demand([5, 10, 11, 12]).numpy())
+print("calls for n = 10, eager:", eager.run_trace(10).num_calls)
+print("calls for n = 10, on demand:", on_demand.run_trace(10).num_calls)
+
+
+@kerasrec.recursive
+def wins(search, a, b, c):
+    """Whether who moves wins at Nim, with three heaps: any move leads to where the other loses."""
+
+    def leaves_a_loss(k):
+        """Move k leaves k of the first heap, or less of the second, or of the third."""
+        of_a, of_b = k < a, (k >= a) & (k < a + b)
+        left_of_c = tf.where(of_a | of_b, c, k - a - b)
+        return ~wins(search, tf.where(of_a, k, a), tf.where(of_b, k - a, b), left_of_c)
+
+    return search(a + b + c, leaves_a_loss)
+
+
+def search_all(count, predicate):
+    """As `kerasrec.any_of`, but it goes on after it has found one."""
+
+    def step(k, found):
+        return k + 1, found | predicate(k)
+
+    return kerasrec.while_loop(lambda k, _: k < count, step, (0, False))[1]
+
+
+heaps = tf.unstack(tf.constant([[1, 2, 3], [1, 1, 2], [0, 2, 2]]), axis=1)
+print("wins at Nim:", wins(kerasrec.any_of, *heaps).numpy())
+print("calls with pruning:", wins.run_trace(kerasrec.any_of, 1, 2, 3).num_calls)
+print("calls without:", wins.run_trace(search_all, 1, 2, 3).num_calls)
+
+children = tf.ragged.constant([[1, 2, 3], [4, 5], [], [], [], []], dtype=tf.int32)
+values = tf.constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+
+
+@kerasrec.recursive
+def fold(function, node):
+    """A function of each node's value and of what it gave for the children."""
+    return function(tf.gather(values, node), fold(function, tf.gather(children, node)))
+
+
+def total(value, below):
+    return value + tf.reduce_sum(below, axis=1)
+
+
+print("sums of trees:", fold(total, [0, 1]).numpy())
+largest = fold(lambda value, below: tf.maximum(value, tf.reduce_max(below, axis=1)), [0, 1])
+print("largest values:", largest.numpy())
