@@ -300,7 +300,8 @@ class TaggedGraph(Drawable):
     def meaning_of_labels(self) -> str:
         """Text for the user that says what the labels of a tag stand for."""
         return "; ".join(
-            f"{site.label} is the call of {site.callee} in {site.caller} ({site.source})"
+            f"{site.label} is the call of {site.callee} in {site.caller}"
+            f"{f' ({site.source})' if site.source else ''}"
             for site in self.inner_sites
         )
 

@@ -27,7 +27,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -35,12 +35,11 @@ import tensorflow as tf
 from kerasrec.errors import GraphError, SignatureError
 from kerasrec.graph import nodes
 from kerasrec.graph.carried import with_carried
-from kerasrec.graph.fire import branch_chosen, fire, read_shared, show
+from kerasrec.graph.fire import branch_chosen, read_shared, show
 from kerasrec.graph.graph import TaggedGraph, order_of, present
+from kerasrec.graph.kernels import Kernels
 from kerasrec.graph.tags import ROOT, Tag, enter, enter_row, leave, leave_row
 from kerasrec.graph.values import Node, Value
-
-_Node = TypeVar("_Node", bound=Node)
 
 
 class _Dead:
@@ -167,7 +166,7 @@ class _Run:
                 self.readers[value].append((node, place))
             for before in node.control:
                 self.after[before].append(node)
-        self.kernels: dict[Node, Callable[..., Any]] = {}
+        self.kernels = Kernels()
         self.shared: dict[Value, Any] = {}
         for node in graph.shared:
             self._share(node)
@@ -261,7 +260,7 @@ class _Run:
         return [data if branch == chosen else DEAD for branch in range(len(node.types))]
 
     def _effect(self, node: nodes.Effect, tag: Tag, inputs: list[Any]) -> list[Any]:
-        self._kernel(node, show)(*inputs)
+        self.kernels.of(node, show)(*inputs)
         return []
 
     def _check(self, node: nodes.Check, tag: Tag, inputs: list[Any]) -> list[Any]:
@@ -346,28 +345,7 @@ class _Run:
         self.done.tokens[node].append((self.root_token, tag))
 
     def _compute(self, node: Node, inputs: list[Any]) -> list[Any]:
-        return list(self._kernel(node, fire)(*inputs))
-
-    def _kernel(
-        self, node: _Node, run_node: Callable[[_Node, Sequence[tf.Tensor]], Any]
-    ) -> Callable[..., Any]:
-        if node not in self.kernels:
-
-            def run(*tensors: tf.Tensor) -> list[tf.Tensor]:
-                # Some ops want a constant, such as a shape, while the graph is built.
-                pairs = zip(node.inputs, tensors, strict=True)
-                return run_node(
-                    node,
-                    [
-                        fire(value.node, ())[0] if value.node.op == "Const" else tensor
-                        for value, tensor in pairs
-                    ],
-                )
-
-            kernel = tf.function(run, autograph=False)
-            specs = [value.type.tensor_spec() for value in node.inputs]
-            self.kernels[node] = kernel.get_concrete_function(*specs)
-        return self.kernels[node]
+        return list(self.kernels.of(node)(*inputs))
 
     def _accumulate(self, node: nodes.Accumulate, tag: Tag, inputs: list[Any]) -> list[Any]:
         if node not in self.results:

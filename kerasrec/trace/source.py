@@ -19,6 +19,8 @@ from kerasrec.graph.values import Source
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # The recursive functions of the layers are written as a user's are.
 _LAYERS = os.path.join(_PACKAGE, "layers") + os.sep
+# What Python calls the lines of its prompt.
+_PROMPTS = ("<stdin>", "<python-input-")
 # What runs the user's function while it is traced.
 _TRACED = (os.path.join(_PACKAGE, "trace", "tracer.py"), "run_python_function")
 _NOT_THE_USERS = (
@@ -39,7 +41,7 @@ def source_of(frames: Iterable[traceback.FrameSummary]) -> Source | None:
             return None
         if file.startswith(_NOT_THE_USERS) and not file.startswith(_LAYERS):
             continue
-        if os.path.isabs(file) or file != frame.filename:
+        if os.path.isabs(file) or file != frame.filename or file.startswith(_PROMPTS):
             # The line is None only for code that was compiled without lines.
             return Source(file, frame.lineno)  # type: ignore[arg-type]
     return None

@@ -32,6 +32,7 @@ from tests.fuzz.syntax import (
     Define,
     Function,
     Let,
+    Loop,
     MapRows,
     Name,
     Part,
@@ -353,6 +354,8 @@ class _Drawer:
         if size <= 0:
             return self.leaf(found, scope)
         ways = {"leaf": 1.0, "op": 9.0, "choice": 1.2 if size > 1 else 0.1}
+        if size > 1:
+            ways["loop"] = 1.5
         callees = [
             (item, fuel) for item, fuel in scope.callees if found in item.results and size > 1
         ]
@@ -366,6 +369,8 @@ class _Drawer:
             return self.op(found, size, scope)
         if way == "choice":
             return self.choice(found, size, scope)
+        if way == "loop":
+            return self.loop(found, size, scope)
         if way == "call":
             call = self.call(*self.rng.choice(callees), scope)
             places = [place for place, item in enumerate(call.results) if item == found]
@@ -425,6 +430,17 @@ class _Drawer:
         selector = self.with_tokens(self.expression(kind, 1, scope), scope)
         branches = tuple(self.small_block(found, size // count, scope) for _ in range(count))
         return Choice(selector, branches, (found,))
+
+    def loop(self, found: Type, size: int, scope: _Scope) -> Loop:
+        """At most three iterations, which may call somebody."""
+        names = [Name(self.new("number"), INT), Name(self.new("state"), found)]
+        number = self.with_tokens(self.expression(INT, 1, scope.without_calls()), scope)
+        first = self.expression(found, self.rng.choice([0, 1]), scope)
+        inside = _Scope((*scope.names, *names), (), scope.callees)
+        condition = self.with_tokens(self.expression(BOOL, 1, inside.without_calls()), inside)
+        block = self.small_block(found, max(1, size - 2), inside)
+        count = Apply("place_in_table", (number,), INT)
+        return Loop((names[0].text, names[1].text), count, first, condition, block, found)
 
     def call(
         self, signature: Signature, fuel: str, scope: _Scope, group: str | None = None

@@ -105,6 +105,7 @@ class Run:
             "switch": kerasrec.switch,
             "collect": kerasrec.collect,
             "map_fn": kerasrec.map_fn,
+            "while_loop": kerasrec.while_loop,
             "recursive": functools.partial(kerasrec.recursive, **options),
         }
         exec(source_of(self.program), space)
@@ -133,7 +134,7 @@ class Run:
             [item.numpy() for item in gradients],
         )
 
-    def _packed(self, flat: Sequence) -> tuple:
+    def packed(self, flat: Sequence) -> tuple:
         return (tuple(flat[:-1]), flat[-1]) if self.program.entry.packs else tuple(flat)
 
     def _pairs(self, outputs: list, tables: dict, cotangents: Sequence) -> tuple[list, list]:
@@ -156,7 +157,7 @@ class Run:
         return outputs, tables, _dense(tape.gradient(found, sources, given), sources)
 
     def _outputs(self, arguments: Sequence) -> tuple[list, dict]:
-        result, tables = self.function.with_tables(*self._packed(arguments))
+        result, tables = self.function.with_tables(*self.packed(arguments))
         return _flat(result, self.program.entry.structure), tables
 
     def _called(self, arguments: list, cotangents: list) -> tuple:
@@ -195,7 +196,7 @@ class Run:
         limits = Limits(self.program.entry.name, options.max_depth or 100_000, 1 << 23, 1 << 40)
         passes = PASSES[options.passes]
         return lower(
-            self.function.tagged_graph(*self._packed(arguments_of(self.program, ()))),
+            self.function.tagged_graph(*self.packed(arguments_of(self.program, ()))),
             limits,
             options.engine,
             options.parallel_tokens,
@@ -205,7 +206,7 @@ class Run:
         )
 
     def extended_graph(self) -> Any:
-        return self.function.extended_graph(*self._packed(arguments_of(self.program, ())))
+        return self.function.extended_graph(*self.packed(arguments_of(self.program, ())))
 
     def _interpreted(self, arguments: list, cotangents: list) -> Result:
         graph = self.extended_graph()

@@ -31,6 +31,7 @@ from tests.fuzz.syntax import (
     Define,
     Function,
     Let,
+    Loop,
     MapRows,
     Name,
     Part,
@@ -236,15 +237,19 @@ class Evaluator:
             self.run(self.arguments(row))
 
     def _call(self, function: Function, arguments: list, scope: dict) -> list:
+        self._enter()
+        names = [name for name, _ in function.signature.parameters]
+        found = self._block(function.block, {**scope, **dict(zip(names, arguments, strict=True))})
+        self._nested -= 1
+        return found
+
+    def _enter(self) -> None:
+        """Counts a call that is nested in those before."""
         self.num_calls += 1
         if self.num_calls > MAX_CALLS:
             raise TooLongError
         self._nested += 1
         self.depth = max(self.depth, self._nested)
-        names = [name for name, _ in function.signature.parameters]
-        found = self._block(function.block, {**scope, **dict(zip(names, arguments, strict=True))})
-        self._nested -= 1
-        return found
 
     def _block(self, block: Block, scope: dict) -> list:
         scope = dict(scope)
@@ -291,6 +296,8 @@ class Evaluator:
             return self._all(expression.whole, scope)[expression.index]
         if isinstance(expression, MapRows):
             return self._map(expression, scope)
+        if isinstance(expression, Loop):
+            return self._loop(expression, scope)
         if isinstance(expression, ChildRows):
             (node,) = self._one(expression.node, scope).numpy()
             return [tf.constant([child]) for child in NODE_ROWS[node]]
@@ -320,6 +327,21 @@ class Evaluator:
             (value,) = self._block(expression.block, inside)
             found.append(value)
         return found
+
+    def _loop(self, loop: Loop, scope: dict) -> tf.Tensor:
+        (state,) = self._all(loop.first, scope)
+        (most,) = self._all(loop.count, scope)
+        nested = self._nested
+        self._enter()
+        for number in range(int(most.numpy()[0])):
+            inside = {**scope, **dict(zip(loop.names, (tf.constant([number]), state), strict=True))}
+            (goes_on,) = self._all(loop.condition, inside)
+            if not goes_on.numpy()[0]:
+                break
+            (state,) = self._block(loop.block, inside)
+            self._enter()  # The next iteration is a call of the loop in itself.
+        self._nested = nested
+        return state
 
     def _calls(self, call: Call, scope: dict) -> list:
         """The results of a call; with rows, for each result a list."""

@@ -18,6 +18,7 @@ from tests.fuzz.syntax import (
     Define,
     Function,
     Let,
+    Loop,
     MapRows,
     Name,
     Part,
@@ -142,7 +143,22 @@ class _Printer:
             mapped = self.new("mapped")
             lines += [f"def {mapped}({name}):", *_indented(body)]
             return f"map_fn({mapped}, {nested('tuple', sources)})"
+        if isinstance(expression, Loop):
+            return self.loop(expression, lines)
         return f"tf.gather(CHILDREN, {self.expression(expression.node, lines)})"
+
+    def loop(self, loop: Loop, lines: list[str]) -> str:
+        first = self.expression(loop.first, lines)
+        number, state = loop.names
+        step, goes_on = self.new("step"), self.new("goes_on")
+        lines += [f"def {step}({number}, {state}):", *_indented(self.block(loop.block))]
+        inside: list[str] = []
+        count = self.expression(loop.count, inside)
+        condition = self.expression(loop.condition, inside)
+        inside.append(f"return ({number} < {count}) & ({condition})")
+        lines += [f"def {goes_on}({number}, {state}):", *_indented(inside)]
+        step = f"lambda {number}, {state}: ({number} + 1, {step}({number}, {state}))"
+        return f"while_loop({goes_on}, {step}, (0, {first}))[1]"
 
     def apply(self, template: str, operands: tuple, lines: list[str]) -> str:
         """An op; what it reads more than once gets a name."""

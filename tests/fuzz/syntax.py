@@ -152,6 +152,27 @@ class MapRows:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """What a `while_loop` ends with, from a number of iterations and a state.
+
+    Args:
+        names: of the number and of the state, in the condition and in the block.
+        count: at most so many iterations.
+        first: the state before them.
+        condition: whether a state is to go on.
+        block: what makes the next state of one.
+        type: of the state.
+    """
+
+    names: tuple[str, str]
+    count: Any
+    first: Any
+    condition: Any
+    block: Block
+    type: Type
+
+
+@dataclass(frozen=True)
 class ChildRows:
     """The row of children of a node."""
 

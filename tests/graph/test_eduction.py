@@ -1,0 +1,93 @@
+"""The second definition, by demand, against plain Python and against the first."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.graph.carried import with_carried
+from kerasrec.graph.eduction import evaluate
+from kerasrec.graph.interpreter import interpret
+from tests.engine.helpers import TOLERANCE, run_plain
+from tests.fuzz.draw import draw_program
+from tests.fuzz.engines import Options, Run, arguments_of
+from tests.programs import each
+
+
+def evaluated(program):
+    graph = program.function.tagged_graph(*program.inputs)
+    arguments = [np.asarray(item) for item in with_carried(graph, program.flat_inputs)]
+    return evaluate(program.function.function_graphs(*program.inputs), arguments)
+
+
+@each(
+    lambda program: not program.is_deep,
+    few=["ackermann", "tree_rnn", "child_sum", "loops_in_a_loop"],
+)
+def test_it_gives_what_plain_python_gives(program):
+    for found, wanted in zip(evaluated(program).outputs, run_plain(program).outputs, strict=True):
+        tolerance = TOLERANCE.get(wanted.dtype.name, 0)
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.many
+def test_random_programs_mean_the_same_in_both_definitions():
+    count = 0
+    for number in range(100):
+        program = draw_program(2, number)
+        if not program.tokens or program.is_special:
+            continue
+        run = Run(program, Options(way="eager"))
+        packed = run.packed(arguments_of(program, program.tokens[:3]))
+        flat = [np.asarray(item) for item in tf.nest.flatten(packed)]
+        found = evaluate(run.function.function_graphs(*packed), flat).outputs
+        wanted = interpret(run.function.tagged_graph(*packed), flat).outputs
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        count += 1
+        if count == 20:
+            return
+    pytest.fail("too few programs were drawn")
+
+
+@kerasrec.recursive
+def fib(n):
+    return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+
+def test_what_nobody_asks_for_is_not_computed():
+    """The first definition sends 177 calls of fib for an argument that is not read."""
+
+    @kerasrec.recursive
+    def pick(flag, n, x):
+        return kerasrec.cond(flag, lambda: n, lambda: x)
+
+    @kerasrec.recursive
+    def f(n, flag):
+        return pick(flag, n, fib(n))
+
+    graphs = f.function_graphs(10, True)
+    found = evaluate(graphs, [np.int32([10, 10]), np.array([True, False])])
+    np.testing.assert_array_equal(found.outputs[0], [10, 55])
+    assert found.calls == {"f": 2, "pick": 2, "fib": 177}
+    assert evaluate(graphs, [np.int32([10]), np.array([True])]).calls == {"f": 1, "pick": 1}
+
+
+def test_the_example_of_the_thesis():
+    """Kostopoulou 2018, section 4.2."""
+
+    @kerasrec.recursive
+    def g(y):
+        return y
+
+    @kerasrec.recursive
+    def f(x):
+        return g(x + 1)
+
+    @kerasrec.recursive
+    def result():
+        return f(4) + f(5)
+
+    found = evaluate(result.function_graphs(), [np.array([True])])
+    assert found.outputs == [[11]]
+    assert found.calls == {"result": 1, "f": 2, "g": 2}
