@@ -13,6 +13,8 @@ from tests.fuzz.draw import draw_program
 from tests.fuzz.engines import Options, Run, arguments_of
 from tests.programs import each
 
+NUM_RANDOM = 6
+
 
 def evaluated(program):
     graph = program.function.tagged_graph(*program.inputs)
@@ -22,7 +24,8 @@ def evaluated(program):
 
 @each(
     lambda program: not program.is_deep,
-    few=["ackermann", "tree_rnn", "child_sum", "loops_in_a_loop"],
+    few=["ackermann", "tree_rnn"],
+    many=["nested", "rows_in_rounds", "child_sum", "loops_in_a_loop", "passes_a_lazy_value"],
 )
 def test_it_gives_what_plain_python_gives(program):
     for found, wanted in zip(evaluated(program).outputs, run_plain(program).outputs, strict=True):
@@ -45,7 +48,7 @@ def test_random_programs_mean_the_same_in_both_definitions():
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
         count += 1
-        if count == 20:
+        if count == NUM_RANDOM:
             return
     pytest.fail("too few programs were drawn")
 
