@@ -50,7 +50,6 @@ class Forward:
         state = {
             "token": first,
             "fault": tf.constant(0),
-            "tail_calls": tf.constant(0),  # In a row.
             "registers": self.machine.registers(self.machine.stack(size)),
             "results": [empty_like(arguments[0], node.types[0].dtype) for node in outputs],
         }
@@ -95,13 +94,14 @@ class Forward:
         for name, (frame, returns) in step.frames.items():
             for message, is_fault in frame.faults(self.graph.bodies[name]):
                 fault = tf.where((returns & is_fault)[0], self._number(message), fault)
-        count, most = state["tail_calls"], MOST_TAIL_CALLS
-        endless = f"made {most:,} tail calls in a row. Does every path reach a base case?"
-        if self._has_tail_calls:
-            count = tf.where(step.is_tail_call, count + 1, 0)
-            fault = tf.where(tf.equal(count, most), self._number(endless), fault)
-        moved = self.machine.move(registers, step, registers["mark"])
-        return {**state, "registers": moved, "fault": fault, "tail_calls": count}
+        mark = registers["mark"]
+        if self._has_tail_calls:  # How many have taken the frame of each other.
+            mark = tf.where(step.is_tail_call, mark + 1, 0)
+            most = MOST_TAIL_CALLS
+            endless = f"made {most:,} tail calls in a row. Does every path reach a base case?"
+            fault = tf.where(tf.equal(mark[0], most), self._number(endless), fault)
+        moved = self.machine.move(registers, step, mark)
+        return {**state, "registers": moved, "fault": fault}
 
     def _number(self, message: str) -> int:
         return self.messages.setdefault(message, len(self.messages) + 1)

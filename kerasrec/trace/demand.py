@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
@@ -25,18 +26,23 @@ class Lazy:
 
     def __init__(self, function: Callable[[], Any]):
         self.python_function = function
-        self._found: list[tuple[Tracer, Scope, Any]] = []
+        self._found: WeakKeyDictionary[Tracer, list[tuple[Scope, Any]]] = WeakKeyDictionary()
 
     @not_converted
     def __call__(self) -> Any:
         """The value, computed for the tokens of the branch in which it is read."""
         tracer = tracer_for("The value of kerasrec.lazy")
-        for where, scope, value in self._found:
-            if where is tracer and tracer.scope[: len(scope)] == scope:
+        found = self._found.setdefault(tracer, [])
+        for scope, value in found:
+            if tracer.scope[: len(scope)] == scope:
                 return value
         value = self.python_function()
-        self._found.append((tracer, tracer.scope, value))
+        found.append((tracer.scope, value))
         return value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy has computed nothing yet."""
+        return Lazy, (self.python_function,)
 
 
 def lazy(function: Any) -> Lazy:

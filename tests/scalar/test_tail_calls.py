@@ -114,11 +114,28 @@ def test_they_nest_in_a_gradient(monkeypatch):
     np.testing.assert_allclose(tape.gradient(y, x), [5000, 3] * x ** [4999.0, 2.0], rtol=1e-9)
 
 
+ENDLESS = r"made 1,000 tail calls in a row\. Does every path reach a base case"
+
+
 def test_those_that_never_end_are_stopped(monkeypatch):
     monkeypatch.setattr(forward, "MOST_TAIL_CALLS", 1000)
     tail = counting()
     assert tail(999, 0) == 999
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match=r"made 1,000 tail calls in a row\. Does"
-    ):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=ENDLESS):
         tail(-1, 0)
+
+
+def test_calls_between_them_do_not_hide_that_they_never_end(monkeypatch):
+    monkeypatch.setattr(forward, "MOST_TAIL_CALLS", 1000)
+
+    @kerasrec.recursive(engine="scalar")
+    def below(n):
+        return kerasrec.cond(n < 1, lambda: 0, lambda: 1 + below(n - 1))
+
+    @kerasrec.recursive(engine="scalar")
+    def endless(n):
+        return kerasrec.cond(n == 7, lambda: n, lambda: endless(n + 2 + 0 * below(3)))
+
+    assert endless(1) == 7
+    with pytest.raises(tf.errors.InvalidArgumentError, match=ENDLESS):
+        endless(0)

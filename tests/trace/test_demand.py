@@ -3,6 +3,8 @@
 Values and gradients by all engines: `passes_a_lazy_value` and `wins_at_nim` of `tests/programs.py`.
 """
 
+import copy
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -47,6 +49,16 @@ def test_what_never_ends_does_no_harm_where_nobody_reads_it():
         return pick(n > 0, n, kerasrec.lazy(lambda: endless(n)))
 
     np.testing.assert_array_equal(safe([1, 2]), [1, 2])
+
+
+def test_a_copy_has_computed_nothing():
+    later = kerasrec.lazy(lambda: 3)
+
+    @kerasrec.recursive
+    def f(n, x):
+        return n + x()
+
+    assert f(1, later) == f(1, copy.copy(later)) == f(1, copy.deepcopy(later)) == 4
 
 
 def test_within_a_branch_it_is_computed_once():
