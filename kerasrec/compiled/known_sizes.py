@@ -51,7 +51,8 @@ class KnownSizes:
 
     def __len__(self) -> int:
         """How many there are."""
-        return int(tf.raw_ops.LookupTableSizeV2(table_handle=self._table()))
+        with tf.init_scope():
+            return int(tf.raw_ops.LookupTableSizeV2(table_handle=self._table()))
 
     def _table(self) -> tf.Tensor:
         return tf.raw_ops.MutableHashTableV2(

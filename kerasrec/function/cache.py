@@ -47,7 +47,8 @@ class Cache:
         """
         replica = tf.distribute.get_replica_context() if tf.distribute.has_strategy() else None
         number = replica.replica_id_in_sync_group if replica else None
-        key = (str(signature.structure), signature.types, signature.functions, str(number))
+        functions = signature.keys_of_functions
+        key = (str(signature.structure), signature.types, functions, str(number))
         is_known = key in self._runners
         if is_known and _is_within_reach(self._runners[key].compiled.tagged):
             self._were_new.append(False)
@@ -89,7 +90,8 @@ class Cache:
             f"the token axis, each structure of the arguments and each function among them is a "
             f"signature; {self.name} has "
             f"{len(self._runners)} by now and keeps some megabytes for each. Cast arguments to "
-            "one dtype and pad them to one shape, or pass rows of any length as tf.RaggedTensor. "
+            "one dtype and pad them to one shape, pass rows of any length as tf.RaggedTensor, and "
+            "define a function that is passed once, outside of what passes it. "
             f"{self.name}.clear_cache() forgets all signatures."
         )
         warnings.warn_explicit(message, UserWarning, source.file, source.line)

@@ -129,4 +129,4 @@ def all_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
         SignatureError: `predicate` does not give one bool a token.
     """
     tracer_for("kerasrec.all_of")
-    return ~any_of(count, lambda number: ~predicate(number))
+    return ~any_of(count, lambda number: tf.logical_not(predicate(number)))

@@ -8,9 +8,9 @@ are tried, and one is right if the function returns it when its calls do.
 
 from __future__ import annotations
 
+import itertools
 import traceback
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -34,7 +34,7 @@ from kerasrec.trace.signature import (
     signature_of,
     tensors_in,
 )
-from kerasrec.trace.source import current_source, name_of, source_of, start_of
+from kerasrec.trace.source import code_of, current_source, name_of, source_of, start_of
 from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, is_traced, run_traced
 
 _Result = TypeVar("_Result")
@@ -55,10 +55,10 @@ _TRIED_TYPES = [
 ]
 _MAX_TRIALS = 4
 # How often a function may call itself with yet another function as argument while it is traced.
-_MAX_NESTED = 8
+_MAX_NESTED = 24
 
 
-_Place: TypeAlias = tuple[Any, ...]
+_Code: TypeAlias = tuple[Any, ...]
 
 
 @dataclass
@@ -73,9 +73,8 @@ class TracedProgram:
 class _State:
     """What is known of one function under one signature.
 
-    A function that is defined in the body of another is a new one each time the other is traced.
-    Its place stays the same: that of the function around it, what code it has, and how many of the
-    same code were met in the body before.
+    A function that is defined in the body of another is a new one, with a state of its own, each
+    time the other is traced.
     """
 
     name: str
@@ -85,11 +84,14 @@ class _State:
     return_structure: Any = None
     return_types: list[Type] | None = None
     is_running: bool = False
-    unknown: str | None = None
+    unknown: ReturnTypeUnknownError | None = None
     recorded: Tracer | None = None
     closed_over: dict[str, Any] = field(default_factory=dict)
-    place: _Place = ()
-    num_met: Counter[_Place] = field(default_factory=Counter)
+
+    @property
+    def code(self) -> _Code:
+        """What stays the same when the function around it is traced again."""
+        return (*map(code_of, _functions_of(self)), self.signature.types)
 
     @property
     def tracer(self) -> Tracer:
@@ -110,9 +112,23 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
     tracing = _Tracing()
     state = tracing.state_of(function, signature)
     tracing.with_guesses(partial(tracing.learn_return_type, state))
-    graphs = FunctionGraphs(_build(tracing.run_all(state)), state.name)
+    states = tracing.run_all(state)
+    _rename(states)
+    graphs = FunctionGraphs(_build(states), state.name)
     check_function_graphs(graphs)
     return TracedProgram(graphs, state.return_structure)
+
+
+def _rename(states: list[_State]) -> None:
+    """Numbers functions of one name anew, without those of traces that were not kept."""
+    names: dict[str, str] = {}
+    for state in states:
+        base = _specialized_name(state.function, state.signature)
+        names[state.name] = _unlike(base, names.values())
+    for state in states:
+        state.name = names[state.name]
+        for call in state.tracer.calls:
+            call.callee = names[call.callee]
 
 
 def _build(states: list[_State]) -> dict[str, FunctionGraph]:
@@ -148,8 +164,8 @@ class _Tracing:
 
     states: list[_State] = field(default_factory=list)
     tracers: dict[tf.Graph, Tracer] = field(default_factory=dict)
-    guesses: dict[_Place, tuple[Any, list[Type]]] = field(default_factory=dict)
-    running: list[_State] = field(default_factory=list)
+    guesses: dict[_Code, tuple[Any, list[Type]]] = field(default_factory=dict)
+    running: list[tf.Graph] = field(default_factory=list)
 
     def state_of(self, function: Traceable, signature: Signature) -> _State:
         """The state for a function under a signature; a new one where none fits."""
@@ -163,33 +179,16 @@ class _Tracing:
                 raise call_does_not_fit(state.name, state.signature, signature)
         if len(running) >= _MAX_NESTED:
             raise _never_the_same_function(function.name)
-        place = self._place_of(function, signature)
-        # Those of the trace before; the names in what it recorded are those of the new ones.
-        self.states = [one for one in self.states if one.is_running or one.place != place]
-        name = base = _specialized_name(function, signature)
-        taken = {state.name for state in self.states}
-        while name in taken:
-            name = f"{base}_{len([item for item in taken if item.startswith(base)])}"
+        name = _unlike(_specialized_name(function, signature), {one.name for one in self.states})
         state = _State(name, function, signature, _source_of(function))
         if function.returns is not None:
             specs = tf.nest.flatten(function.returns)
             state.return_types = [Type(spec.dtype, tuple(spec.shape)) for spec in specs]
             state.return_structure = tf.nest.map_structure(lambda _: 0, function.returns)
-        state.place = place
-        if place in self.guesses:
-            state.return_structure, state.return_types = self.guesses[place]
+        elif state.code in self.guesses:
+            state.return_structure, state.return_types = self.guesses[state.code]
         self.states.append(state)
         return state
-
-    def _place_of(self, function: Traceable, signature: Signature) -> _Place:
-        functions = [function.python_function, *map(_python_function, signature.functions)]
-        code = tuple(getattr(item, "__code__", item) for item in functions)
-        around = self.running[-1] if self.running else None
-        own = (around.place if around else (), *code, signature.types)
-        if around is None:
-            return own
-        around.num_met[own] += 1
-        return (*own, around.num_met[own])
 
     def learn_return_type(self, state: _State) -> None:
         """Fills in what a function returns, by running it as far as types are known."""
@@ -198,15 +197,19 @@ class _Tracing:
                 raise ReturnTypeUnknownError(state.name)
             self._run(state)
 
-    def _finish(self, state: _State) -> None:
+    def _finish(self, state: _State, caller: Tracer) -> None:
         """Traces a function once more as soon as its types are known.
 
         That is while the function around it still runs, whose variables are then as at the call.
+        If they are not known yet, the function around it is traced again, too.
         """
-        is_known = state.unknown is None or self._named(state.unknown).return_types is not None
+        unknown = state.unknown
+        is_known = unknown is None or self._named(unknown.name).return_types is not None
         if state.recorded is None and is_known and not state.is_running:
-            self._run(state)
-        now = closed_over(state.function.python_function)
+            unknown = self._run(state)
+        if state.recorded is None and unknown and not state.is_running and _closes_over(state):
+            caller.unknown = caller.unknown or unknown
+        now = _all_closed_over(state)
         changed = [name for name, tensor in state.closed_over.items() if now.get(name) != tensor]
         if changed and state.recorded:
             source = current_source()
@@ -245,7 +248,7 @@ class _Tracing:
                 failure = reason
             else:
                 state.return_structure, state.return_types = found
-                self.guesses[state.place] = found
+                self.guesses[state.code] = found
                 return
         raise _no_type_fits(state, failure) from failure
 
@@ -254,7 +257,9 @@ class _Tracing:
         structure, types = 0, [first]
         for _ in range(_MAX_TRIALS):
             states = [replace(item) for item in self.states]
-            trial = _Tracing(states, dict(self.tracers), dict(self.guesses))
+            # The trace of the function around it has ended, but its tensors have their types.
+            tracers = dict(self.tracers)
+            trial = _Tracing(states, tracers, dict(self.guesses), list(tracers))
             again = trial._named(state.name)
             again.return_structure, again.return_types = structure, types
             _, *returned = trial.with_guesses(partial(trial._run_body, again))
@@ -273,7 +278,7 @@ class _Tracing:
 
     def _num_known(self) -> int:
         """How many return types are known."""
-        return sum(state.return_types is not None for state in self.states)
+        return len({state.code for state in self.states if state.return_types is not None})
 
     def _named(self, name: str) -> _State:
         (state,) = [item for item in self.states if item.name == name]
@@ -286,8 +291,8 @@ class _Tracing:
         state.return_structure, state.return_types = structure, types
         if tracer.unknown is None:
             state.recorded = tracer
-            state.closed_over = closed_over(state.function.python_function)
-        state.unknown = tracer.unknown.name if tracer.unknown else None
+            state.closed_over = _all_closed_over(state)
+        state.unknown = tracer.unknown
         return tracer.unknown
 
     def _run_body(self, state: _State) -> tuple[Tracer, Any, list[Type]]:
@@ -295,6 +300,7 @@ class _Tracing:
 
         def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[Type]]:
             self.tracers[tracer.graph] = tracer
+            self.running.append(tracer.graph)
             result = state.function.run_python(state.signature.arguments(parameters))
             tracer.outputs, types = tracer.returned(
                 result,
@@ -307,8 +313,7 @@ class _Tracing:
             return tf.nest.map_structure(lambda _: 0, result), types
 
         state.is_running = True
-        state.num_met = Counter()
-        self.running.append(state)
+        num_running = len(self.running)
         specs = [item.tensor_spec() for item in state.signature.types]
         try:
             tracer, (structure, types) = run_traced(
@@ -326,14 +331,14 @@ class _Tracing:
             raise _user_error(state, error) from error
         finally:
             state.is_running = False
-            self.running.pop()
+            del self.running[num_running:]
         return tracer, structure, types
 
     def _kind_outside(self, state: _State, tensor: tf.Tensor) -> Kind:
         """The kind of a tensor that a function closes over, in the function that owns it."""
         if not is_traced(tensor):
             return Kind.SHARED
-        owner = self.tracers.get(tensor.graph)
+        owner = self.tracers.get(tensor.graph) if tensor.graph in self.running else None
         name = variable_name(_functions_of(state), tensor)
         what = f"{state.name} ({state.source.where}) closes over {name!r}, a tensor "
         if owner is None:
@@ -378,7 +383,7 @@ class _Tracing:
         check_shapes(name, signature.names, types)
         state = self.state_of(function, signature)
         self.learn_return_type(state)
-        self._finish(state)
+        self._finish(state, tracer)
         for place, wanted in enumerate(state.signature.types):
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
                 tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())
@@ -387,6 +392,25 @@ class _Tracing:
 
 def _source_of(function: Traceable) -> Source:
     return function.source if isinstance(function, Loop) else start_of(function.python_function)
+
+
+def _unlike(name: str, taken: Collection[str]) -> str:
+    """The name, with a number if it is taken."""
+    numbered = (f"{name}_{number}" for number in itertools.count(1))
+    return next(item for item in itertools.chain([name], numbered) if item not in taken)
+
+
+def _closes_over(state: _State) -> bool:
+    """Whether a function has variables of the function around it."""
+    return any(getattr(item, "__closure__", None) for item in _functions_of(state))
+
+
+def _all_closed_over(state: _State) -> dict[str, Any]:
+    """As `closed_over`, of all functions that run when one is traced."""
+    found: dict[str, Any] = {}
+    for item in _functions_of(state):
+        found |= closed_over(item)
+    return found
 
 
 def _functions_of(state: _State) -> list[Callable[..., Any]]:
@@ -414,9 +438,10 @@ def _specialized_name(function: Traceable, signature: Signature) -> str:
 def _never_the_same_function(name: str) -> TraceError:
     source = current_source()
     return TraceError(
-        f"{name} passes a new function to each call of itself"
-        f"{f', at {source.where}' if source else ''}, and is traced anew for each function. Define "
-        "the function outside, or pass on the one that was passed."
+        f"{name} was passed another function in each of {_MAX_NESTED} calls inside of each other"
+        f"{f', the last one at {source.where}' if source else ''}, and is traced for each of them. "
+        "If it passes a new function to each call of itself, this never ends: define the function "
+        "outside, or pass on the one that was passed."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -64,9 +65,19 @@ class Signature:
         )
 
     def has_functions_of(self, other: Signature) -> bool:
-        """Whether another signature has the same functions in the same places."""
-        leaves = tf.nest.flatten(self.structure), tf.nest.flatten(other.structure)
-        return leaves[0] == leaves[1] and self.functions == other.functions
+        """Whether another signature has the same nest, with the same functions in it."""
+        return (
+            _kinds_of(self.structure) == _kinds_of(other.structure)
+            and self.keys_of_functions == other.keys_of_functions
+        )
+
+    @property
+    def keys_of_functions(self) -> tuple[Any, ...]:
+        """What tells functions apart: they themselves; of methods the object and the function."""
+        return tuple(
+            (id(item.__self__), item.__func__) if isinstance(item, MethodType) else id(item)
+            for item in self.functions
+        )
 
     def arguments(self, tensors: Sequence[tf.Tensor]) -> Any:
         """The nest of arguments, as the Python function takes them."""
@@ -84,6 +95,15 @@ class Signature:
     def __str__(self) -> str:
         pairs = zip(self.names, self.types, strict=True)
         return ", ".join(f"{name}: {item}" for name, item in pairs)
+
+
+def _kinds_of(structure: Any) -> Any:
+    """A structure in which lists are as tuples."""
+    if isinstance(structure, dict):
+        return {key: _kinds_of(item) for key, item in structure.items()}
+    if type(structure) in (list, tuple):
+        return tuple(map(_kinds_of, structure))
+    return structure
 
 
 def tensors_in(args: tuple[Any, ...]) -> list[Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 import keras
@@ -89,7 +90,16 @@ def _users_frames(frames: TracebackType | None) -> TracebackType | None:
 def name_of(function: Callable[..., Any]) -> str:
     """The name of a function, a method, a partial or any other callable."""
     defined = _defined(function)
-    return type(function).__name__ if defined.__name__ == "__call__" else defined.__name__
+    name: str = defined.__name__
+    if name != "__call__":
+        return name
+    return function.__name__ if inspect.isbuiltin(function) else type(function).__name__
+
+
+def code_of(function: Callable[..., Any]) -> CodeType | type:
+    """The code of the `def` or `lambda` behind a callable; its type if there is no Python code."""
+    found: CodeType | type = getattr(_defined(function), "__code__", type(function))
+    return found
 
 
 def start_of(function: Callable[..., Any]) -> Source:

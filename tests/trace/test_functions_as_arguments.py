@@ -3,6 +3,12 @@
 Values and gradients by all engines: `passes_functions` of `tests/programs.py`.
 """
 
+# ruff: noqa: B023 (functions that do not bind a loop's variable are what is tested)
+
+import dataclasses
+import functools
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -140,8 +146,150 @@ def test_a_new_function_for_each_call_of_itself_is_an_error():
     def grows(n, function):
         return kerasrec.cond(n < 1, function, lambda: grows(n - 1, lambda: function() + 1))
 
-    with pytest.raises(kerasrec.TraceError, match="grows passes a new function to each call of"):
+    with pytest.raises(kerasrec.TraceError, match="grows was passed another function in each"):
         grows(3, lambda: 1)
+
+
+def test_functions_that_end_may_be_passed_inside_of_each_other():
+    def deep(depth):
+        return (lambda x: x + 1) if depth == 0 else (lambda x: twice(deep(depth - 1), x))
+
+    @kerasrec.recursive
+    def f(n):
+        return deep(9)(n)
+
+    assert f(1) == 513
+
+
+@kerasrec.recursive
+def applied(function, x):
+    return kerasrec.cond(x < 0, lambda: x, lambda: function(x))
+
+
+def test_functions_of_the_same_code_are_told_apart():
+    """Also where the function around them is traced again: not all of them are met each time."""
+
+    def adds(number):
+        return lambda x: x + number
+
+    one, hundred = adds(1), adds(100)
+
+    @kerasrec.recursive
+    def with_thousand(n):
+        return applied(hundred, n) + 1000
+
+    @kerasrec.recursive
+    def f(n):
+        def again():
+            return f(n - 1) + applied(one, n)
+
+        return kerasrec.cond(n > 2, again, lambda: applied(hundred, n) + with_thousand(n))
+
+    assert f(4) == (102 + 1102) + 4 + 5
+
+
+@pytest.mark.parametrize("way", ["loop", "lambda", "nested"])
+def test_variables_of_python_are_as_at_the_call(way):
+    """What a function closes over is read when it is called, not after the function around it."""
+
+    @kerasrec.recursive
+    def f(n):
+        def some():
+            total = n * 0
+            for factor in (1, 10, 100):
+                below = {
+                    "loop": lambda: kerasrec.while_loop(
+                        lambda i, _: i < 1,
+                        lambda i, total: (i + 1, total + f(n - 1) * factor),
+                        (0, n * 0),
+                    )[1],
+                    "lambda": lambda: applied(lambda x: f(x - 1) * factor, n),
+                    "nested": lambda: kerasrec.recursive(lambda x: f(x - 1) * factor)(n),
+                }
+                total += below[way]()
+            return total
+
+        return kerasrec.cond(n < 1, lambda: n + 1, some)
+
+    assert f(2) == 111 * 111
+
+
+def test_a_variable_of_a_passed_function_that_stands_for_another_tensor_is_an_error():
+    @kerasrec.recursive
+    def f(n):
+        tensor = n
+
+        def added(x):
+            return x + tensor
+
+        first = applied(added, n)
+        tensor = 10 * n
+        return first + applied(added, n)
+
+    with pytest.raises(kerasrec.TraceError, match="closes over 'tensor', which stood for another"):
+        f(2)
+
+
+def test_a_function_that_has_escaped_is_an_error():
+    @kerasrec.recursive
+    def f(n):
+        escaped = []
+
+        def body(i):
+            escaped.append(lambda x: x * i)
+            return i + 1
+
+        return kerasrec.while_loop(lambda i: i < n, body, 0) + applied(escaped[-1], n)
+
+    with pytest.raises(kerasrec.TraceError, match=r"closes over 'i', .* function has returned"):
+        f(3)
+
+
+def test_any_callable():
+    @dataclasses.dataclass
+    class Adds:
+        number: int
+
+        def __call__(self, x):
+            return x + self.number
+
+        def method(self, x):
+            return 2 * x + self.number
+
+    one, two = Adds(1), Adds(2)
+    assert applied(one, 5) == 6
+    assert applied(functools.partial(tf.add, 7), 5) == 12
+    assert applied(abs, 5) == 5
+
+    @kerasrec.recursive
+    def methods(n):
+        return applied(one.method, n) + applied(two.method, n) + applied(one.method, n)
+
+    assert methods(10) == 64
+    dense = keras.layers.Dense(2)
+    x = tf.ones([3, 2])
+    found = kerasrec.recursive(lambda layer, x: layer(x))(dense, x)
+    np.testing.assert_allclose(found, dense(x))
+
+
+def test_another_nest_of_arguments_is_an_error():
+    @kerasrec.recursive
+    def f(pair, n):
+        a, b = (pair["a"], pair["b"]) if isinstance(pair, dict) else pair
+        return kerasrec.cond(n < 1, lambda: 10 * a + b, lambda: f((b, a), n - 1))
+
+    assert f((1, 2), 1) == 21
+    assert f({"a": 1, "b": 2}, 1) == 21
+
+
+def test_many_loops_in_a_function_that_is_traced_again():
+    @kerasrec.recursive
+    def f(n):
+        ends = [kerasrec.while_loop(lambda i: i < most, lambda i: i + 1, n) for most in (3, 4, 5)]
+        return kerasrec.cond(n < 1, lambda: sum(ends), lambda: f(n - 1))
+
+    assert f(2) == 12
+    assert list(f.function_graphs(2).functions) == ["f", "loop", "loop_1", "loop_2"]
 
 
 def test_a_function_cannot_be_returned():
