@@ -52,8 +52,9 @@ class RecursiveFunction(Options):
       for each entry of their row; so the result is ragged, with the same row splits.
 
     It is compiled once for each signature (dtypes, shapes without the token axis, structure, and
-    the functions among the arguments, which it keeps), and differentiable in its arguments and in all tensors and variables it closes over. Each signature
-    takes some megabytes until `clear_cache` forgets it.
+    the functions among the arguments, which it keeps), and differentiable in its arguments and in
+    all tensors and variables it closes over. Each signature takes some megabytes until
+    `clear_cache` forgets it.
 
     Copies work as for Python functions: `copy.copy` and `copy.deepcopy` return the function itself,
     or for a method, that of the copied object. `pickle` stores its name; cloudpickle also takes
