@@ -8,22 +8,20 @@ are tried, and one is right if the function returns it when its calls do.
 
 from __future__ import annotations
 
-import itertools
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kerasrec.errors import GraphError, KerasrecError, NoBaseCaseError, SignatureError, TraceError
+from kerasrec.errors import KerasrecError, NoBaseCaseError, SignatureError, TraceError
 from kerasrec.graph.check import check_function_graphs
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec.graph.types import Kind, Type
-from kerasrec.graph.values import Source
 from kerasrec.trace.build import Builder, Closures
-from kerasrec.trace.closures import closed_over, free_tensors, variable_name
+from kerasrec.trace.closures import free_tensors, variable_name
 from kerasrec.trace.effects import asserts_something
 from kerasrec.trace.loop import Loop
 from kerasrec.trace.signature import (
@@ -34,7 +32,8 @@ from kerasrec.trace.signature import (
     signature_of,
     tensors_in,
 )
-from kerasrec.trace.source import code_of, current_source, name_of, source_of, start_of
+from kerasrec.trace.source import current_source, source_of
+from kerasrec.trace.state import Code, State, numbered
 from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, is_traced, run_traced
 
 _Result = TypeVar("_Result")
@@ -58,47 +57,12 @@ _MAX_TRIALS = 4
 _MAX_NESTED = 24
 
 
-_Code: TypeAlias = tuple[Any, ...]
-
-
 @dataclass
 class TracedProgram:
     """Graphs of a program and the structure of what it returns."""
 
     graphs: FunctionGraphs
     returns: Any
-
-
-@dataclass
-class _State:
-    """What is known of one function under one signature.
-
-    A function that is defined in the body of another is a new one, with a state of its own, each
-    time the other is traced.
-    """
-
-    name: str
-    function: Traceable
-    signature: Signature
-    source: Source
-    return_structure: Any = None
-    return_types: list[Type] | None = None
-    is_running: bool = False
-    unknown: ReturnTypeUnknownError | None = None
-    recorded: Tracer | None = None
-    closed_over: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def code(self) -> _Code:
-        """What stays the same when the function around it is traced again."""
-        return (*map(code_of, _functions_of(self)), self.signature.types)
-
-    @property
-    def tracer(self) -> Tracer:
-        """What the last run of the function recorded, once all types are known."""
-        if self.recorded is None:
-            raise GraphError(f"{self.name} was not traced.")
-        return self.recorded
 
 
 def trace(function: Traceable, signature: Signature) -> TracedProgram:
@@ -119,24 +83,23 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
     return TracedProgram(graphs, state.return_structure)
 
 
-def _rename(states: list[_State]) -> None:
+def _rename(states: list[State]) -> None:
     """Numbers functions of one name anew, without those of traces that were not kept."""
     names: dict[str, str] = {}
     for state in states:
-        base = _specialized_name(state.function, state.signature)
-        names[state.name] = _unlike(base, names.values())
+        names[state.name] = numbered(state.base_name, names.values())
     for state in states:
         state.name = names[state.name]
         for call in state.tracer.calls:
             call.callee = names[call.callee]
 
 
-def _build(states: list[_State]) -> dict[str, FunctionGraph]:
+def _build(states: list[State]) -> dict[str, FunctionGraph]:
     """The graphs of all functions of a program, the one it starts with first."""
     closures = Closures(
         free_tensors(
             {state.name: state.tracer for state in states},
-            {state.name: _functions_of(state) for state in states},
+            {state.name: state.functions for state in states},
             {state.name: state.signature.names for state in states},
         )
     )
@@ -162,12 +125,12 @@ def _build(states: list[_State]) -> dict[str, FunctionGraph]:
 class _Tracing:
     """What is known while a program is traced."""
 
-    states: list[_State] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
     tracers: dict[tf.Graph, Tracer] = field(default_factory=dict)
-    guesses: dict[_Code, tuple[Any, list[Type]]] = field(default_factory=dict)
+    guesses: dict[Code, tuple[Any, list[Type]]] = field(default_factory=dict)
     running: list[tf.Graph] = field(default_factory=list)
 
-    def state_of(self, function: Traceable, signature: Signature) -> _State:
+    def state_of(self, function: Traceable, signature: Signature) -> State:
         """The state for a function under a signature; a new one where none fits."""
         same = [state for state in self.states if state.function is function]
         for state in same:
@@ -179,8 +142,8 @@ class _Tracing:
                 raise call_does_not_fit(state.name, state.signature, signature)
         if len(running) >= _MAX_NESTED:
             raise _never_the_same_function(function.name)
-        name = _unlike(_specialized_name(function, signature), {one.name for one in self.states})
-        state = _State(name, function, signature, _source_of(function))
+        state = State("", function, signature)
+        state.name = numbered(state.base_name, {one.name for one in self.states})
         if function.returns is not None:
             specs = tf.nest.flatten(function.returns)
             state.return_types = [Type(spec.dtype, tuple(spec.shape)) for spec in specs]
@@ -190,14 +153,14 @@ class _Tracing:
         self.states.append(state)
         return state
 
-    def learn_return_type(self, state: _State) -> None:
+    def learn_return_type(self, state: State) -> None:
         """Fills in what a function returns, by running it as far as types are known."""
         if state.return_types is None:
             if state.is_running:
                 raise ReturnTypeUnknownError(state.name)
             self._run(state)
 
-    def _finish(self, state: _State, caller: Tracer) -> None:
+    def _finish(self, state: State, caller: Tracer) -> None:
         """Traces a function once more as soon as its types are known.
 
         That is while the function around it still runs, whose variables are then as at the call.
@@ -207,9 +170,9 @@ class _Tracing:
         is_known = unknown is None or self._named(unknown.name).return_types is not None
         if state.recorded is None and is_known and not state.is_running:
             unknown = self._run(state)
-        if state.recorded is None and unknown and not state.is_running and _closes_over(state):
+        if state.recorded is None and unknown and not state.is_running and state.has_closure:
             caller.unknown = caller.unknown or unknown
-        now = _all_closed_over(state)
+        now = state.variables()
         changed = [name for name, tensor in state.closed_over.items() if now.get(name) != tensor]
         if changed and state.recorded:
             source = current_source()
@@ -219,7 +182,7 @@ class _Tracing:
                 f"{f' At {source.where}.' if source else ''}"
             )
 
-    def run_all(self, first: _State) -> list[_State]:
+    def run_all(self, first: State) -> list[State]:
         """Traces everything the first state reaches, now that types can be known; itself first."""
         found = [first]
         for state in found:
@@ -252,7 +215,7 @@ class _Tracing:
                 return
         raise _no_type_fits(state, failure) from failure
 
-    def _settle(self, state: _State, first: Type) -> tuple[Any, list[Type]]:
+    def _settle(self, state: State, first: Type) -> tuple[Any, list[Type]]:
         """A return type that a function has when its calls have it, found from a first guess."""
         structure, types = 0, [first]
         for _ in range(_MAX_TRIALS):
@@ -280,22 +243,22 @@ class _Tracing:
         """How many return types are known."""
         return len({state.code for state in self.states if state.return_types is not None})
 
-    def _named(self, name: str) -> _State:
+    def _named(self, name: str) -> State:
         (state,) = [item for item in self.states if item.name == name]
         return state
 
-    def _run(self, state: _State) -> ReturnTypeUnknownError | None:
+    def _run(self, state: State) -> ReturnTypeUnknownError | None:
         """Runs a function; keeps what it did, or says why a branch had to be left out."""
         tracer, structure, types = self._run_body(state)
         self._check_returns(state, structure, types)
         state.return_structure, state.return_types = structure, types
         if tracer.unknown is None:
             state.recorded = tracer
-            state.closed_over = _all_closed_over(state)
+            state.closed_over = state.variables()
         state.unknown = tracer.unknown
         return tracer.unknown
 
-    def _run_body(self, state: _State) -> tuple[Tracer, Any, list[Type]]:
+    def _run_body(self, state: State) -> tuple[Tracer, Any, list[Type]]:
         """Runs a function; what it did, and the structure and types of what it returns."""
 
         def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[Type]]:
@@ -334,12 +297,12 @@ class _Tracing:
             del self.running[num_running:]
         return tracer, structure, types
 
-    def _kind_outside(self, state: _State, tensor: tf.Tensor) -> Kind:
+    def _kind_outside(self, state: State, tensor: tf.Tensor) -> Kind:
         """The kind of a tensor that a function closes over, in the function that owns it."""
         if not is_traced(tensor):
             return Kind.SHARED
         owner = self.tracers.get(tensor.graph) if tensor.graph in self.running else None
-        name = variable_name(_functions_of(state), tensor)
+        name = variable_name(state.functions, tensor)
         what = f"{state.name} ({state.source.where}) closes over {name!r}, a tensor "
         if owner is None:
             raise TraceError(
@@ -355,7 +318,7 @@ class _Tracing:
             )
         return kind
 
-    def _check_returns(self, state: _State, structure: Any, types: list[Type]) -> None:
+    def _check_returns(self, state: State, structure: Any, types: list[Type]) -> None:
         if state.return_types is None:
             return
         known = state.return_types
@@ -390,51 +353,6 @@ class _Tracing:
         return state.name, tensors, state.return_structure, state.return_types or []
 
 
-def _source_of(function: Traceable) -> Source:
-    return function.source if isinstance(function, Loop) else start_of(function.python_function)
-
-
-def _unlike(name: str, taken: Collection[str]) -> str:
-    """The name, with a number if it is taken."""
-    numbered = (f"{name}_{number}" for number in itertools.count(1))
-    return next(item for item in itertools.chain([name], numbered) if item not in taken)
-
-
-def _closes_over(state: _State) -> bool:
-    """Whether a function has variables of the function around it."""
-    return any(getattr(item, "__closure__", None) for item in _functions_of(state))
-
-
-def _all_closed_over(state: _State) -> dict[str, Any]:
-    """As `closed_over`, of all functions that run when one is traced."""
-    found: dict[str, Any] = {}
-    for item in _functions_of(state):
-        found |= closed_over(item)
-    return found
-
-
-def _functions_of(state: _State) -> list[Callable[..., Any]]:
-    """The functions of the user's that run when a function is traced."""
-    function = state.function
-    condition = [function.condition] if isinstance(function, Loop) else []
-    passed = map(_python_function, state.signature.functions)
-    return [function.python_function, *condition, *passed]
-
-
-def _python_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What the user wrote, of a function that may be decorated."""
-    found: Callable[..., Any] = getattr(function, "python_function", function)
-    return found
-
-
-def _specialized_name(function: Traceable, signature: Signature) -> str:
-    """What a function is called in graphs: `twice_of_square` if it was passed `square`."""
-    parts = [function.name]
-    for item in signature.functions:
-        parts += ["of", name_of(_python_function(item))]
-    return "_".join(parts).replace("<", "").replace(">", "")
-
-
 def _never_the_same_function(name: str) -> TraceError:
     source = current_source()
     return TraceError(
@@ -445,7 +363,7 @@ def _never_the_same_function(name: str) -> TraceError:
     )
 
 
-def _no_base_case(state: _State) -> NoBaseCaseError:
+def _no_base_case(state: State) -> NoBaseCaseError:
     return NoBaseCaseError(
         f"{state.name} ({state.source.where}) has no base case: every path through it calls "
         f"{state.name} again, directly or through other functions, so it never returns. Add a "
@@ -454,7 +372,7 @@ def _no_base_case(state: _State) -> NoBaseCaseError:
     )
 
 
-def _no_type_fits(state: _State, failure: Exception | None = None) -> NoBaseCaseError:
+def _no_type_fits(state: State, failure: Exception | None = None) -> NoBaseCaseError:
     reason = "" if failure is None else f" The last trial failed: {str(failure).strip()}"
     return NoBaseCaseError(
         f"What {state.name} ({state.source.where}) returns cannot be inferred: every path through "
@@ -464,7 +382,7 @@ def _no_type_fits(state: _State, failure: Exception | None = None) -> NoBaseCase
     )
 
 
-def _user_error(state: _State, error: TypeError | ValueError) -> KerasrecError:
+def _user_error(state: State, error: TypeError | ValueError) -> KerasrecError:
     """An error that TensorFlow or Keras raised for a line of the function, with that line."""
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
     message = f"{state.name} cannot be traced; {source.where}: {str(error).rstrip('.')}."

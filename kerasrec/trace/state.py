@@ -1,0 +1,106 @@
+"""What is known of one function while a program is traced."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from kerasrec.errors import GraphError
+from kerasrec.graph.types import Type
+from kerasrec.graph.values import Source
+from kerasrec.trace.closures import closed_over
+from kerasrec.trace.loop import Loop
+from kerasrec.trace.signature import Signature, Traceable
+from kerasrec.trace.source import code_of, name_of, start_of
+from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer
+
+Code: TypeAlias = tuple[Any, ...]
+
+
+@dataclass
+class State:
+    """A function under one signature.
+
+    A function that is defined in the body of another is a new one, with a state of its own, each
+    time the other is traced.
+
+    Args:
+        name: unique in the program.
+        function: that is traced.
+        signature: of its arguments.
+        return_structure: the nest that it returns.
+        return_types: of one token's values; None while they are not known.
+        is_running: whether it is being traced.
+        unknown: why its last trace left out a branch; None if it did not.
+        recorded: its trace, once no branch is left out.
+        closed_over: what its variables stood for then.
+    """
+
+    name: str
+    function: Traceable
+    signature: Signature
+    return_structure: Any = None
+    return_types: list[Type] | None = None
+    is_running: bool = False
+    unknown: ReturnTypeUnknownError | None = None
+    recorded: Tracer | None = None
+    closed_over: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def tracer(self) -> Tracer:
+        """Its trace, with no branch left out."""
+        if self.recorded is None:
+            raise GraphError(f"{self.name} was not traced.")
+        return self.recorded
+
+    @property
+    def source(self) -> Source:
+        """Where the user has written it."""
+        function = self.function
+        return function.source if isinstance(function, Loop) else start_of(function.python_function)
+
+    @property
+    def functions(self) -> list[Callable[..., Any]]:
+        """The functions of the user's that run when it is traced."""
+        condition = [self.function.condition] if isinstance(self.function, Loop) else []
+        passed = map(_python_function, self.signature.functions)
+        return [self.function.python_function, *condition, *passed]
+
+    @property
+    def code(self) -> Code:
+        """What stays the same when the function around it is traced again."""
+        return (*map(code_of, self.functions), self.signature.types)
+
+    @property
+    def has_closure(self) -> bool:
+        """Whether it has variables of a function around it."""
+        return any(getattr(item, "__closure__", None) for item in self.functions)
+
+    def variables(self) -> dict[str, Any]:
+        """What these stand for now, as `closed_over` has it."""
+        found: dict[str, Any] = {}
+        for item in self.functions:
+            found |= closed_over(item)
+        return found
+
+    @property
+    def base_name(self) -> str:
+        """Its name without a number: `twice_of_square`, if it was passed `square`."""
+        parts = [self.function.name]
+        for item in self.signature.functions:
+            parts += ["of", name_of(_python_function(item))]
+        return "_".join(parts).replace("<", "").replace(">", "")
+
+
+def numbered(name: str, taken: Collection[str]) -> str:
+    """A name, with a number if it is taken."""
+    others = (f"{name}_{number}" for number in itertools.count(1))
+    return next(item for item in itertools.chain([name], others) if item not in taken)
+
+
+def _python_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What the user wrote, of a function that may be decorated."""
+    found: Callable[..., Any] = getattr(function, "python_function", function)
+    return found
