@@ -35,6 +35,7 @@ def test_past_the_bound_waves_run_what_is_new():
     assert by_waves.num_xla_sizes == 0
 
 
+@pytest.mark.many
 def test_what_is_past_the_bound_is_not_compiled():
     fib = fib_by(engine="compiled", max_xla_sizes=0)
     with never_by_waves(), pytest.raises(tf.errors.InvalidArgumentError, match="taken over"):
@@ -42,6 +43,7 @@ def test_what_is_past_the_bound_is_not_compiled():
     assert fib.num_xla_sizes == 0
 
 
+@pytest.mark.many
 def test_sizes_are_counted_once_each():
     known = KnownSizes(2)
     admitted = tf.function(lambda rows: known.admit([tf.zeros([rows, 3])], tf.constant([7, 8])))
@@ -50,6 +52,7 @@ def test_sizes_are_counted_once_each():
     assert not known.admit([tf.zeros([1, 3])], tf.constant([8, 7]))
 
 
+@pytest.mark.many
 def test_a_layer_counts_sizes_of_training_and_of_inference():
     layer = kerasrec.layers.TreeRNN(2, engine="compiled")
     assert layer.num_xla_sizes == 0
@@ -59,6 +62,7 @@ def test_a_layer_counts_sizes_of_training_and_of_inference():
     assert layer.num_xla_sizes == 2
 
 
+@pytest.mark.many
 def test_a_bound_below_zero_is_an_error():
     with pytest.raises(kerasrec.TraceError, match="max_xla_sizes is -1; it must be at least 0"):
         fib_by(max_xla_sizes=-1)

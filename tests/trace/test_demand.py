@@ -39,6 +39,7 @@ def test_what_nobody_reads_is_not_computed():
     np.testing.assert_array_equal(on_demand([10, 10], [True, False]), [10, 55])
 
 
+@pytest.mark.many
 def test_what_never_ends_does_no_harm_where_nobody_reads_it():
     @kerasrec.recursive
     def endless(n):
@@ -51,6 +52,7 @@ def test_what_never_ends_does_no_harm_where_nobody_reads_it():
     np.testing.assert_array_equal(safe([1, 2]), [1, 2])
 
 
+@pytest.mark.many
 def test_a_copy_has_computed_nothing():
     later = kerasrec.lazy(lambda: 3)
 
@@ -61,6 +63,7 @@ def test_a_copy_has_computed_nothing():
     assert f(1, later) == f(1, copy.copy(later)) == f(1, copy.deepcopy(later)) == 4
 
 
+@pytest.mark.many
 def test_within_a_branch_it_is_computed_once():
     """And once in each of two branches that exclude each other, which do not see each other."""
 
@@ -88,6 +91,7 @@ def search(n):
     return kerasrec.any_of(n, is_third), kerasrec.all_of(n, lambda k: ~is_third(k))
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(("n", "num_tried"), [(0, 0), (2, 2), (3, 3), (50, 3)])
 def test_a_search_stops_at_the_first(n, num_tried):
     """Search and its two loops are calls; each iteration is one, and each question."""
@@ -96,6 +100,7 @@ def test_a_search_stops_at_the_first(n, num_tried):
     assert search.run_trace(n).num_calls == 3 + 2 * num_tried * 2
 
 
+@pytest.mark.many
 def test_what_is_refused():
     @kerasrec.recursive
     def f(n):

@@ -54,6 +54,7 @@ def test_each_function_has_its_name_in_the_graphs():
     assert list(f.function_graphs(0).functions) == ["f", "fold_of_lambda"]
 
 
+@pytest.mark.many
 def test_the_same_function_is_traced_once():
     count = 0
 
@@ -70,6 +71,7 @@ def test_the_same_function_is_traced_once():
     assert not count
 
 
+@pytest.mark.many
 def test_a_fold_over_rows_closes_over_a_token():
     @kerasrec.recursive
     def scaled(node, scale):
@@ -78,6 +80,7 @@ def test_a_fold_over_rows_closes_over_a_token():
     np.testing.assert_allclose(scaled([0, 1], [2.0, 3.0]), [30.0, 21.0])
 
 
+@pytest.mark.many
 def test_a_nested_function_that_rows_without_entries_end():
     """The function around it is traced again once it is known what the inner one returns."""
 
@@ -99,6 +102,7 @@ def test_a_nested_function_that_rows_without_entries_end():
     np.testing.assert_array_equal(count, [5, 2])
 
 
+@pytest.mark.many
 def test_a_function_is_handed_on_and_swapped():
     @kerasrec.recursive
     def alternating(n, one, other, x):
@@ -112,6 +116,7 @@ def test_a_function_is_handed_on_and_swapped():
     np.testing.assert_array_equal(found, [plain(n, *functions, 1) for n in (0, 1, 4)])
 
 
+@pytest.mark.many
 def test_a_list_of_functions():
     @kerasrec.recursive
     def chosen(functions, which, x):
@@ -121,6 +126,7 @@ def test_a_list_of_functions():
     np.testing.assert_array_equal(chosen([square, fib], [0, 1, 1], [7, 7, 8]), [49, 13, 21])
 
 
+@pytest.mark.many
 def test_functions_alone_make_one_token():
     @kerasrec.recursive
     def added(*functions):
@@ -134,6 +140,7 @@ def test_functions_alone_make_one_token():
     np.testing.assert_array_equal(inside([6, 7]), [14, 20])
 
 
+@pytest.mark.many
 def test_the_gradient_of_what_a_function_closes_over():
     weight = tf.Variable(3.0)
     with tf.GradientTape() as tape:
@@ -141,6 +148,7 @@ def test_the_gradient_of_what_a_function_closes_over():
     np.testing.assert_allclose(tape.gradient(y, weight), 18.0)
 
 
+@pytest.mark.many
 def test_a_new_function_for_each_call_of_itself_is_an_error():
     @kerasrec.recursive
     def grows(n, function):
@@ -150,6 +158,7 @@ def test_a_new_function_for_each_call_of_itself_is_an_error():
         grows(3, lambda: 1)
 
 
+@pytest.mark.many
 def test_functions_that_end_may_be_passed_inside_of_each_other():
     def deep(depth):
         return (lambda x: x + 1) if depth == 0 else (lambda x: twice(deep(depth - 1), x))
@@ -166,6 +175,7 @@ def applied(function, x):
     return kerasrec.cond(x < 0, lambda: x, lambda: function(x))
 
 
+@pytest.mark.many
 def test_functions_of_the_same_code_are_told_apart():
     """Also where the function around them is traced again: not all of them are met each time."""
 
@@ -188,6 +198,7 @@ def test_functions_of_the_same_code_are_told_apart():
     assert f(4) == (102 + 1102) + 4 + 5
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("way", ["loop", "lambda", "nested"])
 def test_variables_of_python_are_as_at_the_call(way):
     """What a function closes over is read when it is called, not after the function around it."""
@@ -214,6 +225,7 @@ def test_variables_of_python_are_as_at_the_call(way):
     assert f(2) == 111 * 111
 
 
+@pytest.mark.many
 def test_a_variable_of_a_passed_function_that_stands_for_another_tensor_is_an_error():
     @kerasrec.recursive
     def f(n):
@@ -230,6 +242,7 @@ def test_a_variable_of_a_passed_function_that_stands_for_another_tensor_is_an_er
         f(2)
 
 
+@pytest.mark.many
 def test_a_function_that_has_escaped_is_an_error():
     @kerasrec.recursive
     def f(n):
@@ -245,6 +258,7 @@ def test_a_function_that_has_escaped_is_an_error():
         f(3)
 
 
+@pytest.mark.many
 def test_any_callable():
     @dataclasses.dataclass
     class Adds:
@@ -272,6 +286,7 @@ def test_any_callable():
     np.testing.assert_allclose(found, dense(x))
 
 
+@pytest.mark.many
 def test_another_nest_of_arguments_is_an_error():
     @kerasrec.recursive
     def f(pair, n):
@@ -282,6 +297,7 @@ def test_another_nest_of_arguments_is_an_error():
     assert f({"a": 1, "b": 2}, 1) == 21
 
 
+@pytest.mark.many
 def test_many_loops_in_a_function_that_is_traced_again():
     @kerasrec.recursive
     def f(n):
@@ -292,6 +308,7 @@ def test_many_loops_in_a_function_that_is_traced_again():
     assert list(f.function_graphs(2).functions) == ["f", "loop", "loop_1", "loop_2"]
 
 
+@pytest.mark.many
 def test_a_function_cannot_be_returned():
     @kerasrec.recursive
     def f(x):

@@ -43,6 +43,7 @@ def test_its_nodes_are_enter_next_and_exit():
     assert "loop loop(n: i32[], count: i32[]) -> i32[], i32[]" in str(collatz.function_graphs(1))
 
 
+@pytest.mark.many
 def test_the_state_keeps_its_structure():
     @kerasrec.recursive
     def f(x):
@@ -56,6 +57,7 @@ def test_the_state_keeps_its_structure():
         np.testing.assert_array_equal(found, [16, 10, 12])
 
 
+@pytest.mark.many
 def test_at_most_so_many_iterations():
     @kerasrec.recursive
     def f(x, most):
@@ -66,6 +68,7 @@ def test_at_most_so_many_iterations():
     np.testing.assert_array_equal(f([1, 99], [0, 3]), [[8, 198], [1, 198]])
 
 
+@pytest.mark.many
 def test_many_iterations_take_no_depth():
     @kerasrec.recursive(max_depth=3)
     def counted(n):
@@ -74,6 +77,7 @@ def test_many_iterations_take_no_depth():
     assert counted(300_000) == 300_000
 
 
+@pytest.mark.many
 class TestRefuses:
     def refusal(self, kind, message, *args):
         @kerasrec.recursive
