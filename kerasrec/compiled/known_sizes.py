@@ -37,7 +37,7 @@ class KnownSizes:
         )
 
         def is_new() -> tf.Tensor:
-            has_others = tf.raw_ops.LookupTableSizeV2(table_handle=table) < self._most
+            has_room = tf.raw_ops.LookupTableSizeV2(table_handle=table) < self._most
 
             def keep() -> tf.Tensor:
                 tf.raw_ops.LookupTableInsertV2(
@@ -45,7 +45,7 @@ class KnownSizes:
                 )
                 return tf.constant(True)
 
-            return tf.cond(has_others, keep, lambda: tf.constant(False))
+            return tf.cond(has_room, keep, lambda: tf.constant(False))
 
         return tf.cond(found < 0, is_new, lambda: tf.constant(True))
 

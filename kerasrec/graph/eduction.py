@@ -100,8 +100,8 @@ class _Asking:
 
     def _call(self, value: Value, context: Tag) -> tf.Tensor:
         """call_i: the callee's result, in a context with the label in front."""
-        site = self._sites[self._labels[value.node]]
-        inside = enter(self._labels[site], context)
+        label = self._labels[value.node]
+        site, inside = self._sites[label], enter(label, context)
         if inside not in self._entered:
             self._entered.add(inside)
             self.calls[site.callee] += 1

@@ -106,7 +106,7 @@ def test_a_frame_that_is_taken_has_failed_before():
 
 
 @pytest.mark.many
-def test_they_nest_in_a_gradient(monkeypatch):
+def test_they_nest_in_a_gradient():
     @kerasrec.recursive(engine="scalar", max_depth=2)
     def power(x, n, product):
         return kerasrec.cond(n == 0, lambda: product, lambda: power(x, n - 1, product * x))
