@@ -27,8 +27,6 @@ class Forward:
         self.graph = graph
         self.machine = Machine(Layout(forward_routines(graph)), shared)
         self.messages: dict[str, int] = {}
-        routines = self.machine.layout.routines.values()
-        self._has_tail_calls = any(call.is_tail for one in routines for call in one.calls)
 
     def run(
         self, size: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, arguments: Tensors
@@ -95,7 +93,7 @@ class Forward:
             for message, is_fault in frame.faults(self.graph.bodies[name]):
                 fault = tf.where((returns & is_fault)[0], self._number(message), fault)
         mark = registers["mark"]
-        if self._has_tail_calls:  # How many have taken the frame of each other.
+        if self.machine.layout.has_tail_calls:  # How many have taken the frame of each other.
             mark = tf.where(step.is_tail_call, mark + 1, 0)
             most = MOST_TAIL_CALLS
             endless = f"made {most:,} tail calls in a row. Does every path reach a base case?"

@@ -15,7 +15,7 @@ from kerasrec.graph.nodes import Broadcast, Merge, Result, Switch
 from kerasrec.graph.nodes import Call as CallNode
 from kerasrec.graph.values import Branch, Node, Region, Value
 from kerasrec.scalar.ops import fault_of, may_fail
-from kerasrec.scalar.tail_calls import tail_calls
+from kerasrec.schedule.tails import tail_calls
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,11 @@ class Layout:
             used[value.type.dtype] += 1
         self.widths |= used
         return columns
+
+    @property
+    def has_tail_calls(self) -> bool:
+        """Whether any call takes the frame of its caller."""
+        return any(call.is_tail for routine in self.routines.values() for call in routine.calls)
 
     @property
     def row_bytes(self) -> int:

@@ -21,7 +21,6 @@ from kerasrec.scalar.frame import (
     gradient_routines,
 )
 from kerasrec.scalar.machine import Machine
-from kerasrec.scalar.tail_calls import tail_calls
 
 
 class Gradient:
@@ -43,8 +42,7 @@ class Gradient:
     @property
     def has_tail_calls(self) -> bool:
         """Whether tail calls let the program nest deeper here than its values do."""
-        bodies, sites = self.graph.bodies.values(), self.graph.call_sites.values()
-        return any(tail_calls(body, sites) for body in bodies)
+        return Layout(forward_routines(self.graph)).has_tail_calls
 
     @property
     def row_bytes(self) -> int:

@@ -11,7 +11,6 @@ by the MERGEs of tail regions that do nothing else; so these never run.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -21,7 +20,7 @@ from kerasrec.graph.values import Node, Region, Value
 from kerasrec.schedule.instructions import Instruction, Item, Tokens
 from kerasrec.schedule.linkage import Together, alternating
 from kerasrec.schedule.stages import Stages, first_stage, linkage_stages, rounds_of
-from kerasrec.schedule.tails import Tail, results_of, tail_of, whole
+from kerasrec.schedule.tails import Tail, readers_of, results_of, tail_of, whole
 from kerasrec.schedule.translate import instructions_of, regions_of
 
 _WAITED_FOR = (Entrance, Call, Return, Result, Check, Effect)
@@ -114,10 +113,7 @@ class _BodyPlaces:
         self.groups = groups
         self.rounds = rounds
         self.is_bounded = is_bounded
-        self.readers: dict[Value, list[Node]] = defaultdict(list)
-        for node in body.nodes:
-            for value in node.inputs:
-                self.readers[value].append(node)
+        self.readers = readers_of(body)
         self.made = {node: instructions_of(body.name, node) for node in body.nodes}
         self.makers: dict[Item, Instruction] = {
             item: one for ones in self.made.values() for one in ones for item in one.writes

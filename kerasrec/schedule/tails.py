@@ -8,8 +8,9 @@ twice. Derivatives of the gradient return there, too: their conditionals are the
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kerasrec.graph.graph import Body, CallSite, present
 from kerasrec.graph.nodes import Merge, Result, Switch
@@ -139,29 +140,66 @@ def tail_of(
         sites: the calls that it makes, and what they call.
         readers: the nodes that read each value, in all sweeps.
     """
-    outputs = {node for found in results_of(body) for node in found}
-    tail = _divided(None, whole(body).values, outputs, readers)
+    tail = _tail_of_values(body, readers)
     for leaf in tail.leaves if tail.branches else ():
         calls = [site for site, callee in sites if _is_tail_call(site, callee, leaf, body, readers)]
         leaf.call = calls[0] if calls else None
     return tail
 
 
+def tail_calls(body: Body, sites: Iterable[CallSite]) -> set[int]:
+    """The labels of the tail calls of a body, whatever its gradient needs.
+
+    Args:
+        body: of a tagged or extended graph.
+        sites: all call sites of the program.
+    """
+    alone = replace(body, sweeps=body.sweeps[:1])
+    own = [replace(one, trips=one.trips[:1]) for one in sites if one.caller == body.name]
+    readers = readers_of(alone)
+    tail = _tail_of_values(alone, readers)
+    return {one.label for leaf in tail.leaves for one in own if _is_returned(one, leaf, readers)}
+
+
+def readers_of(body: Body) -> dict[Value, list[Node]]:
+    """The nodes that read each value of a body, in all sweeps."""
+    readers: dict[Value, list[Node]] = defaultdict(list)
+    for node in body.nodes:
+        for value in node.inputs:
+            readers[value].append(node)
+    return readers
+
+
+def _tail_of_values(body: Body, readers: dict[Value, list[Node]]) -> Tail:
+    """The parts of a body by what decides its values, before tail calls are known."""
+    outputs = {node for found in results_of(body) for node in found}
+    return _divided(None, whole(body).values, outputs, readers)
+
+
 def _is_tail_call(
     site: CallSite, callee: Body, leaf: Tail, body: Body, readers: dict[Value, list[Node]]
 ) -> bool:
     """Whether the tokens of a part return just what one call returns."""
-    if site.calls[0].region != leaf.region or _returns(callee) != _returns(body):
-        return False
+    return (
+        _returns(callee) == _returns(body)
+        and _is_returned(site, leaf, readers)
+        and all(
+            (_switched(call, readers) if call else None) == (parameter and parameter.output())
+            for trip, sweep in zip(site.trips[1::2], body.sweeps[1::2], strict=True)
+            if trip.calls
+            for call, parameter in zip(trip.calls, sweep.parameters, strict=True)
+        )
+    )
+
+
+def _is_returned(site: CallSite, leaf: Tail, readers: dict[Value, list[Node]]) -> bool:
+    """Whether tokens of a part return just what a call returns, and nothing else reads that."""
     returned = [[node.output() for node in present(trip.returns)] for trip in site.trips[::2]]
     values = [value for found in returned for value in found]
-    if leaf.values != returned or any(len(readers[value]) != 1 for value in values):
-        return False
-    return all(
-        (_switched(call, readers) if call else None) == (parameter and parameter.output())
-        for trip, sweep in zip(site.trips[1::2], body.sweeps[1::2], strict=True)
-        if trip.calls
-        for call, parameter in zip(trip.calls, sweep.parameters, strict=True)
+    return (
+        site.calls[0].region == leaf.region
+        and leaf.values == returned
+        and all(len(readers[value]) == 1 for value in values)
     )
 
 

@@ -16,6 +16,7 @@ from tests.fuzz.syntax import (
     Choice,
     Constant,
     Function,
+    Let,
     Loop,
     MapRows,
     Name,
@@ -83,16 +84,17 @@ def _instead_of(node: Any) -> Iterator[Any]:
         for place in range(len(node.statements)):
             kept = (*node.statements[:place], *node.statements[place + 1 :])
             yield dataclasses.replace(node, statements=kept)
+            yield from _written_out(dataclasses.replace(node, statements=kept), node, place)
         if len(node.results) == 1 and isinstance(node.results[0], Choice):
             for branch in node.results[0].branches:
                 yield Block((*node.statements, *branch.statements), branch.results, node.structure)
     elif isinstance(node, Choice) and len(node.branches) > 2:
         yield dataclasses.replace(node, branches=(node.branches[0], node.branches[-1]))
-    if isinstance(node, Function | Block | Name | Program):
+    if isinstance(node, Function | Block | Program):
         return
     if isinstance(node, Choice) and len(node.results) == 1:
         yield from (branch.results[0] for branch in node.branches if not branch.statements)
-    if isinstance(node, Apply | Part | MapRows | Loop | Choice | Call | Shared):
+    if isinstance(node, Name | Apply | Part | MapRows | Loop | Choice | Call | Shared):
         if isinstance(node, Choice | Call) and len(node.results) != 1:
             return
         found = type_of(node)
@@ -102,6 +104,24 @@ def _instead_of(node: Any) -> Iterator[Any]:
                 yield part
         if not found.rows and found.kind != "bool":
             yield Constant(_ones(found.shape, 1 if found.kind == "int" else 0.5), found)
+
+
+def _written_out(kept: Block, block: Block, place: int) -> Iterator[Block]:
+    """The value of a statement in place of its name, if that is read once.
+
+    Args:
+        kept: the block without the statement.
+        block: with it.
+        place: of the statement.
+    """
+    statement = block.statements[place]
+    if isinstance(statement, Let) and len(statement.names) == 1:
+        (name,) = statement.names
+        readers = [
+            path for path, part in walk(kept) if isinstance(part, Name) and part.text == name
+        ]
+        if len(readers) == 1:  # Each further copy of the value would make the program larger.
+            yield put(kept, readers[0], statement.value)
 
 
 def _ones(shape: tuple[int, ...], value: Any) -> Any:

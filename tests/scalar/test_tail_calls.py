@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec.scalar import forward
-from kerasrec.scalar.tail_calls import tail_calls
+from kerasrec.schedule.tails import tail_calls
 from tests.programs import PROGRAMS
 
 
