@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
 from kerasrec.emit.limits import Limits
 from kerasrec.engine.choice import Engine, EngineOptions
+from kerasrec.engine.instances import check_that_they_are_there
 from kerasrec.engine.program import Program
 from kerasrec.engine.scheduled import Scheduled
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.options import Options
 from kerasrec.schedule.build import build, build_blocks, forward_part
 from kerasrec.schedule.passes import BLOCK_PASSES, Pass, default_passes, optimize
+from kerasrec.schedule.passes.among_instances import among_instances
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.trace.program import trace
 from kerasrec.trace.signature import Signature, Traceable
@@ -41,6 +44,10 @@ def compile_function(
     traced = trace(function, signature)
     tagged = tag(traced.graphs)
     passes = default_passes(options.recompute)
+    instances = tuple(options.instances)
+    if instances:
+        check_that_they_are_there(instances, tagged.entry)
+        passes.append(partial(among_instances, devices=instances))
     program = lower(
         tagged,
         limits,
@@ -50,6 +57,7 @@ def compile_function(
         recomputes=options.recompute,
         xla_calls=options.xla_calls,
         max_xla_sizes=options.max_xla_sizes,
+        instances=instances,
     )
     return Compiled(signature, traced.graphs, tagged, program, traced.returns)
 
@@ -64,6 +72,7 @@ def lower(
     recomputes: bool = False,
     xla_calls: int | tf.Tensor | None = None,
     max_xla_sizes: int = EngineOptions.max_xla_sizes,
+    instances: tuple[str, ...] = (),
 ) -> Program:
     """A tagged graph as a function of TensorFlow, with derivatives of any order.
 
@@ -77,6 +86,7 @@ def lower(
         recomputes: whether the engine "compiled" keeps nothing for a gradient.
         xla_calls: as for `kerasrec.recursive`.
         max_xla_sizes: as for `kerasrec.recursive`.
+        instances: the same; a pass divides the schedules among them.
     """
 
     def derive(graph: TaggedGraph) -> Scheduled:
@@ -92,5 +102,5 @@ def lower(
             return schedule, None
         return schedule, optimize(build_blocks(forward_part(graph)), BLOCK_PASSES)
 
-    options = EngineOptions(engine, parallel_tokens, xla_calls, max_xla_sizes)
+    options = EngineOptions(engine, parallel_tokens, xla_calls, max_xla_sizes, instances)
     return Program(derive(tagged), derive, in_blocks, limits, options)

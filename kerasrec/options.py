@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from kerasrec.engine.choice import ENGINES, Engine, EngineOptions
+from kerasrec.engine.instances import checked_instances
 from kerasrec.errors import TraceError
 
 
@@ -28,6 +30,7 @@ class Options:
     xla_calls: int | tf.Tensor | None = None
     max_xla_sizes: int = EngineOptions.max_xla_sizes
     recompute: bool = False
+    instances: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -42,8 +45,23 @@ class Options:
                 f"xla_calls is {self.xla_calls}; it must be at least 1, for the call from outside, "
                 "or None."
             )
+        self.instances = checked_instances(self.instances)
+        if self.instances:
+            self._check_that_waves_run()
         if self.max_xla_sizes < 0:
             raise TraceError(
                 f"max_xla_sizes is {self.max_xla_sizes}; it must be at least 0, where waves run "
                 "all sizes."
+            )
+
+    def _check_that_waves_run(self) -> None:
+        if self.engine not in ("auto", "waves"):
+            raise TraceError(
+                f"instances divide waves among devices, and engine={self.engine!r} has none. Use "
+                "engine='waves' or leave the choice to engine='auto'."
+            )
+        if self.parallel_tokens is not None:
+            raise TraceError(
+                "instances and parallel_tokens cannot be given together: instances divide wide "
+                "waves, and parallel_tokens bounds how wide they are. Leave out one of them."
             )

@@ -9,7 +9,7 @@ import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -273,6 +273,7 @@ def recursive(
     xla_calls: int | tf.Tensor | None = ...,
     max_xla_sizes: int = ...,
     recompute: bool = ...,
+    instances: Sequence[str] = ...,
 ) -> Callable[[Callable[..., Any]], RecursiveFunction]: ...
 
 
@@ -288,6 +289,7 @@ def recursive(
     xla_calls: int | tf.Tensor | None = None,
     max_xla_sizes: int = Options.max_xla_sizes,
     recompute: bool = False,
+    instances: Sequence[str] = (),
 ) -> RecursiveFunction | Callable[[Callable[..., Any]], RecursiveFunction]:
     """Makes a Python function that calls itself, directly or through others, run in a graph.
 
@@ -350,6 +352,11 @@ def recursive(
           own calls returned, instead of keeping them. That takes less memory and more time;
           gradients are the same. Random numbers are kept. In the engine "compiled" nothing is kept,
           and all is computed again. No effect in the engine "scalar".
+        instances: names of devices or tasks, such as `["/GPU:0", "/GPU:1"]`, each of which has an
+          instance of every body and takes an even part of each wave (Vasilakopoulos 2024, section
+          7.1). So one large tree uses several devices, too. Waves run then. What decides which
+          tokens go where, draws of random numbers and ops with a `tf.device` of their own stay
+          whole. Results are the same, gradients of weights up to rounding.
 
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.
@@ -365,5 +372,6 @@ def recursive(
         xla_calls=xla_calls,
         max_xla_sizes=max_xla_sizes,
         recompute=recompute,
+        instances=instances,
     )
     return decorate if function is None else decorate(function)

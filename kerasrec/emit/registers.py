@@ -192,6 +192,16 @@ class Registers:
         self._set(one, [piece for value, piece in pairs if value])
 
     @_run.register
+    def _(self, one: instructions.Divide) -> None:
+        tensor, count = self.get(one.value), len(one.outputs)
+        ends = tf.range(count + 1) * tf.shape(tensor)[0] // count
+        self._set(one, tf.split(tensor, ends[1:] - ends[:-1], num=count))
+
+    @_run.register
+    def _(self, one: instructions.Join) -> None:
+        self._set(one, [tf.concat(self.all(parts), 0) for parts in one.parts])
+
+    @_run.register
     def _(self, one: instructions.Reshape) -> None:
         shape = one.output.type.tensor_shape()[1:]
         self._set(one, [tf.reshape(self.get(one.inputs[0]), [-1, *shape])])

@@ -39,6 +39,7 @@ class EngineOptions:
     parallel_tokens: int | None = None
     xla_calls: int | tf.Tensor | None = None
     max_xla_sizes: int = 32
+    instances: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,9 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> C
         TraceError: "scalar" or "compiled" is asked for and cannot run the program.
     """
     engine, parallel_tokens = options.engine, options.parallel_tokens
+    if options.instances:
+        reason = f"each divided among instances on {', '.join(options.instances)}"
+        return Choice("waves", program.run, reason, program.schedule)
     if engine == "compiled":
         return _compiled(program, in_blocks, options)
     found = obstacles(program.graph)
@@ -103,7 +107,7 @@ def choose_within_xla(program: Scheduled, in_blocks: InBlocks, options: EngineOp
         TraceError: XLA cannot run the program.
     """
     graph = program.graph
-    found = _obstacles_of_compiled(graph, options.parallel_tokens)
+    found = _obstacles_of_compiled(graph, options)
     outputs = graph.bodies[graph.entry].outputs
     if any(node.types[0].dtype == tf.bool for node in outputs):
         found.append("it returns a truth value, which could not say that a run has failed")
@@ -122,13 +126,17 @@ def choose_within_xla(program: Scheduled, in_blocks: InBlocks, options: EngineOp
     return Choice("compiled", run, "in blocks, compiled by XLA with all around it", schedule)
 
 
-def _obstacles_of_compiled(graph: TaggedGraph, parallel_tokens: int | None) -> list[str]:
+def _obstacles_of_compiled(graph: TaggedGraph, options: EngineOptions) -> list[str]:
     found = compiled_obstacles(graph)
-    return found if parallel_tokens is None else ["parallel_tokens is a bound on waves", *found]
+    if options.parallel_tokens is not None:
+        found.insert(0, "parallel_tokens is a bound on waves")
+    if options.instances:
+        found.insert(0, "instances are parts of waves")
+    return found
 
 
 def _compiled(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Choice:
-    found = _obstacles_of_compiled(program.graph, options.parallel_tokens)
+    found = _obstacles_of_compiled(program.graph, options)
     if found:
         raise TraceError(
             f"engine='compiled' cannot run this program: {found[0]}. Use engine='waves' or leave "

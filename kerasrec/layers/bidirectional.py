@@ -90,6 +90,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
                 shares_weights=layer.cell.arity is None,
                 recompute=layer.recompute,
                 engine=layer.engine,
+                instances=layer.instances,
                 dtype=layer.dtype_policy,
                 name=f"{layer.name}_downward",
             )

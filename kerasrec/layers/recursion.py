@@ -17,7 +17,6 @@ from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
 from kerasrec.layers.tree_checks import WordRules, check_sizes, same_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, node_tables
-from kerasrec.layers.types import Engine
 from kerasrec.private import in_stateless_scope, in_xla
 from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switch
 
@@ -40,9 +39,8 @@ class Recursion:
         cell: built before the first call.
         visitor: makes the recursive function from the cell and a batch; see `visitor`.
         goes_down: whether that function takes states in addition to the node.
-        recompute: as for `kerasrec.recursive`.
-        engine: as for `kerasrec.recursive`. "compiled" keeps nothing for a gradient except in
-            training, whatever `recompute` is.
+        options: `engine`, `recompute` and `instances`, as for `kerasrec.recursive`. The engine
+            "compiled" keeps nothing for a gradient except in training, whatever `recompute` is.
         embedding: maps words to inputs, if `x` are words.
     """
 
@@ -50,16 +48,14 @@ class Recursion:
         self,
         cell: RecursiveCell,
         visitor: Callable[..., RecursiveFunction],
-        goes_down: bool = False,
-        recompute: bool = False,
-        engine: Engine = "auto",
+        goes_down: bool,
+        options: dict[str, Any],
         embedding: keras.layers.Layer | None = None,
     ):
         self._cell = cell
         self._visitor = visitor
         self._goes_down = goes_down
-        self._recompute = recompute
-        self._engine = engine
+        self._options = options
         self._embedding = embedding
         self._runs: dict[tuple[Any, ...], tuple[Any, list[Stages]]] = {}
 
@@ -159,15 +155,17 @@ class Recursion:
         batch, nodes = tf.unstack(tf.shape(x)[:2])
         inputs = self._inputs(x, trees, input_drop)
         table_size = tf.multiply(batch, nodes, "table_size") if return_sequences else None
+        options = dict(self._options)
+        if options["engine"] == "compiled" and not training:
+            options["recompute"] = True
         visit = self._visitor(
             self._cell,
             inputs,
             trees,
             drop,
             table_size,
-            training=training,
-            recompute=self._recompute or (self._engine == "compiled" and not training),
-            engine=self._engine,
+            training,
+            options,
         )
         arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
         results, tables = visit.with_tables(*arguments)
@@ -216,9 +214,8 @@ def visitor(
     trees: NodeTables,
     drop: tf.Tensor | None,
     table_size: tf.Tensor | None,
-    training: bool = False,
-    recompute: bool = False,
-    engine: Engine = "auto",
+    training: bool,
+    options: dict[str, Any],
 ) -> RecursiveFunction:
     """The recursive function that computes a tree node from its children.
 
@@ -231,8 +228,7 @@ def visitor(
         drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
         table_size: rows of the table of all outputs; None if it is not wanted.
         training: as Keras has it.
-        recompute: as for `kerasrec.recursive`.
-        engine: as for `kerasrec.recursive`.
+        options: of `kerasrec.recursive`.
     """
 
     def keep(node: tf.Tensor, results: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -259,7 +255,7 @@ def visitor(
     sizes = [cell.output_size] * cell.has_own_output + cell.state_sizes
     returns = [tf.TensorSpec([size], cell.compute_dtype) for size in sizes]
 
-    @recursive(returns=returns, engine=engine, recompute=recompute, xla_calls=trees.calls_of_a_tree)
+    @recursive(returns=returns, xla_calls=trees.calls_of_a_tree, **options)
     def visit(node: tf.Tensor) -> list[tf.Tensor]:
         def leaf_node() -> list[tf.Tensor]:
             return keep(node, leaf(node))

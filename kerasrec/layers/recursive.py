@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any, ClassVar, get_args
 
 import keras
@@ -58,6 +59,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
           reads inputs at inner nodes or draws random numbers at leaves, as in training with
           `dropout`. In a model that is saved, no other layer may hold the same embedding: Keras
           could not load the model.
+        instances: names of devices, such as `["/GPU:0", "/GPU:1"]`: each computes an even part of
+            the tree nodes that are ready at once, also of a single tree; see `kerasrec.recursive`.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
@@ -102,6 +105,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
+        instances: Sequence[str] = (),
         **kwargs: Any,
     ):
         if not isinstance(cell, RecursiveCell):
@@ -133,12 +137,14 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self.return_state = return_state
         self.recompute = recompute
         self.engine = engine
+        self.instances = list(instances)
         self.embedding: Any = embedding
         self.supports_masking = True
         # With a GPU, Keras compiles all that supports it, again for each number of tree nodes.
         self.supports_jit = cell.supports_jit and engine == "compiled"
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
-        self._recursion = Recursion(cell, visitor, False, recompute, engine, embedding)
+        self._options = {"recompute": recompute, "engine": engine, "instances": tuple(instances)}
+        self._recursion = Recursion(cell, visitor, False, self._options, embedding)
 
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
@@ -267,7 +273,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         with tf.init_scope():
             inputs = NodeInputs(tf.zeros([1, self._num_features], self.compute_dtype))
             trees = node_tables(tf.fill([1, 1, self.cell.arity or 1], -1))
-            visitor(self.cell, inputs, trees, None, None).function_graphs(0)
+            visitor(self.cell, inputs, trees, None, None, False, {}).function_graphs(0)
 
     def _zeros(self, x: Any) -> Any:
         """Outputs of the right shapes, for Keras to learn them without compiling."""
@@ -378,6 +384,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             "return_state": self.return_state,
             "recompute": self.recompute,
             "engine": self.engine,
+            "instances": self.instances,
             "embedding": keras.saving.serialize_keras_object(self.embedding),
         }
 

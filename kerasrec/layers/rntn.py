@@ -206,7 +206,8 @@ class RNTN(CellLayer):
             for each shape of a batch.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
             different word of a batch is looked up once. See `Recursive`.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        **kwargs: `instances` (see `Recursive`), and `name`, `dtype` and `trainable`, as every Keras
+            layer takes them.
 
     Call arguments:
         x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,

@@ -144,7 +144,8 @@ class TopDown(Recursive):
             for each shape of a batch.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
             different word of a batch is looked up once. See `Recursive`.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        **kwargs: `instances` (see `Recursive`), and `name`, `dtype` and `trainable`, as every Keras
+            layer takes them.
 
     Call arguments:
         x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
@@ -202,7 +203,7 @@ class TopDown(Recursive):
                 f"{type(cell).__name__} sets `output_size`, but the output of a TopDownCell is its "
                 "first state: roots have no other, since their states are given."
             )
-        self._recursion = Recursion(cell, visitor, True, recompute, engine, self.embedding)
+        self._recursion = Recursion(cell, visitor, True, self._options, self.embedding)
 
     def build(self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None) -> None:
         """Creates the cell's weights."""
@@ -311,9 +312,8 @@ def visitor(
     trees: NodeTables,
     drop: tf.Tensor | None,
     table_size: tf.Tensor | None,
-    training: bool = False,
-    recompute: bool = False,
-    engine: Engine = "auto",
+    training: bool,
+    options: dict[str, Any],
 ) -> RecursiveFunction:
     """The recursive function that passes states from a tree node to its children.
 
@@ -325,13 +325,12 @@ def visitor(
             `[batch * nodes + 1, units]`, or None.
         table_size: rows of the table of all outputs.
         training: as Keras has it.
-        recompute: as for `kerasrec.recursive`.
-        engine: as for `kerasrec.recursive`.
+        options: of `kerasrec.recursive`.
     """
     rows_of_children = trees.rows() if cell.shares_weights else None
     num_nodes = tf.subtract(tf.shape(trees.children)[0], 1, "num_nodes")
 
-    @recursive(engine=engine, recompute=recompute, xla_calls=trees.calls_of_a_tree)
+    @recursive(xla_calls=trees.calls_of_a_tree, **options)
     def visit(node: tf.Tensor, states: list[tf.Tensor]) -> tf.Tensor:
         collect("output", states[0], node, table_size)
         # Gradients enter a function through what it returns.

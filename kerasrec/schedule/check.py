@@ -10,6 +10,7 @@ from kerasrec.graph.graph import present
 from kerasrec.graph.nodes import Accumulate, Collect
 from kerasrec.graph.values import Region, Value
 from kerasrec.schedule.instructions import (
+    Divide,
     Effect,
     Fetch,
     Fire,
@@ -18,6 +19,7 @@ from kerasrec.schedule.instructions import (
     HandOn,
     Instruction,
     Item,
+    Join,
     Load,
     Receive,
     Reduce,
@@ -251,6 +253,24 @@ def regions_agree(schedule: Schedule) -> Iterator[str]:
             yield f"{segment.body}: {_name(one)} leaves out a branch"
 
 
+def parts_stay_together(schedule: Schedule) -> Iterator[str]:
+    """Parts of a value are read by ops on other such parts alone, and by what joins them."""
+    parts: dict[Item, int] = {}
+    for _, segment, one in schedule.instructions():
+        numbers = [parts.get(item) for item in one.reads]
+        if isinstance(one, Divide):
+            parts.update({item: number for number, item in enumerate(one.outputs)})
+        elif isinstance(one, Join):
+            if any([parts.get(item) for item in of] != [*range(len(of))] for of in one.parts):
+                yield f"{segment.body}: {_name(one)} joins what is not all parts, in order"
+        elif isinstance(one, Fire) and len(set(numbers)) == 1:
+            parts.update({item: numbers[0] for item in one.outputs if numbers[0] is not None})
+        elif isinstance(one, Fire) and one.node.op == "AddN" and numbers == [*range(len(numbers))]:
+            continue
+        elif any(number is not None for number in numbers):
+            yield f"{segment.body}: {_name(one)} reads parts of tokens"
+
+
 def ops_are_whole(schedule: Schedule) -> Iterator[str]:
     """An op has as many inputs and outputs as its node."""
     ones = [*(one for _, _, one in schedule.instructions()), *schedule.prepared]
@@ -301,6 +321,7 @@ RULES: tuple[Rule, ...] = (
     frames_are_done,
     frames_return_again,
     regions_agree,
+    parts_stay_together,
     ops_are_whole,
     shared_values_are_known,
     sums_have_a_place,

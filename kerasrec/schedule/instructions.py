@@ -30,6 +30,8 @@ there for every segment.
     Interleave  the first row of several values, then the second of each, and so on
     Separate    undoes Interleave
     Reshape     the same for pieces of one row, without a copy
+    Divide      cuts the rows of a value into even parts, one for each instance of the body
+    Join        the rows of the parts as one value again
     Send        passes arguments to those that are called
     Return      hands results to those that called
     HandOn      leaves that to a tail call
@@ -75,6 +77,10 @@ class InTurns(Node):
     """
 
     of: list[Type]
+
+
+class Parts(Node):
+    """The rows of a value in even parts, one for each instance of a body."""
 
 
 class NoValue(Node):
@@ -406,6 +412,52 @@ class Separate(Instruction):
     def writes(self) -> tuple[Item, ...]:
         """The values."""
         return tuple(filter(None, self.outputs))
+
+
+@dataclass(frozen=True, eq=False)
+class Divide(Instruction):
+    """The rows of a value in even parts, for ops that read nothing but parts.
+
+    Args:
+        value: of all tokens.
+        outputs: of some tokens each, in order.
+    """
+
+    value: Value
+    outputs: tuple[Value, ...]
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """The rows."""
+        return (self.value,)
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """The parts."""
+        return self.outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Join(Instruction):
+    """Undoes `Divide`, for all that was computed of the parts: they stay in one segment so.
+
+    Args:
+        outputs: of all tokens.
+        parts: for each of them, its rows in parts.
+    """
+
+    outputs: tuple[Value, ...]
+    parts: tuple[tuple[Value, ...], ...]
+
+    @property
+    def reads(self) -> tuple[Item, ...]:
+        """The parts."""
+        return tuple(item for found in self.parts for item in found)
+
+    @property
+    def writes(self) -> tuple[Item, ...]:
+        """The values."""
+        return self.outputs
 
 
 @dataclass(frozen=True, eq=False)

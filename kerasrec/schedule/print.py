@@ -51,6 +51,7 @@ from kerasrec.graph.values import Each, Node, Region, Source, Value
 from kerasrec.schedule.instructions import (
     Broadcast,
     Count,
+    Divide,
     Effect,
     Fetch,
     Fire,
@@ -60,6 +61,7 @@ from kerasrec.schedule.instructions import (
     Instruction,
     Interleave,
     Item,
+    Join,
     Load,
     Measure,
     Pass,
@@ -352,6 +354,8 @@ _WORDS: dict[type[Instruction], str] = {
     Interleave: "interleave",
     Reshape: "reshape",
     Separate: "separate",
+    Divide: "divide",
+    Join: "join",
     Zeros: "zeros",
 }
 

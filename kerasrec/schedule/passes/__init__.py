@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import tensorflow as tf
 
@@ -45,7 +46,8 @@ BLOCK_PASSES: tuple[Pass, ...] = (
 def optimize(schedule: Schedule, passes: Sequence[Pass]) -> Schedule:
     """A schedule after passes, in order; checked after each."""
     for one in passes:
-        name = getattr(one, "__name__", repr(one))
+        function = one.func if isinstance(one, partial) else one
+        name = getattr(function, "__name__", repr(one))
         schedule = replace(one(schedule), passes=(*schedule.passes, name))
         check_schedule(schedule)
     return schedule
