@@ -842,6 +842,19 @@ smooth(captures, plain_captures, some(3, 2, seed=8), i32(0, 3, 1), sources=(SCAL
 
 
 @kerasrec.recursive
+def adds_twice(x, n):
+    """Adds what it closes over twice in one sum, which TensorFlow rewrites wrongly in a loop."""
+    return kerasrec.cond(n == 0, lambda: x, lambda: OFFSETS + (adds_twice(x, n - 1) + OFFSETS))
+
+
+def plain_adds_twice(x, n):
+    return x if n == 0 else x + 2 * n * OFFSETS
+
+
+smooth(adds_twice, plain_adds_twice, some(3, 2, seed=8), i32(0, 3, 1), sources=(OFFSETS,))
+
+
+@kerasrec.recursive
 def nested(x, n):
     """Closes over what it computes for each of its tokens, also by way of `without`."""
     sine = tf.sin(x)

@@ -32,8 +32,9 @@ def apart(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Tensors that a loop or a conditional passes to its body, separated from the op that does.
 
     The optimizer rewrites `(x + 1) + x` to `2 * x + 1` and makes the new constant wait for x. If x
-    comes straight from the loop's switch, the constant waits for the end of the loop by mistake.
-    Then the op is dead, and the loop returns an empty tensor without an error.
+    comes straight from the loop's switch, or is the same in all of its iterations, the constant
+    waits for the end of the loop by mistake. Then the op is dead, and the loop returns an empty
+    tensor without an error: `tf.map_fn(lambda x: x + y + y, tensor)` does.
     """
     return [tf.compat.v1.placeholder_with_default(tensor, tensor.shape) for tensor in tensors]
 

@@ -14,6 +14,7 @@ from functools import partial, singledispatchmethod
 
 import tensorflow as tf
 
+from kerasrec.emit.barriers import apart
 from kerasrec.emit.checks import fail
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.sums import Sums
@@ -23,6 +24,8 @@ from kerasrec.graph.nodes import Check, Collect, Enter
 from kerasrec.graph.values import Each, Region, Value
 from kerasrec.schedule import instructions
 from kerasrec.schedule.instructions import Instruction, Item, Reduce, Save, Send
+
+_SUMS = ("Add", "AddV2", "AddN")
 
 
 @dataclass(eq=False)
@@ -86,6 +89,14 @@ class Registers:
                 sums.collect(one.node, tensors, None if size is None else self.get(size))
             else:
                 sums.accumulate(one.node, *tensors)
+
+    def _inputs(self, one: instructions.Fire) -> Tensors:
+        """The inputs of an op; a sum gets SHARED ones apart from the loop around it."""
+        tensors = self.all(one.inputs)
+        if one.node.op not in _SUMS:
+            return tensors
+        pairs = zip(one.inputs, tensors, strict=True)
+        return [apart([tensor])[0] if value.is_shared else tensor for value, tensor in pairs]
 
     def _set(self, one: Instruction, tensors: Sequence[tf.Tensor]) -> None:
         self._tensors.update(zip(one.writes, tensors, strict=True))
@@ -208,7 +219,7 @@ class Registers:
 
     @_run.register
     def _(self, one: instructions.Fire) -> None:
-        tensors = fire(one.node, self.all(one.inputs), has_gradient=False)
+        tensors = fire(one.node, self._inputs(one), has_gradient=False)
         for tensor, value in zip(tensors, one.outputs, strict=True):
             tensor.set_shape(value.type.tensor_shape())
         self._set(one, tensors)
