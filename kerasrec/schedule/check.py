@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import present
 from kerasrec.graph.nodes import Accumulate, Collect
+from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Region, Value
 from kerasrec.schedule.instructions import (
     Divide,
@@ -263,12 +264,17 @@ def parts_stay_together(schedule: Schedule) -> Iterator[str]:
         elif isinstance(one, Join):
             if any([parts.get(item) for item in of] != [*range(len(of))] for of in one.parts):
                 yield f"{segment.body}: {_name(one)} joins what is not all parts, in order"
+        elif isinstance(one, Fire) and _adds_sums(one) and numbers == [*range(len(numbers))]:
+            continue
         elif isinstance(one, Fire) and len(set(numbers)) == 1:
             parts.update({item: numbers[0] for item in one.outputs if numbers[0] is not None})
-        elif isinstance(one, Fire) and one.node.op == "AddN" and numbers == [*range(len(numbers))]:
-            continue
         elif any(number is not None for number in numbers):
             yield f"{segment.body}: {_name(one)} reads parts of tokens"
+
+
+def _adds_sums(one: Fire) -> bool:
+    """Whether an op adds what sums over tokens have given."""
+    return one.node.op == "AddN" and all(item.type.kind is Kind.WAVE for item in one.inputs)
 
 
 def ops_are_whole(schedule: Schedule) -> Iterator[str]:

@@ -10,7 +10,7 @@ import kerasrec
 from tests.training.clusters import run_on_cluster
 
 FIRST, SECOND = "/CPU:0", "/CPU:1"
-X = [3.0, 1.0, 5.0]
+X = np.array([3.0, 1.0, 5.0], np.float32)
 
 
 def factorial(engine, rest_on=FIRST, product_on=SECOND):
@@ -67,26 +67,35 @@ def test_values_and_gradients():
     np.testing.assert_allclose(tape.gradient(y, x), [11, 1, 274])
 
 
-def ran_on(function, x):
-    """By device, the ops of the partition that TensorFlow made, and those that ran, with how often.
+def traced_run(function, x, target=""):
+    """TensorFlow's own trace of a run: its partitions, and what ran on which device.
 
-    Both are from TensorFlow's own trace of a run.
+    Args:
+        function: that reads no variables.
+        x: its argument, `[tokens]`.
+        target: the address of a server of a cluster; without one, two devices of this process.
     """
-    v1 = tf.compat.v1
-    concrete = tf.function(function).get_concrete_function(tf.TensorSpec([None]))
+    v1, x = tf.compat.v1, np.asarray(x)
+    concrete = tf.function(function).get_concrete_function(tf.TensorSpec([None], x.dtype))
     graph = tf.Graph()
     with graph.as_default():
         tf.import_graph_def(concrete.graph.as_graph_def(), name="")
     options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE, output_partition_graphs=True)
     metadata = v1.RunMetadata()
-    with v1.Session(graph=graph, config=v1.ConfigProto(device_count={"CPU": 2})) as session:
+    with v1.Session(target, graph=graph, config=v1.ConfigProto(device_count={"CPU": 2})) as session:
         outputs = [output.name for output in concrete.outputs]
         session.run(outputs, {concrete.inputs[0].name: x}, options, metadata)
+    return metadata
+
+
+def ran_on(function, x):
+    """By device, the ops of its partition, and those that ran, with how often."""
+    metadata = traced_run(function, x)
     partitions = {
         _short(part.node[0].device): collections.Counter(node.op for node in part.node)
         for part in metadata.partition_graphs
     }
-    types = {node.name: node.op for part in metadata.partition_graphs for node in part.node}
+    types = types_of(metadata)
     ran = {
         _short(device.device): collections.Counter(
             types[node.node_name] for node in device.node_stats if node.node_name in types
@@ -94,6 +103,11 @@ def ran_on(function, x):
         for device in metadata.step_stats.dev_stats
     }
     return partitions, ran
+
+
+def types_of(metadata):
+    """The op of each node, by name."""
+    return {node.name: node.op for part in metadata.partition_graphs for node in part.node}
 
 
 def _short(device):
@@ -152,6 +166,6 @@ def test_across_the_tasks_of_a_cluster():
     ended = run_on_cluster(["--workers", "2", "--ps", "1"], ["-m", "tests.engine.across_tasks"])
     assert ended.returncode == 0, ended.errors[-3000:]
     expected = across_tasks.results(FIRST, FIRST)
-    for name, values in ended.results[0].items():
-        for found, wanted in zip(values, expected[name], strict=True):
+    for name, values in expected.items():
+        for found, wanted in zip(ended.results[0][name], values, strict=True):
             np.testing.assert_allclose(found, wanted, 1e-6, err_msg=name)

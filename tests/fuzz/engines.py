@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from kerasrec.engine.program import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.interpreter import interpret
 from kerasrec.schedule.passes import WAVE_PASSES, default_passes
+from kerasrec.schedule.passes.among_instances import among_instances
 from tests.compiled.helpers import never_by_waves
 from tests.fuzz.plain import (
     Result,
@@ -35,6 +37,7 @@ PASSES = {
     "default": None,
     "none": (),
     "all": WAVE_PASSES,
+    "instances": (*WAVE_PASSES, partial(among_instances, devices=["/CPU:0"] * 3)),
 }
 WAYS = ("traced", "eager", "function", "interpreter")
 
@@ -52,7 +55,7 @@ class Options:
         recompute: see there.
         max_depth: see there; None for its default.
         in_queues: whether a program of one round runs by the engine for all programs, too.
-        passes: over the schedule, "default", "none" or "all". These two are of "traced" alone.
+        passes: over the schedule, by name. These two are of "traced" alone.
     """
 
     way: str = "traced"

@@ -149,4 +149,6 @@ class _Group:
             yield Join(joined, of_parts, by=NAME, at_use=at_use)
         for value in read_by_others:
             if value not in joined:
-                yield from fires(lambda *of: [tf.add_n(of)], parts[value], [value], NAME)
+                yield from fires(
+                    lambda *of: [tf.raw_ops.AddN(inputs=of)], parts[value], [value], NAME
+                )
