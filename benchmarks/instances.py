@@ -1,7 +1,8 @@
 """A training step with two instances of a cell beside the same step with one.
 
     python -m benchmarks.instances
-    TF_NUM_INTRAOP_THREADS=1 python -m kerasrec.training.local_cluster --workers 2 --ps 1 -- \
+    TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
+        python -m kerasrec.training.local_cluster --workers 2 --ps 1 -- \
         python -m benchmarks.instances
 
 The first runs on two logical devices of this process, the second on two workers of a cluster on
