@@ -474,3 +474,25 @@ def test_from_several_threads():
     for thread in threads:
         thread.join()
     assert found == {0: 0, 1: 1, 2: 1, 3: 2, 4: 3, 5: 5, 6: 8, 7: 13}
+
+
+def test_a_replica_compiles_once(two_replicas, monkeypatch):
+    """Each has variables of its own; how often a graph asks for a replica's number is nothing new."""
+    compiled = []
+    run = kerasrec.recursive.__globals__["compile_function"]
+    monkeypatch.setitem(
+        kerasrec.recursive.__globals__,
+        "compile_function",
+        lambda *arguments: compiled.append(arguments) or run(*arguments),
+    )
+
+    @kerasrec.recursive
+    def countdown(n):
+        return kerasrec.cond(n < 1.0, lambda: n, lambda: countdown(n - 1.0))
+
+    @tf.function
+    def step(n):
+        return countdown(n) + countdown(n + 1.0) + countdown(n)
+
+    two_replicas.run(step, [tf.constant([3.5])])
+    assert len(compiled) == 2

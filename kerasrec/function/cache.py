@@ -46,7 +46,7 @@ class Cache:
             make: compiles the function for it.
         """
         replica = tf.distribute.get_replica_context() if tf.distribute.has_strategy() else None
-        number = replica.replica_id_in_sync_group if replica else None
+        number = tf.get_static_value(replica.replica_id_in_sync_group) if replica else None
         functions = signature.keys_of_functions
         key = (str(signature.structure), signature.types, functions, str(number))
         is_known = key in self._runners

@@ -120,6 +120,16 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
                 f"`engine` of {type(self).__name__} must be one of "
                 f"{', '.join(map(repr, get_args(Engine)))}, received {engine!r}."
             )
+        if isinstance(instances, str) or not all(isinstance(name, str) for name in instances):
+            raise ValueError(
+                f"`instances` of {type(self).__name__} must be a list of names of devices, such as "
+                f"['/GPU:0', '/GPU:1'], received {instances!r}."
+            )
+        if instances and engine not in ("auto", "waves"):
+            raise ValueError(
+                f"`instances` of {type(self).__name__} divide waves among devices, and "
+                f"engine={engine!r} has none. Leave `engine` out."
+            )
         if cell.goes_down != self.goes_down:
             layer = "TopDown" if cell.goes_down else "Recursive"
             raise ValueError(

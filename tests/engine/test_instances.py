@@ -121,6 +121,19 @@ def test_a_layer(name):
     assert f"on {SECOND}" in str(parts.execution_plan())
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"instances": "/GPU:0"}, "`instances` of TreeLSTM must be a list of names of devices"),
+        ({"instances": [0]}, "`instances` of TreeLSTM must be a list of names of devices"),
+        ({"instances": THREE, "engine": "compiled"}, "engine='compiled' has none"),
+    ],
+)
+def test_what_a_layer_refuses(options, message):
+    with pytest.raises(ValueError, match=message):
+        kerasrec.layers.TreeLSTM(2, **options)
+
+
 def rows_multiplied(function, x, target=""):
     """By device, how many rows each product of a run had."""
     metadata = traced_run(function, x, target)
