@@ -477,7 +477,7 @@ def test_from_several_threads():
 
 
 def test_a_replica_compiles_once(two_replicas, monkeypatch):
-    """Each has variables of its own; how often a graph asks for a replica's number is nothing new."""
+    """Each has its own variables; that a graph asks for its number again is nothing new."""
     compiled = []
     run = kerasrec.recursive.__globals__["compile_function"]
     monkeypatch.setitem(
