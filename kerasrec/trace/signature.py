@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
+from kerasrec.trace.same_function import Passed
 from kerasrec.trace.source import current_source
 
 # Leaves of the structure of arguments.
@@ -46,13 +47,18 @@ class Signature:
         structure: the nest of arguments, its leaves `TENSOR` or `FUNCTION`.
         types: one TOKEN type for each tensor.
         names: what to call each tensor in a print or an error.
-        functions: those among the arguments. Each has signatures of its own.
+        passed: the functions among the arguments. Each has signatures of its own.
     """
 
     structure: Any
     types: tuple[Type, ...]
     names: tuple[str, ...]
-    functions: tuple[Callable[..., Any], ...] = ()
+    passed: tuple[Passed, ...] = ()
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The functions among the arguments."""
+        return tuple(item.function for item in self.passed)
 
     def accepts(self, other: Signature) -> bool:
         """Whether arguments of the other signature may be passed to this one."""
@@ -66,9 +72,8 @@ class Signature:
 
     def has_functions_of(self, other: Signature) -> bool:
         """Whether another signature has the same nest, with the same functions in it."""
-        return (
-            _kinds_of(self.structure) == _kinds_of(other.structure)
-            and self.keys_of_functions == other.keys_of_functions
+        return _kinds_of(self.structure) == _kinds_of(other.structure) and all(
+            map(Passed.is_same, self.passed, other.passed)
         )
 
     @property
@@ -132,8 +137,8 @@ def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Typ
         names += [parameter] if size == 1 else [f"{parameter}_{item}" for item in range(size)]
     leaf = {True: FUNCTION, False: TENSOR}
     structure = tf.nest.map_structure(lambda item: leaf[is_function(item)], args)
-    functions = tuple(filter(is_function, tf.nest.flatten(args)))
-    return Signature(structure, tuple(types), tuple(names or ["token"]), functions)
+    passed = tuple(map(Passed.now, filter(is_function, tf.nest.flatten(args))))
+    return Signature(structure, tuple(types), tuple(names or ["token"]), passed)
 
 
 def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> None:

@@ -31,11 +31,15 @@ from tests.fuzz.syntax import (
     Constant,
     Define,
     Function,
+    Invoke,
+    Lambda,
     Let,
     Loop,
     MapRows,
     Name,
     Part,
+    Passed,
+    PassOn,
     Program,
     Shared,
     Signature,
@@ -91,11 +95,13 @@ class _Scope:
         names: values of tokens.
         rows: values of entries of their rows.
         callees: signatures, each with the fuel that its calls make less.
+        passed: functions that were passed.
     """
 
     names: tuple[Name, ...]
     rows: tuple[Name, ...] = ()
     callees: tuple[tuple[Signature, str], ...] = ()
+    passed: tuple[Passed, ...] = ()
 
     def with_names(self, names: Sequence[Name]) -> _Scope:
         return dataclasses.replace(
@@ -105,7 +111,16 @@ class _Scope:
         )
 
     def without_calls(self) -> _Scope:
-        return dataclasses.replace(self, callees=())
+        return dataclasses.replace(self, callees=(), passed=())
+
+    def inside(self, names: Sequence[Name]) -> _Scope:
+        """What may be read and called in a loop or a function that stands here."""
+        return dataclasses.replace(self, names=(*self.names, *names), rows=())
+
+    @property
+    def callees_of_rows(self) -> list[tuple[Signature, str]]:
+        """What may be called for each entry of rows."""
+        return [item for item in self.callees if not item[0].functions]
 
     @property
     def fuel(self) -> Name:
@@ -198,11 +213,20 @@ class _Drawer:
             packs=self.chance(0.15),
             says_returns=is_of_nodes and (structure != "one" or self.chance(0.5)),
             is_of_nodes=is_of_nodes,
+            functions=() if is_of_nodes or name == NAMES[0] else self.functions(),
+        )
+
+    def functions(self) -> tuple[Passed, ...]:
+        """Parameters that are functions."""
+        return tuple(
+            Passed(self.new("p"), (self.type(),) if self.chance(0.6) else (), self.type())
+            for _ in range(self.rng.choice([0, 0, 1, 1, 2]))
         )
 
     def function(self, signature: Signature, callees: Sequence[Signature]) -> Function:
         names = tuple(Name(*item) for item in signature.parameters)
-        scope = _Scope(names, (), tuple((item, signature.fuel) for item in callees))
+        callees_here = tuple((item, signature.fuel) for item in callees)
+        scope = _Scope(names, (), callees_here, signature.functions)
         if signature.is_of_nodes:
             return Function(signature, self.body_of_nodes(signature, scope))
         fuel = Name(signature.fuel, INT)
@@ -210,7 +234,7 @@ class _Drawer:
         around = scope
         if self.chance(0.3):
             statements, around = self.lets(scope.without_calls(), statements, 1)
-            around = dataclasses.replace(around, callees=scope.callees)
+            around = dataclasses.replace(around, callees=scope.callees, passed=scope.passed)
         if self.chance(0.12) and not self.is_inside(signature):
             inner = self.inner(around)
             statements = [*statements, Define(inner)]
@@ -227,7 +251,8 @@ class _Drawer:
         signature = self.signature(self.new("inner"), is_inner=True)
         names = tuple(Name(*item) for item in signature.parameters)
         callees = (*around.callees, (signature, signature.fuel))
-        scope = _Scope((*around.names, *names), (), callees)
+        passed = (*around.passed, *signature.functions)
+        scope = _Scope((*around.names, *names), (), callees, passed)
         last = self.last(signature, scope, Name(signature.fuel, INT))
         return Function(signature, Block((), (last,), signature.structure))
 
@@ -329,8 +354,8 @@ class _Drawer:
         node = self.node(scope, None)
         statements = [*statements, Let((group,), ChildRows(node, rows.type))]
         scope = scope.with_names([rows])
-        if scope.callees and self.calls_left and self.chance(0.7):
-            call = self.call(*self.rng.choice(scope.callees), scope, group)
+        if scope.callees_of_rows and self.calls_left and self.chance(0.7):
+            call = self.call(*self.rng.choice(scope.callees_of_rows), scope, group)
             names = [Name(self.new("below"), found) for found in call.results]
             statements.append(Let(tuple(name.text for name in names), call))
             scope = scope.with_names(names)
@@ -361,6 +386,9 @@ class _Drawer:
         ]
         if callees and self.calls_left:
             ways["call"] = 4.0
+        passed = [item for item in scope.passed if item.result == found and size > 1]
+        if passed:
+            ways["invoke"] = 4.0
         groups = sorted({name.type.rows for name in scope.rows})
         if groups and found.kind == "float":
             ways["rows"] = 5.0
@@ -375,6 +403,10 @@ class _Drawer:
             call = self.call(*self.rng.choice(callees), scope)
             places = [place for place, item in enumerate(call.results) if item == found]
             return Part(call, self.rng.choice(places))
+        if way == "invoke":
+            chosen = self.rng.choice(passed)
+            operands = [self.expression(item, size - 1, scope) for item in chosen.operands]
+            return Invoke(chosen.name, tuple(operands), found)
         if way == "rows":
             entries = self.of_rows(found.of(self.rng.choice(groups)), size - 1, scope)
             return Apply("sum_of_rows", (entries,), found)
@@ -436,7 +468,7 @@ class _Drawer:
         names = [Name(self.new("number"), INT), Name(self.new("state"), found)]
         number = self.with_tokens(self.expression(INT, 1, scope.without_calls()), scope)
         first = self.expression(found, self.rng.choice([0, 1]), scope)
-        inside = _Scope((*scope.names, *names), (), scope.callees)
+        inside = scope.inside(names)
         condition = self.with_tokens(self.expression(BOOL, 1, inside.without_calls()), inside)
         block = self.small_block(found, max(1, size - 2), inside)
         count = Apply("place_in_table", (number,), INT)
@@ -463,7 +495,28 @@ class _Drawer:
         if len(less.operands) == 2:
             operands.append(self.expression(INT, 1, scope.without_calls()))
         arguments.append(Apply(less.name, tuple(operands), INT))
-        return Call(signature, tuple(arguments), group)
+        functions = tuple(self.passed(item, scope) for item in signature.functions)
+        return Call(signature, tuple(arguments), group, functions)
+
+    def passed(self, wanted: Passed, scope: _Scope) -> Lambda | PassOn:
+        """A function to pass: one that was passed, or a new one."""
+        known = [
+            item
+            for item in scope.passed
+            if (item.operands, item.result) == (wanted.operands, wanted.result)
+        ]
+        if known and self.chance(0.5):
+            return PassOn(self.rng.choice(known).name)
+        names = tuple(Name(self.new("a"), found) for found in wanted.operands)
+        if scope.passed:
+            # A new function that closes over tokens, in each call of itself, would never end.
+            same = [name for name in names if name.type == wanted.result]
+            value = self.value(wanted.result, wanted.result.shape, False)
+            result = same[0] if same else Constant(value, wanted.result)
+            return Lambda(tuple(name.text for name in names), Block((), (result,)))
+        inside = dataclasses.replace(scope.inside(names), passed=())
+        block = self.small_block(wanted.result, self.rng.choice([1, 2, 3]), inside)
+        return Lambda(tuple(name.text for name in names), block)
 
     def node(self, scope: _Scope, group: str | None) -> Any:
         """An argument that is a node: children, where there are rows of them."""
@@ -490,7 +543,7 @@ class _Drawer:
         sources = [name for name in scope.rows if name.type.rows == group]
         sources = self.rng.sample(sources, self.rng.randint(1, min(3, len(sources))))
         inside = tuple(Name(self.new("entry_"), item.type.entry) for item in sources)
-        scope = _Scope((*scope.names, *inside), (), scope.callees)
+        scope = scope.inside(inside)
         block = self.small_block(found.entry, max(1, size), scope)
         return MapRows(tuple(name.text for name in inside), tuple(sources), block, found)
 

@@ -109,6 +109,7 @@ class Run:
             "collect": kerasrec.collect,
             "map_fn": kerasrec.map_fn,
             "while_loop": kerasrec.while_loop,
+            "lazy": kerasrec.lazy,
             "recursive": functools.partial(kerasrec.recursive, **options),
         }
         exec(source_of(self.program), space)

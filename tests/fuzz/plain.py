@@ -30,11 +30,14 @@ from tests.fuzz.syntax import (
     Constant,
     Define,
     Function,
+    Invoke,
+    Lambda,
     Let,
     Loop,
     MapRows,
     Name,
     Part,
+    PassOn,
     Program,
     Shared,
     Type,
@@ -220,7 +223,7 @@ class Evaluator:
     def run(self, arguments: list[tf.Tensor]) -> tuple[list[tf.Tensor], dict[str, list]]:
         """What the first function returns, and (value, index) of what was collected, by table."""
         self._collected = {name: [] for name in self.tables}
-        outputs = self._call(self.program.functions[0], arguments, {})
+        outputs = self._call(self.program.functions[0], arguments, {}, [])
         return outputs, self._collected
 
     def arguments(self, row: int) -> list[tf.Tensor]:
@@ -236,10 +239,25 @@ class Evaluator:
         for row in range(len(self.program.rows)):
             self.run(self.arguments(row))
 
-    def _call(self, function: Function, arguments: list, scope: dict) -> list:
+    def _call(self, function: Function, arguments: list, scope: dict, passed: list) -> list:
+        """What a function returns.
+
+        Args:
+            function: to call.
+            arguments: of it.
+            scope: what is around it.
+            passed: for its parameters that are functions, each with what is around it.
+        """
+        signature = function.signature
+        names = [name for name, _ in signature.parameters]
+        names += [item.name for item in signature.functions]
+        given = dict(zip(names, [*arguments, *passed], strict=True))
+        return self._within(function.block, {**scope, **given})
+
+    def _within(self, block: Block, scope: dict) -> list:
+        """The results of a block that is called."""
         self._enter()
-        names = [name for name, _ in function.signature.parameters]
-        found = self._block(function.block, {**scope, **dict(zip(names, arguments, strict=True))})
+        found = self._block(block, scope)
         self._nested -= 1
         return found
 
@@ -298,11 +316,22 @@ class Evaluator:
             return self._map(expression, scope)
         if isinstance(expression, Loop):
             return self._loop(expression, scope)
+        if isinstance(expression, Invoke):
+            function, around = scope[expression.text]
+            values = [self._all(item, scope)[0] for item in expression.operands]
+            inside = {**around, **dict(zip(function.names, values, strict=True))}
+            (value,) = self._within(function.block, inside)
+            return value
         if isinstance(expression, ChildRows):
             (node,) = self._one(expression.node, scope).numpy()
             return [tf.constant([child]) for child in NODE_ROWS[node]]
         (value,) = self._all(expression, scope)
         return value
+
+    def _passed(self, function: Lambda | PassOn, scope: dict) -> tuple[Lambda, dict]:
+        if isinstance(function, PassOn):
+            return scope[function.text]
+        return function, scope
 
     def _apply(self, expression: Apply, scope: dict) -> Any:
         operands = [self._one(item, scope) for item in expression.operands]
@@ -349,13 +378,15 @@ class Evaluator:
         name = call.signature.name
         function, around = scope[name] if name in scope else (self.functions[name], {})
         if call.rows is None:
-            return self._call(function, arguments, around)
+            passed = [self._passed(item, scope) for item in call.functions]
+            return self._call(function, arguments, around, passed)
         count = next(len(item) for item in arguments if isinstance(item, list))
         found = [
             self._call(
                 function,
                 [item[entry] if isinstance(item, list) else item for item in arguments],
                 around,
+                [],
             )
             for entry in range(count)
         ]

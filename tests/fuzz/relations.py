@@ -105,6 +105,7 @@ def inlined(program: Program, options: Options, rng: random.Random) -> Pair | No
         and isinstance(node.value, Call)
         and node.value.rows is None
         and node.value.signature.name in functions
+        and not node.value.functions
         and not any(isinstance(part, Define) for _, part in walk(functions[_callee(node)]))
     ]
     if not places:

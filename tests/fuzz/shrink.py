@@ -16,6 +16,7 @@ from tests.fuzz.syntax import (
     Choice,
     Constant,
     Function,
+    Invoke,
     Let,
     Loop,
     MapRows,
@@ -94,7 +95,7 @@ def _instead_of(node: Any) -> Iterator[Any]:
         return
     if isinstance(node, Choice) and len(node.results) == 1:
         yield from (branch.results[0] for branch in node.branches if not branch.statements)
-    if isinstance(node, Name | Apply | Part | MapRows | Loop | Choice | Call | Shared):
+    if isinstance(node, Name | Apply | Invoke | Part | MapRows | Loop | Choice | Call | Shared):
         if isinstance(node, Choice | Call) and len(node.results) != 1:
             return
         found = type_of(node)

@@ -17,11 +17,14 @@ from tests.fuzz.syntax import (
     Constant,
     Define,
     Function,
+    Invoke,
+    Lambda,
     Let,
     Loop,
     MapRows,
     Name,
     Part,
+    PassOn,
     Program,
     Shared,
     Signature,
@@ -77,6 +80,7 @@ class _Printer:
             state = f"state_of_{signature.name}"
             lines.append(f"{', '.join(names[:-1])}{',' if len(names) == 2 else ''} = {state}")
             names = [state, names[-1]]
+        names += [item.name for item in signature.functions]
         lines += self.block(function.block)
         return [head, f"def {signature.name}({', '.join(names)}):", *_indented(lines)]
 
@@ -130,7 +134,11 @@ class _Printer:
             *parts, fuel = [self.expression(item, lines) for item in expression.arguments]
             if expression.signature.packs:
                 parts = [nested("tuple", parts)]
-            return f"{expression.signature.name}({', '.join([*parts, fuel])})"
+            parts += [fuel, *(self.passed(item, lines) for item in expression.functions)]
+            return f"{expression.signature.name}({', '.join(parts)})"
+        if isinstance(expression, Invoke):
+            operands = [self.expression(item, lines) for item in expression.operands]
+            return f"{expression.text}({', '.join(operands)})"
         if isinstance(expression, Part):
             whole = self.expression(expression.whole, lines)
             structure = expression.whole.structure
@@ -146,6 +154,18 @@ class _Printer:
         if isinstance(expression, Loop):
             return self.loop(expression, lines)
         return f"tf.gather(CHILDREN, {self.expression(expression.node, lines)})"
+
+    def passed(self, function: Lambda | PassOn, lines: list[str]) -> str:
+        if isinstance(function, PassOn):
+            return function.text
+        if not function.names:
+            return f"lazy({self.branch(function.block, lines)})"
+        name = self.new("passed")
+        lines += [
+            f"def {name}({', '.join(function.names)}):",
+            *_indented(self.block(function.block)),
+        ]
+        return name
 
     def loop(self, loop: Loop, lines: list[str]) -> str:
         first = self.expression(loop.first, lines)

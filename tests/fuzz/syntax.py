@@ -45,6 +45,21 @@ VECTOR, MATRIX = Type("float", (3,)), Type("float", (2, 3))
 
 
 @dataclass(frozen=True)
+class Passed:
+    """A parameter that is a function.
+
+    Args:
+        name: of the parameter.
+        operands: their types, none for a value of `kerasrec.lazy`.
+        result: the type of what it returns.
+    """
+
+    name: str
+    operands: tuple[Type, ...]
+    result: Type
+
+
+@dataclass(frozen=True)
 class Signature:
     """What a caller must know of a function.
 
@@ -57,6 +72,7 @@ class Signature:
         says_returns: whether the decorator is told what it returns.
         is_of_nodes: whether the first argument is a node of `NODE_ROWS`, and the function calls
           itself for its children, so that leaves end it.
+        functions: parameters that are functions; they stand behind the fuel.
     """
 
     name: str
@@ -66,6 +82,7 @@ class Signature:
     packs: bool = False
     says_returns: bool = False
     is_of_nodes: bool = False
+    functions: tuple[Passed, ...] = ()
 
     @property
     def fuel(self) -> str:
@@ -116,11 +133,19 @@ class Choice:
 
 @dataclass(frozen=True)
 class Call:
-    """A call; where arguments are entries of rows, of each of them."""
+    """A call; where arguments are entries of rows, of each of them.
+
+    Args:
+        signature: of the function called.
+        arguments: by parameter.
+        rows: whose entries they are.
+        functions: what is passed for the parameters that are functions: `Lambda` or `PassOn`.
+    """
 
     signature: Signature
     arguments: tuple
     rows: str | None = None
+    functions: tuple = ()
 
     @property
     def results(self) -> tuple[Type, ...]:
@@ -169,6 +194,30 @@ class Loop:
     first: Any
     condition: Any
     block: Block
+    type: Type
+
+
+@dataclass(frozen=True)
+class Lambda:
+    """A function that is passed; without names a value of `kerasrec.lazy`."""
+
+    names: tuple[str, ...]
+    block: Block
+
+
+@dataclass(frozen=True)
+class PassOn:
+    """A function that was passed, and is passed on."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Invoke:
+    """A call of a function that was passed."""
+
+    text: str
+    operands: tuple
     type: Type
 
 
