@@ -220,7 +220,7 @@ class _Drawer:
         """Parameters that are functions."""
         return tuple(
             Passed(self.new("p"), (self.type(),) if self.chance(0.6) else (), self.type())
-            for _ in range(self.rng.choice([0, 0, 1, 1, 2]))
+            for _ in range(self.rng.choice([0, 1, 1, 2]))
         )
 
     def function(self, signature: Signature, callees: Sequence[Signature]) -> Function:
@@ -283,6 +283,11 @@ class _Drawer:
         statements, inside = self.lets(scope, statements, self.rng.choice([0, 0, 0, 1, 2]))
         if not _has_call(statements):
             statements, inside = self.call_let(inside, statements)
+        for item in scope.passed:
+            if self.chance(0.6):
+                name = Name(self.new("given"), item.result)
+                statements.append(Let((name.text,), self.invoke(item, 2, inside)))
+                inside = inside.with_names([name])
         found = self.block(signature, inside, size)
         return dataclasses.replace(found, statements=(*statements, *found.statements))
 
@@ -404,9 +409,7 @@ class _Drawer:
             places = [place for place, item in enumerate(call.results) if item == found]
             return Part(call, self.rng.choice(places))
         if way == "invoke":
-            chosen = self.rng.choice(passed)
-            operands = [self.expression(item, size - 1, scope) for item in chosen.operands]
-            return Invoke(chosen.name, tuple(operands), found)
+            return self.invoke(self.rng.choice(passed), size, scope)
         if way == "rows":
             entries = self.of_rows(found.of(self.rng.choice(groups)), size - 1, scope)
             return Apply("sum_of_rows", (entries,), found)
@@ -518,6 +521,11 @@ class _Drawer:
         block = self.small_block(wanted.result, self.rng.choice([1, 2, 3]), inside)
         return Lambda(tuple(name.text for name in names), block)
 
+    def invoke(self, function: Passed, size: int, scope: _Scope) -> Invoke:
+        """A call of a function that was passed."""
+        operands = [self.expression(item, size - 1, scope) for item in function.operands]
+        return Invoke(function.name, tuple(operands), function.result)
+
     def node(self, scope: _Scope, group: str | None) -> Any:
         """An argument that is a node: children, where there are rows of them."""
         if group is not None:
@@ -529,7 +537,7 @@ class _Drawer:
             names = [name for name in scope.rows if name.type == found.of(group)]
             if names:
                 return self.rng.choice(names)
-        return self.expression(found, self.rng.choice([0, 0, 1, 1, 2]), scope)
+        return self.expression(found, self.rng.choice([0, 1, 1, 2]), scope)
 
     def of_rows(self, found: Type, size: int, scope: _Scope) -> Any:
         """A value for each entry of rows."""
