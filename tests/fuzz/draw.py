@@ -117,6 +117,22 @@ class _Scope:
         """What may be read and called in a loop or a function that stands here."""
         return dataclasses.replace(self, names=(*self.names, *names), rows=())
 
+    def with_passed(self, passed: Sequence[Passed]) -> _Scope:
+        """With functions that were passed, and without callees that take others.
+
+        What is passed to a call of the function itself must be one of these, or read no tokens:
+        otherwise it is another function in each call, and tracing never ends.
+        """
+        if not passed:
+            return self
+        known = {item.result for item in passed if not item.operands}
+        callees = tuple(
+            item
+            for item in self.callees
+            if all(one.operands or one.result in known for one in item[0].functions)
+        )
+        return dataclasses.replace(self, callees=callees, passed=tuple(passed))
+
     @property
     def callees_of_rows(self) -> list[tuple[Signature, str]]:
         """What may be called for each entry of rows."""
@@ -217,16 +233,19 @@ class _Drawer:
         )
 
     def functions(self) -> tuple[Passed, ...]:
-        """Parameters that are functions."""
-        return tuple(
-            Passed(self.new("p"), (self.type(),) if self.chance(0.6) else (), self.type())
-            for _ in range(self.rng.choice([0, 1, 1, 2]))
-        )
+        """Parameters that are functions; what they return is of the type of their first operand."""
+        found = []
+        for _ in range(self.rng.choice([0, 1, 1, 2])):
+            result = self.type()
+            others = self.rng.choice([(), (self.type(),)])
+            operands = (result, *others) if self.chance(0.6) else ()
+            found.append(Passed(self.new("p"), operands, result))
+        return tuple(found)
 
     def function(self, signature: Signature, callees: Sequence[Signature]) -> Function:
         names = tuple(Name(*item) for item in signature.parameters)
         callees_here = tuple((item, signature.fuel) for item in callees)
-        scope = _Scope(names, (), callees_here, signature.functions)
+        scope = _Scope(names, (), callees_here).with_passed(signature.functions)
         if signature.is_of_nodes:
             return Function(signature, self.body_of_nodes(signature, scope))
         fuel = Name(signature.fuel, INT)
@@ -251,8 +270,8 @@ class _Drawer:
         signature = self.signature(self.new("inner"), is_inner=True)
         names = tuple(Name(*item) for item in signature.parameters)
         callees = (*around.callees, (signature, signature.fuel))
-        passed = (*around.passed, *signature.functions)
-        scope = _Scope((*around.names, *names), (), callees, passed)
+        scope = _Scope((*around.names, *names), (), callees)
+        scope = scope.with_passed((*around.passed, *signature.functions))
         last = self.last(signature, scope, Name(signature.fuel, INT))
         return Function(signature, Block((), (last,), signature.structure))
 
@@ -508,22 +527,22 @@ class _Drawer:
             for item in scope.passed
             if (item.operands, item.result) == (wanted.operands, wanted.result)
         ]
-        if known and self.chance(0.5):
-            return PassOn(self.rng.choice(known).name)
         names = tuple(Name(self.new("a"), found) for found in wanted.operands)
+        if known and (not names or self.chance(0.5)):
+            return PassOn(self.rng.choice(known).name)
         if scope.passed:
-            # A new function that closes over tokens, in each call of itself, would never end.
-            same = [name for name in names if name.type == wanted.result]
-            value = self.value(wanted.result, wanted.result.shape, False)
-            result = same[0] if same else Constant(value, wanted.result)
-            return Lambda(tuple(name.text for name in names), Block((), (result,)))
+            return Lambda(tuple(name.text for name in names), Block((), names[:1]))
         inside = dataclasses.replace(scope.inside(names), passed=())
         block = self.small_block(wanted.result, self.rng.choice([1, 2, 3]), inside)
-        return Lambda(tuple(name.text for name in names), block)
+        results = tuple(self.with_tokens(item, inside) for item in block.results)
+        return Lambda(
+            tuple(name.text for name in names), dataclasses.replace(block, results=results)
+        )
 
     def invoke(self, function: Passed, size: int, scope: _Scope) -> Invoke:
         """A call of a function that was passed."""
-        operands = [self.expression(item, size - 1, scope) for item in function.operands]
+        values = [self.expression(item, size - 1, scope) for item in function.operands]
+        operands = [self.with_tokens(value, scope) for value in values]
         return Invoke(function.name, tuple(operands), function.result)
 
     def node(self, scope: _Scope, group: str | None) -> Any:
