@@ -14,7 +14,7 @@ from kerasrec.schedule.passes import WAVE_PASSES
 from kerasrec.schedule.passes.among_instances import among_instances
 from tests.engine.helpers import assert_same, run_lowered, run_plain
 from tests.engine.test_devices import CHILDREN, FIRST, SECOND, WORDS, traced_run, types_of
-from tests.programs import PROGRAMS, each
+from tests.programs import MORE, each
 from tests.training.clusters import run_on_cluster
 
 THREE = [FIRST, SECOND, FIRST]
@@ -24,7 +24,7 @@ def passes(schedule_passes=WAVE_PASSES, devices=THREE):
     return [*schedule_passes, functools.partial(among_instances, devices=devices)]
 
 
-@each(few=["tree_rnn", "child_sum"], many={item.name for item in PROGRAMS})
+@each(few=["tree_rnn"], many=[*MORE, "power", "collect"])
 def test_values_and_gradients(program):
     assert_same(run_lowered(program, engine="waves", passes=passes()), run_plain(program))
 
