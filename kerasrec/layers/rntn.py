@@ -206,8 +206,9 @@ class RNTN(CellLayer):
             for each shape of a batch.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
             different word of a batch is looked up once. See `Recursive`.
-        **kwargs: `instances` (see `Recursive`), and `name`, `dtype` and `trainable`, as every Keras
-            layer takes them.
+        instances: names of devices, each of which computes a part of the tree nodes that are ready
+            at once. See `Recursive`.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
         x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
@@ -260,6 +261,7 @@ class RNTN(CellLayer):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
+        instances: Sequence[str] = (),
         **kwargs: Any,
     ):
         cell = RNTNCell(
@@ -293,5 +295,6 @@ class RNTN(CellLayer):
             recompute=recompute,
             engine=engine,
             embedding=embedding,
+            instances=instances,
             **kwargs,
         )

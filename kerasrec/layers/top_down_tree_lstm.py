@@ -216,8 +216,9 @@ class TopDownTreeLSTM(CellLayer, TopDown):
             for each shape of a batch.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
             different word of a batch is looked up once. See `Recursive`.
-        **kwargs: `instances` (see `Recursive`), and `name`, `dtype` and `trainable`, as every Keras
-            layer takes them.
+        instances: names of devices, each of which computes a part of the tree nodes that are ready
+            at once. See `Recursive`.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
         x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
@@ -271,6 +272,7 @@ class TopDownTreeLSTM(CellLayer, TopDown):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
+        instances: Sequence[str] = (),
         **kwargs: Any,
     ):
         cell = TopDownTreeLSTMCell(
@@ -304,6 +306,7 @@ class TopDownTreeLSTM(CellLayer, TopDown):
             recompute=recompute,
             engine=engine,
             embedding=embedding,
+            instances=instances,
             **kwargs,
         )
 
