@@ -40,8 +40,22 @@ def main():
     if arguments.process:
         worker.main(*json.loads(arguments.process))
         return
+    rows, parts, modelled = run(arguments)
+    description = describe(arguments, parts)
+    print(report.line(description))
+    print()
+    report.print_table(MEASURED, rows)
+    print()
+    report.print_table(MODELLED, modelled)
+    if arguments.json:
+        found = {**description, "measured": rows, "parts": parts, "modelled": modelled}
+        Path(arguments.json).write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+def run(arguments):
+    """Of each batch size a row that was measured and the model's parts; rows of the model."""
     trees = random_trees(NUM_TREES) if not arguments.data else read_trees(arguments.data, NUM_TREES)
-    rows, parts = [], []
+    rows, parts, modelled = [], [], []
     for batch_size in arguments.batch:
         with tempfile.TemporaryDirectory() as place:
             files = str(Path(place) / "trees")
@@ -49,20 +63,8 @@ def main():
             measured = measure(files, batch_size, arguments)
         rows.append({"batch": batch_size, **summary(measured)})
         parts.append(parts_of(measured))
-    description = describe(arguments, parts)
-    print(report.line(description))
-    print()
-    report.print_table(MEASURED, rows)
-    print()
-    modelled = [
-        {"batch": batch_size, **modelled_row}
-        for batch_size, part in zip(arguments.batch, parts, strict=True)
-        for modelled_row in model(trees, batch_size, part)
-    ]
-    report.print_table(MODELLED, modelled)
-    if arguments.json:
-        found = {**description, "measured": rows, "parts": parts, "modelled": modelled}
-        Path(arguments.json).write_text(json.dumps(found, indent=1), encoding="utf-8")
+        modelled += [{"batch": batch_size, **row} for row in model(trees, batch_size, parts[-1])]
+    return rows, parts, modelled
 
 
 def parse_arguments():

@@ -20,13 +20,16 @@ SECTIONS = {
         "calls",
     ),
     "tree-rnn": ("Kostopoulou et al., tables 2 and 3", "kostopoulou", "tree_rnn"),
+    "placed": ("Kostopoulou (2018), annex A", "kostopoulou_2018", "placed"),
     "epochs": ("Vasilakopoulos (2024), table 6.1", "vasilakopoulos_2024", "epochs"),
     "depth": ("Vasilakopoulos (2024), figure 6.1", "vasilakopoulos_2024", "depth"),
     "throughput": ("Jeong et al. (2018), figures 7 and 8", "jeong_2018", "throughput"),
     "accuracy": ("Jeong et al. (2018), figure 9", "jeong_2018", "accuracy"),
+    "machines": ("Jeong et al. (2018), figure 10", "jeong_2018", "machines"),
     "length": ("Jeong et al. (2018), figure 11", "jeong_2018", "length"),
     "shapes": ("Jeong et al. (2018), table 1", "jeong_2018", "shapes"),
     "folding": ("Jeong et al. (2018), table 2", "jeong_2018", "folding"),
+    "growing": ("Jeong et al. (2018), table 3", "jeong_2018", "growing"),
 }
 
 
