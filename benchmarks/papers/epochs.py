@@ -5,7 +5,7 @@ import statistics
 from benchmarks.comparison import nothing, peers_of
 from benchmarks.model import initial_values
 from benchmarks.papers import runs
-from benchmarks.papers.tables import NOT_RUN, table
+from benchmarks.papers.tables import NOT_RUN, reported, table
 from benchmarks.papers.vasilakopoulos_2024 import (
     NUM_EPOCHS,
     NUM_INFERRED,
@@ -13,7 +13,7 @@ from benchmarks.papers.vasilakopoulos_2024 import (
     TABLE_6_1,
 )
 from benchmarks.peer_rows import title
-from benchmarks.process import Process
+from benchmarks.process import ROOT, Process
 
 MODEL = "TreeRNN"
 PEERS = {"iterative": "iterative", "recursive": "kerasrec"}
@@ -23,10 +23,12 @@ BATCH = 1
 
 def run(options):
     num_trained, num_inferred = (8, 4) if options.quick else (NUM_TRAINED, NUM_INFERRED)
-    with Process("benchmarks.trees:TreeSource", options.data, num_trained) as source:
+    directory = options.data or str(ROOT / "data" / "treebank")
+    with Process("benchmarks.epochs:Epochs", directory) as source:
         found = nothing(source.call("description"))
         num_words = source.call("num_words")
-        batches = source.call("batches", BATCH)
+        batches = source.call("train", BATCH, 0)
+    trained, others = batches[:num_trained], batches[num_trained:]
     units = options.units or runs.UNITS[MODEL]
     values = initial_values(MODEL, num_words, units)
     case = MODEL, units
@@ -34,8 +36,8 @@ def run(options):
     with peers_of(peers, case, values, batches[0], options, found) as turns:
         # Tracing and compiling come before.
         turns.ask("epoch", batches[:1])
-        epochs = [turns.ask("epoch", batches[:num_trained]) for _ in range(NUM_EPOCHS)]
-        steps = turns.steps("inference", batches[:num_inferred], options.repeats)
+        epochs = [turns.ask("epoch", trained) for _ in range(NUM_EPOCHS)]
+        steps = turns.steps("inference", others[:num_inferred], options.repeats)
     seconds = {
         "training": {
             peer: sum(epoch[peer][0] for epoch in epochs) for peer in peers if peer in epochs[-1]
@@ -71,7 +73,7 @@ COLUMNS = {
         heading: column
         for way in PEERS
         for heading, column in {
-            f"{way}, theirs": lambda row, way=way: TABLE_6_1[row["mode"]][way],
+            f"{way}, theirs": lambda row, way=way: reported(TABLE_6_1[row["mode"]][way]),
             f"{way}, ours": lambda row, way=way: _ours(row, way),
         }.items()
     },

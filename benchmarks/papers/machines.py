@@ -54,7 +54,7 @@ COLUMNS = {
     "theirs": lambda row: CURVE,
     "ours": lambda row: row["trees"],
     "over one worker, theirs": lambda row: (
-        "1" if row["workers"] == 1 else "almost linear (section 6.2)"
+        1.0 if row["workers"] == 1 else "almost linear (section 6.2)"
     ),
     "over one worker, ours": lambda row: row["workers"] * row["efficiency"],
 }

@@ -34,6 +34,11 @@ def text(value):
     return report.short(value)
 
 
+def reported(value):
+    """A number with all the digits that a paper prints; text as it is."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
 def ours(row, name):
     """Trees a second of a peer in a row of `benchmarks.medians`."""
     return row["peers"][name]["trees/s"] if name in row["peers"] else NOT_RUN

@@ -3,7 +3,7 @@
 from benchmarks import speed
 from benchmarks.papers import runs
 from benchmarks.papers.kostopoulou import TABLE_2, TABLE_3
-from benchmarks.papers.tables import NOT_REPORTED, ours, ratio, speed_up, table
+from benchmarks.papers.tables import NOT_REPORTED, ours, ratio, reported, speed_up, table
 
 PEERS = {"unrolled": "unrolled", "iterative": "iterative", "recursive": "kerasrec"}
 
@@ -35,10 +35,10 @@ def _of_way(mode, row):
     """Columns of table 2, functions of a way to compute."""
 
     def recursion_over(way):
-        return "1" if way == "recursive" else speed_up(row, PEERS[way])
+        return 1.0 if way == "recursive" else speed_up(row, PEERS[way])
 
     return {
-        "theirs": lambda way: TABLE_2[way][mode],
+        "theirs": lambda way: reported(TABLE_2[way][mode]),
         "ours": lambda way: ours(row, PEERS[way]),
         "recursion over it, theirs": lambda way: TABLE_2["recursive"][mode] / TABLE_2[way][mode],
         "recursion over it, ours": recursion_over,
@@ -61,7 +61,7 @@ def _by_batch(rows):
 
     columns = {"": lambda row: row["mode"], "batch": lambda row: row["batch"]}
     for way, peer in PEERS.items():
-        columns[f"{way}, theirs"] = lambda row, way=way: theirs(row, way)
+        columns[f"{way}, theirs"] = lambda row, way=way: reported(theirs(row, way))
         columns[f"{way}, ours"] = lambda row, peer=peer: ours(row, peer)
     return {
         **columns,
