@@ -68,7 +68,7 @@ def _speed_up(row):
 
 
 COLUMNS = {
-    "": lambda row: row["model"],
+    "model": lambda row: row["model"],
     "units": lambda row: row["units"],
     "epoch": lambda row: row["epoch"],
     "accuracy, theirs": lambda row: CURVE,
@@ -77,7 +77,7 @@ COLUMNS = {
     "kerasrec, s": lambda row: _seconds(row, "kerasrec"),
 }
 REACHED = {
-    "": lambda of: of["model"],
+    "model": lambda of: of["model"],
     "accuracy, theirs": lambda of: f"{ACCURACY:.0%}",
     "accuracy, ours": lambda of: _percent(of["row"]),
     "epoch, ours": lambda of: of["row"]["epoch"],

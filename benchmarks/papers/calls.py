@@ -34,7 +34,7 @@ def _thesis(row):
 
 
 COLUMNS = {
-    "": lambda row: row["call"],
+    "call": lambda row: row["call"],
     "result, thesis": lambda row: _thesis(row)[0],
     "result, ours": lambda row: row["result"],
     "static, paper, s": lambda row: f"{_paper(row)[0]:.3f}",

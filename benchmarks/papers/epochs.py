@@ -68,7 +68,7 @@ def _speed_up(row):
 
 
 COLUMNS = {
-    "": lambda row: row["mode"],
+    "mode": lambda row: row["mode"],
     **{
         heading: column
         for way in PEERS

@@ -23,7 +23,7 @@ def _theirs(row, way):
 
 
 COLUMNS = {
-    "": lambda row: row["mode"],
+    "mode": lambda row: row["mode"],
     "batch": lambda row: row["batch"],
     **{
         heading: column

@@ -38,7 +38,7 @@ def _ours(row, peer):
 
 
 COLUMNS = {
-    "": lambda row: row["mode"],
+    "mode": lambda row: row["mode"],
     "words": lambda row: row["words"],
     "iterative, theirs": lambda row: CURVE,
     "iterative, ours": lambda row: _ours(row, "iterative"),
@@ -47,7 +47,7 @@ COLUMNS = {
     "recursive / iterative, ours": lambda row: speed_up(row, "iterative"),
 }
 FITTED = {
-    "": lambda row: row["mode"],
+    "mode": lambda row: row["mode"],
     "words": lambda row: row["words"],
     "who": lambda row: "recursive" if row["peer"] == "kerasrec" else row["peer"],
     "theirs": lambda row: GROWTHS[row["mode"], row["peer"]],

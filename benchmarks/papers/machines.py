@@ -49,7 +49,7 @@ def run(options):
 # Of the model, in words.
 NETWORKS = {"loopback": "these messages", "ethernet": "a network of 10 Gbit/s"}
 COLUMNS = {
-    "": lambda row: row["how"],
+    "how": lambda row: row["how"],
     "workers": lambda row: row["workers"],
     "theirs": lambda row: CURVE,
     "ours": lambda row: row["trees"],

@@ -40,7 +40,7 @@ def _result(row):
 
 def _columns(places):
     return {
-        "": lambda row: row["call"],
+        "call": lambda row: row["call"],
         "result": _result,
         "theirs": lambda row: NOT_REPORTED,
         **{

@@ -19,7 +19,7 @@ def table(columns, rows):
     """
     cells = [{heading: text(cell(row)) for heading, cell in columns.items()} for row in rows]
     for row in cells:
-        empty = [heading for heading, cell in row.items() if not cell.strip()]
+        empty = [heading for heading, cell in row.items() if not cell]
         if empty:
             raise ValueError(f"The row {row} has nothing under {empty}; a cell says why.")
     return report.table(

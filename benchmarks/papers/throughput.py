@@ -44,7 +44,7 @@ def _theirs(row, way):
 
 
 COLUMNS = {
-    "": lambda row: row["model"],
+    "model": lambda row: row["model"],
     "units": lambda row: row["units"],
     "batch": lambda row: row["batch"],
     **{
@@ -59,7 +59,7 @@ COLUMNS = {
     "recursive / unrolled, ours": lambda row: speed_up(row, "torch recursion"),
 }
 LARGEST = {
-    "": lambda row: row["mode"],
+    "mode": lambda row: row["mode"],
     "over": lambda row: row["way"],
     "theirs": lambda row: reported(row["theirs"]),
     "ours": lambda row: row["ours"],

@@ -17,7 +17,7 @@ def run(options):
         "Table 2, trees a second, ours at batch 1:",
         table(
             {
-                "": lambda way: way,
+                "way": lambda way: way,
                 **{
                     f"{mode}, {who}": column
                     for mode in ("training", "inference")
@@ -59,7 +59,7 @@ def _by_batch(rows):
     def gain_of_ours(row):
         return ratio(ours(row, "kerasrec"), ours(rows[row["mode"], 1], "kerasrec"))
 
-    columns = {"": lambda row: row["mode"], "batch": lambda row: row["batch"]}
+    columns = {"mode": lambda row: row["mode"], "batch": lambda row: row["batch"]}
     for way, peer in PEERS.items():
         columns[f"{way}, theirs"] = lambda row, way=way: reported(theirs(row, way))
         columns[f"{way}, ours"] = lambda row, peer=peer: ours(row, peer)
