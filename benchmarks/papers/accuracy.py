@@ -13,7 +13,8 @@ from benchmarks.papers.tables import CURVE, NOT_RUN, table
 MODELS = ("TreeRNN", "RNTN", "TreeLSTM")
 PEERS = ("iterative", "kerasrec")
 BATCH = 25
-NUM_EPOCHS = {"TreeRNN": 8, "RNTN": 8, "TreeLSTM": 8}
+# An RNTN trained for longer makes so much of rounding that losses of peers no longer compare.
+NUM_EPOCHS = {"TreeRNN": 8, "RNTN": 2, "TreeLSTM": 6}
 
 
 def run(options):

@@ -5,8 +5,8 @@ Static Dataflow Graphs and their implementation in TensorFlow.
 HARDWARE = "not stated; local execution (chapter 6)"
 
 # Tables 1 to 4: result, seconds of the static graph, seconds of TensorFlow's own recursion. These
-# are the runs of table 1 of the paper, where three numbers differ. The last number of fib(27) is that
-# of fib(26) again.
+# are the runs of table 1 of the paper, where three numbers differ. The last number of fib(27) is
+# that of fib(26) again.
 TABLES = {
     "fib(24)": (75025, 0.812377, 0.990659),
     "fib(25)": (121393, 1.258550, 1.619930),
