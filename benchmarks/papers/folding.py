@@ -29,7 +29,7 @@ COLUMNS = {
         heading: column
         for way, peer in PEERS.items()
         for heading, column in {
-            f"{way}, theirs": lambda row, way=way: reported(_theirs(row, way)),
+            f"{way}, theirs": lambda row, way=way: reported(_theirs(row, way), ".1f"),
             f"{way}, ours": lambda row, peer=peer: ours(row, peer),
         }.items()
     },

@@ -27,9 +27,9 @@ def run(options):
 DESCRIBED = ("units", "words", "mean tree nodes", "max tree nodes")
 COLUMNS = {
     "batch": lambda row: row["batch"],
-    "iterative, theirs": lambda row: reported(TABLE_3[row["batch"]]["iterative"]),
+    "iterative, theirs": lambda row: reported(TABLE_3[row["batch"]]["iterative"], ".2f"),
     "iterative, ours": lambda row: row["iterative trees/s"],
-    "recursive, theirs": lambda row: reported(TABLE_3[row["batch"]]["recursive"]),
+    "recursive, theirs": lambda row: reported(TABLE_3[row["batch"]]["recursive"], ".2f"),
     "recursive, ours": lambda row: row["kerasrec trees/s"],
     "folding, theirs": lambda row: "not supported",
     "folding, ours": lambda row: "no structure to fold beforehand",

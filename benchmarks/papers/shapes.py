@@ -22,7 +22,7 @@ def run(options):
     columns = {"batch": lambda size: size}
     for shape in SHAPES:
         columns |= {
-            f"{shape}, theirs": lambda size, shape=shape: reported(TABLE_1[size][shape]),
+            f"{shape}, theirs": lambda size, shape=shape: reported(TABLE_1[size][shape], ".1f"),
             f"{shape}, ours": lambda size, shape=shape: of_shape(size, shape),
         }
     columns |= {

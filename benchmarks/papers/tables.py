@@ -34,9 +34,9 @@ def text(value):
     return report.short(value)
 
 
-def reported(value):
+def reported(value, spec="g"):
     """A number with all the digits that a paper prints; text as it is."""
-    return value if isinstance(value, str) else f"{value:g}"
+    return value if isinstance(value, str) else format(value, spec)
 
 
 def ours(row, name):
