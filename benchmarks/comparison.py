@@ -25,6 +25,10 @@ def add_options(parser):
     parser.add_argument(
         "--peers", nargs="+", choices=PEERS, help="each section has its own by default"
     )
+    add_python(parser)
+
+
+def add_python(parser):
     parser.add_argument(
         "--python",
         metavar="PEER=PATH",

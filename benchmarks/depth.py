@@ -55,16 +55,21 @@ STEPS = {
 
 def depth_test(is_quick, repeats):
     """Prints a table of the depths; returns its rows."""
-    depths = QUICK_DEPTHS if is_quick else DEPTHS
-    # For Python's own recursion.
-    sys.setrecursionlimit(10 * max(DEPTHS))
     columns = {"depth": lambda row: row["depth"]}
     for name in STEPS:
         columns[f"{name}, {NUM_STEPS} steps, s"] = lambda row, name=name: report.short(row[name])
     for name in ("kerasrec", "unrolled"):
         columns[f"{name}, tracing, s"] = lambda row, name=name: report.short(row[f"{name} tracing"])
         columns[f"{name}, ops"] = lambda row, name=name: f"{row[f'{name} ops']:,}"
-    return report.print_table(columns, (_measure(depth, repeats) for depth in depths))
+    return report.print_table(columns, measure(is_quick, repeats))
+
+
+def measure(is_quick, repeats):
+    """Yields a row for each depth."""
+    # For Python's own recursion.
+    sys.setrecursionlimit(10 * max(DEPTHS))
+    for depth in QUICK_DEPTHS if is_quick else DEPTHS:
+        yield _measure(depth, repeats)
 
 
 def plot(rows, path):

@@ -7,7 +7,7 @@ import threading
 
 
 def define(function, cond):
-    """fib, ack, tak and primes by name, with the three functions that primes needs.
+    """fib, ack, tak, primes and listed by name, with the functions that the last two need.
 
     Args:
         function: makes a recursive function of a Python function; its annotations say what it
@@ -77,8 +77,49 @@ def define(function, cond):
             ),
         )
 
+    @function
+    def listed(n: int) -> int:
+        """What Kostopoulou (2018), annex B, prints as primes: no number 6i + 1 occurs in it."""
+        return cond(
+            n <= 0, lambda: 2, lambda: cond(n <= 1, lambda: 3, lambda: listed_minus(n - 2, 1))
+        )
+
+    @function
+    def listed_minus(n: int, i: int) -> int:
+        candidate = 6 * i - 1
+        return cond(
+            passes(candidate, 1),
+            lambda: cond(n <= 0, lambda: candidate, lambda: listed_plus(n - 1, i)),
+            lambda: listed_plus(n, i),
+        )
+
+    @function
+    def listed_plus(n: int, i: int) -> int:
+        candidate = 6 * i - 1
+        return cond(
+            passes(candidate, 1),
+            lambda: cond(n <= 0, lambda: candidate, lambda: listed_minus(n - 1, i + 1)),
+            lambda: listed_minus(n, i + 1),
+        )
+
+    @function
+    def passes(n: int, i: int) -> bool:
+        """Whether nothing of the form 6i - 1, up to the square root of n, divides it."""
+        divisor = 6 * i - 1
+        return cond(
+            divisor * divisor > n,
+            lambda: True,
+            lambda: cond(
+                n % divisor <= 0,
+                lambda: False,
+                lambda: cond(n % divisor <= 0, lambda: False, lambda: passes(n, i + 1)),
+            ),
+        )
+
     functions = (fib, ack, tak, primes, prime_minus, prime_plus, is_prime)
+    functions += (listed, listed_minus, listed_plus, passes)
     names = ("fib", "ack", "tak", "primes", "prime_minus", "prime_plus", "is_prime")
+    names += ("listed", "listed_minus", "listed_plus", "passes")
     return dict(zip(names, functions, strict=True))
 
 
@@ -140,4 +181,16 @@ def _primes(n):
     return [number for number, holds in enumerate(is_prime) if holds][n]
 
 
-_EXPECTED = {"fib": _fib, "ack": _ack, "tak": _tak, "primes": _primes}
+def _listed(n):
+    """2 and 3, then each number 6i - 1 twice that no smaller one divides up to its square root."""
+    bound = 100 + 10 * n
+    passes = dict.fromkeys(range(5, bound, 6), True)
+    for divisor in range(5, math.isqrt(bound) + 1, 6):
+        for multiple in range(divisor * divisor, bound, divisor):
+            if multiple in passes:
+                passes[multiple] = False
+    found = [number for number, holds in passes.items() if holds]
+    return (2, 3)[n] if n < 2 else found[(n - 2) // 2]
+
+
+_EXPECTED = {"fib": _fib, "ack": _ack, "tak": _tak, "primes": _primes, "listed": _listed}

@@ -1,4 +1,4 @@
-"""Trees a second that a top-down Tree-LSTM scores and grows: kerasrec beside eager recursion.
+"""Trees a second that a top-down Tree-LSTM scores and grows: kerasrec, eager recursion, a loop.
 
     python -m benchmarks.generation
 
@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from benchmarks import report
 from benchmarks.peers.eager_decoder import EagerDecoder
+from benchmarks.peers.iterative_decoder import IterativeDecoder
 from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
 
 # The slots in which a root, and then a node in each slot, may have children: those of
@@ -32,8 +33,19 @@ TOLERANCE = 1e-4
 
 def main():
     arguments = parse_arguments()
+    description, rows = measure(arguments)
+    print(report.line(description))
+    print()
+    print_rows(rows)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump({**description, "rows": rows}, file, indent=1)
+
+
+def measure(arguments):
+    """What was run on what, and a row for each mode and batch size."""
     decoder = make_decoder(arguments)
-    eager = EagerDecoder(decoder, FOLLOWS)
+    eager, iterative = EagerDecoder(decoder, FOLLOWS), IterativeDecoder(decoder, FOLLOWS)
     score = tf.function(
         decoder,
         input_signature=[
@@ -42,15 +54,15 @@ def main():
         ],
     )
     trees = lists(decoder.generate(NUM_TREES, seed=0))
-    check_agreement(decoder, score, eager)
+    check_agreement(decoder, score, eager, iterative)
 
     rows = []
     for mode in ("scoring", "generation"):
         for batch_size in arguments.batch:
             if mode == "scoring":
-                steps = scoring(score, eager, trees, batch_size)
+                steps = scoring(score, eager, iterative, trees, batch_size)
             else:
-                steps = generation(decoder, eager, batch_size)
+                steps = generation(decoder, eager, iterative, batch_size)
             seconds = time_in_turns(steps, arguments.repeats)
             rows.append({"mode": mode, "batch": batch_size, **summary(seconds, mean_size(trees))})
     if decoder.num_traces != 1:
@@ -65,12 +77,7 @@ def main():
         "max tree nodes": max(sizes),
         **report.machine(),
     }
-    print(report.line(description))
-    print()
-    print_rows(rows)
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({**description, "rows": rows}, file, indent=1)
+    return description, rows
 
 
 def parse_arguments():
@@ -119,14 +126,17 @@ def padded(trees):
     return tf.constant(tokens), tf.constant(children)
 
 
-def check_agreement(decoder, score, eager):
-    """Raises unless both score trees alike, those that either of them grew."""
-    grown = decoder.generate(4, seed=1)
-    ours, (theirs, of_theirs) = lists(grown), zip(*eager.generate(4), strict=True)
-    found = tf.reduce_sum(score(*padded([*ours, *theirs])), [1, 2])
+def check_agreement(decoder, score, eager, iterative):
+    """Raises unless all score trees alike, those that any of them grew."""
+    grown = [of.generate(4, **seed) for of, seed in ((decoder, {"seed": 1}), (iterative, {}))]
+    trees, of_eager = zip(*eager.generate(4), strict=True)
+    trees = [*lists(grown[0]), *lists(grown[1]), *trees]
+    found = tf.reduce_sum(score(*padded(trees)), [1, 2])
+    of_grown = [of.log_likelihood for of in grown]
     for name, expected in {
-        "eager scoring": tf.stack(eager.scores([*ours, *theirs])),
-        "growing": tf.concat([grown.log_likelihood, tf.stack(of_theirs)], 0),
+        "eager scoring": tf.stack(eager.scores(trees)),
+        "iterative scoring": iterative.scores(*padded(trees)),
+        "growing": tf.concat([*of_grown, tf.stack(of_eager)], 0),
     }.items():
         error = float(tf.reduce_max(tf.abs(found / expected - 1)))
         if not error < TOLERANCE:
@@ -140,38 +150,41 @@ def mean_size(trees):
     return statistics.mean(len(tokens) for tokens, _ in trees)
 
 
-def scoring(score, eager, trees, batch_size):
+def scoring(score, eager, iterative, trees, batch_size):
     """By peer, a function that scores trees and returns how many nodes they have."""
     batches = [trees[start : start + batch_size] for start in range(0, len(trees), batch_size)]
     inputs = [padded(batch) for batch in batches]
     few = trees[:NUM_EAGER_TREES]
 
-    def ours():
-        for tokens, children in inputs:
-            terms = score(tokens, children)
-        terms.numpy()
-        return sum(len(tokens) for tokens, _ in trees)
+    def all_by(function):
+        def run():
+            for tokens, children in inputs:
+                scores = function(tokens, children)
+            scores.numpy()
+            return sum(len(tokens) for tokens, _ in trees)
 
-    def theirs():
+        return run
+
+    def few_by_eager():
         eager.scores(few)[-1].numpy()
         return sum(len(tokens) for tokens, _ in few)
 
-    return {"kerasrec": ours, "eager": theirs}
+    return {"kerasrec": all_by(score), "eager": few_by_eager, "iterative": all_by(iterative.scores)}
 
 
-def generation(decoder, eager, batch_size):
+def generation(decoder, eager, iterative, batch_size):
     """By peer, a function that grows trees and returns how many nodes they have."""
+    seeds = range(NUM_TREES // batch_size)
 
-    def ours():
+    def count(grown):
+        return sum(int(tf.math.count_nonzero(of.tokens)) for of in grown)
+
+    return {
         # The same trees in each turn.
-        seeds = range(NUM_TREES // batch_size)
-        grown = [decoder.generate(batch_size, seed=seed).tokens for seed in seeds]
-        return sum(int(tf.math.count_nonzero(tokens)) for tokens in grown)
-
-    def theirs():
-        return sum(len(tokens) for (tokens, _), _ in eager.generate(NUM_EAGER_TREES))
-
-    return {"kerasrec": ours, "eager": theirs}
+        "kerasrec": lambda: count([decoder.generate(batch_size, seed=seed) for seed in seeds]),
+        "eager": lambda: sum(len(tokens) for (tokens, _), _ in eager.generate(NUM_EAGER_TREES)),
+        "iterative": lambda: count([iterative.generate(batch_size) for _ in seeds]),
+    }
 
 
 def time_in_turns(steps, repeats):
@@ -187,28 +200,34 @@ def time_in_turns(steps, repeats):
 
 
 def summary(seconds, nodes_per_tree):
-    """Trees a second and the ratio, medians over the repeats.
+    """Trees a second and ratios, medians over the repeats.
 
-    Eager code runs only some of the trees, and grows others: what counts is the time a node.
+    Eager code runs only some of the trees, and it and the loop grow others: what counts is the
+    time a node.
     """
     row = {
         f"{name} trees/s": 1 / (nodes_per_tree * statistics.median(times))
         for name, times in seconds.items()
     }
-    ratios = [
-        theirs / ours for ours, theirs in zip(seconds["kerasrec"], seconds["eager"], strict=True)
-    ]
-    row["speed-up"] = statistics.median(ratios)
+    for name, times in seconds.items():
+        if name != "kerasrec":
+            ratios = [
+                theirs / ours for ours, theirs in zip(seconds["kerasrec"], times, strict=True)
+            ]
+            row[f"over {name}"] = statistics.median(ratios)
     return row
 
 
 def print_rows(rows):
+    names = ["eager trees/s", "iterative trees/s", "kerasrec trees/s"]
+    names += ["over eager", "over iterative"]
     columns = {
         "": lambda row: row["mode"],
         "batch": lambda row: row["batch"],
-        "eager, trees/s": lambda row: report.short(row["eager trees/s"]),
-        "kerasrec, trees/s": lambda row: report.short(row["kerasrec trees/s"]),
-        "speed-up": lambda row: report.short(row["speed-up"]),
+        **{
+            name.replace(" trees", ", trees"): lambda row, name=name: report.short(row[name])
+            for name in names
+        },
     }
     report.print_table(columns, rows)
 

@@ -9,7 +9,6 @@ import argparse
 import json
 
 from benchmarks import calls, depth, growth, report
-from benchmarks.peers.expanding import WARM_UP
 
 TABLES = {
     "calls": "One call at a time, as in Table 1 of Kostopoulou et al.",
@@ -48,7 +47,7 @@ def run(table, arguments):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
-    parser.add_argument("--functions", nargs="+", choices=WARM_UP, default=list(WARM_UP))
+    parser.add_argument("--functions", nargs="+", choices=calls.CALLS, default=list(calls.CALLS))
     parser.add_argument("--repeats", type=int, default=3, help="timed turns of each peer")
     parser.add_argument("--quick", action="store_true", help="small calls only, to try it out")
     parser.add_argument("--json", metavar="FILE", help="write the tables there, too")

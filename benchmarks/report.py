@@ -38,7 +38,7 @@ def line(description):
 
 def short(value):
     """A number with three digits, or more where they stand before the point."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}".rstrip(".")
 
 
 def print_table(columns, rows):

@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.batch import NUM_CLASSES
-from benchmarks.trees import NUM_WORDS
 from kerasrec.datasets import tree_file_batches
 from kerasrec.layers import TreeLSTM
 from kerasrec.training import TreeCrossentropy, fit
@@ -22,11 +21,12 @@ NUM_FLOATS = (1, 10_000, 100_000, 400_000, 1_000_000)
 NUM_REDUCTIONS = 20
 
 
-def main(files, part, units, batch_size, num_turns):
+def main(files, num_words, part, units, batch_size, num_turns):
     """Trains for so many turns, again with metrics after each batch, and then sends messages.
 
     Args:
         files: directory of trees.
+        num_words: rows of the table of words that they need.
         part: which part of each batch to read, of two; None for the part of this worker.
         units: of the TreeLSTM.
         batch_size: trees of both parts.
@@ -36,7 +36,7 @@ def main(files, part, units, batch_size, num_turns):
     if "TF_CONFIG" in os.environ:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
-        model = make_model(units)
+        model = make_model(num_words, units)
 
     def read(context):
         return parts(files, batch_size, context if part is None else part)
@@ -60,12 +60,12 @@ def say(what):
     print(json.dumps(what), flush=True)
 
 
-def make_model(units):
+def make_model(num_words, units):
     """Words to the classes of all tree nodes."""
     keras.utils.set_random_seed(0)
     tokens = keras.Input([None], dtype="int32")
     children = keras.Input([None, 2], dtype="int32")
-    embedding = keras.layers.Embedding(NUM_WORDS, NUM_FEATURES, trainable=False)
+    embedding = keras.layers.Embedding(num_words, NUM_FEATURES, trainable=False)
     x = TreeLSTM(units, return_sequences=True)(embedding(tokens), children)
     model = keras.Model([tokens, children], keras.layers.Dense(NUM_CLASSES)(x))
     model.compile(keras.optimizers.Adagrad(0.05), TreeCrossentropy())

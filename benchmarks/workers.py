@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import report, worker
-from benchmarks.trees import random_trees, read_trees
+from benchmarks.trees import count_table, random_trees, read_trees
 from kerasrec.datasets import write_tree_files
 from kerasrec.training import local_cluster
 
@@ -40,29 +40,31 @@ def main():
     if arguments.process:
         worker.main(*json.loads(arguments.process))
         return
-    trees = random_trees(NUM_TREES) if not arguments.data else read_trees(arguments.data, NUM_TREES)
-    rows, parts = [], []
-    for batch_size in arguments.batch:
-        with tempfile.TemporaryDirectory() as place:
-            files = str(Path(place) / "trees")
-            write_tree_files(trees, files, num_files=2, bucket_by_size=True)
-            measured = measure(files, batch_size, arguments)
-        rows.append({"batch": batch_size, **summary(measured)})
-        parts.append(parts_of(measured))
+    rows, parts, modelled = run(arguments)
     description = describe(arguments, parts)
     print(report.line(description))
     print()
     report.print_table(MEASURED, rows)
     print()
-    modelled = [
-        {"batch": batch_size, **modelled_row}
-        for batch_size, part in zip(arguments.batch, parts, strict=True)
-        for modelled_row in model(trees, batch_size, part)
-    ]
     report.print_table(MODELLED, modelled)
     if arguments.json:
         found = {**description, "measured": rows, "parts": parts, "modelled": modelled}
         Path(arguments.json).write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+def run(arguments):
+    """Of each batch size a row that was measured and the model's parts; rows of the model."""
+    trees = random_trees(NUM_TREES) if not arguments.data else read_trees(arguments.data, NUM_TREES)
+    rows, parts, modelled = [], [], []
+    for batch_size in arguments.batch:
+        with tempfile.TemporaryDirectory() as place:
+            files = str(Path(place) / "trees")
+            write_tree_files(trees, files, num_files=2, bucket_by_size=True)
+            measured = measure(files, count_table(trees), batch_size, arguments)
+        rows.append({"batch": batch_size, **summary(measured)})
+        parts.append(parts_of(measured))
+        modelled += [{"batch": batch_size, **row} for row in model(trees, batch_size, parts[-1])]
+    return rows, parts, modelled
 
 
 def parse_arguments():
@@ -78,11 +80,11 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def measure(files, batch_size, arguments):
+def measure(files, num_words, batch_size, arguments):
     """What all turns say of one process alone, two apart, and two workers; and of messages."""
     cluster = local_cluster.local_cluster(2, 0)
     num_turns = 1 + arguments.repeats
-    start = functools.partial(Process, files, arguments.units, 2 * batch_size)
+    start = functools.partial(Process, files, num_words, arguments.units, 2 * batch_size)
     with contextlib.ExitStack() as stack:
         # The first trains alone, too.
         apart = [
@@ -114,8 +116,10 @@ def measure(files, batch_size, arguments):
 class Process:
     """A process of `benchmarks.worker`, on one core; a worker if there is a cluster."""
 
-    def __init__(self, files, units, batch_size, part, num_turns, core, cluster=None, index=0):
-        what = json.dumps([files, part, units, batch_size, num_turns])
+    def __init__(
+        self, files, num_words, units, batch_size, part, num_turns, core, cluster=None, index=0
+    ):
+        what = json.dumps([files, num_words, part, units, batch_size, num_turns])
         command = [sys.executable, "-m", "benchmarks.workers", "--process", what]
         options = {
             "stdin": subprocess.PIPE,

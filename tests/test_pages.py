@@ -21,7 +21,7 @@ from tests.parameters import few_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))]
-LINKED = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", *DOCS]
+LINKED = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/papers.md", *DOCS]
 LINKED += [f"{folder}/README.md" for folder in ("benchmarks", "data", "models", "tests")]
 
 

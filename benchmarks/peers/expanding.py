@@ -22,7 +22,7 @@ from benchmarks.functions import define
 
 DTYPES = {int: tf.int32, bool: tf.bool}
 # Run once before anything is timed, since bodies are instantiated by their first call.
-WARM_UP = {"fib": (5,), "ack": (2, 2), "tak": (3, 2, 1), "primes": (5,)}
+WARM_UP = {"fib": (5,), "ack": (2, 2), "tak": (3, 2, 1), "primes": (5,), "listed": (5,)}
 
 
 class Died(Exception):

@@ -1,0 +1,1 @@
+"""The papers' tables and figures, and in the row beside each what this repository measures."""

@@ -1,0 +1,46 @@
+"""Recursion beside folding: Jeong et al. (2018), table 2.
+
+TensorFlow Fold cannot be installed beside a TensorFlow of today. `tensorflow levels` stands for it:
+it puts the tree nodes of one depth of a batch together before it runs, as Fold did, by hand.
+"""
+
+from benchmarks import speed
+from benchmarks.papers import runs
+from benchmarks.papers.jeong_2018 import TABLE_2
+from benchmarks.papers.tables import ours, reported, speed_up, table
+
+PEERS = {"iterative": "iterative", "recursive": "kerasrec", "folding": "tensorflow levels"}
+
+
+def run(options):
+    batch = [1] if options.quick else list(TABLE_2["training"])
+    found = runs.run(speed, options, "TreeLSTM", batch=batch, peers=list(PEERS.values()))
+    return [*runs.described(found), table(COLUMNS, found["rows"])]
+
+
+def _theirs(row, way):
+    return TABLE_2[row["mode"]][row["batch"]][way]
+
+
+COLUMNS = {
+    "mode": lambda row: row["mode"],
+    "batch": lambda row: row["batch"],
+    **{
+        heading: column
+        for way, peer in PEERS.items()
+        for heading, column in {
+            f"{way}, theirs": lambda row, way=way: reported(_theirs(row, way), ".1f"),
+            f"{way}, ours": lambda row, peer=peer: ours(row, peer),
+        }.items()
+    },
+    **{
+        heading: column
+        for way in ("iterative", "folding")
+        for heading, column in {
+            f"recursive / {way}, theirs": lambda row, way=way: (
+                _theirs(row, "recursive") / _theirs(row, way)
+            ),
+            f"recursive / {way}, ours": lambda row, way=way: speed_up(row, PEERS[way]),
+        }.items()
+    },
+}

@@ -1,0 +1,60 @@
+"""Training on more machines: Jeong et al. (2018), figure 10.
+
+Two workers of this machine, with a core each, stand for theirs. More than that is what the model of
+`benchmarks.workers` makes of the parts of a step.
+"""
+
+import argparse
+
+from benchmarks import workers
+from benchmarks.papers import runs
+from benchmarks.papers.tables import CURVE, table
+
+BATCH = 25
+
+
+def run(options):
+    units = options.units or runs.UNITS["TreeLSTM"]
+    arguments = argparse.Namespace(
+        units=units, batch=[BATCH], repeats=options.repeats, data=options.data
+    )
+    (measured,), _, modelled = workers.run(arguments)
+    one, two, eight, _ = modelled
+    rows = [
+        {"how": "measured", "workers": 1, "trees": measured["alone"], "efficiency": 1.0},
+        {
+            "how": "measured",
+            "workers": 2,
+            "trees": measured["workers"],
+            "efficiency": measured["efficiency"],
+        },
+    ]
+    for network in NETWORKS:
+        rows += [
+            {
+                "how": f"modelled, {NETWORKS[network]}",
+                "workers": row["workers"],
+                "trees": row[network],
+                "efficiency": row[f"efficiency on {network}"],
+            }
+            for row in (one, two, eight)
+        ]
+    return [
+        f"TreeLSTM, {units} units, training with {BATCH} trees a step of each worker, trees a "
+        "second:",
+        table(COLUMNS, rows),
+    ]
+
+
+# Of the model, in words.
+NETWORKS = {"loopback": "these messages", "ethernet": "a network of 10 Gbit/s"}
+COLUMNS = {
+    "how": lambda row: row["how"],
+    "workers": lambda row: row["workers"],
+    "theirs": lambda row: CURVE,
+    "ours": lambda row: row["trees"],
+    "over one worker, theirs": lambda row: (
+        1.0 if row["workers"] == 1 else "almost linear (section 6.2)"
+    ),
+    "over one worker, ours": lambda row: row["workers"] * row["efficiency"],
+}

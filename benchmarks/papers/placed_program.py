@@ -1,0 +1,79 @@
+"""Recursive functions whose graph is on two devices: what `benchmarks.papers.placed` times.
+
+    python -m benchmarks.papers.placed_program WHERE REPEATS
+
+prints, as JSON, what each call returns and the median of its seconds.
+"""
+
+import json
+import statistics
+import sys
+import time
+
+import tensorflow as tf
+
+import kerasrec
+
+CALLS = {"factorial": (5, 10), "fib": (5, 10, 20)}
+
+
+def main(where, repeats):
+    functions = define(*devices(where))
+    found = {}
+    for name, arguments in CALLS.items():
+        for n in arguments:
+            seconds = []
+            # The first call compiles.
+            for _ in range(1 + repeats):
+                start = time.perf_counter()
+                result = functions[name](tf.constant(n)).numpy()
+                seconds.append(time.perf_counter() - start)
+            found[f"{name}({n})"] = int(result), statistics.median(seconds[1:])
+    print(json.dumps(found))
+
+
+def devices(where):
+    """Two names; None leaves the place to TensorFlow. `local_cluster` starts workers."""
+    if where == "two workers":
+        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        tf.config.experimental_connect_to_cluster(resolver, resolver.task_type, resolver.task_id)
+        return "/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"
+    if where == "two devices":
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+        )
+        return "/device:CPU:0", "/device:CPU:1"
+    return None, None
+
+
+def define(first, second):
+    """factorial as Kostopoulou (2018), annex A, places it, and fib in the same way."""
+
+    def on(device, function):
+        with tf.device(device):
+            return function()
+
+    @kerasrec.recursive(engine="waves")
+    def factorial(n):
+        def more():
+            rest = factorial(on(second, lambda: n - 1))
+            return on(second, lambda: n * rest)
+
+        is_last = on(second, lambda: n <= 1)
+        return kerasrec.cond(is_last, lambda: on(first, lambda: tf.ones_like(n)), more)
+
+    @kerasrec.recursive(engine="waves")
+    def fib(n):
+        def more():
+            rest = fib(on(second, lambda: n - 1)), fib(on(second, lambda: n - 2))
+            return on(second, lambda: rest[0] + rest[1])
+
+        is_last = on(second, lambda: n <= 1)
+        return kerasrec.cond(is_last, lambda: on(first, lambda: tf.ones_like(n)), more)
+
+    return {"factorial": factorial, "fib": fib}
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,54 @@
+"""Tables with the papers' numbers and ours beside each other; no cell of them is empty."""
+
+from benchmarks import report
+
+CURVE = "curve, no number in the text"
+NOT_REPORTED = "not reported"
+NOT_RUN = "not run"
+
+
+def table(columns, rows):
+    """A Markdown table.
+
+    Args:
+        columns: by heading, what a row has there: a function of the row, to text or to a number.
+        rows: a list of what these functions take.
+
+    Raises:
+        ValueError: for an empty cell.
+    """
+    cells = [{heading: text(cell(row)) for heading, cell in columns.items()} for row in rows]
+    for row in cells:
+        empty = [heading for heading, cell in row.items() if not cell]
+        if empty:
+            raise ValueError(f"The row {row} has nothing under {empty}; a cell says why.")
+    return report.table(
+        {heading: lambda row, heading=heading: row[heading] for heading in columns}, cells
+    )
+
+
+def text(value):
+    """What stands in a cell: text as it is, counts whole, other numbers with three digits."""
+    if isinstance(value, str | int):
+        return f"{value:,}" if isinstance(value, int) else value
+    return report.short(value)
+
+
+def reported(value, spec="g"):
+    """A number with all the digits that a paper prints; text as it is."""
+    return value if isinstance(value, str) else format(value, spec)
+
+
+def ours(row, name):
+    """Trees a second of a peer in a row of `benchmarks.medians`."""
+    return row["peers"][name]["trees/s"] if name in row["peers"] else NOT_RUN
+
+
+def speed_up(row, name):
+    """Of kerasrec over a peer, of times of the same turns."""
+    return 1 / row["times"][name] if name in row["times"] else NOT_RUN
+
+
+def ratio(value, by):
+    """One throughput divided by another, if both are numbers."""
+    return value / by if isinstance(value, float) and isinstance(by, float) else str(value)
