@@ -11,7 +11,7 @@ import hierarchical_mixture_of_experts
 from comparison import table
 from flat_models import mixture, net
 from hidden_tree import HiddenTree
-from hierarchical_mixture_of_experts import HierarchicalMixture
+from hierarchical_mixture import HierarchicalMixture
 
 FEATURES, OUTPUTS = 4, 3
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import hierarchical_multiscale_rnn
 from agreement import LETTERS, Agreement
-from hierarchical_multiscale_rnn import HierarchicalMultiscale
+from hierarchical_multiscale import HierarchicalMultiscale
 
 UNITS, LEVELS, FEATURES = 5, 3, 4
 
