@@ -13,15 +13,13 @@ class Text(NamedTuple):
 
     Attributes:
         characters: int32.
-        ends_word: bool, true at spaces, one of which is behind each word.
-        in_verb: bool.
-        ends_verb: bool, true at the spaces behind verbs.
+        ends_word: bool, true at the last letter of each word; there is a space behind it.
+        in_verb: bool, true in verbs and at the spaces behind them.
     """
 
     characters: np.ndarray
     ends_word: np.ndarray
     in_verb: np.ndarray
-    ends_verb: np.ndarray
 
 
 class Agreement:
@@ -65,5 +63,6 @@ class Agreement:
             passages.append([LETTERS.index(character) for character in passage[:length]])
             verbs.append(in_verb[:length])
         characters, in_verb = np.array(passages, np.int32), np.array(verbs)
-        spaces = characters == SPACE
-        return Text(characters, spaces, in_verb, spaces & in_verb)
+        ends_word = np.zeros_like(in_verb)
+        ends_word[:, :-1] = characters[:, 1:] == SPACE
+        return Text(characters, ends_word, in_verb)

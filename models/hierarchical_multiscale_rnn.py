@@ -46,7 +46,8 @@ def evaluate(model: keras.Model, text: Text) -> dict[str, float]:
     logits = model.predict(characters, verbose=0)
     nats = keras.losses.sparse_categorical_crossentropy(following, logits, from_logits=True)
     bits = np.array(nats) / np.log(2)
-    verb_bits = bits[text.in_verb[:, 1:]].sum() / text.ends_verb[:, 1:].sum()
+    num_verbs = (text.in_verb & text.ends_word).sum()
+    verb_bits = bits[text.in_verb[:, 1:]].sum() / num_verbs
     return {"bits a character": float(bits.mean()), "bits a verb": float(verb_bits)}
 
 
@@ -56,7 +57,7 @@ def boundaries(model: keras.Model, text: Text) -> dict[str, float]:
     found = model.get_layer("layers")(vectors)[1].numpy()[:, :, 0] > 0
     right = (found & text.ends_word).sum()
     f1 = float(2 * right / (found.sum() + text.ends_word.sum()))
-    return {"upper layer, % of steps": float(100 * found.mean()), "F1, %": 100 * f1}
+    return {"upper layer, % of steps": float(100 * found.mean()), "F1 of word ends, %": 100 * f1}
 
 
 def steepen(model: keras.Model, slope: float, epoch: int, _: Any) -> None:

@@ -119,23 +119,31 @@ def test_gradient_is_straight_through(layer_and_inputs):
         assert np.abs(theirs).max() > 1e-3
 
 
+def letters_of(characters):
+    return "".join(LETTERS[character] for character in characters)
+
+
+def words_of(text, row):
+    return letters_of(text.characters[row]).split(" ")[:-1]
+
+
 def test_text_agrees():
     source = Agreement(seed=1)
     text = source.draw(20, 300)
     assert {array.shape for array in text} == {(20, 300)}
     verb_of, others = {}, set()
-    for row in text.characters:
-        words = "".join(LETTERS[character] for character in row).split(" ")[:-1]
+    for row in range(20):
+        words = words_of(text, row)
         while len(words) > 12:
             at = next(at for at in range(7, 12) if words[at] in source._verbs)
             assert verb_of.setdefault(words[0], words[at]) == words[at]
             others |= set(words[1:at])
             words = words[at + 1 :]
     assert len(set(verb_of.values())) == len(verb_of) == len(others) == 8
-    spaces = text.characters == 0
-    assert np.array_equal(text.ends_word, spaces)
-    assert np.array_equal(text.ends_verb, spaces & text.in_verb)
-    assert text.ends_verb.any()
+    assert np.array_equal(text.ends_word[:, :-1], text.characters[:, 1:] == 0)
+    assert not text.ends_word[:, -1].any()
+    verb = verb_of[words_of(text, 0)[0]]
+    assert letters_of(text.characters[0][text.in_verb[0]]).startswith(verb + " ")
 
 
 @pytest.mark.many
