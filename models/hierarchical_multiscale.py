@@ -1,6 +1,6 @@
 """The layers of a hierarchical multiscale recurrent network, as a recursion over time.
 
-Chung, Ahn and Bengio 2017, sections 2.2 and 2.3. Here a layer that copies its state computes
+Chung, Ahn and Bengio 2017, section 3. Here a layer that copies its state computes
 nothing: its boundary stays 0, and boundaries have gradients only from layers that run. The forget
 gate has a bias that begins at 1, as in `keras.layers.LSTM`, and boundaries may have a price.
 """
@@ -65,7 +65,7 @@ class HierarchicalMultiscale(keras.layers.Layer):
             return o * tf.tanh(cell), cell, tf.zeros_like(boundary)
         slope = self.slope * self.finders[level](inputs)
         chance = tf.clip_by_value((slope + 1.0) / 2.0, 0.0, 1.0)
-        # Straight-through (section 2.3): the gradient is that of the chance.
+        # Straight-through (section 3): the gradient is that of the chance.
         hard = tf.cast(chance > 0.5, chance.dtype) + (chance - tf.stop_gradient(chance))
         return o * tf.tanh(cell), cell, hard
 

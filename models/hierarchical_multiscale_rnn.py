@@ -61,7 +61,7 @@ def boundaries(model: keras.Model, text: Text) -> dict[str, float]:
 
 
 def steepen(model: keras.Model, slope: float, epoch: int, _: Any) -> None:
-    """Slope annealing (section 2.4): the chance of a boundary nears a step."""
+    """Slope annealing (section 3): the chance of a boundary nears a step."""
     model.get_layer("layers").slope.assign(min(5.0, 1.0 + slope * epoch))
 
 

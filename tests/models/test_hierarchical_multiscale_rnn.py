@@ -94,8 +94,10 @@ def test_a_layer_that_copies_computes_nothing(layer_and_inputs):
     assert min(fired) < steps
 
 
+@pytest.mark.many
 def test_gradient_is_straight_through(layer_and_inputs):
     layer, inputs = layer_and_inputs
+    inputs = inputs[:3, :6]
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(layer(inputs)[0] ** 2)
     slopes = tape.gradient(loss, [weights.value for weights in layer.trainable_weights])
