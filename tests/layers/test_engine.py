@@ -130,12 +130,14 @@ def test_a_compiled_layer_keeps_nothing_except_in_training(engine, recompute, ke
     class Asked(Exception):
         pass
 
-    def visitor(*_, training, recompute, engine):
-        raise Asked(engine, training, recompute)
+    def visitor(*given):
+        *_, training, options = given
+        raise Asked(options["engine"], training, options["recompute"])
 
     cell = TreeRNNCell(3)
     cell.build((None, 4))
-    recursion = Recursion(cell, visitor, recompute=recompute, engine=engine)
+    options = {"engine": engine, "recompute": recompute}
+    recursion = Recursion(cell, visitor, goes_down=False, options=options)
     children = tf.constant(random_children(1, 3, 2))
     for training, recomputes in kept.items():
         with pytest.raises(Asked) as asked:

@@ -10,9 +10,11 @@ from kerasrec.schedule import check
 from kerasrec.schedule.build import build
 from kerasrec.schedule.check import RULES, check_schedule
 from kerasrec.schedule.instructions import (
+    Divide,
     Fire,
     Gather,
     HandOn,
+    Join,
     Load,
     Reduce,
     Return,
@@ -22,6 +24,7 @@ from kerasrec.schedule.instructions import (
     Wait,
 )
 from kerasrec.schedule.passes import WAVE_PASSES
+from kerasrec.schedule.passes.among_instances import among_instances
 from kerasrec.schedule.sections import Direction, Loop
 from kerasrec.transform.extend import extend
 from tests.engine.helpers import lowered
@@ -33,6 +36,11 @@ from tests.programs import FEW, MORE, PROGRAMS, each
 
 def tree():
     return lowered(TREE, engine="waves").first.schedule
+
+
+def in_parts():
+    """The tree with two instances of its body."""
+    return among_instances(tree(), ["/CPU:0", "/CPU:1"])
 
 
 def walk():
@@ -111,6 +119,9 @@ BAD = {
     check.regions_agree: lambda: swapped(
         tree(), Select, lambda one: replace(one, regions=one.regions[:1])
     ),
+    check.parts_stay_together: lambda: swapped(
+        in_parts(), Join, lambda one: replace(one, parts=tuple(of[::-1] for of in one.parts))
+    ),
     check.ops_are_whole: lambda: swapped(
         tree(), Fire, lambda one: replace(one, inputs=one.inputs[:-1])
     ),
@@ -178,6 +189,13 @@ def test_rules_tell_good_from_bad(rule):
             ),
         ),
         (
+            check.parts_stay_together,
+            lambda: swapped(
+                in_parts(), Divide, lambda one: replace(one, outputs=one.outputs[::-1])
+            ),
+        ),
+        (check.parts_stay_together, lambda: with_segments(in_parts(), saving_a_part)),
+        (
             check.read_after_written,
             lambda: with_segments(tree(), lambda _, ones: [ones[0], *ones] if ones else ones),
         ),
@@ -185,6 +203,10 @@ def test_rules_tell_good_from_bad(rule):
 )
 def test_other_ways_to_break_a_rule(rule, change):
     assert list(rule(change()))
+
+
+def saving_a_part(_, ones):
+    return [*ones, *(Save(one.outputs[0]) for one in ones if isinstance(one, Divide))]
 
 
 def other(one):
