@@ -14,17 +14,19 @@ from kerasrec.schedule.passes import WAVE_PASSES
 from kerasrec.schedule.passes.among_instances import among_instances
 from tests.engine.helpers import assert_same, run_lowered, run_plain
 from tests.engine.test_devices import CHILDREN, FIRST, SECOND, WORDS, traced_run, types_of
-from tests.programs import MORE, each
+from tests.parameters import few_of
+from tests.programs import each
 from tests.training.clusters import run_on_cluster
 
 THREE = [FIRST, SECOND, FIRST]
+LAYERS = ["TreeLSTM", "ChildSumTreeLSTM", "TopDownTreeLSTM"]
 
 
 def passes(schedule_passes=WAVE_PASSES, devices=THREE):
     return [*schedule_passes, functools.partial(among_instances, devices=devices)]
 
 
-@each(few=["tree_rnn"], many=[*MORE, "power", "collect"])
+@each(few=["tree_rnn"], many=["child_sum", "rows_in_rounds", "power", "collect"])
 def test_values_and_gradients(program):
     assert_same(run_lowered(program, engine="waves", passes=passes()), run_plain(program))
 
@@ -35,7 +37,7 @@ def test_one_instance(program):
     assert_same(found, run_plain(program))
 
 
-@each(few=[], many=["tree_rnn", "child_sum", "ackermann", "collect", "power"])
+@each(few=[], many=["child_sum", "power"])
 def test_recomputed(program):
     found = run_lowered(program, engine="waves", passes=passes(), recompute=True)
     assert_same(found, run_plain(program))
@@ -102,8 +104,7 @@ def test_second_derivatives():
     np.testing.assert_allclose(second_derivative(power(instances=THREE), x), [12.0, 2.0, 0.0])
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("name", ["TreeLSTM", "ChildSumTreeLSTM", "TopDownTreeLSTM"])
+@pytest.mark.parametrize("name", few_of(LAYERS, many=["TopDownTreeLSTM"]))
 def test_a_layer(name):
     x = keras.random.normal([2, 7, 4], seed=1)
     children = np.array([[[1, 2], [3, 4], [5, 6], *[[-1, -1]] * 4]] * 2)
