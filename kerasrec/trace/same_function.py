@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import tensorflow as tf
@@ -13,7 +13,9 @@ import tensorflow as tf
 from kerasrec.trace.demand import Lazy
 
 # What does not change while it is the same object.
-_CONSTANTS = (bool, int, float, complex, str, bytes, tf.Tensor, tf.Variable, tf.DType, type(None))
+_CONSTANTS: tuple[type, ...] = (bool, int, float, complex, str, bytes, type(None), ModuleType)
+_CONSTANTS += (tf.Tensor, tf.Variable, tf.DType)
+_NOTHING = object()  # What a variable stands for that has no value yet.
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +24,9 @@ class Passed:
 
     Args:
         function: that was passed.
-        variables: what it read then of the function around it, and its defaults. They may stand for
-            something else later, as in a loop of Python.
+        variables: what it read then of functions around it and of its module, and its defaults; of
+            functions among them the same. They may stand for something else later, as in a loop of
+            Python.
     """
 
     function: Callable[..., Any]
@@ -32,8 +35,9 @@ class Passed:
     @classmethod
     def now(cls, function: Callable[..., Any]) -> Passed:
         """A function as it is."""
-        found = function.python_function if isinstance(function, Lazy) else function
-        return cls(function, tuple(_variables(found)))
+        found: list[Any] = []
+        _add_variables(function, found, set())
+        return cls(function, tuple(found))
 
     def is_same(self, other: Passed) -> bool:
         """Whether it is the same function, or the same lines over the same constants and tensors.
@@ -45,21 +49,50 @@ class Passed:
             (known or _has_same_lines(self.function, other.function))
             and len(self.variables) == len(other.variables)
             and all(
-                one is two and (known or callable(one) or isinstance(one, _CONSTANTS))
+                one is two and (known or one is _NOTHING or isinstance(one, _CONSTANTS))
                 for one, two in zip(self.variables, other.variables, strict=True)
             )
         )
 
 
-def _variables(function: Callable[..., Any]) -> list[Any]:
-    if not isinstance(function, FunctionType):
+def _add_variables(item: Any, found: list[Any], seen: set[int]) -> None:
+    """Adds what a function or a container reads, as far as that can be seen."""
+    if id(item) in seen:
+        return
+    seen.add(id(item))
+    for one in _read_by(item):
+        found.append(one)
+        _add_variables(one, found, seen)
+
+
+def _read_by(item: Any) -> list[Any]:
+    if isinstance(item, Lazy):
+        return [item.python_function]
+    if isinstance(item, MethodType):
+        return [item.__func__]
+    if isinstance(item, functools.partial):
+        return [item.func, item.args, item.keywords]
+    if type(item) in (list, tuple):
+        return list(item)
+    if type(item) is dict:
+        return [*item.values()]
+    if not isinstance(item, FunctionType):
         return []
-    found = []
-    for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # It has no value yet.
-            found.append(cell.cell_contents)
-    named = sorted((function.__kwdefaults__ or {}).items())
-    return [*found, *(function.__defaults__ or ()), *(item for pair in named for item in pair)]
+    named = [item.__globals__[name] for name in _names(item.__code__) if name in item.__globals__]
+    return [*map(_content, item.__closure__ or ()), item.__defaults__, item.__kwdefaults__, *named]
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _NOTHING
+
+
+def _names(code: CodeType) -> list[str]:
+    """The names of variables of the module that lines may read."""
+    inner = [item for item in code.co_consts if isinstance(item, CodeType)]
+    return [*code.co_names, *(name for item in inner for name in _names(item))]
 
 
 def _is_same_method(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

@@ -170,6 +170,40 @@ def test_the_work_is_even():
     assert rows == {first: [0, 2, 10, 5, 2], second: [0, 3, 10, 5, 3]}
 
 
+def rows_of_a_matrix():
+    """A product that makes two rows of each token."""
+    dense = keras.layers.Dense(2)
+    dense.build([None, 2, 2])
+    return dense, dense.trainable_weights, tf.ones([3, 2, 2])
+
+
+def numbers_of_tokens():
+    """A lookup by numbers of tokens, which `gather_nd` counts from 0."""
+    kernel = tf.Variable(np.arange(4.0).reshape([2, 2]), dtype=tf.float32)
+
+    def body(x):
+        columns = tf.argmax(x, axis=1, output_type=tf.int32)[:, tf.newaxis]
+        return x @ kernel + tf.gather_nd(x, columns, batch_dims=1)[:, tf.newaxis]
+
+    return body, [kernel], tf.constant([[1.0, 2.0], [3.0, 1.0], [0.0, 1.0]])
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("case", [rows_of_a_matrix, numbers_of_tokens])
+def test_ops_that_are_not_of_single_rows_stay_whole(case):
+    body, variables, x = case()
+
+    def run(**options):
+        @kerasrec.recursive(engine="waves", **options)
+        def f(n, x):
+            return kerasrec.cond(n < 1, lambda: x, lambda: body(f(n - 1, x)))
+
+        return with_gradients(lambda x: f([2, 1, 2], x), x, variables)
+
+    for found, wanted in zip(run(instances=THREE), run(), strict=True):
+        np.testing.assert_allclose(found, wanted, 1e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -348,3 +348,92 @@ def test_a_function_cannot_be_returned():
 
     with pytest.raises(kerasrec.SignatureError, match=r"converted to a tensor: .*square"):
         f(1)
+
+
+def of_another_function(n):
+    y = n
+
+    def inner(x):
+        return x * y
+
+    def outer(x):
+        return inner(x)
+
+    first = applied(outer, n)
+    y = n + 1
+    return first + applied(outer, n)
+
+
+def of_a_new_lambda_each_time(n):
+    total = n
+
+    def score(x):
+        return x * total
+
+    for _ in range(3):
+        total = total + applied(lambda x: score(x), n)
+    return total
+
+
+def of_a_list(n):
+    found = [n]
+
+    def last(x):
+        return x * found[-1]
+
+    first = applied(last, n)
+    found.append(n + 1)
+    return first + applied(last, n)
+
+
+def of_a_lazy_value(n):
+    factor, total = 1, n * 0
+
+    def times():
+        return n * factor
+
+    for number in (1, 10):
+        factor = number
+        total += read(kerasrec.lazy(lambda: times()))
+    return total
+
+
+@kerasrec.recursive
+def read(value):
+    return value()
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (of_another_function, 3 * 3 + 3 * 4),
+        (of_a_new_lambda_each_time, 192),
+        (of_a_list, 3 * 3 + 3 * 4),
+        (of_a_lazy_value, 3 + 30),
+    ],
+)
+def test_variables_behind_others_are_as_at_the_call(body, expected):
+    assert kerasrec.recursive(body)(3) == expected
+
+
+@pytest.mark.many
+def test_variables_without_a_value_are_told_apart():
+    def made(has_first):
+        def f(x):
+            try:
+                return x * first
+            except NameError:
+                return x + second
+
+        if has_first:
+            first = 5
+        else:
+            second = 5
+        return f
+
+    @kerasrec.recursive
+    def f(n):
+        return applied(made(True), n) + applied(made(False), n)
+
+    assert f(3) == 3 * 5 + 3 + 5

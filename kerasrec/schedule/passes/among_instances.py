@@ -19,6 +19,8 @@ from kerasrec.schedule.sections import Segment
 NAME = "among_instances"
 # Of a shared table these read some rows; on another device they would need a copy of the table.
 _LOOKUPS = ("GatherV2", "GatherNd")
+# These may read or write rows by their positions among all tokens.
+_BY_POSITION = ("GatherNd", "ScatterNd", "TensorScatter", "Segment", "DynamicStitch", "Range")
 
 
 def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
@@ -31,8 +33,8 @@ def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
 
     Divided are ops that compute floats of a known shape for each token, and products that sum over
     tokens for the gradient of a weight, whose parts are added up. Whole stay draws of random
-    numbers, lookups in shared tables, ops that read the shape of a wave or a variable, and ops that
-    the user has placed.
+    numbers, lookups in shared tables or by the positions of tokens, ops that read the shape of a
+    wave or a variable, or may have several rows for a token, and ops that the user has placed.
 
     Args:
         schedule: to be changed.
@@ -69,9 +71,24 @@ def can_divide(one: Fire) -> bool:
         return False
     if node.op in _LOOKUPS and one.inputs[0].is_shared:
         return False
-    if not all(item.type.is_static and item.type.is_differentiable for item in one.outputs):
+    if any(name in node.op for name in _BY_POSITION) or _gathers_by_position(one):
+        return False
+    values = [item for item in (*one.inputs, *one.outputs) if not item.is_shared]
+    if not all(item.type.is_static for item in values):
+        return False  # It may have several rows for a token.
+    if node.op == "Reshape" and one.inputs[0].type.num_bytes != one.outputs[0].type.num_bytes:
+        return False  # It makes one row of several, or several of one.
+    if not all(item.type.is_differentiable for item in one.outputs):
         return False
     return all(map(_is_of_tokens, one.outputs)) or _is_sum(one)
+
+
+def _gathers_by_position(one: Fire) -> bool:
+    """Whether an op takes rows of all tokens by their numbers."""
+    node = one.node
+    if node.op != "GatherV2" or not isinstance(node, Primitive):
+        return False
+    return _is_of_tokens(one.inputs[0]) and node.operation.get_attr("batch_dims") == 0
 
 
 def _is_of_tokens(value: Value) -> bool:
