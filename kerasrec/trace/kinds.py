@@ -24,8 +24,8 @@ _COUNTING_OPS = frozenset(
 _REDUCTIONS = frozenset({"Sum", "Mean", "Prod", "Max", "Min", "Any", "All", "ArgMax", "ArgMin"})
 # They work along the last axis, which is that of tokens if there is no other.
 _LAST_AXIS_OPS = frozenset({"Softmax", "LogSoftmax", "TopKV2"})
-# They work along the axes that their second input names.
-_AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp"})
+# They work along the axes that their last input names.
+_AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp", "Roll"})
 # They put rows back where the tokens are.
 _SCATTERS = frozenset({"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch"})
 
@@ -140,7 +140,7 @@ def _mixes_tokens(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
     if operation.type in _LAST_AXIS_OPS:
         return operation.inputs[0].shape.rank == 1
     if operation.type in _AXIS_OPS:
-        axes = tf.get_static_value(operation.inputs[1])
+        axes = tf.get_static_value(operation.inputs[-1])
         return axes is not None and bool((np.asarray(axes) == 0).any())
     return False
 

@@ -195,6 +195,16 @@ def test_an_argument_with_another_open_dim():
     answer(kerasrec.SignatureError, lambda: call(np.ones([2, 3], np.float32)), "f", "shape")
 
 
+@pytest.mark.parametrize("mix", [tf.roll, tf.cumsum], ids=["roll", "cumsum"])
+def test_an_argument_that_mixes_tokens(mix):
+    @recursive
+    def f(x, n):
+        moved = mix(x, 1, axis=0) if mix is tf.roll else mix(x, axis=0)
+        return cond(n < 1, lambda: x, lambda: f(moved, n - 1))
+
+    answer(kerasrec.TraceError, lambda: f(np.ones([2, 3], np.float32), 2), "computed across tokens")
+
+
 # Predicates.
 
 
