@@ -39,12 +39,18 @@ class Passed:
         _add_variables(function, found, set())
         return cls(function, tuple(found))
 
+    @property
+    def key(self) -> Any:
+        """What tells functions apart: they themselves; of methods the object and the function."""
+        one = self.function
+        return (id(one.__self__), one.__func__) if isinstance(one, MethodType) else id(one)
+
     def is_same(self, other: Passed) -> bool:
         """Whether it is the same function, or the same lines over the same constants and tensors.
 
         A lambda is another object each time the function around it is traced.
         """
-        known = self.function is other.function or _is_same_method(self.function, other.function)
+        known = self.key == other.key
         return (
             (known or _has_same_lines(self.function, other.function))
             and len(self.variables) == len(other.variables)
@@ -93,12 +99,6 @@ def _names(code: CodeType) -> list[str]:
     """The names of variables of the module that lines may read."""
     inner = [item for item in code.co_consts if isinstance(item, CodeType)]
     return [*code.co_names, *(name for item in inner for name in _names(item))]
-
-
-def _is_same_method(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    if isinstance(one, MethodType) and isinstance(other, MethodType):
-        return one.__self__ is other.__self__ and one.__func__ is other.__func__
-    return False
 
 
 def _has_same_lines(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

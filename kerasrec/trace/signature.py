@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MethodType
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -78,11 +77,8 @@ class Signature:
 
     @property
     def keys_of_functions(self) -> tuple[Any, ...]:
-        """What tells functions apart: they themselves; of methods the object and the function."""
-        return tuple(
-            (id(item.__self__), item.__func__) if isinstance(item, MethodType) else id(item)
-            for item in self.functions
-        )
+        """What tells the functions among the arguments apart, whatever they read."""
+        return tuple(item.key for item in self.passed)
 
     def arguments(self, tensors: Sequence[tf.Tensor]) -> Any:
         """The nest of arguments, as the Python function takes them."""

@@ -17,8 +17,6 @@ from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Segment
 
 NAME = "among_instances"
-# Of a shared table these read some rows; on another device they would need a copy of the table.
-_LOOKUPS = ("GatherV2", "GatherNd")
 # These may read or write rows by their positions among all tokens.
 _BY_POSITION = ("GatherNd", "ScatterNd", "TensorScatter", "Segment", "DynamicStitch", "Range")
 
@@ -69,9 +67,7 @@ def can_divide(one: Fire) -> bool:
         return False
     if any(item.type.kind is Kind.WAVE or _is_handle(item) for item in one.inputs):
         return False
-    if node.op in _LOOKUPS and one.inputs[0].is_shared:
-        return False
-    if any(name in node.op for name in _BY_POSITION) or _gathers_by_position(one):
+    if any(name in node.op for name in _BY_POSITION) or _looks_up(one):
         return False
     values = [item for item in (*one.inputs, *one.outputs) if not item.is_shared]
     if not all(item.type.is_static for item in values):
@@ -83,12 +79,12 @@ def can_divide(one: Fire) -> bool:
     return all(map(_is_of_tokens, one.outputs)) or _is_sum(one)
 
 
-def _gathers_by_position(one: Fire) -> bool:
-    """Whether an op takes rows of all tokens by their numbers."""
+def _looks_up(one: Fire) -> bool:
+    """Whether an op takes rows of a shared table, which would be copied, or of other tokens."""
     node = one.node
     if node.op != "GatherV2" or not isinstance(node, Primitive):
         return False
-    return _is_of_tokens(one.inputs[0]) and node.operation.get_attr("batch_dims") == 0
+    return one.inputs[0].is_shared or node.operation.get_attr("batch_dims") == 0
 
 
 def _is_of_tokens(value: Value) -> bool:
