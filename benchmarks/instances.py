@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 import kerasrec
+from benchmarks import devices
 from benchmarks.report import print_table, short
 
 COLUMNS = {
@@ -38,25 +39,14 @@ def main():
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    first, second = devices()
+    is_cluster = "TF_CONFIG" in os.environ
+    first, second = devices.of_workers() if is_cluster else devices.of_this_process()
     layers = {
         "one": layer(arguments.units, [first]),
         "two": layer(arguments.units, [first, second]),
     }
     sizes = [(height, batch) for height in arguments.heights for batch in arguments.batch]
     print_table(COLUMNS, (timed(layers, *size, first, arguments.repeats) for size in sizes))
-
-
-def devices():
-    """The names of two devices: of two workers if this process coordinates a cluster."""
-    if "TF_CONFIG" in os.environ:
-        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-        tf.config.experimental_connect_to_cluster(resolver, resolver.task_type, resolver.task_id)
-        return [f"/job:worker/task:{task}/device:CPU:0" for task in (0, 1)]
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    two = [tf.config.LogicalDeviceConfiguration()] * 2
-    tf.config.set_logical_device_configuration(cpu, two)
-    return ["/CPU:0", "/CPU:1"]
 
 
 def layer(units, instances):

@@ -13,12 +13,13 @@ import time
 import tensorflow as tf
 
 import kerasrec
+from benchmarks import devices
 
 CALLS = {"factorial": (5, 10), "fib": (5, 10, 20)}
 
 
 def main(where, repeats):
-    functions = define(*devices(where))
+    functions = define(*places(where))
     found = {}
     for name, arguments in CALLS.items():
         for n in arguments:
@@ -32,19 +33,11 @@ def main(where, repeats):
     print(json.dumps(found))
 
 
-def devices(where):
-    """Two names; None leaves the place to TensorFlow. `local_cluster` starts workers."""
+def places(where):
+    """Two names; None leaves the place to TensorFlow."""
     if where == "two workers":
-        resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-        tf.config.experimental_connect_to_cluster(resolver, resolver.task_type, resolver.task_id)
-        return "/job:worker/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0"
-    if where == "two devices":
-        (cpu,) = tf.config.list_physical_devices("CPU")
-        tf.config.set_logical_device_configuration(
-            cpu, [tf.config.LogicalDeviceConfiguration()] * 2
-        )
-        return "/device:CPU:0", "/device:CPU:1"
-    return None, None
+        return devices.of_workers()
+    return devices.of_this_process() if where == "two devices" else (None, None)
 
 
 def define(first, second):

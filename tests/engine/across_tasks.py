@@ -7,17 +7,16 @@ import json
 
 import tensorflow as tf
 
-from tests.engine.test_devices import factorial, tree_model
+from tests.engine.test_devices import factorial, tree_model, with_gradients
 from tests.engine.test_instances import rows_multiplied, sum_of_halves, tree_state
 
 FIRST, SECOND = (f"/job:worker/task:{task}/device:CPU:0" for task in (0, 1))
 
 
-def with_gradients(function, argument, variables):
-    with tf.GradientTape() as tape:
-        y = function(argument)
-    gradients = map(tf.convert_to_tensor, tape.gradient(y, variables))
-    return [tensor.numpy().tolist() for tensor in (y, *gradients)]
+def lists_of(function, argument, variables):
+    """Values and gradients as JSON has them."""
+    found = with_gradients(function, argument, variables)
+    return [tensor.numpy().tolist() for tensor in found]
 
 
 def results(first, second):
@@ -25,8 +24,8 @@ def results(first, second):
     x = tf.Variable([3.0, 1.0, 5.0])
     model, weights = tree_model(first, second)
     return {
-        "factorial": with_gradients(factorial("auto", first, second), x, [x]),
-        "tree": with_gradients(model, 4, weights),
+        "factorial": lists_of(factorial("auto", first, second), x, [x]),
+        "tree": lists_of(model, 4, weights),
     }
 
 
@@ -34,7 +33,7 @@ def results_of_instances(target):
     """The same of instances on both workers, and how many rows each of them multiplied."""
     model, weights = tree_state(instances=[FIRST, SECOND])
     return {
-        "instances": with_gradients(model, [4, 3, 4], weights),
+        "instances": lists_of(model, [4, 3, 4], weights),
         "rows": rows_multiplied(sum_of_halves(FIRST, SECOND), [9] * 5, target),
     }
 

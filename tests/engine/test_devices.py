@@ -58,6 +58,13 @@ def tree_model(table_on, cell_on):
     return state, [table, kernel]
 
 
+def with_gradients(function, argument, variables):
+    """What a function returns, and its gradients, all dense."""
+    with tf.GradientTape() as tape:
+        y = function(argument)
+    return [y, *map(tf.convert_to_tensor, tape.gradient(y, variables))]
+
+
 def test_values_and_gradients():
     x = tf.constant(X)
     with tf.GradientTape() as tape:
@@ -132,14 +139,10 @@ def test_ops_run_where_they_should():
 
 @pytest.mark.many
 def test_a_table_on_one_device_and_cells_on_another():
-    def run(model, variables):
-        with tf.GradientTape() as tape:
-            y = model(4)
-        return [y, *map(tf.convert_to_tensor, tape.gradient(y, variables))]
-
     apart, together = tree_model(SECOND, FIRST), tree_model(FIRST, FIRST)
     assert apart[1][0].device.endswith("CPU:1")
-    for found, expected in zip(run(*apart), run(*together), strict=True):
+    runs = [with_gradients(model, 4, variables) for model, variables in (apart, together)]
+    for found, expected in zip(*runs, strict=True):
         np.testing.assert_allclose(found, expected, 1e-6)
     on_second = [
         line for line in str(apart[0].extended_graph(4)).splitlines() if "on /device:CPU:1" in line

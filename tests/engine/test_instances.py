@@ -13,7 +13,15 @@ import kerasrec
 from kerasrec.schedule.passes import WAVE_PASSES
 from kerasrec.schedule.passes.among_instances import among_instances
 from tests.engine.helpers import assert_same, run_lowered, run_plain
-from tests.engine.test_devices import CHILDREN, FIRST, SECOND, WORDS, traced_run, types_of
+from tests.engine.test_devices import (
+    CHILDREN,
+    FIRST,
+    SECOND,
+    WORDS,
+    traced_run,
+    types_of,
+    with_gradients,
+)
 from tests.parameters import few_of
 from tests.programs import each
 from tests.training.clusters import run_on_cluster
@@ -58,12 +66,6 @@ def tree_state(**options):
         )
 
     return state, [table, kernel]
-
-
-def with_gradients(function, argument, variables):
-    with tf.GradientTape() as tape:
-        y = function(argument)
-    return [y, *map(tf.convert_to_tensor, tape.gradient(y, variables))]
 
 
 def test_as_an_option():
