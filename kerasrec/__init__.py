@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 # Keras can load a saved model once its layers, losses and metrics are imported.
 from kerasrec import keras_backend, layers, training  # noqa: F401
 from kerasrec.public import (
+    DataType,
     GraphError,
     KerasrecError,
     NoBaseCaseError,
     RecursiveFunction,
+    Schema,
     SignatureError,
     TraceError,
     all_of,
@@ -20,6 +22,7 @@ from kerasrec.public import (
     cond,
     lazy,
     map_fn,
+    match,
     recursive,
     switch,
     while_loop,
@@ -34,10 +37,12 @@ __version__ = "0.1.0"
 _LAZY = ("datasets",)
 
 __all__ = [
+    "DataType",
     "GraphError",
     "KerasrecError",
     "NoBaseCaseError",
     "RecursiveFunction",
+    "Schema",
     "SignatureError",
     "TraceError",
     "all_of",
@@ -48,6 +53,7 @@ __all__ = [
     "layers",
     "lazy",
     "map_fn",
+    "match",
     "recursive",
     "switch",
     "training",

@@ -3,6 +3,9 @@
 `layers` takes them from here, since `kerasrec` imports `layers`.
 """
 
+from kerasrec.datatypes.declare import DataType
+from kerasrec.datatypes.match import match
+from kerasrec.datatypes.schema import Schema
 from kerasrec.errors import (
     GraphError,
     KerasrecError,
@@ -18,10 +21,12 @@ from kerasrec.trace.loop import while_loop
 from kerasrec.trace.ragged import map_fn
 
 __all__ = [
+    "DataType",
     "GraphError",
     "KerasrecError",
     "NoBaseCaseError",
     "RecursiveFunction",
+    "Schema",
     "SignatureError",
     "TraceError",
     "all_of",
@@ -30,6 +35,7 @@ __all__ = [
     "cond",
     "lazy",
     "map_fn",
+    "match",
     "recursive",
     "switch",
     "while_loop",

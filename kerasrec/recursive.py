@@ -21,10 +21,11 @@ from kerasrec.emit.limits import Limits, memory_of_machine
 from kerasrec.engine.choice import Engine
 from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import SentenceFirst, TraceError
-from kerasrec.function.arguments import arguments_of, bind, keyword_only
+from kerasrec.function.arguments import Arguments, arguments_of, bind, keyword_only
 from kerasrec.function.cache import Cache
 from kerasrec.function.methods import Methods, importable_name
 from kerasrec.function.run import Runner
+from kerasrec.function.tables import TableRuns
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.inspect.run_trace import RunTrace
 from kerasrec.options import Options
@@ -83,6 +84,7 @@ class RecursiveFunction(Options):
         self.__signature__ = self.python_signature
         self._decorated: RecursiveFunction | None = None
         self._cache = Cache(self.name)
+        self._table_runs = TableRuns()
 
     def __get__(self, instance: Any, owner: type | None = None) -> RecursiveFunction:
         """Bound method, cached per instance or class, with its own compilation cache."""
@@ -165,7 +167,9 @@ class RecursiveFunction(Options):
         """
         given = arguments_of(self, args, kwargs)
         with SentenceFirst():
-            return self._runner(given.signature).run(given)
+            if given.tables and tf.executing_eagerly():
+                return self._table_runs.run(given, self._run)
+            return self._run(given)
 
     @not_converted
     def function_graphs(self, *args: Any, **kwargs: Any) -> FunctionGraphs:
@@ -211,6 +215,7 @@ class RecursiveFunction(Options):
         probably what XLA compiled.
         """
         self._cache.clear()
+        self._table_runs.clear()
 
     @property
     def num_traces(self) -> int:
@@ -238,6 +243,9 @@ class RecursiveFunction(Options):
         names = keyword_only(self)
         count = len(args) - len(names)
         return self.python_function(*args[:count], **dict(zip(names, args[count:], strict=True)))
+
+    def _run(self, given: Arguments) -> tuple[Any, dict[str, tf.Tensor]]:
+        return self._runner(given.signature).run(given)
 
     def _runner(self, signature: Signature) -> Runner:
         return self._cache.get(

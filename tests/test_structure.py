@@ -20,6 +20,7 @@ PACKAGE = ROOT / "kerasrec"
 ORDER = [
     "graph",
     "trace",
+    "datatypes",
     "transform",
     "schedule",
     "emit",
@@ -41,11 +42,11 @@ ORDER = [
 # Any module may import these; they import nothing of kerasrec.
 SHARED = {"errors", "int_range", "private"}
 # These folders import no more than this: datasets and training stand alone, without compiler and
-# layers, and layers is written with the names that a user has.
+# layers, and layers is written with the names that a user has, and with what schemas say of fields.
 ALONE = {
     "datasets": {"int_range"},
     "training": SHARED,
-    "layers": {"public", *SHARED},
+    "layers": {"public", "datatypes", *SHARED},
 }
 # With these exceptions. Graphs of whole programs draw themselves. Layers say what their methods
 # return, and whether a cell draws random numbers.

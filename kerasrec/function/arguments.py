@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.datatypes.reference import Tables, tables_in
+from kerasrec.datatypes.schema import as_values
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.ragged import entries_of
@@ -26,12 +28,14 @@ class Arguments:
         is_scalar: whether all came without one.
         rows: a RaggedTensor whose entries the tokens are, if any was given.
         signature: of the tensors.
+        tables: that values of data types among them are of.
     """
 
     tensors: list[tf.Tensor]
     is_scalar: bool
     rows: tf.RaggedTensor | None
     signature: Signature
+    tables: list[Tables]
 
     def tokens(self) -> list[tf.Tensor]:
         """The tensors with a token axis."""
@@ -96,7 +100,7 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
             "function runs in a graph. Turn it off; model.compile(run_eagerly=True) runs the "
             "rest of a model eagerly. tf.print and run_trace show what a recursion does."
         )
-    bound = tuple(_array_like(item) for item in bind(function, args, kwargs))
+    bound = tuple(_array_like(as_values(item)) for item in bind(function, args, kwargs))
     tensors, rows = entries_of(name, [_tensor(name, item) for item in tensors_in(bound)])
     for tensor in tensors:
         if tensor.shape.rank is None:
@@ -111,7 +115,7 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
         types = [Type.of(tensor, Kind.TOKEN) for tensor in tensors]
     signature = signature_of(function, bound, types)
     check_shapes(name, signature.names, types)
-    return Arguments(tensors, is_scalar, rows, signature)
+    return Arguments(tensors, is_scalar, rows, signature, tables_in(signature.structure))
 
 
 def as_token(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:

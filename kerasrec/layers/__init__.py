@@ -7,6 +7,7 @@ from kerasrec.layers.choices import Choice, Choices
 from kerasrec.layers.growth import GrownTrees
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.rntn import RNTN, RNTNCell
+from kerasrec.layers.schema_encoder import SchemaEncoder
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.top_down_decoder import TopDownDecoder
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
@@ -26,6 +27,7 @@ __all__ = [
     "RNTNCell",
     "Recursive",
     "RecursiveCell",
+    "SchemaEncoder",
     "TopDown",
     "TopDownCell",
     "TopDownDecoder",

@@ -26,7 +26,8 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
     Args:
         name: of the table.
         value: `[tokens, ...]`, any float or int dtype; without an index any dtype.
-        index: int32 `[tokens]`, the row that each token writes.
+        index: int32 `[tokens]`, the row that each token writes; or a value of a data type, whose
+          row is its number among all tree nodes of the batch.
         size: int32 scalar that depends on no token: how many rows the table has.
 
     Raises:
@@ -46,6 +47,7 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
     tracer.token_type(values, "`value` of kerasrec.collect")
     rows = count = None
     if index is not None:
+        (index,) = tf.nest.flatten(index)
         rows = tracer.tensor(index, None, "`index` of kerasrec.collect")
         found = tracer.token_type(rows, "`index` of kerasrec.collect")
         if found.shape != () or found.dtype != tf.int32:

@@ -11,6 +11,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Type, shape_of
 from kerasrec.graph.values import Source
 from kerasrec.trace.autograph import not_converted
+from kerasrec.trace.same_nest import same_nest
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
@@ -168,13 +169,16 @@ def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, 
     for name, (other_structure, other_types) in rest:
         try:
             tf.nest.assert_same_structure(structure, other_structure)
-        except (TypeError, ValueError) as error:
+            is_same = same_nest(structure, other_structure)
+        except (TypeError, ValueError):
+            is_same = False
+        if not is_same:
             raise SignatureError(
                 f"The branches of the conditional{place} return different structures:\n"
                 f"  {first} returns {_shown(structure, types)}\n"
                 f"  {name} returns {_shown(other_structure, other_types)}\n"
-                "Let all branches return the same nest."
-            ) from error
+                "Let all branches return the same nest, and values of data types of one batch."
+            )
         if not all(one.accepts(two) for one, two in zip(types, other_types, strict=True)):
             raise SignatureError(
                 f"The branches of the conditional{place} return different types:\n"

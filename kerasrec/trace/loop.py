@@ -18,6 +18,7 @@ from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.conditional import choose, predicate_of
+from kerasrec.trace.same_nest import same_nest
 from kerasrec.trace.source import current_source, start_of
 from kerasrec.trace.tracer import Tracer, tracer_for
 
@@ -153,11 +154,14 @@ class Loop:
             result.append(args[-1] + 1)
         try:
             tf.nest.assert_same_structure(self._structure, result, check_types=False)
-        except (TypeError, ValueError) as error:
+            is_same = same_nest(self._structure, tf.nest.map_structure(lambda _: 0, result))
+        except (TypeError, ValueError):
+            is_same = False
+        if not is_same:
             raise SignatureError(
                 f"The body of {self._place} returns {self._shown(result)}, and the state before it "
                 f"is {self._shown(self._structure)}. Let it return the same nest."
-            ) from error
+            )
         what = f"What the body of {self._place} returns"
         tensors = tracer.tensors(tf.nest.flatten(result), self._types, what)
         found = [tracer.token_type(tensor, what) for tensor in tensors]

@@ -12,6 +12,7 @@ import tensorflow as tf
 from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
 from kerasrec.trace.same_function import Passed
+from kerasrec.trace.same_nest import same_nest
 from kerasrec.trace.source import current_source
 
 # Leaves of the structure of arguments.
@@ -71,7 +72,7 @@ class Signature:
 
     def has_functions_of(self, other: Signature) -> bool:
         """Whether another signature has the same nest, with the same functions in it."""
-        return _kinds_of(self.structure) == _kinds_of(other.structure) and all(
+        return same_nest(self.structure, other.structure) and all(
             map(Passed.is_same, self.passed, other.passed)
         )
 
@@ -96,15 +97,6 @@ class Signature:
     def __str__(self) -> str:
         pairs = zip(self.names, self.types, strict=True)
         return ", ".join(f"{name}: {item}" for name, item in pairs)
-
-
-def _kinds_of(structure: Any) -> Any:
-    """A structure in which lists are as tuples."""
-    if isinstance(structure, dict):
-        return {key: _kinds_of(item) for key, item in structure.items()}
-    if type(structure) in (list, tuple):
-        return tuple(map(_kinds_of, structure))
-    return structure
 
 
 def tensors_in(args: tuple[Any, ...]) -> list[Any]:

@@ -1,0 +1,151 @@
+"""`DataType`: classes as a schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+import typing
+from typing import Any, ClassVar, TypeGuard
+
+from kerasrec.datatypes.field import Field, field_of
+
+# Names that a value within a recursive function has for itself.
+RESERVED = ("has", "lookup")
+
+
+@typing.dataclass_transform(eq_default=False)
+class DataType:
+    """Base class of data that recursive functions read: trees with several kinds of node.
+
+    A class below `DataType` is a type, and the classes below that are its kinds. Their fields are
+    declared as those of a dataclass, and every kind is one: a value is an ordinary Python object.
+
+    ```python
+    class Expr(kerasrec.DataType):
+        pass
+
+    class Number(Expr):
+        value: float
+
+    class Apply(Expr):
+        operator: Literal["+", "*"]
+        arguments: list[Expr]
+
+    Apply("+", [Number(1.0), Number(2.0)])
+    ```
+
+    A class that has fields and no classes below is a type of one kind. Kinds have the fields of
+    the classes above them, too.
+
+    | a field that is declared as | in a recursive function is a tensor |
+    |---|---|
+    | `float`, `int`, `bool`, `str` | float32, int32, bool, string `[tokens]` |
+    | `Literal["a", "b"]`, an `enum.Enum` | int32 `[tokens]`, the number of the choice |
+    | `tf.TensorSpec([8])` or `Annotated[np.ndarray, tf.TensorSpec([8])]` | float32 `[tokens, 8]` |
+    | a data type | a value of it for each token |
+    | `list[...]` of one of these | a row for each token, `[tokens, (entries)]` |
+    | one of the first four, or None | the same; `e.has("field")` is bool `[tokens]` |
+
+    Two fields may refer to one object, which is stored once.
+
+    Raises:
+        TypeError: when a class is declared whose fields are something else.
+    """
+
+    # Of a kind that was inferred from documents; its fields may have any names.
+    _form: ClassVar[str] = "object"
+    _inferred_fields: ClassVar[tuple[Field, ...] | None] = None
+    _kinds: ClassVar[tuple[type, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if cls._inferred_fields is not None:
+            return
+        dataclasses.dataclass(eq=False)(cls)
+        for item in _declared(cls):
+            if item.name in RESERVED or item.name.startswith("_"):
+                raise TypeError(
+                    f"{cls.__name__}.{item.name}: a field may not be called "
+                    f"{', '.join(RESERVED)} or begin with an underscore. Give it another name."
+                )
+
+
+def family_of(kind: type[DataType]) -> type[DataType]:
+    """The type that a kind belongs to: the class directly below `DataType` among its bases."""
+    *_, family = (base for base in kind.__mro__ if DataType in base.__bases__)
+    return family
+
+
+def kinds_of(family: type[DataType]) -> list[type[DataType]]:
+    """The kinds of a type, in the order of declaration: classes without others below them."""
+    below: list[type[DataType]] = family.__subclasses__()
+    return [kind for item in below for kind in kinds_of(item)] if below else [family]
+
+
+def fields_of(kind: type[DataType]) -> list[Field]:
+    """The fields of a kind, those of the classes above it first.
+
+    Raises:
+        TypeError: an annotation cannot be read, or is not one of those that `DataType` lists.
+    """
+    if kind._inferred_fields is not None:
+        return list(kind._inferred_fields)
+    hints = _hints(kind)
+    return [
+        field_of(kind.__name__, item.name, hints[item.name], is_data_type)
+        for item in _declared(kind)
+    ]
+
+
+def is_data_type(found: Any) -> TypeGuard[type[DataType]]:
+    """Whether something is a class below `DataType`."""
+    return isinstance(found, type) and issubclass(found, DataType) and found is not DataType
+
+
+def _hints(kind: type[DataType]) -> dict[str, Any]:
+    """Annotations, those that are text read in the module of the class and among data types."""
+    hints: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        names = {item.__name__: item for item in _all_data_types()}
+        names |= vars(sys.modules.get(base.__module__, typing))
+        for name, annotation in vars(base).get("__annotations__", {}).items():
+            hints[name] = _evaluated(f"{kind.__name__}.{name}", annotation, names)
+    return hints
+
+
+def _evaluated(what: str, annotation: Any, names: dict[str, Any]) -> Any:
+    """An annotation without text in it: `"Expr"` and `list["Expr"]` name a class."""
+    if isinstance(annotation, typing.ForwardRef):
+        annotation = annotation.__forward_arg__
+    if isinstance(annotation, str):
+        try:
+            return _evaluated(what, eval(annotation, dict(names)), names)
+        except NameError as error:
+            raise TypeError(
+                f"{what} is declared as {annotation!r}: {error}. Declare the class that it names "
+                "before this one is used, or in the same module."
+            ) from error
+    inner = typing.get_args(annotation)
+    if any(isinstance(item, str | typing.ForwardRef) for item in inner) and (
+        typing.get_origin(annotation) not in (typing.Literal, typing.Annotated)
+    ):
+        found = [_evaluated(what, item, names) for item in inner]
+        if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+            return typing.Union[tuple(found)]  # noqa: UP007  # There is no other way to write it.
+        return typing.get_origin(annotation)[tuple(found)]
+    return annotation
+
+
+def _declared(kind: type) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(kind)
+
+
+def _all_data_types() -> list[type]:
+    found: list[type] = []
+    waiting = [DataType]
+    while waiting:
+        below = waiting.pop().__subclasses__()
+        found += below
+        waiting += below
+    return found

@@ -1,0 +1,227 @@
+"""Python values to a batch of ragged tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec.datatypes.field import Field, Reference, described
+from kerasrec.datatypes.kinds import KIND, Kind, Kinds
+
+# Reads one value that stands where a data type is expected: its kind, and a function that gives the
+# value of each field. It raises ValueError with a message that goes on after the value's path.
+Reader: TypeAlias = Callable[[Any, type], tuple[Kind, Callable[[Field], Any]]]
+
+# What a reader gives for a field that the value does not have.
+MISSING = object()
+
+
+def encode(schema: Kinds, values: Iterable[Any], reader: Reader) -> dict[str, tf.RaggedTensor]:
+    """Values as a batch.
+
+    Args:
+        schema: of the values.
+        values: an example each.
+        reader: how to read them.
+
+    Raises:
+        ValueError: a value does not fit the schema; the message has its path.
+    """
+    columns = _Columns(schema)
+    for number, value in enumerate(values):
+        columns.add_example(value, _Place(None, f"example {number}"), reader)
+    return columns.batch()
+
+
+def expected(schema: Kinds, family: type) -> str:
+    """What a value of a type may be, for errors."""
+    names = [schema.kinds[number].name for number in schema.numbers(family)]
+    if len(names) == 1:
+        return f"a value of {names[0]}"
+    return f"a value of {family.__name__}: {', '.join(names[:-1])} or {names[-1]}"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a value stands: in a field of another, with an index if that is a list."""
+
+    above: _Place | None
+    step: str
+
+    def error(self, reason: object) -> ValueError:
+        """The error for a wrong value that stands here."""
+        steps: list[str] = []
+        place: _Place = self
+        while place.above is not None:
+            steps.append(place.step)
+            place = place.above
+        path = "".join(reversed(steps)).removeprefix(".")
+        return ValueError(f"{place.step}{path and f': {path}'} {reason}.")
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A tree node that was met: its value, how to read it, and where it stands."""
+
+    value: Any
+    kind: Kind
+    read: Callable[[Field], Any]
+    place: _Place
+
+
+@dataclass
+class _Column:
+    """A field of all tree nodes of a kind, in all examples so far."""
+
+    values: list[Any] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    is_given: list[bool] = field(default_factory=list)
+
+
+class _Columns:
+    """The columns of a batch, filled example by example."""
+
+    def __init__(self, schema: Kinds):
+        self._schema = schema
+        self._kinds: list[int] = []
+        self._num_nodes: list[int] = []
+        self._num_rows: list[list[int]] = [[] for _ in schema.kinds]
+        self._columns = {kind.key(item): _Column() for kind in schema.kinds for item in kind.fields}
+
+    def add_example(self, value: Any, place: _Place, reader: Reader) -> None:
+        """Adds an example; its tree nodes are numbered level by level, without recursion."""
+        example = _Example(self._schema, reader)
+        example.number_of(value, self._schema.root, place)
+        num_rows = [0] * len(self._schema.kinds)
+        for node in example:
+            number = node.kind.number
+            num_rows[number] += 1
+            self._kinds.append(number)
+            for item in node.kind.fields:
+                self._add_field(node, item, example)
+        example.refuse_circles()
+        self._num_nodes.append(len(example.nodes))
+        for counts, count in zip(self._num_rows, num_rows, strict=True):
+            counts.append(count)
+
+    def _add_field(self, node: _Node, item: Field, example: _Example) -> None:
+        column = self._columns[node.kind.key(item)]
+        place = _Place(node.place, f".{item.name}")
+        value = node.read(item)
+        if item.is_list:
+            if value is MISSING:
+                value = []
+            if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
+                raise place.error(f"is {described(value)}; expected {item}")
+            entries = [(_Place(place, f"[{index}]"), entry) for index, entry in enumerate(value)]
+            column.lengths.append(len(entries))
+        else:
+            entries = [(place, value)]
+            is_given = value is not None and value is not MISSING
+            column.is_given.append(is_given)
+            if not is_given and not item.is_optional:
+                reason = "is missing" if value is MISSING else "is None"
+                raise place.error(f"{reason}; expected {item}")
+        column.values += [
+            item.content.empty
+            if (entry is None and item.is_optional) or entry is MISSING
+            else _stored(item, entry, below, example)
+            for below, entry in entries
+        ]
+
+    def batch(self) -> dict[str, tf.RaggedTensor]:
+        """All examples as ragged tensors."""
+        found = {KIND: _rows(np.array(self._kinds, np.int32), self._num_nodes)}
+        for kind, num_rows in zip(self._schema.kinds, self._num_rows, strict=True):
+            for item in kind.fields:
+                column = self._columns[kind.key(item)]
+                values = _array(item, column.values)
+                rows = _rows(values, column.lengths) if item.is_list else values
+                found[kind.key(item)] = _rows(rows, num_rows)
+                if item.needs_presence:
+                    given = np.array(column.is_given, bool)
+                    found[kind.presence_key(item)] = _rows(given, num_rows)
+        return found
+
+
+class _Example:
+    """The tree nodes of an example, by number. An object that is met twice is one of them."""
+
+    def __init__(self, schema: Kinds, reader: Reader):
+        self.nodes: list[_Node] = []
+        self._schema = schema
+        self._reader = reader
+        self._numbers: dict[int, int] = {}
+        self._references: list[tuple[int, int]] = []
+        self._reading = 0
+
+    def __iter__(self) -> Any:
+        while self._reading < len(self.nodes):
+            yield self.nodes[self._reading]
+            self._reading += 1
+
+    def number_of(self, value: Any, family: type, place: _Place) -> int:
+        """The number of the tree node that a value is, a new one if it was not met before."""
+        number = self._numbers.get(id(value))
+        try:
+            if number is None:
+                kind, read = self._reader(value, family)
+                number = len(self.nodes)
+                if not isinstance(value, int | float | str | bytes):
+                    self._numbers[id(value)] = number
+                self.nodes.append(_Node(value, kind, read, place))
+            elif not issubclass(self.nodes[number].kind.type, family):
+                self._reader(value, family)
+        except ValueError as error:
+            raise place.error(error) from error
+        self._references.append((self._reading, number))
+        return number
+
+    def refuse_circles(self) -> None:
+        """Raises ValueError if a tree node refers to itself, directly or through others."""
+        _, *references = self._references  # The first leads to the root.
+        if len(references) < len(self.nodes):
+            return
+        above: list[list[int]] = [[] for _ in self.nodes]
+        num_below = [0] * len(self.nodes)
+        for one, other in references:
+            above[other].append(one)
+            num_below[one] += 1
+        ready = [number for number, count in enumerate(num_below) if not count]
+        for number in ready:
+            for one in above[number]:
+                num_below[one] -= 1
+                if not num_below[one]:
+                    ready.append(one)
+        if len(ready) < len(self.nodes):
+            below = {one: other for one, other in references if num_below[other]}
+            met: list[int] = [next(iter(below))]
+            while below[met[-1]] not in met:
+                met.append(below[met[-1]])
+            raise self.nodes[below[met[-1]]].place.error(
+                "leads back to itself through its fields; a recursion over it would not end"
+            )
+
+
+def _stored(item: Field, entry: Any, place: _Place, example: _Example) -> Any:
+    if isinstance(item.content, Reference):
+        return example.number_of(entry, item.content.family, place)
+    try:
+        return item.content.array(entry)
+    except ValueError as error:
+        raise place.error(error) from error
+
+
+def _array(item: Field, values: list[Any]) -> Any:
+    if item.content.dtype == tf.string:
+        return tf.constant(values, tf.string, [len(values)])
+    array = np.array(values, item.content.dtype.as_numpy_dtype)
+    return array.reshape([len(values), *item.content.shape])
+
+
+def _rows(values: Any, lengths: list[int]) -> tf.RaggedTensor:
+    return tf.RaggedTensor.from_row_lengths(values, np.array(lengths, np.int64), validate=False)

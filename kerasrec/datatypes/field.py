@@ -1,0 +1,248 @@
+"""What a field of a data type holds, and how it is declared."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import reprlib
+import types
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+_SCALARS = {bool: tf.bool, int: tf.int32, float: tf.float32, str: tf.string}
+_LISTS = (list, Sequence)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A value of a fixed shape: a number, a truth value, a text or a vector.
+
+    Args:
+        dtype: of the tensor.
+        shape: of one value.
+    """
+
+    dtype: tf.DType
+    shape: tuple[int, ...] = ()
+
+    def array(self, value: Any) -> Any:
+        """A value as NumPy has it.
+
+        Raises:
+            ValueError: it is none; the message says what it is and what was expected.
+        """
+        if self.shape:
+            return self._vector(value)
+        is_number = isinstance(value, int | float | np.integer | np.floating)
+        is_bool = isinstance(value, bool | np.bool_)
+        if self.dtype == tf.string:
+            is_right = isinstance(value, str | bytes)
+        elif self.dtype == tf.bool:
+            is_right = is_bool
+        elif self.dtype.is_integer:
+            is_right = is_number and not is_bool and float(value).is_integer()
+            if is_right and not self.dtype.min <= value <= self.dtype.max:
+                raise ValueError(f"is {value}, which {self.dtype.name} cannot hold")
+        else:
+            is_right = is_number and not is_bool
+            if is_right and not _fits(value, self.dtype):
+                raise ValueError(f"is {reprlib.repr(value)}, which {self.dtype.name} cannot hold")
+        if not is_right:
+            raise ValueError(f"is {described(value)}; expected {self}")
+        return value
+
+    @property
+    def empty(self) -> Any:
+        """What stands where there is no value."""
+        return "" if self.dtype == tf.string else np.zeros(self.shape, self.dtype.as_numpy_dtype)
+
+    def _vector(self, value: Any) -> Any:
+        try:
+            array = np.asarray(value, self.dtype.as_numpy_dtype)
+        except (TypeError, ValueError):
+            array = None
+        if array is None or array.shape != self.shape:
+            shape = "" if array is None else f" of shape {list(array.shape)}"
+            raise ValueError(f"is {described(value)}{shape}; expected {self}")
+        return array
+
+    def __str__(self) -> str:
+        names = {tf.bool: "a bool", tf.string: "a text (str)"}
+        if self.shape:
+            return f"{self.dtype.name} of shape {list(self.shape)}"
+        if self.dtype in names:
+            return names[self.dtype]
+        return "an integer" if self.dtype.is_integer else "a number"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some values, stored as its number in the order of declaration, int32.
+
+    Args:
+        values: that may stand in the field.
+        takes_others: whether all other values have a number, too, the last one.
+    """
+
+    values: tuple[Any, ...]
+    takes_others: bool = False
+
+    dtype = tf.int32
+    shape = ()
+    empty = 0
+
+    @functools.cached_property
+    def _numbers(self) -> dict[tuple[type, Any], int]:
+        return {(type(value), value): number for number, value in enumerate(self.values)}
+
+    @property
+    def size(self) -> int:
+        """How many numbers there are."""
+        return len(self.values) + self.takes_others
+
+    def array(self, value: Any) -> int:
+        """The number of a value.
+
+        Raises:
+            ValueError: it is none of them.
+        """
+        try:
+            number = self._numbers.get((type(value), value))
+        except TypeError:  # A list has no hash.
+            number = None
+        if number is None and self.takes_others and isinstance(value, int | float | str):
+            number = len(self.values)
+        if number is not None:
+            return number
+        raise ValueError(f"is {described(value)}; expected {self}")
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(map(repr, self.values))}"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A value of a data type.
+
+    Args:
+        family: the data type.
+    """
+
+    family: Any
+
+    dtype = tf.int32
+    shape = ()
+    empty = -1
+
+    def __str__(self) -> str:
+        return f"a value of {self.family.__name__}"
+
+
+Content: TypeAlias = Numbers | Choice | Reference
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a kind.
+
+    Args:
+        name: of the attribute.
+        content: what it holds, or what each entry of it holds.
+        is_list: whether it holds any number of them.
+        is_optional: whether it may be None.
+    """
+
+    name: str
+    content: Content
+    is_list: bool = False
+    is_optional: bool = False
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it holds values of a data type."""
+        return isinstance(self.content, Reference)
+
+    @property
+    def needs_presence(self) -> bool:
+        """Whether a bool beside it says if there is a value; a reference says so itself."""
+        return self.is_optional and not self.is_reference
+
+    def __str__(self) -> str:
+        several = "a list, each " if self.is_list else ""
+        return f"{several}{self.content}{', or None' if self.is_optional else ''}"
+
+
+def field_of(owner: str, name: str, annotation: Any, is_data_type: Any) -> Field:
+    """The field that an annotation declares.
+
+    Args:
+        owner: the kind, for errors.
+        name: of the field.
+        annotation: `float`, `int`, `bool`, `str`, `Literal[...]`, an `Enum`, a `tf.TensorSpec` or
+            `Annotated[..., tf.TensorSpec(...)]`, a data type, `list[...]` of one of these, or one
+            of all these `| None`.
+        is_data_type: says whether a class is a data type.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    inner, is_optional = _without_none(annotation)
+    is_list = typing.get_origin(inner) in _LISTS
+    if is_list:
+        if is_optional:
+            raise TypeError(
+                f"{owner}.{name} is a list or None. An empty list says that there is nothing: "
+                "leave out `| None`."
+            )
+        (inner,) = typing.get_args(inner)
+    content = _content(inner, is_data_type)
+    if content is None:
+        raise TypeError(
+            f"{owner}.{name} is declared as {annotation!r}. A field may be float, int, bool, str, "
+            "Literal[...], an Enum, a tf.TensorSpec with a known shape, a subclass of "
+            "kerasrec.DataType, a list[...] of one of these, or one of these `| None`. For a list "
+            "of lists declare a data type with a list in it."
+        )
+    return Field(name, content, is_list, is_optional)
+
+
+def _fits(value: Any, dtype: tf.DType) -> bool:
+    """Whether a number is not too large for a dtype; infinity and NaN are in it."""
+    return not (isinstance(value, int) and abs(value) > float(dtype.max))
+
+
+def described(value: Any) -> str:
+    """A value for an error: its short print and its type."""
+    return f"{reprlib.repr(value)} (type {type(value).__name__})"
+
+
+def _content(annotation: Any, is_data_type: Any) -> Content | None:
+    if typing.get_origin(annotation) is typing.Annotated:
+        specs = [item for item in typing.get_args(annotation) if isinstance(item, tf.TensorSpec)]
+        annotation = specs[0] if specs else typing.get_args(annotation)[0]
+    if isinstance(annotation, tf.TensorSpec):
+        is_static = annotation.shape.is_fully_defined()
+        return Numbers(annotation.dtype, tuple(annotation.shape)) if is_static else None
+    if typing.get_origin(annotation) is typing.Literal:
+        return Choice(typing.get_args(annotation))
+    if not isinstance(annotation, type):
+        return None
+    if annotation in _SCALARS:
+        return Numbers(_SCALARS[annotation])
+    if issubclass(annotation, enum.Enum):
+        return Choice(tuple(annotation))
+    return Reference(annotation) if is_data_type(annotation) else None
+
+
+def _without_none(annotation: Any) -> tuple[Any, bool]:
+    if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
+        return annotation, False
+    left = [item for item in typing.get_args(annotation) if item is not type(None)]
+    if len(left) != 1 or len(left) == len(typing.get_args(annotation)):
+        return annotation, False
+    return left[0], True

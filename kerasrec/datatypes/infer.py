@@ -1,0 +1,327 @@
+"""A schema from examples of documents.
+
+Where an object stands decides its kind, as in Mandlik et al. 2022, "JsonGrinder.jl: Automated
+Differentiable Neural Architecture for Embedding Arbitrary JSON Data": objects under one key of one
+kind are alike. Below an object under a key, the same key leads to the same place, so that documents
+that are nested to any depth have few kinds. Objects that say which kind they are have that kind,
+wherever they stand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kerasrec.datatypes.described import KindConfig
+from kerasrec.datatypes.documents import ITEM, KIND_KEY, as_document, as_number, form_of
+from kerasrec.datatypes.field import described
+from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH
+
+ROOT, NODE = "document", "node"
+
+
+def infer(documents: Iterable[Any], max_choices: int) -> dict[str, Any]:
+    """A schema for documents, as plain data.
+
+    Args:
+        documents: examples.
+        max_choices: how many different texts or integers a field may have to be a choice.
+
+    Raises:
+        ValueError: there are no documents, or something in one is no document.
+    """
+    inference = _Inference(max_choices)
+    for number, document in enumerate(documents):
+        inference.see(document, number)
+    if not inference.root.num_seen:
+        raise ValueError("There are no documents to infer a schema from; expected at least one.")
+    return inference.config()
+
+
+@dataclass
+class _Scalars:
+    """The texts or the numbers that were seen in a place."""
+
+    max_choices: int
+    num_seen: int = 0
+    different: set[Any] = field(default_factory=set)
+    are_numbers: bool = True
+    are_integers: bool = True
+
+    def see(self, value: Any) -> None:
+        self.num_seen += 1
+        number = as_number(value)
+        self.are_numbers &= number is not None
+        self.are_integers &= isinstance(number, int)
+        if len(self.different) <= self.max_choices:
+            self.different.add(value)
+
+    @property
+    def are_choices(self) -> bool:
+        """Whether there are few different values, each seen twice or more on average."""
+        few = len(self.different) <= self.max_choices
+        return few and 2 * len(self.different) <= self.num_seen
+
+    def content(self, form: str) -> dict[str, Any]:
+        """What a field of one of these forms holds."""
+        if form == TRUTH:
+            return {"dtype": "bool", "shape": []}
+        if form == NUMBER:
+            if self.are_integers and self.are_choices:
+                return _choices(sorted({int(value) for value in self.different}))
+            return {"dtype": "float32", "shape": []}
+        return (
+            _choices(sorted(self.different))
+            if self.are_choices
+            else {
+                "dtype": "string",
+                "shape": [],
+            }
+        )
+
+
+def _choices(values: list[Any]) -> dict[str, Any]:
+    return {"choices": values, "takes_others": True}
+
+
+@dataclass
+class _Object:
+    """Objects of one kind: how many there are, and what each key leads to, and how often."""
+
+    num_seen: int = 0
+    places: dict[str, _Place] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(eq=False)
+class _Place:
+    """Where documents stand: the value of a key, or the entries of a list.
+
+    Args:
+        path: the keys that lead to it.
+        num_seen: how many documents were seen, and not None.
+        scalars: by their form.
+        objects: that do not say their kind.
+        items: where the entries of lists stand.
+        has_kinds: whether objects were seen that say their kind.
+    """
+
+    path: tuple[str, ...]
+    num_seen: int = 0
+    scalars: dict[str, _Scalars] = field(default_factory=dict)
+    objects: _Object | None = None
+    items: _Place | None = None
+    has_kinds: bool = False
+
+    @property
+    def forms(self) -> list[str]:
+        """The forms that were seen; texts that are numbers are numbers."""
+        found = [OBJECT] * (self.objects is not None or self.has_kinds)
+        return found + [LIST] * (self.items is not None) + list(self._by_form())
+
+    def content(self, form: str) -> dict[str, Any]:
+        """What a field holds for scalars of a form."""
+        return self._by_form()[form].content(form)
+
+    def _by_form(self) -> dict[str, _Scalars]:
+        left = dict(self.scalars)
+        if NUMBER in left and TRUTH in left:
+            left[NUMBER] = _joined(left[NUMBER], left.pop(TRUTH))
+        if TEXT in left and left[TEXT].are_numbers:
+            text = left.pop(TEXT)
+            left[NUMBER] = _joined(left[NUMBER], text) if NUMBER in left else text
+        return left
+
+
+def _joined(one: _Scalars, other: _Scalars) -> _Scalars:
+    different = {as_number(value) for value in one.different | other.different}
+    return _Scalars(
+        one.max_choices,
+        one.num_seen + other.num_seen,
+        different,
+        one.are_numbers and other.are_numbers,
+        one.are_integers and other.are_integers,
+    )
+
+
+@dataclass(frozen=True)
+class _Around:
+    """The places around a document, the innermost first."""
+
+    place: _Place
+    key: str
+    above: _Around | None
+
+    def find(self, key: str) -> _Place | None:
+        """The innermost place that a key led to."""
+        around: _Around | None = self
+        while around is not None:
+            if around.key == key:
+                return around.place
+            around = around.above
+        return None
+
+
+class _Inference:
+    """All places and kinds that were seen."""
+
+    def __init__(self, max_choices: int):
+        self._max_choices = max_choices
+        self.root = _Place((ROOT,))
+        self._kinds: dict[str, _Object] = {}
+        self._node = _Place((NODE,))
+
+    def see(self, document: Any, number: int) -> None:
+        """Looks at an example, without recursion."""
+        waiting = [(document, _Around(self.root, "", None))]
+        while waiting:
+            value, around = waiting.pop()
+            waiting += self._look_at(as_document(value), around, number)
+
+    def _look_at(self, value: Any, around: _Around, number: int) -> list[tuple[Any, _Around]]:
+        place = around.place
+        if value is None:
+            return []
+        place.num_seen += 1
+        form = form_of(value)
+        if form is None:
+            path = ".".join(place.path)
+            raise ValueError(
+                f"example {number}: {path} is {described(value)}; expected a dict, list, number, "
+                "str, bool or None."
+            )
+        if form == OBJECT:
+            found = self._object(place, value)
+            found.num_seen += 1
+            found.counts.update(key for key, entry in value.items() if entry is not None)
+            kind = value.get(KIND_KEY) if found is not place.objects else None
+            return [
+                (entry, _Around(self._place_of(found, key, kind, around), key, around))
+                for key, entry in value.items()
+                if key != KIND_KEY or kind is None
+            ]
+        if form == LIST:
+            place.items = place.items or _Place(place.path)
+            return [(entry, _Around(place.items, "", around)) for entry in value]
+        place.scalars.setdefault(form, _Scalars(self._max_choices)).see(value)
+        return []
+
+    def _object(self, place: _Place, value: Any) -> _Object:
+        name = value.get(KIND_KEY)
+        if isinstance(name, str):
+            place.has_kinds = True
+            return self._kinds.setdefault(name, _Object())
+        place.objects = place.objects or _Object()
+        return place.objects
+
+    def _place_of(self, found: _Object, key: str, kind: str | None, around: _Around) -> _Place:
+        if key not in found.places and kind is not None:
+            found.places[key] = _Place((kind, key))
+        elif key not in found.places:
+            found.places[key] = around.find(key) or _Place((*around.place.path, key))
+        return found.places[key]
+
+    def config(self) -> dict[str, Any]:
+        """All kinds as plain data."""
+        return _Config(self._node, self._kinds).of(self.root)
+
+
+class _Config:
+    """Kinds as plain data, made of what was seen.
+
+    Args:
+        node: stands for all places of objects that say their kind.
+        kinds: those objects, by kind.
+    """
+
+    def __init__(self, node: _Place, kinds: dict[str, _Object]):
+        self._node = node
+        self._kinds = kinds
+        self._families: dict[_Place, str] = {}
+        self._waiting: list[_Place] = []
+        self._names: set[str] = {*kinds}
+
+    def of(self, root: _Place) -> dict[str, Any]:
+        """The schema of a place."""
+        name = self._family(root)
+        kinds: list[KindConfig] = []
+        for place in self._waiting:  # It grows.
+            kinds += self._kinds_of(place)
+        return {"root": name, "kinds": kinds}
+
+    def _family(self, place: _Place) -> str:
+        """The name of the type that a place refers to."""
+        if place.has_kinds:
+            place = self._with_others(place)
+        if place not in self._families:
+            self._families[place] = self._unique(place.path)
+            self._waiting.append(place)
+        return self._families[place]
+
+    def _with_others(self, place: _Place) -> _Place:
+        """The place of all objects that say their kind; what else stood in this may stand there."""
+        path = ".".join(place.path)
+        if place.objects is not None:
+            raise ValueError(
+                f"Some objects at {path} have {KIND_KEY!r} and others do not. Give all of them one."
+            )
+        if place.items is not None:
+            raise ValueError(
+                f"At {path} stand lists and objects with {KIND_KEY!r}. Put the lists into objects."
+            )
+        for form, scalars in place.scalars.items():
+            known = self._node.scalars.get(form)
+            if known is not scalars:
+                self._node.scalars[form] = _joined(known, scalars) if known else scalars
+        return self._node
+
+    def _kinds_of(self, place: _Place) -> list[KindConfig]:
+        family = self._families[place]
+        objects = self._kinds if place is self._node else {}
+        if place.objects is not None:
+            objects = {family: place.objects}
+        found = [
+            KindConfig(name=name, family=family, form=OBJECT, fields=self._fields(item))
+            for name, item in objects.items()
+        ]
+        for form in place.forms:
+            if form == OBJECT:
+                continue
+            content = self._content(place.items) if form == LIST else place.content(form)
+            if content is not None:
+                fields = [_field(ITEM, content, form == LIST, False)]
+                name = self._unique((f"{family}.{form}",))
+                found.append(KindConfig(name=name, family=family, form=form, fields=fields))
+        return found
+
+    def _fields(self, found: _Object) -> list[dict[str, Any]]:
+        fields = []
+        for key, place in found.places.items():
+            is_list = place.forms == [LIST]
+            content = self._content(place.items if is_list else place)
+            if content is not None:
+                is_optional = not is_list and found.counts[key] < found.num_seen
+                fields.append(_field(key, content, is_list, is_optional))
+        return fields
+
+    def _content(self, place: _Place | None) -> dict[str, Any] | None:
+        """What one document of a place is; None if none was seen."""
+        if place is None or not place.forms:
+            return None
+        if len(place.forms) == 1 and place.forms[0] not in (OBJECT, LIST):
+            return place.content(place.forms[0])
+        return {"family": self._family(place)}
+
+    def _unique(self, path: tuple[str, ...]) -> str:
+        """The last keys of a path, as many as it takes to be a new name."""
+        names = [".".join(path[-count:]) for count in range(1, len(path) + 1)]
+        names += [f"{names[-1]}_{number}" for number in range(2, len(self._names) + 3)]
+        name = next(item for item in names if item not in self._names)
+        self._names.add(name)
+        return name
+
+
+def _field(name: str, content: dict[str, Any], is_list: bool, is_optional: bool) -> dict[str, Any]:
+    return {"name": name, **content, "is_list": is_list, "is_optional": is_optional}

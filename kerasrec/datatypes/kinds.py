@@ -1,0 +1,136 @@
+"""The kinds that a data type leads to, and the tensors that hold values of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from kerasrec.datatypes.declare import DataType, family_of, fields_of, is_data_type, kinds_of
+from kerasrec.datatypes.field import Field, Reference
+
+KIND = "kind"
+PRESENCE = "has"
+# What a document is: see `documents.py`.
+OBJECT, LIST, NUMBER, TEXT, TRUTH = "object", "list", "number", "text", "truth"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of a schema.
+
+    Args:
+        number: among the kinds of the schema.
+        name: unique in the schema.
+        type: the class.
+        fields: of it.
+    """
+
+    number: int
+    name: str
+    type: type[DataType]
+    fields: tuple[Field, ...]
+
+    @property
+    def form(self) -> str:
+        """What a document of this kind is."""
+        return self.type._form
+
+    def key(self, field: Field) -> str:
+        """The key of a field's tensor in a batch."""
+        return f"{self.name}.{field.name}"
+
+    def presence_key(self, field: Field) -> str:
+        """The key of the tensor that says where there is a value."""
+        return f"{self.name}.{PRESENCE}.{field.name}"
+
+    def field(self, name: str) -> Field | None:
+        """The field of a name."""
+        return next((item for item in self.fields if item.name == name), None)
+
+
+class Kinds:
+    """All kinds of a type and of what their fields refer to, numbered.
+
+    Args:
+        root: a subclass of `DataType`.
+
+    Raises:
+        TypeError: `root` is something else, or a field is not declared as `DataType` says.
+    """
+
+    def __init__(self, root: type):
+        if not is_data_type(root):
+            raise TypeError(
+                f"Schema got {root!r}; expected a class below kerasrec.DataType. Declare one: "
+                "`class Expr(kerasrec.DataType): ...`."
+            )
+        self.root: type[DataType] = root
+        self.kinds = tuple(_reachable(family_of(root)))
+        self._numbers = {kind.type: number for number, kind in enumerate(self.kinds)}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Kinds) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[type, ...]:
+        return (self.root, *self._numbers)
+
+    def number(self, kind: type) -> int | None:
+        """The number of a kind, None if the schema does not have it."""
+        return self._numbers.get(kind)
+
+    def numbers(self, family: type[DataType]) -> tuple[int, ...]:
+        """The numbers of all kinds that are of a type."""
+        return tuple(self._numbers[kind] for kind in kinds_of(family))
+
+    @functools.cached_property
+    def element_spec(self) -> dict[str, tf.RaggedTensorSpec]:
+        """What a batch is, as `tf.data` says it."""
+        nodes = tf.RaggedTensorSpec([None, None], tf.int32, 1, tf.int64)
+        specs = {KIND: nodes}
+        for kind in self.kinds:
+            for field in kind.fields:
+                shape, rank = field.content.shape, 1 + field.is_list
+                specs[kind.key(field)] = tf.RaggedTensorSpec(
+                    [None] * (1 + rank) + list(shape), field.content.dtype, rank, tf.int64
+                )
+                if field.needs_presence:
+                    specs[kind.presence_key(field)] = tf.RaggedTensorSpec(
+                        [None, None], tf.bool, 1, tf.int64
+                    )
+        return specs
+
+
+def _reachable(family: type[DataType]) -> list[Kind]:
+    """The kinds of a type and of all that their fields refer to."""
+    found: dict[type[DataType], Kind] = {}
+    families, waiting = [family], [family]
+    while waiting:
+        for item in kinds_of(waiting.pop(0)):
+            fields = tuple(fields_of(item))
+            found[item] = Kind(len(found), item.__name__, item, fields)
+            for field in fields:
+                if isinstance(field.content, Reference):
+                    other = family_of(field.content.family)
+                    if other not in families:
+                        families.append(other)
+                        waiting.append(other)
+    return _with_unique_names(list(found.values()))
+
+
+def _with_unique_names(kinds: Sequence[Kind]) -> list[Kind]:
+    names: dict[str, Kind] = {}
+    for kind in kinds:
+        other = names.setdefault(kind.name, kind)
+        if other is not kind:
+            raise TypeError(
+                f"Two kinds are called {kind.name}, of {other.type.__module__} and of "
+                f"{kind.type.__module__}. Give one of them another name."
+            )
+    return list(kinds)

@@ -1,0 +1,96 @@
+"""`match`: a conditional on the kind of a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.datatypes.declare import DataType
+from kerasrec.datatypes.reference import Value
+from kerasrec.errors import TraceError
+from kerasrec.trace.autograph import not_converted
+from kerasrec.trace.conditional import switch
+
+
+@not_converted
+def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any:
+    """Chooses a branch by the kind of a value of a data type, for each token separately.
+
+    ```python
+    @kerasrec.recursive
+    def total(e):
+        return kerasrec.match(e, {
+            Number: lambda e: e.value,
+            Apply: lambda e: tf.reduce_sum(total(e.arguments), axis=1),
+        })
+    ```
+
+    In the graph this is the SWITCH and MERGE of `kerasrec.switch`.
+
+    Args:
+        value: of a data type, an argument of a recursive function or a field of one.
+        branches: a function for each kind. A type stands for all its kinds that have no branch
+            before it; its function gets the value to match again. None is for an optional field
+            without a value; its function is called without arguments.
+
+    Returns:
+        What the chosen branch returns, in the order of the tokens.
+
+    Raises:
+        TraceError: `value` is none of a data type, or a kind has no branch.
+        SignatureError: the branches return different structures, dtypes or shapes.
+    """
+    if not isinstance(value, Value):
+        raise TraceError(
+            f"kerasrec.match got {value!r}; expected a value of a data type, as an argument of a "
+            "recursive function is that was called with one, or a field of such a value."
+        )
+    schema, left = value._tables.schema, list(value._kinds)
+    chosen: list[Callable[..., Any]] = []
+    places = [len(branches)] * len(schema.kinds)
+    for kind, branch in branches.items():
+        if kind is None:
+            continue
+        if not (isinstance(kind, type) and issubclass(kind, DataType)):
+            raise TraceError(
+                f"kerasrec.match has a branch for {kind!r}; expected kerasrec.DataType or "
+                "a subclass of it, or None."
+            )
+        taken = [number for number in left if issubclass(schema.kinds[number].type, kind)]
+        if not taken:
+            names = ", ".join(schema.kinds[number].name for number in value._kinds)
+            raise TraceError(
+                f"kerasrec.match has a branch for {kind.__name__}, but the value can only be "
+                f"{names}, and branches before it take their kinds. Leave it out."
+            )
+        for number in taken:
+            places[number] = len(chosen)
+            left.remove(number)
+        chosen.append(partial(_branch, branch, value, tuple(taken)))
+    missing = [schema.kinds[number].name for number in left]
+    missing += ["None"] * (value._is_optional and None not in branches)
+    if missing:
+        raise TraceError(
+            f"kerasrec.match has no branch for {', '.join(missing)}, which the value may be. Add "
+            "one for each, or one for their type, after the others."
+        )
+    if not value._is_optional and len(chosen) == 1:
+        return chosen[0]()
+    # A table of all tree nodes, computed once for all tokens; after the last one stands None.
+    kinds = value._tables.kinds
+    table = tf.concat([tf.gather(tf.constant(places), kinds), [len(chosen)]], 0)
+    node = value._node
+    if value._is_optional:
+        node = tf.where(node < 0, tf.size(kinds), node)
+        chosen.append(branches[None])
+    index = tf.gather(table, node)
+    return switch(index, chosen)
+
+
+def _branch(branch: Callable[..., Any], value: Value, kinds: tuple[int, ...]) -> Any:
+    """Runs a branch on a value that is of these kinds."""
+    row = tf.gather(value._tables.rows, value._node) if len(kinds) == 1 else None
+    return branch(Value(value._node, value._tables, kinds, False, row))

@@ -1,0 +1,217 @@
+"""Values of data types as a recursive function sees them: numbers of tree nodes in tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.datatypes.declare import DataType, family_of
+from kerasrec.datatypes.field import Field, Reference
+from kerasrec.datatypes.kinds import KIND, Kind, Kinds
+from kerasrec.errors import TraceError
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """All tree nodes of a batch, one after another; all tokens read the same.
+
+    Args:
+        schema: of the values.
+        kinds: int32 `[nodes]`, the kind of each tree node.
+        rows: int32 `[nodes]`, its row in the tables of its kind.
+        fields: by the keys of the schema, a row for each tree node of the kind; references are
+            numbers of tree nodes of the batch, and lists are RaggedTensors.
+        number: tells tables apart.
+    """
+
+    schema: Kinds
+    kinds: tf.Tensor
+    rows: tf.Tensor
+    fields: dict[str, Any]
+    number: int = field(default_factory=lambda: next(_numbers))
+
+    @staticmethod
+    def of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[Tables, tf.Tensor]:
+        """The tables of a batch, and the numbers of its roots, int32 `[batch]`."""
+        nodes = batch[KIND]
+        kinds = nodes.values
+        starts = tf.cast(nodes.row_starts(), tf.int32)
+        fields = {}
+        for kind in schema.kinds:
+            for item in kind.fields:
+                ragged = batch[kind.key(item)]
+                values = ragged.values
+                if item.is_reference:
+                    values = _numbered_through(values, tf.gather(starts, ragged.value_rowids()))
+                if item.is_list:
+                    values = values.with_row_splits_dtype(tf.int32)
+                fields[kind.key(item)] = values
+                if item.needs_presence:
+                    key = kind.presence_key(item)
+                    fields[key] = batch[key].values
+        return Tables(schema, kinds, _rows_of(kinds, len(schema.kinds)), fields), starts
+
+    def flat(self) -> list[Any]:
+        """All tensors and RaggedTensors."""
+        return [self.kinds, self.rows, *self.fields.values()]
+
+    def specs(self) -> list[Any]:
+        """What tables of the same schema are, whatever their sizes."""
+        return [_open_spec(item) for item in self.flat()]
+
+    def with_flat(self, flat: Sequence[Any]) -> Tables:
+        """Tables of the same schema, other tensors."""
+        kinds, rows, *fields = flat
+        return Tables(self.schema, kinds, rows, dict(zip(self.fields, fields, strict=True)))
+
+    def __repr__(self) -> str:
+        return f"batch {self.number}"
+
+
+def _open_spec(item: tf.Tensor | tf.RaggedTensor) -> Any:
+    """The type of a tensor with any number of rows."""
+    if isinstance(item, tf.RaggedTensor):
+        shape = [None, None, *item.values.shape[1:]]
+        return tf.RaggedTensorSpec(shape, item.dtype, 1, item.row_splits.dtype)
+    return tf.TensorSpec([None, *item.shape[1:]], item.dtype)
+
+
+def _numbered_through(numbers: Any, starts: tf.Tensor) -> Any:
+    """Numbers of tree nodes within examples as numbers within the batch; -1 stays.
+
+    Args:
+        numbers: a row for each tree node; of a list a RaggedTensor.
+        starts: the first tree node of the example of each row.
+    """
+    if isinstance(numbers, tf.RaggedTensor):
+        starts = tf.gather(starts, numbers.value_rowids())
+        return numbers.with_values(_numbered_through(numbers.values, starts))
+    return tf.where(numbers < 0, -1, numbers + starts)
+
+
+def _rows_of(kinds: tf.Tensor, num_kinds: int) -> tf.Tensor:
+    """How many tree nodes of the same kind come before each."""
+    order = tf.argsort(kinds, stable=True)
+    counts = tf.math.bincount(kinds, minlength=num_kinds, maxlength=num_kinds)
+    starts = tf.cumsum(counts, exclusive=True)
+    place = tf.range(tf.size(kinds)) - tf.gather(starts, tf.gather(kinds, order))
+    return tf.scatter_nd(order[:, None], place, tf.shape(kinds))
+
+
+@dataclass(frozen=True, repr=False)
+class Value:
+    """A value of a data type for each token, in a recursive function.
+
+    Its fields are attributes. A field may be read once it is known which kind the value is, inside
+    a branch of `kerasrec.match`, or anywhere if its type has one kind. `has("field")` says where an
+    optional field has a value, bool `[tokens]`.
+    """
+
+    # Names of dataclass fields, which begin with an underscore, are no names of a user's fields.
+    _node: Any
+    _tables: Tables
+    _kinds: tuple[int, ...]
+    _is_optional: bool = False
+    _row: Any = field(default=None, compare=False)
+
+    # tf.nest takes a value for what differs from token to token: the number of a tree node. What
+    # it may be is known of arguments and results by their type alone.
+    def __tf_flatten__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        return (self._tables, self._type, self._is_optional), (self._node,)
+
+    @classmethod
+    def __tf_unflatten__(cls, metadata: tuple[Any, ...], components: tuple[Any, ...]) -> Value:
+        tables, family, is_optional = metadata
+        (node,) = components
+        return cls(node, tables, tables.schema.numbers(family), is_optional)
+
+    @property
+    def _type(self) -> type[DataType]:
+        return family_of(self._tables.schema.kinds[self._kinds[0]].type)
+
+    def has(self, name: str) -> tf.Tensor:
+        """Whether an optional field has a value, bool `[tokens]`."""
+        kind, item = self._field(name)
+        if not item.is_optional:
+            raise TraceError(f"{kind.name}.{name} always has a value; it is not declared `| None`.")
+        if item.is_reference:
+            return tf.gather(self._tables.fields[kind.key(item)], self._rows()) >= 0
+        return tf.gather(self._tables.fields[kind.presence_key(item)], self._rows())
+
+    def lookup(self, table: Any) -> Any:
+        """The value's row of a table that was computed of the fields of all values of its kind.
+
+        Args:
+            table: a row for each tree node of the kind, `[rows, ...]`, in the order of the batch,
+                as what is computed of `batch["Number.value"].values`.
+
+        Returns:
+            `[tokens, ...]`.
+        """
+        self._kind("A row of a table")
+        return tf.gather(table, self._rows())
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        kind, item = self._field(name)
+        found = tf.gather(self._tables.fields[kind.key(item)], self._rows())
+        if not isinstance(item.content, Reference):
+            return found
+        kinds = self._tables.schema.numbers(item.content.family)
+        return Value(found, self._tables, kinds, item.is_optional)
+
+    def _field(self, name: str) -> tuple[Kind, Field]:
+        kind = self._kind(f"The field {name}")
+        item = kind.field(name)
+        if item is None:
+            fields = ", ".join(item.name for item in kind.fields) or "none"
+            raise AttributeError(f"{kind.name} has no field {name!r}; its fields are: {fields}.")
+        return kind, item
+
+    def _kind(self, what: str) -> Kind:
+        """The only kind that the value may be."""
+        kinds = [self._tables.schema.kinds[number] for number in self._kinds]
+        if len(kinds) > 1 or self._is_optional:
+            names = [kind.name for kind in kinds] + ["None"] * self._is_optional
+            raise TraceError(
+                f"{what} was asked of a value that may be {', '.join(names[:-1])} or {names[-1]}. "
+                "Find out which it is: kerasrec.match(value, {Kind: lambda value: ...})."
+            )
+        return kinds[0]
+
+    def _rows(self) -> tf.Tensor:
+        return tf.gather(self._tables.rows, self._node) if self._row is None else self._row
+
+    def __repr__(self) -> str:
+        return f"<{self._type.__name__} of {self._tables!r}>"
+
+
+def tables_in(nest: Any) -> list[Tables]:
+    """The tables that the values in a nest of arguments are of, each once."""
+    found: dict[Tables, None] = {}
+
+    def add(tables: Tables) -> Tables:
+        found[tables] = None
+        return tables
+
+    with_tables(nest, add)
+    return list(found)
+
+
+def with_tables(nest: Any, replace: Callable[[Tables], Tables]) -> Any:
+    """A nest of arguments whose values are of other tables."""
+    if isinstance(nest, Value):
+        return dataclasses.replace(nest, _tables=replace(nest._tables))
+    if isinstance(nest, dict):
+        return {key: with_tables(item, replace) for key, item in nest.items()}
+    if type(nest) in (list, tuple):
+        return type(nest)(with_tables(item, replace) for item in nest)
+    return nest

@@ -1,0 +1,152 @@
+"""`Schema`: values of a data type as tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec.datatypes.declare import DataType, family_of
+from kerasrec.datatypes.decode import decode
+from kerasrec.datatypes.described import class_of, config_of
+from kerasrec.datatypes.documents import reader_of
+from kerasrec.datatypes.encode import encode
+from kerasrec.datatypes.infer import infer
+from kerasrec.datatypes.kinds import Kind, Kinds
+from kerasrec.datatypes.reference import Tables, Value
+
+
+class Schema(Kinds):
+    """A data type with all that its fields lead to.
+
+    Values are stored as one dict of ragged tensors. Tree nodes, that is values of data types, are
+    numbered within each example, node 0 is the root. `batch["kind"]`, int32 `[batch, (nodes)]`, is
+    the kind of each; every field of a kind has a tensor with a row for each node of that kind, in
+    the order of their numbers: `batch["Number.value"]`, float32 `[batch, (rows)]`. A field that
+    refers to nodes holds their numbers, -1 for None; a list has one axis more, `[batch, (rows),
+    (entries)]`. So memory is proportional to nodes and entries, and a batch goes through `tf.data`,
+    `keras.Input`, `fit` and `predict` as any other dict.
+
+    Args:
+        root: a subclass of `kerasrec.DataType`: the type of each example.
+
+    Raises:
+        TypeError: `root` is something else, or a field is not declared as `DataType` says.
+
+    Example:
+
+    >>> schema = kerasrec.Schema(Expr)
+    >>> batch = schema.encode([Apply("+", [Number(1.0), Number(2.0)])])
+    >>> batch["Number.value"]
+    <tf.RaggedTensor [[1.0, 2.0]]>
+    """
+
+    def inputs(self) -> dict[str, Any]:
+        """A `keras.Input` for each tensor of a batch, for a functional model."""
+        return {
+            key: keras.Input(tuple(spec.shape[1:]), dtype=spec.dtype.name, ragged=True, name=key)
+            for key, spec in self.element_spec.items()
+        }
+
+    def encode(self, values: Iterable[Any]) -> dict[str, tf.RaggedTensor]:
+        """Values as a batch: see the class.
+
+        Args:
+            values: objects of the data type, or nested data: dicts with the names of fields as
+                keys, nodes of Python's `ast` (the name of the class is the kind), and `nltk.Tree`s,
+                which have the fields `label` and `children`. Where a type has several kinds, a dict
+                says under `"kind"` which it is.
+
+        Raises:
+            ValueError: a value does not fit; the message has its path, such as
+                `example 3.arguments[1].value`.
+        """
+        return encode(self, values, reader_of(self))
+
+    @classmethod
+    def infer(cls, documents: Iterable[Any], max_choices: int = 100) -> Schema:
+        """A schema from examples of nested data, such as JSON, nodes of `ast` or `nltk.Tree`s.
+
+        Objects under one key are of one kind, which is called as the key; or, if they have a key
+        `"kind"`, they are of the kind that stands there. A field that some objects lack, or that is
+        None there, is optional. Texts that are numbers everywhere are numbers. Where values of
+        several forms stand, such as numbers and objects, there is a kind for each form. Keys that
+        no example has are left out when documents are encoded.
+
+        Args:
+            documents: examples.
+            max_choices: a text or an integer is one of few choices, if there are at most as many
+                different ones as this, each found twice or more on average. Others that come later
+                are one choice more.
+
+        Raises:
+            ValueError: there are no documents, or one holds something that JSON has not.
+        """
+        return cls.from_config(infer(documents, max_choices))
+
+    def get_config(self) -> dict[str, Any]:
+        """The schema as plain data."""
+        return config_of(self)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Schema:
+        """A schema from what `get_config` gave, with new classes of the same names."""
+        return cls(class_of(**config))
+
+    def decode(self, batch: Mapping[str, Any]) -> list[Any]:
+        """The values that a batch was encoded from, new objects."""
+        return decode(self, batch)
+
+    def values(self, batch: Mapping[str, tf.RaggedTensor]) -> Value:
+        """A batch as an argument of a recursive function, a token for each example.
+
+        Args:
+            batch: as `encode` gives it, or as a layer gets it.
+
+        Raises:
+            ValueError: it lacks a tensor.
+        """
+        missing = [key for key in self.element_spec if key not in batch]
+        if missing:
+            raise ValueError(
+                f"The batch has no {', '.join(missing)}; expected a dict as Schema.encode gives "
+                f"it, with the keys {', '.join(self.element_spec)}."
+            )
+        tables, roots = Tables.of(self, batch)
+        return Value(roots, tables, self.numbers(self.root))
+
+    def of(self, values: Iterable[Any]) -> Value:
+        """Objects as an argument of a recursive function, a token for each."""
+        return self.values(self.encode(values))
+
+    def __repr__(self) -> str:
+        return f"<Schema of {self.root.__name__}, {len(self.kinds)} kinds>"
+
+    def __str__(self) -> str:
+        families: dict[type, list[Kind]] = {}
+        for kind in self.kinds:
+            families.setdefault(family_of(kind.type), []).append(kind)
+        lines = []
+        for family, kinds in families.items():
+            for kind in kinds:
+                is_family = kind.name.startswith(family.__name__)
+                title = kind.name if is_family else f"{family.__name__}.{kind.name}"
+                lines.append(title)
+                lines += [f"  {field.name}: {field}" for field in kind.fields]
+        return "\n".join(lines)
+
+
+def as_values(argument: Any) -> Any:
+    """An argument of a recursive function; data types in it as values, one token each.
+
+    Args:
+        argument: an object of a data type, or a list of objects of one type; all else stays.
+    """
+    if isinstance(argument, DataType):
+        values = Schema(family_of(type(argument))).of([argument])
+        return dataclasses.replace(values, _node=values._node[0])
+    is_list = isinstance(argument, list) and argument and isinstance(argument[0], DataType)
+    return Schema(family_of(type(argument[0]))).of(argument) if is_list else argument

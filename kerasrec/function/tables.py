@@ -1,0 +1,89 @@
+"""Runs a function on values of data types: traced once for a schema, whatever the values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.datatypes.reference import with_tables
+from kerasrec.function.arguments import Arguments
+
+# The result of a function, and the tables of `kerasrec.collect`.
+Run = Callable[[Arguments], tuple[Any, dict[str, tf.Tensor]]]
+
+
+class TableRuns:
+    """What a recursive function has compiled for values of data types; a copy is empty.
+
+    Inside a graph, the tables of a batch are tensors that the function closes over. Called eagerly
+    they differ each time, so they are arguments of a `tf.function` around it.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[Any, ...], tuple[Any, list[Any]]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TableRuns, ()
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._runs.clear()
+
+    def run(self, given: Arguments, run: Run) -> tuple[Any, dict[str, tf.Tensor]]:
+        """The result for arguments with tables.
+
+        Args:
+            given: the arguments.
+            run: runs the function inside the graph that is built.
+        """
+        key = _key_of(given)
+        if key not in self._runs:
+            self._runs[key] = _new_run(given, run)
+        function, structure = self._runs[key]
+        flat = [item for tables in given.tables for item in tables.flat()]
+        outputs, collected = function(given.tokens(), flat)
+        ((result, tables),) = structure
+        back = dict(zip(tables, given.tables, strict=True))
+        if given.is_scalar:
+            outputs = [tensor[0] for tensor in outputs]
+        if given.rows is not None:
+            outputs = [given.rows.with_values(tensor) for tensor in outputs]
+        packed = tf.nest.pack_sequence_as(result, list(outputs))
+        return with_tables(packed, back.__getitem__), collected
+
+
+def _key_of(given: Arguments) -> tuple[Any, ...]:
+    """Which run arguments need: all that a trace depends on."""
+    places = {
+        tables: dataclasses.replace(tables, number=place)
+        for place, tables in enumerate(given.tables)
+    }
+    structure = with_tables(given.signature.structure, places.__getitem__)
+    schemas = tuple(tables.schema for tables in given.tables)
+    signature = given.signature
+    return str(structure), schemas, signature.types, signature.keys_of_functions
+
+
+def _new_run(given: Arguments, run: Run) -> tuple[Any, list[Any]]:
+    """A `tf.function`, and what it returns: its nest, and the tables of values in that."""
+    structure: list[Any] = []
+    kept = given.tables
+    signature = given.signature
+
+    def traced(tensors: Sequence[tf.Tensor], flat: Sequence[Any]) -> Any:
+        left = iter(flat)
+        tables = [item.with_flat([next(left) for _ in item.flat()]) for item in kept]
+        forth = dict(zip(kept, tables, strict=True))
+        nest = with_tables(signature.structure, forth.__getitem__)
+        found = dataclasses.replace(signature, structure=nest)
+        result, collected = run(Arguments(list(tensors), False, None, found, tables))
+        structure[:] = [(tf.nest.map_structure(lambda _: 0, result), tables)]
+        return tf.nest.flatten(result), collected
+
+    table_specs = [spec for tables in kept for spec in tables.specs()]
+    specs = [signature.tensor_specs(), table_specs]
+    function = tf.function(traced, input_signature=specs, autograph=False)
+    return function, structure

@@ -1,0 +1,301 @@
+"""`SchemaEncoder`: a model for data of any schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec.datatypes.field import Field
+from kerasrec.datatypes.kinds import KIND
+from kerasrec.layers.schema_fields import POOLINGS, KindFeatures, attended, pooled
+from kerasrec.layers.types import Activation
+from kerasrec.private import in_stateless_scope
+from kerasrec.public import DataType, Schema, collect, map_fn, match, recursive
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class SchemaEncoder(keras.layers.Layer):
+    """A vector for each example of a schema, from all its fields and all that these refer to.
+
+    Each kind of tree node has weights of its own. With x the fields of a tree node that refer to
+    no others, embedded by their type, and y what its other fields refer to, computed in the same
+    way and, where these are lists, pooled:
+
+        h = activation(activation(x kernel_x + bias_x) kernel_h + y kernel_y + bias)
+
+    This is the model of Mandlik et al. 2022, "JsonGrinder.jl: Automated Differentiable Neural
+    Architecture for Embedding Arbitrary JSON Data", over data of any depth.
+
+    Args:
+        schema: a `kerasrec.Schema`, or a subclass of `kerasrec.DataType`.
+        units: positive int, the size of the vectors of tree nodes, and of embedded fields.
+        activation: as `keras.layers.Activation` takes it; None for none.
+        pooling: how entries of a list become one vector: "mean", "max", "sum" or "attention", or
+            several of these, whose results stand side by side. Attention is that of a learned
+            query; lists that refer to no tree nodes are pooled by the other ways, or by the mean.
+        dropout: fraction of h to drop in training.
+        hash_bins: how many vectors there are for words of texts.
+        return_sequences: whether to return the vectors of all tree nodes.
+        seed: int, the seed of the dropout.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        batch: dict of RaggedTensors, as `schema.encode` gives it; or of `schema.inputs()`.
+        training: bool, whether dropout is on.
+
+    Output shape:
+        `[batch, units]`. With `return_sequences` a RaggedTensor `[batch, (nodes), units]`.
+
+    Example:
+
+    >>> schema = kerasrec.Schema.infer(documents)
+    >>> inputs = schema.inputs()
+    >>> encoder = kerasrec.layers.SchemaEncoder(schema, 32)
+    >>> encoder.adapt(schema.encode(documents))
+    >>> model = keras.Model(inputs, keras.layers.Dense(2)(encoder(inputs)))
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        units: int,
+        *,
+        activation: Activation = "relu",
+        pooling: str | Sequence[str] = ("mean", "max"),
+        dropout: float = 0.0,
+        hash_bins: int = 2048,
+        return_sequences: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(autocast=False, **kwargs)
+        if isinstance(schema, dict):
+            schema = Schema.from_config(schema)
+        self.schema = schema if isinstance(schema, Schema) else Schema(schema)
+        if not isinstance(units, int) or units < 1:
+            raise ValueError(f"`units` must be a positive int, received {units!r}.")
+        if not isinstance(hash_bins, int) or hash_bins < 1:
+            raise ValueError(f"`hash_bins` must be a positive int, received {hash_bins!r}.")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1), received {dropout!r}.")
+        self.units = units
+        self.activation = keras.activations.get(activation)
+        self.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
+        if not self.pooling or not set(self.pooling) <= set(POOLINGS):
+            raise ValueError(
+                f"`pooling` must be one or several of {', '.join(POOLINGS)}, received {pooling!r}."
+            )
+        self.dropout = dropout
+        self.hash_bins = hash_bins
+        self.return_sequences = return_sequences
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.supports_jit = False  # Rows have any length.
+        policy = self.dtype_policy
+        self._features = [
+            KindFeatures(
+                kind,
+                units,
+                activation,
+                self.pooling,
+                hash_bins,
+                dtype=policy,
+                name=f"fields_{number}",
+            )
+            for number, kind in enumerate(self.schema.kinds)
+        ]
+        self._references = [
+            [
+                ReferenceWeights(
+                    item, units, self.pooling, dtype=policy, name=f"references_{number}_{place}"
+                )
+                for place, item in enumerate(kind.fields)
+                if item.is_reference
+            ]
+            for number, kind in enumerate(self.schema.kinds)
+        ]
+        self._runs: dict[bool, Any] = {}
+        self.built = True
+
+    def adapt(self, data: dict[str, Any] | Iterable[Any]) -> None:
+        """Learns mean and deviation of all numbers, as `keras.layers.Normalization` does.
+
+        Args:
+            data: a batch as `schema.encode` gives it, or a `tf.data.Dataset` of batches, which may
+                be pairs `(batch, labels)`.
+        """
+        batches: Iterable[Any] = [data] if isinstance(data, dict) else data
+        found: dict[str, list[Any]] = {}
+        for batch in batches:
+            batch = batch[0] if isinstance(batch, tuple) else batch
+            for key, embedding, given in self._numbers(batch):
+                values = tf.cast(embedding.flat(batch[key].flat_values), "float64")
+                if given is not None:
+                    values = tf.boolean_mask(values, batch[given].flat_values)
+                sums = [tf.shape(values)[0], tf.reduce_sum(values, 0), tf.reduce_sum(values**2, 0)]
+                known = found.setdefault(key, [0, 0.0, 0.0])
+                found[key] = [one + other for one, other in zip(known, sums, strict=True)]
+        for key, embedding, _ in self._numbers(self.schema.element_spec):
+            count, total, squares = found.get(key, [0, 0.0, 0.0])
+            if count:
+                mean = total / tf.cast(count, "float64")
+                variance = squares / tf.cast(count, "float64") - mean**2
+                deviation = tf.sqrt(tf.maximum(variance, 0))
+                embedding.statistics[0].assign(mean)
+                embedding.statistics[1].assign(tf.where(deviation > 1e-7, deviation, 1.0))
+
+    def _numbers(self, batch: Any) -> Iterable[tuple[str, Any, str | None]]:
+        """The keys of all numbers, their embeddings, and the keys that say which are given."""
+        for kind, features in zip(self.schema.kinds, self._features, strict=True):
+            for item, embedding in zip(features.fields, features.embeddings, strict=True):
+                if embedding.statistics:
+                    given = kind.presence_key(item) if item.needs_presence else None
+                    yield kind.key(item), embedding, given
+
+    def call(self, batch: dict[str, Any], *, training: bool = False) -> Any:
+        """Runs the recursion; see the class."""
+        batch = {key: batch[key] for key in self.schema.element_spec}
+        training = bool(training)
+        run = None if in_stateless_scope() else self._runs.get(training)
+        if run is None:
+            run = self._runs[training] = tf.function(
+                partial(self._run, training),
+                input_signature=[self.schema.element_spec],
+                autograph=False,
+            )
+        return run(batch)
+
+    def _run(self, training: bool, batch: dict[str, tf.RaggedTensor]) -> Any:
+        nodes = batch[KIND].values
+        counts = tf.math.bincount(nodes, minlength=len(self.schema.kinds))
+        tables = [
+            KindTables(
+                features(batch, counts[number]),
+                {
+                    item.field.name: batch[kind.key(item.field)].values.row_lengths()
+                    for item in references
+                    if item.field.is_list
+                },
+            )
+            for number, (kind, features, references) in enumerate(
+                zip(self.schema.kinds, self._features, self._references, strict=True)
+            )
+        ]
+        drops = [self._drop(item.own) if training and self.dropout else None for item in tables]
+
+        @recursive(returns=tf.TensorSpec([self.units], self.compute_dtype))
+        def encode(value: Any) -> tf.Tensor:
+            def of_kind(number: int, value: Any) -> tf.Tensor:
+                total = value.lookup(tables[number].own)
+                for item in self._references[number]:
+                    lengths = tables[number].lengths.get(item.field.name)
+                    lengths = None if lengths is None else value.lookup(lengths)
+                    total = total + item.part(getattr(value, item.field.name), encode, lengths)
+                found = self.activation(total)
+                if drops[number] is not None:
+                    found = found * value.lookup(drops[number])
+                if self.return_sequences:
+                    collect("vectors", found, value, tf.size(nodes))
+                return found
+
+            kinds = {number: self.schema.kinds[number].type for number in value._kinds}
+            return match(value, {kind: partial(of_kind, number) for number, kind in kinds.items()})
+
+        found, collected = encode.with_tables(self.schema.values(batch))
+        return batch[KIND].with_values(collected["vectors"]) if self.return_sequences else found
+
+    def _drop(self, like: tf.Tensor) -> tf.Tensor:
+        return keras.random.dropout(tf.ones_like(like), self.dropout, seed=self.seed_generator)
+
+    def compute_output_spec(self, batch: dict[str, Any], *, training: bool = False) -> Any:
+        """The symbolic output, so that a functional model is built without compiling."""
+        missing = [key for key in self.schema.element_spec if key not in batch]
+        if missing:
+            raise ValueError(
+                f"{self.name} needs a dict with the keys of its schema; {', '.join(missing)} is "
+                "missing. Pass what `schema.encode` or `schema.inputs` gives."
+            )
+        size = batch[KIND].shape[0]
+        if self.return_sequences:
+            shape = (size, None, self.units)
+            return keras.KerasTensor(shape, self.compute_dtype, ragged=True)
+        return keras.KerasTensor((size, self.units), self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, as Keras saves them."""
+        return {
+            **super().get_config(),
+            "schema": self.schema.get_config(),
+            "units": self.units,
+            "activation": keras.activations.serialize(self.activation),
+            "pooling": self.pooling,
+            "dropout": self.dropout,
+            "hash_bins": self.hash_bins,
+            "return_sequences": self.return_sequences,
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True)
+class KindTables:
+    """What is known of all tree nodes of a kind before the recursion.
+
+    Args:
+        own: `[rows, units]`, what their fields say that refer to no others.
+        lengths: int `[rows]` for each list of references.
+    """
+
+    own: tf.Tensor
+    lengths: dict[str, tf.Tensor]
+
+
+class ReferenceWeights(keras.layers.Layer):
+    """The weights of a field that refers to tree nodes.
+
+    Args:
+        field: the field.
+        units: size of the vectors of tree nodes.
+        pooling: of a list.
+    """
+
+    def __init__(self, field: Field, units: int, pooling: Sequence[str], **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.field = field
+        self._pooling = pooling
+        size = units * (len(pooling) if field.is_list else 1)
+        self.kernel = self.add_weight(shape=(size, units), name="kernel")
+        if field.is_list and "attention" in pooling:
+            self.query = self.add_weight(shape=(units,), name="query")
+        if field.is_optional:
+            self.absent = self.add_weight(shape=(units,), initializer="zeros", name="absent")
+        self.built = True
+
+    def part(self, found: Any, encode: Any, lengths: tf.Tensor | None) -> tf.Tensor:
+        """What is added for the tree nodes that the field refers to, `[tokens, units]`.
+
+        Args:
+            found: the field, a value or rows of values.
+            encode: the recursive function.
+            lengths: of rows.
+        """
+        dtype = self.compute_dtype
+        kernel = tf.cast(self.kernel, dtype)
+        if self.field.is_optional:
+            absent = tf.cast(self.absent, dtype)
+            found = match(found, {None: lambda: absent, DataType: encode})
+            return tf.matmul(found, kernel)
+        vectors = encode(found)
+        if not self.field.is_list:
+            return tf.matmul(vectors, kernel)
+        parts = [
+            attended(vectors, tf.cast(self.query, dtype), map_fn)
+            if way == "attention"
+            else pooled(vectors, way, lengths)
+            for way in self._pooling
+        ]
+        return tf.matmul(tf.concat(parts, axis=1), kernel)

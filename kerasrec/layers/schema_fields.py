@@ -1,0 +1,200 @@
+"""What the fields of a kind say of a tree node before its children are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec.datatypes.field import Choice, Content, Field
+from kerasrec.datatypes.kinds import Kind
+
+POOLINGS = ("mean", "max", "sum", "attention")
+
+
+class FieldEmbedding(keras.layers.Layer):
+    """The vector of one value of a field, `[values]` or `[values, ...]` to `[values, units]`.
+
+    Numbers are normalised by what `adapt` has seen and multiplied by a matrix; choices have a
+    vector each; the words of a text have the vectors of hash bins (Weinberger et al. 2009,
+    "Feature Hashing for Large Scale Multitask Learning"), of which this is the mean.
+
+    Args:
+        content: of the field.
+        units: size of the vector.
+        hash_bins: how many bins there are.
+    """
+
+    def __init__(self, content: Content, units: int, hash_bins: int, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        policy = self.dtype_policy
+        self.statistics: list[keras.Variable] = []
+        self.is_text = content.dtype == tf.string
+        size = 1
+        for dim in content.shape:
+            size *= dim
+        if self.is_text:
+            self._hashing = keras.layers.Hashing(hash_bins)
+        if self.is_text or isinstance(content, Choice):
+            rows = content.size if isinstance(content, Choice) else hash_bins
+            self._layer: keras.layers.Layer = keras.layers.Embedding(rows, units, dtype=policy)
+            self._layer.build(())
+        else:
+            self._layer = keras.layers.Dense(units, dtype=policy)
+            self._layer.build((None, size))
+            self.statistics = [
+                self.add_weight(shape=(size,), initializer=of, trainable=False, name=name)
+                for name, of in (("mean", "zeros"), ("deviation", "ones"))
+            ]
+        self.built = True
+
+    def flat(self, values: tf.Tensor) -> tf.Tensor:
+        """Numbers as float `[values, size]`."""
+        values = tf.cast(values, self.variable_dtype)
+        return tf.reshape(values, [-1, self.statistics[0].shape[0]])
+
+    def call(self, values: tf.Tensor) -> tf.Tensor:
+        """See the class."""
+        if self.is_text:
+            words = tf.strings.split(tf.strings.lower(values))
+            vectors = tf.cast(self._layer(self._hashing(words.values)), self.compute_dtype)
+            return pooled(words.with_values(vectors), "mean")
+        if not self.statistics:
+            return tf.cast(self._layer(values), self.compute_dtype)
+        mean, deviation = (tf.convert_to_tensor(item) for item in self.statistics)
+        numbers = (self.flat(values) - mean) / deviation
+        return self._layer(tf.cast(numbers, self.compute_dtype))
+
+
+class KindFeatures(keras.layers.Layer):
+    """What the fields of a kind that refer to no tree node say: `[rows, units]`.
+
+    The vectors of all fields stand side by side, one for each field with a single value and one for
+    each way of pooling a list, and go through two dense layers. A missing value has a vector of its
+    own.
+
+    Args:
+        kind: of the tree nodes.
+        units: size of each vector.
+        activation: between the dense layers.
+        pooling: of lists.
+        hash_bins: of texts.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        units: int,
+        activation: Any,
+        pooling: Sequence[str],
+        hash_bins: int,
+        **kwargs: Any,
+    ):
+        super().__init__(autocast=False, **kwargs)
+        self._kind = kind
+        self._pooling = [way for way in pooling if way != "attention"] or ["mean"]
+        self.fields = [item for item in kind.fields if not item.is_reference]
+        policy = self.dtype_policy
+        self.embeddings = [
+            FieldEmbedding(item.content, units, hash_bins, dtype=policy) for item in self.fields
+        ]
+        self._missing = [
+            self.add_weight(shape=(units,), initializer="zeros", name=f"missing_{place}")
+            if item.is_optional
+            else None
+            for place, item in enumerate(self.fields)
+        ]
+        num_vectors = sum(len(self._pooling) if item.is_list else 1 for item in self.fields)
+        self._dense = []
+        if self.fields:
+            self._dense = [
+                keras.layers.Dense(units, activation, dtype=policy),
+                keras.layers.Dense(units, dtype=policy),
+            ]
+            for layer, size in zip(self._dense, (num_vectors * units, units), strict=True):
+                layer.build((None, size))
+        else:
+            self._constant = self.add_weight(shape=(units,), initializer="zeros", name="constant")
+        self.built = True
+
+    def call(self, batch: dict[str, tf.RaggedTensor], num_rows: tf.Tensor) -> tf.Tensor:
+        """See the class.
+
+        Args:
+            batch: as `kerasrec.Schema.encode` gives it.
+            num_rows: how many tree nodes of the kind there are.
+        """
+        if not self.fields:
+            constant = tf.cast(self._constant, self.compute_dtype)
+            return tf.broadcast_to(constant, [num_rows, *constant.shape])
+        parts = [
+            part
+            for places in zip(self.fields, self.embeddings, self._missing, strict=True)
+            for part in self._parts(batch, *places)
+        ]
+        found = tf.concat(parts, axis=1)
+        for layer in self._dense:
+            found = layer(found)
+        return found
+
+    def _parts(
+        self,
+        batch: dict[str, tf.RaggedTensor],
+        item: Field,
+        embedding: FieldEmbedding,
+        missing: keras.Variable | None,
+    ) -> list[tf.Tensor]:
+        values = batch[self._kind.key(item)].values
+        if item.is_list:
+            vectors = values.with_values(embedding(values.values))
+            return [pooled(vectors, way) for way in self._pooling]
+        found = embedding(values)
+        if missing is None:
+            return [found]
+        is_given = batch[self._kind.presence_key(item)].values[:, None]
+        return [tf.where(is_given, found, tf.cast(missing, found.dtype))]
+
+
+def pooled(rows: Any, way: str, lengths: tf.Tensor | None = None) -> tf.Tensor:
+    """Rows of vectors as one vector each, zero for a row without entries.
+
+    Args:
+        rows: RaggedTensor `[rows, (entries), units]`.
+        way: "mean", "max" or "sum".
+        lengths: int `[rows]`, of the rows, if they are known.
+    """
+    if lengths is None:
+        lengths = rows.row_lengths()
+    if way == "max":
+        found = tf.reduce_max(rows, axis=1)
+        return tf.where(lengths[:, None] > 0, found, tf.zeros_like(found))
+    found = tf.reduce_sum(rows, axis=1)
+    if way == "sum":
+        return found
+    return found / tf.cast(tf.maximum(lengths, 1), found.dtype)[:, None]
+
+
+def attended(rows: Any, query: tf.Tensor, map_fn: Callable[..., Any]) -> tf.Tensor:
+    """Rows of vectors as their mean, each with the weight softmax(vector . query).
+
+    Args:
+        rows: RaggedTensor `[rows, (entries), units]`.
+        query: `[units]`.
+        map_fn: `kerasrec.map_fn`.
+    """
+
+    def score(vector: tf.Tensor) -> tf.Tensor:
+        return tf.linalg.matvec(vector, query)
+
+    largest = tf.reduce_max(map_fn(score, rows), axis=1)
+    largest = tf.where(largest > largest.dtype.min, largest, 0)  # A row without entries.
+
+    def weighed(vector: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        weight = tf.exp(score(vector) - tf.stop_gradient(largest))
+        return weight, weight[:, None] * vector
+
+    weights, vectors = map_fn(weighed, rows)
+    total = tf.reduce_sum(weights, axis=1)
+    return tf.math.divide_no_nan(tf.reduce_sum(vectors, axis=1), total[:, None])

@@ -1,0 +1,145 @@
+"""Schemas inferred from documents."""
+
+import ast
+
+import nltk
+import pytest
+
+import kerasrec
+
+infer = kerasrec.Schema.infer
+
+
+def lines(schema):
+    return [line.strip() for line in str(schema).splitlines()]
+
+
+def test_fields_that_are_missing_or_none_are_optional():
+    schema = infer([{"a": 1.5, "b": "x", "c": None}, {"b": "y", "d": True}], max_choices=0)
+    assert lines(schema) == [
+        "document",
+        "a: a number, or None",
+        "b: a text (str)",
+        "d: a bool, or None",
+    ]
+    batch = schema.encode([{"b": "z", "e": "unknown"}])
+    assert batch["document.has.a"].to_list() == [[False]]
+
+
+def test_numbers_may_be_written_as_texts():
+    schema = infer([{"a": "1"}, {"a": "2.5"}, {"a": 3}])
+    assert lines(schema) == ["document", "a: a number"]
+    assert schema.encode([{"a": "4e1"}])["document.a"].to_list() == [[40.0]]
+    with pytest.raises(ValueError, match=r"example 0: a is 'four' \(type str\); expected a number"):
+        schema.encode([{"a": "four"}])
+
+
+def test_few_different_values_are_choices():
+    documents = [{"code": code, "name": name} for code in (3, 1) for name in ("x", "y") * 2]
+    schema = infer(documents)
+    assert lines(schema)[1:] == ["code: one of 1, 3", "name: one of 'x', 'y'"]
+    batch = schema.encode([{"code": "3", "name": "new"}])
+    assert batch["document.code"].to_list() == [[1]]
+    assert batch["document.name"].to_list() == [[2]]  # All that were not seen.
+    assert lines(infer(documents, max_choices=1))[1:] == ["code: a number", "name: a text (str)"]
+
+
+def test_nested_objects_are_kinds_by_their_key():
+    schema = infer(
+        [
+            {"atoms": [{"bonds": [{"to": 1.5}]}, {"bonds": []}], "home": {"street": "a"}},
+            {"atoms": [], "home": None},
+        ]
+    )
+    assert lines(schema) == [
+        "document",
+        "atoms: a list, each a value of atoms",
+        "home: a value of home, or None",
+        "atoms",
+        "bonds: a list, each a value of bonds",
+        "home",
+        "street: a text (str)",
+        "bonds",
+        "to: a number",
+    ]
+
+
+def test_documents_of_any_depth_have_few_kinds():
+    document = {"word": "a", "children": []}
+    for _ in range(5_000):
+        document = {"word": "b", "children": [document, {"word": "c"}]}
+    schema = infer([document], max_choices=0)
+    assert [kind.name for kind in schema.kinds] == ["document", "children"]
+    assert schema.encode([document])["kind"].row_lengths().numpy().tolist() == [10_001]
+
+
+def test_values_of_several_forms_are_kinds():
+    schema = infer([{"x": [1.5, "a", {"y": 2.5}, [True]]}])
+    assert lines(schema) == [
+        "document",
+        "x: a list, each a value of x",
+        "x",
+        "y: a number",
+        "x.list",
+        "value: a list, each a bool",
+        "x.text",
+        "value: a text (str)",
+        "x.number",
+        "value: a number",
+    ]
+    batch = schema.encode([{"x": ["b", [], 3]}])
+    assert batch["kind"].to_list() == [[0, 3, 2, 4]]
+    with pytest.raises(
+        ValueError, match=r"example 0: x\[0\] is True \(type bool\); expected a val"
+    ):
+        schema.encode([{"x": [True]}])
+
+
+def test_objects_that_say_their_kind():
+    number, add = {"kind": "number", "value": 2.5}, {"kind": "add"}
+    documents = [add | {"parts": [number, add | {"parts": []}, number]}, number]
+    schema = infer(documents, max_choices=0)
+    assert lines(schema) == [
+        "node.add",
+        "parts: a list, each a value of node",
+        "node.number",
+        "value: a number",
+    ]
+    with pytest.raises(
+        ValueError, match=r"Some objects at document.x have 'kind' and others do no"
+    ):
+        infer([{"x": [number]}, {"x": [{}]}])
+
+
+def test_nodes_of_ast():
+    source = "def f(x, y=None):\n    return x + 'a' if y else [1, 2j, ...]"
+    schema = infer([ast.parse(source)])
+    names = {kind.name for kind in schema.kinds}
+    assert {"Module", "FunctionDef", "IfExp", "BinOp", "Constant"} <= names
+    assert schema.encode([ast.parse(source)])["kind"].row_lengths()[0] > 20
+
+
+def test_nltk_trees():
+    tree = nltk.Tree.fromstring("(S (NP the cat) (VP sits))")
+    schema = infer([tree], max_choices=0)
+    assert [kind.name for kind in schema.kinds] == ["document", "children", "children.text"]
+    assert schema.encode([tree])["children.text.value"].to_list() == [[b"the", b"cat", b"sits"]]
+
+
+def test_a_schema_is_saved_as_plain_data():
+    schema = infer([{"a": [1, "x", {"b": None, "c": "t"}], "d": 2.5}, {"d": None}])
+    config = schema.get_config()
+    again = kerasrec.Schema.from_config(config)
+    assert again.get_config() == config and str(again) == str(schema)
+    document = {"a": [{"c": "t"}, 3], "d": 1}
+    one, other = schema.encode([document]), again.encode([document])
+    assert {key: item.to_list() for key, item in one.items()} == {
+        key: item.to_list() for key, item in other.items()
+    }
+
+
+def test_what_is_no_document():
+    with pytest.raises(ValueError, match="There are no documents"):
+        infer([])
+    with pytest.raises(ValueError, match=r"example 1: document.a is <object .*> \(type object\)"):
+        infer([{"a": 1}, {"a": object()}])

@@ -1,0 +1,254 @@
+"""Recursive functions over values of data types, against plain Python."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from tests.datatypes.expressions import SCHEMA, TREE, TREES, Apply, Expr, Let, Number, plain_value
+
+
+def value_function(**options):
+    @kerasrec.recursive(**options)
+    def value(expr):
+        def apply(expr):
+            below = value(expr.arguments)
+            return kerasrec.switch(
+                expr.operator,
+                [lambda: tf.reduce_sum(below, axis=1), lambda: tf.reduce_prod(below, axis=1)],
+            )
+
+        def let(expr):
+            bound = kerasrec.match(expr.bound, {None: lambda: 10.0, Expr: value})
+            scale = tf.where(expr.has("scale"), expr.scale, 3.0)
+            length = tf.cast(tf.strings.length(expr.name), tf.float32)
+            return bound * scale + value(expr.body) * length
+
+        return kerasrec.match(expr, {Number: lambda expr: expr.value, Apply: apply, Let: let})
+
+    return value
+
+
+value = value_function()
+EXPECTED = [plain_value(tree) for tree in TREES]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        pytest.param({"parallel_tokens": 3}, marks=pytest.mark.many),
+        pytest.param({"recompute": True}, marks=pytest.mark.many),
+    ],
+)
+def test_values_and_gradients(options):
+    function = value_function(**options)
+    batch = SCHEMA.encode(TREES)
+    numbers = batch["Number.value"]
+    with tf.GradientTape() as tape:
+        tape.watch(numbers.values)
+        batch["Number.value"] = numbers.with_values(numbers.values)
+        found = function(SCHEMA.values(batch))
+    np.testing.assert_allclose(found, EXPECTED, rtol=1e-6)
+    gradient = tf.convert_to_tensor(tape.gradient(found, numbers.values)).numpy()
+    assert np.abs(gradient).max() > 1
+    for place in range(len(gradient)):
+        moved = numbers.values.numpy()
+        moved[place] += 1e-2
+        batch["Number.value"] = numbers.with_values(moved)
+        sums = [sum(map(plain_value, SCHEMA.decode(batch)))]
+        moved[place] -= 2e-2
+        batch["Number.value"] = numbers.with_values(moved)
+        sums.append(sum(map(plain_value, SCHEMA.decode(batch))))
+        assert gradient[place] == pytest.approx((sums[0] - sums[1]) / 2e-2, rel=2e-3, abs=2e-3)
+
+
+def test_objects_are_arguments_and_one_trace_serves_all():
+    function = value_function()
+    assert function(TREE).shape == ()
+    np.testing.assert_allclose(function(TREE), plain_value(TREE), rtol=1e-6)
+    np.testing.assert_allclose(function(TREES), EXPECTED, rtol=1e-6)
+    np.testing.assert_allclose(function(SCHEMA.of(TREES[:1])), EXPECTED[:1], rtol=1e-6)
+    assert function.num_traces == 1
+    function.clear_cache()
+    assert function.num_traces == 0
+
+
+def test_batches_in_a_graph():
+    @tf.function(input_signature=[SCHEMA.element_spec])
+    def run(batch):
+        return value(SCHEMA.values(batch))
+
+    np.testing.assert_allclose(run(SCHEMA.encode(TREES)), EXPECTED, rtol=1e-6)
+    np.testing.assert_allclose(run(SCHEMA.encode(TREES[::-1] * 3)), EXPECTED[::-1] * 3, rtol=1e-6)
+    assert run(SCHEMA.encode([])).shape == [0]
+    assert run.experimental_get_tracing_count() == 1
+
+
+def test_a_type_stands_for_the_kinds_that_are_left():
+    @kerasrec.recursive
+    def count(expr):
+        """How many values are in a list."""
+        return kerasrec.match(
+            expr,
+            {
+                Apply: lambda expr: tf.reduce_sum(count(expr.arguments) + 1, axis=1),
+                Expr: lambda expr: kerasrec.match(
+                    expr, {Let: lambda let: count(let.body), Number: lambda _: 0}
+                ),
+            },
+        )
+
+    def plain(expr):
+        if isinstance(expr, Apply):
+            return sum(plain(item) + 1 for item in expr.arguments)
+        return plain(expr.body) if isinstance(expr, Let) else 0
+
+    assert count(TREES).numpy().tolist() == list(map(plain, TREES))
+
+
+class Chain(kerasrec.DataType):
+    value: int
+    rest: "Chain | None"
+
+
+def test_references_may_be_returned_and_passed_with_other_arguments():
+    @kerasrec.recursive
+    def nth(chain, n):
+        return kerasrec.cond(
+            n < 1,
+            lambda: chain,
+            lambda: kerasrec.match(
+                chain.rest, {None: lambda: chain, Chain: lambda c: nth(c, n - 1)}
+            ),
+        )
+
+    @kerasrec.recursive
+    def value_at(chain, n):
+        return nth(chain, n).value
+
+    chain = Chain(5, Chain(6, Chain(7, None)))
+    assert value_at([chain] * 4, [0, 1, 2, 9]).numpy().tolist() == [5, 6, 7, 7]
+    assert value_at(chain, 1).numpy() == 6
+    found = nth([chain, chain.rest], 1)
+    assert found.value.numpy().tolist() == [6, 7]
+
+
+def test_chains_may_be_deep():
+    @kerasrec.recursive
+    def total(chain):
+        return chain.value + kerasrec.match(chain.rest, {None: lambda: 0, Chain: total})
+
+    chain = None
+    for number in range(3_000):
+        chain = Chain(number, chain)
+    assert total(chain).numpy() == sum(range(3_000))
+
+
+def test_two_values_of_one_function_are_told_apart():
+    @kerasrec.recursive
+    def difference(one, other):
+        below = kerasrec.cond(
+            one.has("rest") & other.has("rest"),
+            lambda: kerasrec.match(
+                one.rest,
+                {
+                    None: lambda: 0,
+                    Chain: lambda a: kerasrec.match(
+                        other.rest, {None: lambda: 0, Chain: lambda b: difference(b, a)}
+                    ),
+                },
+            ),
+            lambda: 0,
+        )
+        return one.value - other.value + 10 * below
+
+    one, other = Chain(5, Chain(1, None)), Chain(2, Chain(9, Chain(4, None)))
+    assert difference(one, other).numpy() == 3 + 10 * (9 - 1)
+
+
+def test_collecting_at_values():
+    @kerasrec.recursive
+    def depth(expr, level):
+        kerasrec.collect("level", tf.cast(level, tf.float32), expr, size)
+        none = lambda _: 0  # noqa: E731
+
+        def apply(expr):
+            levels = kerasrec.map_fn(lambda item: depth(item, level + 1), expr.arguments)
+            return tf.reduce_sum(levels, axis=1)
+
+        return kerasrec.match(expr, {Apply: apply, Expr: none})
+
+    batch = SCHEMA.encode([Apply("+", [Number(1.0), Apply("+", [Number(2.0)])])])
+    size = batch["kind"].values.shape[0]
+    _, tables = depth.with_tables(SCHEMA.values(batch), 0)
+    assert tables["level"].numpy().tolist() == [0, 1, 1, 2]
+
+
+def traced(body, argument=TREE):
+    return kerasrec.recursive(lambda expr: body(expr))(argument)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            lambda e: e.value,
+            "The field value was asked of a value that may be Number, Apply or Let",
+        ),
+        (
+            lambda e: kerasrec.match(e, {Number: lambda e: e.value}),
+            "kerasrec.match has no branch for Apply, Let, which the value may be",
+        ),
+        (
+            lambda e: kerasrec.match(e, {Expr: lambda e: 1.0, Let: lambda e: 2.0}),
+            "has a branch for Let, but the value can only be Number, Apply, Let, and branches bef",
+        ),
+        (
+            lambda e: kerasrec.match(e, {3: lambda e: 1.0}),
+            "has a branch for 3; expected kerasrec.Da",
+        ),
+        (
+            lambda e: kerasrec.match(1.0, {Expr: lambda e: 1.0}),
+            "kerasrec.match got 1.0; expected a",
+        ),
+        (
+            lambda e: kerasrec.match(
+                e, {Let: lambda e: kerasrec.match(e.bound, {Expr: value}), Expr: lambda e: 1.0}
+            ),
+            "kerasrec.match has no branch for None, which the value may be",
+        ),
+        (
+            lambda e: kerasrec.match(e, {Number: lambda e: e.size, Expr: lambda e: 1.0}),
+            "Number has no field 'size'; its fields are: value.",
+        ),
+        (
+            lambda e: kerasrec.match(
+                e, {Number: lambda e: tf.where(e.has("value"), 1.0, 0.0), Expr: lambda e: 1.0}
+            ),
+            "Number.value always has a value",
+        ),
+    ],
+)
+def test_errors(body, message):
+    with pytest.raises((kerasrec.TraceError, AttributeError)) as error:
+        traced(body)
+    assert message in str(error.value)
+
+
+def test_branches_that_return_values_of_two_batches_are_an_error():
+    other = SCHEMA.of([Number(1.0)])
+
+    @kerasrec.recursive
+    def either(expr, that):
+        return kerasrec.match(expr, {Number: lambda _: that, Expr: lambda expr: expr})
+
+    with pytest.raises(kerasrec.SignatureError, match="return different structures"):
+        either(SCHEMA.of([TREE]), other)
+
+
+def test_a_batch_that_lacks_a_tensor():
+    batch = SCHEMA.encode([TREE])
+    del batch["Number.value"]
+    with pytest.raises(ValueError, match=r"The batch has no Number.value; expected a dict as"):
+        SCHEMA.values(batch)
