@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import traceback
+import types
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -53,7 +54,9 @@ def run(page: str, folder: Path) -> tuple[str, dict]:
         The page with what was printed, and the namespace of its blocks.
     """
     content = _read(ROOT / page)
-    namespace: dict = {"__name__": "page"}
+    # Dataclasses look for the module that a class is declared in.
+    module = sys.modules["page"] = types.ModuleType("page")
+    namespace = vars(module)
     (folder / "page.py").write_text(_code_alone(content), encoding="utf-8")
 
     def run_block(match: re.Match) -> str:

@@ -1625,6 +1625,73 @@ def wins_at_nim(a, b):
 
 add(wins_at_nim, lambda a, b: a != b, i32(0, 1, 3, 2, 3), i32(0, 0, 2, 2, 3), num_rounds=2)
 
+
+class Shape(kerasrec.DataType):
+    pass
+
+
+class Disc(Shape):
+    radius: np.float64
+
+
+class Group(Shape):
+    scale: np.float64 | None
+    parts: list[Shape]
+
+
+class Shadow(Shape):
+    of: Shape
+    under: Shape | None
+
+
+DISC = Disc(0.7)
+SHAPES = [
+    Group(None, [DISC, Group(0.5, []), Shadow(Group(1.2, [Disc(-0.4), DISC]), None)]),
+    Shadow(DISC, Group(0.9, [DISC, Disc(0.3), Shadow(DISC, DISC)])),
+    Disc(1.1),
+    Group(-0.6, []),
+]
+SHAPE_VALUES = kerasrec.Schema(Shape).of(SHAPES)
+SHAPE_OF_NODE = dict(zip(SHAPE_VALUES._node.numpy().tolist(), SHAPES, strict=True))
+
+
+@kerasrec.recursive
+def area(shape, x):
+    """Of values of a data type, some of which may be missing, and a number beside them."""
+
+    def group(group):
+        scale = tf.where(group.has("scale"), group.scale, x)
+        parts = kerasrec.map_fn(lambda part: area(part, x * scale), group.parts)
+        return scale * tf.reduce_sum(tf.sin(parts), axis=1) + 0.1
+
+    def shadow(shadow):
+        under = kerasrec.match(shadow.under, {None: lambda: x * x, Shape: lambda s: area(s, x)})
+        return area(shadow.of, x * SCALE) * under
+
+    kinds = {Disc: lambda disc: tf.sin(disc.radius * x), Group: group, Shadow: shadow}
+    return kerasrec.match(shape, kinds)
+
+
+def plain_area(shape, x):
+    if isinstance(shape, Disc):
+        return tf.sin(shape.radius * x)
+    if isinstance(shape, Group):
+        scale = x if shape.scale is None else tf.constant(shape.scale, tf.float64)
+        parts = [tf.sin(plain_area(part, x * scale)) for part in shape.parts]
+        return scale * sum(parts, tf.constant(0.0, tf.float64)) + 0.1
+    under = x * x if shape.under is None else plain_area(shape.under, x)
+    return plain_area(shape.of, x * SCALE) * under
+
+
+smooth(
+    area,
+    lambda shape, x: plain_area(SHAPE_OF_NODE[int(shape._node)], x),
+    SHAPE_VALUES,
+    f64(0.3, 0.8, -0.4, 1.1),
+    sources=(SCALE,),
+)
+
+
 # For tests that take long with every program: what the default run and `make test` take.
 FEW = ("ackermann", "power", "tree_rnn", "collect")
 SOME = ("sum_of_halved", "no_call_but_all_else", "call_in_argument", "child_sum")

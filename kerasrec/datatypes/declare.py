@@ -41,11 +41,12 @@ class DataType:
     | a field that is declared as | in a recursive function is a tensor |
     |---|---|
     | `float`, `int`, `bool`, `str` | float32, int32, bool, string `[tokens]` |
+    | `np.float64`, another number of NumPy | the same dtype, `[tokens]` |
     | `Literal["a", "b"]`, an `enum.Enum` | int32 `[tokens]`, the number of the choice |
     | `tf.TensorSpec([8])` or `Annotated[np.ndarray, tf.TensorSpec([8])]` | float32 `[tokens, 8]` |
     | a data type | a value of it for each token |
     | `list[...]` of one of these | a row for each token, `[tokens, (entries)]` |
-    | one of the first four, or None | the same; `e.has("field")` is bool `[tokens]` |
+    | one of these but a list, or None | the same; `e.has("field")` is bool `[tokens]` |
 
     Two fields may refer to one object, which is stored once.
 

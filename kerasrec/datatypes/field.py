@@ -204,9 +204,9 @@ def field_of(owner: str, name: str, annotation: Any, is_data_type: Any) -> Field
     if content is None:
         raise TypeError(
             f"{owner}.{name} is declared as {annotation!r}. A field may be float, int, bool, str, "
-            "Literal[...], an Enum, a tf.TensorSpec with a known shape, a subclass of "
-            "kerasrec.DataType, a list[...] of one of these, or one of these `| None`. For a list "
-            "of lists declare a data type with a list in it."
+            "a NumPy type such as np.float64, Literal[...], an Enum, a tf.TensorSpec with a known "
+            "shape, a subclass of kerasrec.DataType, a list[...] of one of these, or one of these "
+            "`| None`. For a list of lists declare a data type with a list in it."
         )
     return Field(name, content, is_list, is_optional)
 
@@ -234,6 +234,8 @@ def _content(annotation: Any, is_data_type: Any) -> Content | None:
         return None
     if annotation in _SCALARS:
         return Numbers(_SCALARS[annotation])
+    if issubclass(annotation, np.number):
+        return Numbers(tf.as_dtype(annotation))
     if issubclass(annotation, enum.Enum):
         return Choice(tuple(annotation))
     return Reference(annotation) if is_data_type(annotation) else None

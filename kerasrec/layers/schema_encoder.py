@@ -212,6 +212,11 @@ class SchemaEncoder(keras.layers.Layer):
     def _drop(self, like: tf.Tensor) -> tf.Tensor:
         return keras.random.dropout(tf.ones_like(like), self.dropout, seed=self.seed_generator)
 
+    @property
+    def num_traces(self) -> int:
+        """How many times the recursion has been traced, over training and inference."""
+        return sum(run.experimental_get_tracing_count() for run in self._runs.values())
+
     def compute_output_spec(self, batch: dict[str, Any], *, training: bool = False) -> Any:
         """The symbolic output, so that a functional model is built without compiling."""
         missing = [key for key in self.schema.element_spec if key not in batch]

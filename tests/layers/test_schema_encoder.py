@@ -1,0 +1,271 @@
+"""SchemaEncoder against the same equations in plain NumPy, one document at a time."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.layers import SchemaEncoder
+
+DOCUMENTS = [
+    {
+        "size": 1.5,
+        "name": "Big Bad bad",
+        "tags": ["x", "y", "x"],
+        "parts": [{"weight": 2.0, "parts": [{"weight": None}]}, {"weight": "-1", "parts": []}],
+        "home": {"color": "red"},
+    },
+    {"size": -3.0, "name": "", "tags": [], "parts": [], "home": None},
+    {"size": 0.25, "name": "bad", "tags": ["z"], "parts": [{"weight": 4.0}], "home": {}},
+    {"size": 0.0, "name": "other", "tags": ["y"], "parts": [], "home": {"color": "red"}},
+]
+SCHEMA = kerasrec.Schema.infer(DOCUMENTS)
+ALL = ("mean", "max", "sum", "attention")
+
+
+def encoder(**options):
+    """With random weights, biases and those of missing values among them."""
+    made = SchemaEncoder(SCHEMA, 3, hash_bins=16, **{"dtype": "float64", **options})
+    random = np.random.default_rng(0)
+    made.set_weights([np.abs(random.normal(size=item.shape)) + 0.1 for item in made.get_weights()])
+    return made
+
+
+def of_vector(layer, kind, number, item, value):
+    """The vector of one value of a field, from the layer's weights."""
+    features = layer._features[kind.number]
+    embedding = features.embeddings[number]
+    if value is None:
+        return features._missing[number].numpy()
+    if embedding.is_text:
+        bins = embedding._hashing
+        words = value.lower().split()
+        vectors = [embedding._layer.embeddings.numpy()[int(bins([word])[0])] for word in words]
+        return np.mean(vectors, 0) if vectors else np.zeros(3)
+    if not embedding.statistics:
+        return embedding._layer.embeddings.numpy()[item.content.array(value)]
+    mean, deviation = (item.numpy() for item in embedding.statistics)
+    kernel, bias = embedding._layer.get_weights()
+    return (np.array([float(value)]) - mean) / deviation @ kernel + bias
+
+
+def pool(vectors, way, query=None):
+    vectors = np.reshape(vectors, [-1, 3])
+    if not len(vectors):
+        return np.zeros(3)
+    if way == "attention":
+        scores = vectors @ query
+        weights = np.exp(scores - scores.max())
+        return weights @ vectors / weights.sum()
+    return getattr(vectors, way)(0)
+
+
+def plain(layer, kind_name, document, found=None):
+    """The vector of a document, in plain Python and NumPy."""
+    kind = next(kind for kind in SCHEMA.kinds if kind.name == kind_name)
+    own = [item for item in kind.fields if not item.is_reference]
+    parts = []
+    for number, item in enumerate(own):
+        value = document.get(item.name)
+        if item.is_list:
+            entries = [of_vector(layer, kind, number, item, entry) for entry in value or []]
+            ways = [way for way in layer.pooling if way != "attention"] or ["mean"]
+            parts += [pool(entries, way) for way in ways]
+        else:
+            parts.append(of_vector(layer, kind, number, item, value))
+    features = layer._features[kind.number]
+    if own:
+        hidden, last = features._dense
+        total = np.maximum(np.concatenate(parts) @ hidden.kernel.numpy() + hidden.bias.numpy(), 0)
+        total = total @ last.kernel.numpy() + last.bias.numpy()
+    else:
+        total = features._constant.numpy()
+    for weights in layer._references[kind.number]:
+        item = weights.field
+        value = document.get(item.name)
+        name = item.content.family.__name__
+        if item.is_list:
+            below = [plain(layer, name, entry, found) for entry in value or []]
+            query = weights.query.numpy() if "attention" in layer.pooling else None
+            vector = np.concatenate([pool(below, way, query) for way in layer.pooling])
+        elif value is None:
+            vector = weights.absent.numpy()
+        else:
+            vector = plain(layer, name, value, found)
+        total = total + vector @ weights.kernel.numpy()
+    vector = np.maximum(total, 0)
+    if found is not None:
+        found.append(vector)
+    return vector
+
+
+@pytest.mark.parametrize(
+    "pooling",
+    [
+        ALL,
+        *(
+            pytest.param(way, marks=pytest.mark.many)
+            for way in ("attention", "max", ["sum", "mean"])
+        ),
+    ],
+)
+def test_values(pooling):
+    layer = encoder(pooling=pooling)
+    expected = [plain(layer, "document", document) for document in DOCUMENTS]
+    assert np.ptp(expected, axis=0).max() > 0.1
+    np.testing.assert_allclose(layer(SCHEMA.encode(DOCUMENTS)), expected, rtol=1e-9)
+
+
+def test_vectors_of_all_tree_nodes():
+    layer = encoder(return_sequences=True)
+    vectors = layer(SCHEMA.encode(DOCUMENTS))
+    assert vectors.row_lengths().numpy().tolist() == [5, 1, 3, 2]
+    for document, rows in zip(DOCUMENTS, vectors, strict=True):
+        found = []
+        plain(layer, "document", document, found)
+        np.testing.assert_allclose(rows[0], found[-1], rtol=1e-9)
+        np.testing.assert_allclose(np.sort(rows, 0), np.sort(found, 0), rtol=1e-9)
+
+
+def test_gradients_are_finite_differences():
+    layer = encoder(pooling=ALL, activation="tanh")
+    batch = SCHEMA.encode(DOCUMENTS)
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(batch) ** 2)
+    gradients = tape.gradient(total, layer.trainable_variables)
+    random = np.random.default_rng(1)
+    direction = [random.normal(size=item.shape) for item in layer.trainable_variables]
+    values = [item.numpy() for item in layer.trainable_variables]
+
+    def moved(by):
+        for item, value, along in zip(layer.trainable_variables, values, direction, strict=True):
+            item.assign(value + by * along)
+        return tf.reduce_sum(layer(batch) ** 2).numpy()
+
+    expected = (moved(1e-6) - moved(-1e-6)) / 2e-6
+    found = sum(
+        np.sum(tf.convert_to_tensor(gradient) * along)
+        for gradient, along in zip(gradients, direction, strict=True)
+    )
+    assert abs(expected) > 0.1
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_adapting_normalises_numbers_that_are_given():
+    batch = SCHEMA.encode(DOCUMENTS)
+    data = tf.data.Dataset.from_tensor_slices((batch, [0, 1, 0, 1])).batch(3)
+    for given in (batch, data):
+        layer = SchemaEncoder(SCHEMA, 3)
+        layer.adapt(given)
+        statistics = {
+            (kind.name, item.name): [value.numpy()[0] for value in embedding.statistics]
+            for kind, features in zip(SCHEMA.kinds, layer._features, strict=True)
+            for item, embedding in zip(features.fields, features.embeddings, strict=True)
+            if embedding.statistics
+        }
+        assert statistics.keys() == {("document", "size"), ("parts", "weight")}
+        sizes = [document["size"] for document in DOCUMENTS]
+        expected = [np.mean(sizes), np.std(sizes)]
+        assert statistics["document", "size"] == pytest.approx(expected, rel=1e-5)
+        expected = [np.mean([2, -1, 4]), np.std([2, -1, 4])]
+        assert statistics["parts", "weight"] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A model that was fitted to batches of different documents, and its data."""
+    keras.utils.set_random_seed(1)
+    documents = [DOCUMENTS[place % 4] for place in range(22)]
+    labels = np.arange(22) % 4
+    inputs = SCHEMA.inputs()
+    layer = SchemaEncoder(SCHEMA, 8, dropout=0.1, seed=3)
+    model = keras.Model(inputs, keras.layers.Dense(4)(layer(inputs)))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.02), loss, metrics=["accuracy"])
+    batch = SCHEMA.encode(documents)
+    data = tf.data.Dataset.from_tensor_slices((batch, labels)).batch(5)
+    history = model.fit(data, epochs=30, verbose=0)
+    return model, layer, batch, labels, history
+
+
+def test_fit_learns_and_traces_once(trained):
+    model, layer, batch, labels, history = trained
+    assert history.history["accuracy"][-1] > 0.9
+    assert model.evaluate(batch, labels, batch_size=7, verbose=0)[1] == 1
+    assert model.predict(batch, verbose=0, batch_size=11).shape == (22, 4)
+    assert layer.num_traces == 2  # In training, and without.
+
+
+def test_models_are_saved_and_exported(trained, tmp_path):
+    model, _, batch, *_ = trained
+    expected = model.predict(batch, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded.predict(batch, verbose=0), expected, rtol=1e-6)
+    serve = tf.function(lambda batch: model(batch), input_signature=[SCHEMA.element_spec])
+    serve.get_concrete_function()
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint("serve", serve)
+    archive.write_out(tmp_path / "export", verbose=False)
+    served = tf.saved_model.load(tmp_path / "export")
+    np.testing.assert_allclose(served.serve(batch), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_configuration():
+    layer = SchemaEncoder(
+        SCHEMA, 5, activation="tanh", pooling="sum", dropout=0.5, hash_bins=7, seed=2
+    )
+    config = layer.get_config()
+    assert SchemaEncoder.from_config(config).get_config() == config
+    shapes = [item.shape for item in layer.weights]
+    assert [item.shape for item in SchemaEncoder.from_config(config).weights] == shapes
+
+
+@pytest.mark.many
+def test_mixed_precision_does_not_narrow_the_numbers_of_documents():
+    layer = SchemaEncoder(SCHEMA, 4, dtype="mixed_float16")
+    batch = SCHEMA.encode([DOCUMENTS[0] | {"size": 1e6}, DOCUMENTS[1]])
+    layer.adapt(batch)
+    vectors = layer(batch)
+    assert vectors.dtype == tf.float16 and np.isfinite(vectors).all()
+
+
+@pytest.mark.many
+def test_a_strategy_divides_batches(trained):
+    model, _, batch, labels, _ = trained
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        keras.utils.set_random_seed(1)
+        inputs = SCHEMA.inputs()
+        outputs = keras.layers.Dense(4)(SchemaEncoder(SCHEMA, 8)(inputs))
+        copy = keras.Model(inputs, outputs)
+        copy.set_weights(model.get_weights()[: len(copy.get_weights())])
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        copy.compile("sgd", loss, metrics=["accuracy"])
+    data = tf.data.Dataset.from_tensor_slices((batch, labels)).batch(6)
+    assert copy.evaluate(data, verbose=0)[1] == 1
+    copy.fit(data, epochs=1, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"units": 0}, "`units` must be a positive int, received 0."),
+        ({"pooling": "median"}, "`pooling` must be one or several of mean, max, sum, attention"),
+        ({"pooling": []}, "`pooling` must be one or several"),
+        ({"dropout": 1.0}, r"`dropout` must be in \[0, 1\), received 1.0."),
+        ({"hash_bins": 1.5}, "`hash_bins` must be a positive int, received 1.5."),
+    ],
+)
+def test_wrong_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        SchemaEncoder(SCHEMA, **{"units": 3, **options})
+
+
+def test_wrong_inputs():
+    inputs = SCHEMA.inputs()
+    del inputs["document.size"]
+    with pytest.raises(ValueError, match=r"needs a dict with the keys .* document.size is missing"):
+        SchemaEncoder(SCHEMA, 3)(inputs)
