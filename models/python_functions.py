@@ -30,42 +30,38 @@ LOOPS = (ast.For, ast.While, ast.AsyncFor)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
-def functions(folder: Path) -> Iterator[tuple[str, ast.AST, str]]:
-    """The module, tree and source of each function in the Python files of a folder."""
+def functions(folder: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The module and the tree of each function in the Python files of a folder."""
     for file in sorted(folder.rglob("*.py")):
         name = str(file.relative_to(folder))
         if any(part in name for part in ("test", "site-packages", "idlelib", "lib2to3")):
             continue
-        source = file.read_text(encoding="utf-8", errors="ignore")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                tree = ast.parse(source)
-        except SyntaxError:
-            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(file.read_text(encoding="utf-8", errors="ignore"))
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):
-                yield name, node, ast.unparse(node)
+                yield name, node
 
 
 def returns_in_a_loop(node: ast.AST, in_loop: bool = False) -> tuple[bool, bool, bool]:
     """Whether a function has a loop, a `return`, and one within a loop; others within aside."""
-    found = (isinstance(node, LOOPS), isinstance(node, ast.Return), False)
-    found = (found[0], found[1], found[1] and in_loop)
+    is_loop, is_return = isinstance(node, LOOPS), isinstance(node, ast.Return)
+    found = [(is_loop, is_return, is_return and in_loop)]
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, SCOPES):
-            below = returns_in_a_loop(child, in_loop or isinstance(node, LOOPS))
-            found = tuple(one or other for one, other in zip(found, below, strict=True))
-    return found
+            found.append(returns_in_a_loop(child, in_loop or is_loop))
+    has_loop, has_return, has_both = map(any, zip(*found, strict=True))
+    return has_loop, has_return, has_both
 
 
-def examples(folder: Path, most_nodes: int) -> list[tuple[str, ast.AST, str, bool]]:
-    """Functions with a loop and a `return`: module, tree, source, and the property."""
+def examples(folder: Path, most_nodes: int) -> list[tuple[str, ast.FunctionDef, bool]]:
+    """Functions with a loop and a `return`: module, tree, and the property."""
     found = []
-    for module, tree, source in functions(folder):
+    for module, tree in functions(folder):
         has_loop, has_return, label = returns_in_a_loop(tree)
         if has_loop and has_return and sum(1 for _ in ast.walk(tree)) <= most_nodes:
-            found.append((module, tree, source, label))
+            found.append((module, tree, label))
     return found
 
 
@@ -113,7 +109,7 @@ def run(options: argparse.Namespace, found: list, schema: Any) -> Run:
     train_set = [item for item in found if item[0] not in tested]
     test_set = [item for item in found if item[0] in tested]
     labels, test_labels = (
-        np.array([item[3] for item in part], np.float32)[:, None] for part in (train_set, test_set)
+        np.array([item[2] for item in part], np.float32)[:, None] for part in (train_set, test_set)
     )
     start = time.perf_counter()
     batch = schema.encode(item[1] for item in train_set)
@@ -127,15 +123,17 @@ def run(options: argparse.Namespace, found: list, schema: Any) -> Run:
 
     start = time.perf_counter()
     tokens = keras.layers.TextVectorization(10_000, output_mode="tf_idf", split=split_tokens)
-    tokens.adapt([item[2] for item in train_set])
-    vectors, test_vectors = (tokens([item[2] for item in part]) for part in (train_set, test_set))
+    tokens.adapt([ast.unparse(item[1]) for item in train_set])
+    vectors, test_vectors = (
+        tokens([ast.unparse(item[1]) for item in part]) for part in (train_set, test_set)
+    )
     bag = keras.Sequential([keras.layers.Dense(64, "relu"), keras.layers.Dense(1)])
     train(bag, vectors, labels, options)
     seconds.append(time.perf_counter() - start)
     accuracy.append(bag.evaluate(test_vectors, test_labels, verbose=0)[1])
 
     tree_model.save(options.output / "model.keras")
-    shown = next(item[1] for item in test_set if item[3] and len(list(ast.walk(item[1]))) < 90)
+    shown = next(item[1] for item in test_set if item[2] and len(list(ast.walk(item[1]))) < 90)
     draw(tree_model, schema, shown, options.output / "function.png")
     rows = {
         name: {"accuracy, %": 100 * score, "seconds": spent}
@@ -152,3 +150,44 @@ def run(options: argparse.Namespace, found: list, schema: Any) -> Run:
 def split_tokens(sources: Any) -> Any:
     """Words, and every other sign by itself."""
     return tf.strings.split(tf.strings.regex_replace(sources, r"(\W)", r" \1 "))
+
+
+def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description="Learn a property of Python functions from their syntax trees.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(sysconfig.get_path("stdlib")),
+        help="folder with Python files",
+    )
+    parser.add_argument("--most-nodes", type=int, default=500, help="of a function")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--units", type=int, default=32)
+    parser.add_argument("--learning-rate", type=float, default=0.002)
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--verbose", type=int, default=0, help="as model.fit takes it")
+    parser.add_argument("--output", type=Path, default=Path("runs/python_functions"))
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> list[Run]:
+    """Trains with each seed and returns the figures."""
+    options = parse_options(argv)
+    options.output.mkdir(parents=True, exist_ok=True)
+    found = examples(options.data, options.most_nodes)
+    # What kinds there are; other texts than names of kinds are words.
+    schema = kerasrec.Schema.infer((tree for _, tree, _ in found), max_choices=0)
+    runs = []
+    for seed in options.seeds:
+        options.seed = seed
+        runs.append(run(options, found, schema))
+    report(runs, options.output)
+    return runs
+
+
+if __name__ == "__main__":
+    main()

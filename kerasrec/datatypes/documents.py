@@ -76,6 +76,9 @@ def reader_of(schema: Kinds) -> Reader:
         document = as_document(value)
         kinds = [schema.kinds[number] for number in schema.numbers(family)]
         form = form_of(document)
+        is_number = form == TRUTH or (form == TEXT and as_number(value) is not None)
+        if is_number and all(kind.form != form for kind in kinds):
+            form = NUMBER
         found = [kind for kind in kinds if kind.form == form]
         if form == OBJECT and (len(found) > 1 or not isinstance(value, Mapping | list)):
             name = document.get(KIND_KEY, MISSING)
@@ -88,30 +91,35 @@ def reader_of(schema: Kinds) -> Reader:
             raise ValueError(f"is {described(value)}; expected {expected(schema, family)}")
         (kind,) = found
         if form == OBJECT:
-            return kind, lambda item: _entry(item, document.get(item.name, MISSING))
-        return kind, lambda item: _entry(item, document)
+            return kind, lambda item: _entry(kind, item, document.get(item.name, MISSING))
+        return kind, lambda item: _entry(kind, item, document)
 
     return read
 
 
-def _entry(item: Field, value: Any) -> Any:
+def _entry(kind: Kind, item: Field, value: Any) -> Any:
     """The value of a field: numbers may be written as texts, and None is nothing."""
     if value is None:
         return MISSING
     if item.is_list and form_of(value) == LIST:
-        return [_number(item, entry) for entry in value if entry is not None]
-    return _number(item, value)
+        return [_number(kind, item, entry) for entry in value if entry is not None]
+    return _number(kind, item, value)
 
 
-def _number(item: Field, value: Any) -> Any:
-    """A value; the number that a text is, where numbers are expected."""
+def _number(kind: Kind, item: Field, value: Any) -> Any:
+    """A value; where numbers are expected, the number that a text is.
+
+    A truth value is a number where examples had both.
+    """
     content = item.content
     takes_numbers = (
-        content.dtype != tf.string and not content.shape
+        content.dtype not in (tf.string, tf.bool) and not content.shape
         if isinstance(content, Numbers)
         else isinstance(content, Choice) and not any(isinstance(one, str) for one in content.values)
     )
-    if not takes_numbers or not isinstance(value, str | bytes):
-        return value
-    number = as_number(value)
-    return value if number is None else number
+    if takes_numbers and isinstance(value, str | bytes):
+        number = as_number(value)
+        return value if number is None else number
+    if takes_numbers and isinstance(value, bool) and kind.type._inferred_fields is not None:
+        return int(value)
+    return value

@@ -38,8 +38,8 @@ class Tables:
     number: int = field(default_factory=lambda: next(_numbers))
 
     @staticmethod
-    def of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[Tables, tf.Tensor]:
-        """The tables of a batch, and the numbers of its roots, int32 `[batch]`."""
+    def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[Any], tf.Tensor]:
+        """What `flat` gives of the tables of a batch, and its roots, int32 `[batch]`."""
         nodes = batch[KIND]
         kinds = nodes.values
         starts = tf.cast(nodes.row_starts(), tf.int32)
@@ -56,7 +56,7 @@ class Tables:
                 if item.needs_presence:
                     key = kind.presence_key(item)
                     fields[key] = batch[key].values
-        return Tables(schema, kinds, _rows_of(kinds, len(schema.kinds)), fields), starts
+        return [kinds, _rows_of(kinds, len(schema.kinds)), *fields.values()], starts
 
     def flat(self) -> list[Any]:
         """All tensors and RaggedTensors."""
@@ -66,10 +66,12 @@ class Tables:
         """What tables of the same schema are, whatever their sizes."""
         return [_open_spec(item) for item in self.flat()]
 
-    def with_flat(self, flat: Sequence[Any]) -> Tables:
-        """Tables of the same schema, other tensors."""
+    @staticmethod
+    def of_flat(schema: Kinds, flat: Sequence[Any]) -> Tables:
+        """Tables of a schema from what `flat` gives."""
         kinds, rows, *fields = flat
-        return Tables(self.schema, kinds, rows, dict(zip(self.fields, fields, strict=True)))
+        _, *keys = schema.element_spec
+        return Tables(schema, kinds, rows, dict(zip(keys, fields, strict=True)))
 
     def __repr__(self) -> str:
         return f"batch {self.number}"

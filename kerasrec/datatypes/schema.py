@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -43,6 +44,12 @@ class Schema(Kinds):
     >>> batch["Number.value"]
     <tf.RaggedTensor [[1.0, 2.0]]>
     """
+
+    @functools.cached_property
+    def _flat(self) -> Any:
+        """`Tables.flat_of` as one op, since it takes several hundred."""
+        flat_of = functools.partial(Tables.flat_of, self)
+        return tf.function(flat_of, input_signature=[self.element_spec], autograph=False)
 
     def inputs(self) -> dict[str, Any]:
         """A `keras.Input` for each tensor of a batch, for a functional model."""
@@ -115,8 +122,9 @@ class Schema(Kinds):
                 f"The batch has no {', '.join(missing)}; expected a dict as Schema.encode gives "
                 f"it, with the keys {', '.join(self.element_spec)}."
             )
-        tables, roots = Tables.of(self, batch)
-        return Value(roots, tables, self.numbers(self.root))
+        batch = {key: batch[key] for key in self.element_spec}
+        flat, roots = self._flat(batch) if tf.executing_eagerly() else Tables.flat_of(self, batch)
+        return Value(roots, Tables.of_flat(self, flat), self.numbers(self.root))
 
     def of(self, values: Iterable[Any]) -> Value:
         """Objects as an argument of a recursive function, a token for each."""
@@ -146,7 +154,13 @@ def as_values(argument: Any) -> Any:
         argument: an object of a data type, or a list of objects of one type; all else stays.
     """
     if isinstance(argument, DataType):
-        values = Schema(family_of(type(argument))).of([argument])
+        values = _known(Schema(family_of(type(argument)))).of([argument])
         return dataclasses.replace(values, _node=values._node[0])
     is_list = isinstance(argument, list) and argument and isinstance(argument[0], DataType)
-    return Schema(family_of(type(argument[0]))).of(argument) if is_list else argument
+    return _known(Schema(family_of(type(argument[0])))).of(argument) if is_list else argument
+
+
+@functools.lru_cache(maxsize=64)
+def _known(schema: Schema) -> Schema:
+    """An equal schema from before, which has traced what it needs."""
+    return schema

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.datatypes.reference import with_tables
+from kerasrec.datatypes.reference import Tables, with_tables
 from kerasrec.function.arguments import Arguments
 
 # The result of a function, and the tables of `kerasrec.collect`.
@@ -75,7 +75,7 @@ def _new_run(given: Arguments, run: Run) -> tuple[Any, list[Any]]:
 
     def traced(tensors: Sequence[tf.Tensor], flat: Sequence[Any]) -> Any:
         left = iter(flat)
-        tables = [item.with_flat([next(left) for _ in item.flat()]) for item in kept]
+        tables = [Tables.of_flat(item.schema, [next(left) for _ in item.flat()]) for item in kept]
         forth = dict(zip(kept, tables, strict=True))
         nest = with_tables(signature.structure, forth.__getitem__)
         found = dataclasses.replace(signature, structure=nest)

@@ -34,6 +34,13 @@ def test_numbers_may_be_written_as_texts():
         schema.encode([{"a": "four"}])
 
 
+def test_truth_values_among_numbers_are_numbers():
+    schema = infer([{"a": True, "b": [{"c": 1}, False, 2.5]}, {"a": 2.5}])
+    batch = schema.encode([{"a": False, "b": [True, "3"]}])
+    assert batch["document.a"].to_list() == [[0.0]]
+    assert batch["b.number.value"].to_list() == [[1.0, 3.0]]
+
+
 def test_few_different_values_are_choices():
     documents = [{"code": code, "name": name} for code in (3, 1) for name in ("x", "y") * 2]
     schema = infer(documents)
