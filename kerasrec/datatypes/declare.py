@@ -10,11 +10,20 @@ from typing import Any, ClassVar, TypeGuard
 
 from kerasrec.datatypes.field import Field, field_of
 
+if sys.version_info >= (3, 11):
+    from typing import dataclass_transform
+else:
+
+    def dataclass_transform(**options: Any) -> Any:
+        """What only type checkers read; Python 3.10 does not have it."""
+        return lambda decorated: decorated
+
+
 # Names that a value within a recursive function has for itself.
 RESERVED = ("has", "lookup")
 
 
-@typing.dataclass_transform(eq_default=False)
+@dataclass_transform(eq_default=False)
 class DataType:
     """Base class of data that recursive functions read: trees with several kinds of node.
 

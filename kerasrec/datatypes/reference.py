@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.datatypes.checks import assertions
 from kerasrec.datatypes.declare import DataType, family_of
 from kerasrec.datatypes.field import Field, Reference
 from kerasrec.datatypes.kinds import KIND, Kind, Kinds
@@ -41,7 +42,8 @@ class Tables:
     def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[Any], tf.Tensor]:
         """What `flat` gives of the tables of a batch, and its roots, int32 `[batch]`."""
         nodes = batch[KIND]
-        kinds = nodes.values
+        with tf.control_dependencies(assertions(schema, batch)):
+            kinds = tf.identity(nodes.values)
         starts = tf.cast(nodes.row_starts(), tf.int32)
         fields = {}
         for kind in schema.kinds:

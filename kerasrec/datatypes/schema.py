@@ -18,6 +18,7 @@ from kerasrec.datatypes.encode import encode
 from kerasrec.datatypes.infer import infer
 from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.datatypes.reference import Tables, Value
+from kerasrec.errors import SentenceFirst
 
 
 class Schema(Kinds):
@@ -123,7 +124,9 @@ class Schema(Kinds):
                 f"it, with the keys {', '.join(self.element_spec)}."
             )
         batch = {key: batch[key] for key in self.element_spec}
-        flat, roots = self._flat(batch) if tf.executing_eagerly() else Tables.flat_of(self, batch)
+        with SentenceFirst():
+            is_eager = tf.executing_eagerly()
+            flat, roots = self._flat(batch) if is_eager else Tables.flat_of(self, batch)
         return Value(roots, Tables.of_flat(self, flat), self.numbers(self.root))
 
     def of(self, values: Iterable[Any]) -> Value:

@@ -252,3 +252,53 @@ def test_a_batch_that_lacks_a_tensor():
     del batch["Number.value"]
     with pytest.raises(ValueError, match=r"The batch has no Number.value; expected a dict as"):
         SCHEMA.values(batch)
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "message"),
+    [
+        ("kind", lambda values: values + 5, "of the batch holds a number of no kind. Encode"),
+        (
+            "Apply.arguments",
+            lambda values: values + 6,
+            "holds a number of no tree node of its exam",
+        ),
+        (
+            "Apply.arguments",
+            lambda values: -values,
+            "holds a number of no tree node of its example",
+        ),
+        ("Apply.operator", lambda values: values + 1, "holds a number of no choice"),
+    ],
+)
+def test_a_batch_that_was_changed(key, change, message):
+    batch = SCHEMA.encode(TREES)
+    batch[key] = tf.ragged.map_flat_values(change, batch[key])
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        value(SCHEMA.values(batch))
+    assert message in str(error.value)
+
+
+def test_a_batch_whose_rows_do_not_fit():
+    batch = SCHEMA.encode(TREES)
+    batch["Number.value"] = batch["Number.value"][:, 1:]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has not a row for each Number"):
+        SCHEMA.values(batch)
+
+
+class Leaf(kerasrec.DataType):
+    size: float
+
+
+class Branch(kerasrec.DataType):
+    leaf: Leaf
+    twig: "Branch | None"
+
+
+def test_a_batch_whose_references_lead_to_another_type():
+    schema = kerasrec.Schema(Branch)
+    batch = schema.encode([Branch(Leaf(1.0), Branch(Leaf(2.0), None))])
+    assert schema.decode(batch)[0].twig.leaf.size == 2.0
+    batch["Branch.leaf"] = tf.ragged.constant([[2, 2]], tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="leads to what is no Leaf"):
+        schema.values(batch)
