@@ -18,6 +18,7 @@ from kerasrec.datasets.first_child import decode_first_child, encode_first_child
 from kerasrec.datasets.heads import dependencies_from_heads
 from kerasrec.datasets.left_right import decode_left_right, encode_left_right
 from kerasrec.datasets.loading import Treebank, load_treebank, treebank_of
+from kerasrec.datasets.newick import NewickTree, parse_newick, read_newick
 from kerasrec.datasets.plotting import plot_tree
 from kerasrec.datasets.problems import MalformedFileError, MalformedFileWarning
 from kerasrec.datasets.reshaping import binarize, collapse_unary
@@ -34,6 +35,7 @@ __all__ = [
     "EncodedTree",
     "MalformedFileError",
     "MalformedFileWarning",
+    "NewickTree",
     "TreeOrder",
     "Treebank",
     "Vocabulary",
@@ -54,9 +56,11 @@ __all__ = [
     "encode_tree",
     "few_shapes",
     "load_treebank",
+    "parse_newick",
     "plot_tree",
     "read_brackets",
     "read_conllu",
+    "read_newick",
     "read_tree",
     "read_treebank",
     "read_vectors",
