@@ -1,12 +1,14 @@
 """Keras layers that read trees."""
 
 from kerasrec.layers.bidirectional import Bidirectional
+from kerasrec.layers.bracketed_text import BracketedText
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
 from kerasrec.layers.choices import Choice, Choices
 from kerasrec.layers.growth import GrownTrees
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.rntn import RNTN, RNTNCell
+from kerasrec.layers.text_tree import TextTree
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.top_down_decoder import TopDownDecoder
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
@@ -18,6 +20,7 @@ from kerasrec.layers.tree_rnn import TreeRNN, TreeRNNCell
 __all__ = [
     "RNTN",
     "Bidirectional",
+    "BracketedText",
     "ChildSumTreeLSTM",
     "ChildSumTreeLSTMCell",
     "Choice",
@@ -26,6 +29,7 @@ __all__ = [
     "RNTNCell",
     "Recursive",
     "RecursiveCell",
+    "TextTree",
     "TopDown",
     "TopDownCell",
     "TopDownDecoder",
