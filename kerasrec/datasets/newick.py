@@ -13,13 +13,17 @@ import bisect
 import os
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from kerasrec.datasets.problems import add_problem, numbered_lines, report, text_of
+from kerasrec.datasets.problems import add_problem, text_of
+from kerasrec.datasets.reading import Format, NumberedLines, read_files
 
 EXPECTED = "trees in Newick, such as '((a:0.1,b:0.2):0.05,c:0.3);'"
+ENDINGS = [".nwk", ".newick", ".tree", ".tre", ".treefile"]
+FORMAT = Format("read_newick", ENDINGS, "tree", EXPECTED)
 # A quoted label, where '' stands for a quote; a mark; an unquoted label or a number.
 TOKEN = re.compile(r"'(?:[^'\n]|'')*'|[(),:;]|[^\s(),:;'\[\]]+")
 SPACE = re.compile(r"\s+")
@@ -77,14 +81,19 @@ class _Malformed(ValueError):
         self.place = place
 
 
-def read_newick(path: str | os.PathLike[str], strict: bool = True) -> list[NewickTree]:
+def read_newick(
+    path: str | os.PathLike[str], strict: bool = True, *, verbose: int = 0
+) -> list[NewickTree]:
     """Reads a file of phylogenetic trees in the Newick format.
 
     Args:
         path: A UTF-8 text file. Each tree ends with `;` and may take several lines. See
-            `parse_newick`.
+            `parse_newick`. A directory stands for the files in it, and in its directories, that end
+            in `.nwk`, `.newick`, `.tree`, `.tre` or `.treefile`; a pattern such as
+            `"trees/*.nwk"` for those that match.
         strict: Whether malformed trees raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
+        verbose: 1 for a progress bar, 0 for none.
 
     Returns:
         A `NewickTree` for each tree.
@@ -95,10 +104,13 @@ def read_newick(path: str | os.PathLike[str], strict: bool = True) -> list[Newic
             none, or bytes are not UTF-8. It is a `ValueError` whose `problems` name every malformed
             tree with file, line number, character and reason.
     """
+    return read_files(path, _gather, FORMAT, strict, verbose)
+
+
+def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[NewickTree]:
     lines: list[str] = []
-    problems: list[str] = []
     undecoded: list[int] = []
-    for number, line in numbered_lines(path):
+    for number, line in numbered:
         try:
             lines.append(text_of(line))
         except ValueError as error:
@@ -123,9 +135,6 @@ def read_newick(path: str | os.PathLike[str], strict: bool = True) -> list[Newic
             add_problem(problems, path, number, f"character {character}: {found}")
         else:
             trees.append(found)
-    if not trees and not problems:
-        add_problem(problems, path, 1, "the file holds no tree")
-    report(problems, EXPECTED, strict)
     return trees
 
 

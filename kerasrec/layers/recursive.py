@@ -269,8 +269,15 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         if len(children_shape) != 3 or self.cell.arity not in (None, children_shape[-1]):
             arity = self.cell.arity
             which = "any arity" if arity is None else f"arity {arity} as the cell has it"
+            mend = ""
+            if arity is not None and len(children_shape) == 3:
+                mend = (
+                    " Give the layer that arity, or binarize the trees; ChildSumTreeLSTM takes any "
+                    "number of children."
+                )
             raise ValueError(
                 f"`children` of {self.name} must be [batch, nodes, arity] with {which}, {shapes}"
+                f"{mend}"
             )
         for mine, theirs in zip(x_shape[:2], children_shape[:2], strict=True):
             if None not in (mine, theirs) and mine != theirs:
