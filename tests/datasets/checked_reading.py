@@ -194,7 +194,7 @@ def _check_newick(path: Path) -> bool:
 def _check_listops(path: Path) -> bool:
     trees, is_whole = _both(read_listops, path)
     for tree in trees:
-        check_tree(*encode_tree(tree, Vocabulary([]), labels={None: -1}), num_classes=10)
+        check_tree(*encode_tree(tree, Vocabulary([])), num_classes=10)
     if is_whole:
         text = path.read_bytes().decode("utf-8-sig")
         lines = [line.strip() for line in text.split("\n") if line.strip()]
