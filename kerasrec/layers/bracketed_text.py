@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.layers.brackets import parse_brackets
-from kerasrec.layers.text_layer import TextLayer
+from kerasrec.layers.text_layer import KnownWords, TextLayer
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -68,7 +68,7 @@ class BracketedText(TextLayer):
         self,
         arity: int | None = 2,
         *,
-        vocabulary: Any | Iterable[str] = None,
+        vocabulary: KnownWords | Iterable[str] | None = None,
         lowercase: bool | None = None,
         has_labels: bool = True,
         **kwargs: Any,

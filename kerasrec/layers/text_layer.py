@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from kerasrec.errors import SentenceFirst
+
+
+class KnownWords(Protocol):
+    """What layers read of a `kerasrec.datasets.Vocabulary`: padding and the unknown word first."""
+
+    words: list[str]
+    lowercase: bool
 
 
 class TextLayer(keras.layers.Layer):
@@ -24,20 +31,23 @@ class TextLayer(keras.layers.Layer):
     # Slots for children; None if it differs between batches.
     arity: int | None
 
-    def __init__(self, vocabulary: Any = None, lowercase: bool | None = None, **kwargs: Any):
+    def __init__(
+        self,
+        vocabulary: KnownWords | Iterable[str] | None = None,
+        lowercase: bool | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         of_vocabulary = getattr(vocabulary, "lowercase", True)
         self.lowercase = bool(of_vocabulary if lowercase is None else lowercase)
-        if isinstance(vocabulary, str) or not isinstance(vocabulary, Iterable | None):
-            # A `kerasrec.datasets.Vocabulary` lists padding and the unknown word first.
-            known = getattr(vocabulary, "words", None)
-            if known is None or isinstance(vocabulary, str):
-                raise ValueError(
-                    f"`vocabulary` of {self.name} must be a kerasrec.datasets.Vocabulary, or a "
-                    f"list of words, received {vocabulary!r}."
-                )
-            vocabulary = known[2:]
-        self.vocabulary = None if vocabulary is None else self._listed(vocabulary)
+        known = getattr(vocabulary, "words", None)
+        words = vocabulary if known is None else known[2:]
+        if isinstance(words, str) or not isinstance(words, Iterable | None):
+            raise ValueError(
+                f"`vocabulary` of {self.name} must be a kerasrec.datasets.Vocabulary, or a list of "
+                f"words, received {vocabulary!r}."
+            )
+        self.vocabulary = None if words is None else self._listed(words)
         self.supports_jit = False  # XLA takes no text.
         self._table = None if self.vocabulary is None else _table(self.vocabulary)
 
@@ -52,7 +62,7 @@ class TextLayer(keras.layers.Layer):
         if self.lowercase:
             words = [word.lower() for word in words]
         if len(set(words)) < len(words):
-            twice = next(word for place, word in enumerate(words) if word in words[:place])
+            twice = next(word for word in words if words.count(word) > 1)
             raise ValueError(
                 f"`vocabulary` of {self.name} holds {twice!r} twice (lowercase={self.lowercase}). "
                 "Pass each word once."
@@ -76,7 +86,8 @@ class TextLayer(keras.layers.Layer):
         self._check(text)
         if text.shape.rank == 2:
             text = tf.squeeze(text, 1)
-        words, children = self.trees_of(text)
+        with tf.device("/CPU:0"):  # Text never leaves it, and its integers need not.
+            words, children = self.trees_of(text)
         words.set_shape([text.shape[0], None])
         children.set_shape([text.shape[0], None, self.arity])
         if self.lowercase:

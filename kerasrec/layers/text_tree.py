@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.layers.bracket_tokens import SPACE, check_utf8, fail
-from kerasrec.layers.text_layer import TextLayer
+from kerasrec.layers.text_layer import KnownWords, TextLayer
 
 Shape = Literal["balanced", "left", "right"]
 
@@ -57,7 +57,7 @@ class TextTree(TextLayer):
         self,
         shape: Shape = "balanced",
         *,
-        vocabulary: Any | Iterable[str] = None,
+        vocabulary: KnownWords | Iterable[str] | None = None,
         lowercase: bool | None = None,
         **kwargs: Any,
     ):

@@ -1,3 +1,4 @@
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from nltk import Tree
 from kerasrec.datasets import Vocabulary, encode_tree, load_treebank, read_brackets, read_tree
 from kerasrec.layers import BracketedText, ChildSumTreeLSTM, TreeLSTM
 from tests.datasets.helpers import TREEBANK, few
+from tests.parameters import few_of
 
 # What a word may hold: all but brackets and what separates words.
 characters = strategies.characters(blacklist_categories=["Cs"], blacklist_characters=" \t\r\n()")
@@ -30,6 +32,12 @@ labelled = strategies.recursive(
 )
 # Nested lists of words, which are trees without labels.
 nested = strategies.recursive(words, lambda below: strategies.lists(below, min_size=1, max_size=4))
+
+
+@functools.cache
+def reader(has_labels):
+    layer = BracketedText(4, lowercase=False, has_labels=has_labels)
+    return tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
 
 
 def check(found, trees, arity):
@@ -75,8 +83,7 @@ def parsed(text):
 @few
 @given(strategies.lists(labelled, min_size=1, max_size=4))
 def test_labelled_trees_are_those_of_encode_tree(texts):
-    layer = BracketedText(arity=4, lowercase=False)
-    check(layer(texts), [parsed(text) for text in texts], 4)
+    check(reader(has_labels=True)(texts), [parsed(text) for text in texts], 4)
 
 
 @few
@@ -91,21 +98,19 @@ def test_trees_without_labels(trees):
         below = [as_tree(child) for child in tree]
         return below[0] if isinstance(tree[0], str) and len(tree) == 1 else Tree("", below)
 
-    found = BracketedText(4, has_labels=False, lowercase=False)(list(map(text, trees)))
+    found = reader(has_labels=False)(list(map(text, trees)))
     check(found, list(map(as_tree, trees)), 4)
 
 
-def test_the_embedded_treebank():
+@pytest.mark.parametrize("split", few_of(["train", "dev", "test"], "dev"))
+def test_the_embedded_treebank(split):
     treebank = load_treebank()
     layer = BracketedText(vocabulary=treebank.vocabulary)
-    for split in ("train", "dev", "test"):
-        text = Path(TREEBANK, f"{split}.txt").read_text("utf-8").splitlines()
-        batches = tf.data.Dataset.from_tensor_slices(text).batch(500).map(layer)
-        for found, ((tokens, children), _) in zip(
-            batches, treebank.batches(split, 500), strict=True
-        ):
-            np.testing.assert_array_equal(found[0], tokens)
-            np.testing.assert_array_equal(found[1], children)
+    text = Path(TREEBANK, f"{split}.txt").read_text("utf-8").splitlines()
+    batches = tf.data.Dataset.from_tensor_slices(text).batch(500).map(layer)
+    for found, ((tokens, children), _) in zip(batches, treebank.batches(split, 500), strict=True):
+        np.testing.assert_array_equal(found[0], tokens)
+        np.testing.assert_array_equal(found[1], children)
 
 
 def test_penn_trees_on_several_lines(tmp_path):

@@ -1,3 +1,5 @@
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -15,11 +17,17 @@ sentences = strategies.lists(
 )
 
 
+@functools.cache
+def reader(shape):
+    layer = TextTree(shape, vocabulary=vocabulary)
+    return tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
 @few
 @given(strategies.lists(sentences, min_size=1, max_size=4), strategies.sampled_from(SHAPES))
 def test_trees_are_those_of_text_tree(batch, shape):
     texts = [" \t".join(words) + "\n" for words in batch]
-    tokens, children = (array.numpy() for array in TextTree(shape, vocabulary=vocabulary)(texts))
+    tokens, children = (array.numpy() for array in reader(shape)(texts))
     for row, below, text in zip(tokens, children, texts, strict=True):
         expected = encode_tree(text_tree(text, shape), vocabulary)
         size = len(expected.tokens)

@@ -64,6 +64,7 @@ def test_other_words_than_the_embedding_takes_are_an_error():
         TreeLSTM(3, embedding=table_of_text())(NUMBERS, CHILDREN)
 
 
+@pytest.mark.many
 def test_an_embedding_may_say_by_its_input_that_it_takes_text():
     text = keras.Input([], dtype="string")
     lookup = keras.layers.StringLookup(vocabulary=VOCABULARY)
