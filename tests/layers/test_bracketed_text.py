@@ -10,7 +10,14 @@ import tensorflow as tf
 from hypothesis import given, strategies
 from nltk import Tree
 
-from kerasrec.datasets import Vocabulary, encode_tree, load_treebank, read_brackets, read_tree
+from kerasrec.datasets import (
+    MalformedFileError,
+    Vocabulary,
+    encode_tree,
+    load_treebank,
+    read_brackets,
+    read_tree,
+)
 from kerasrec.layers import BracketedText, ChildSumTreeLSTM, TreeLSTM
 from tests.datasets.helpers import TREEBANK, few
 from tests.parameters import few_of
@@ -35,8 +42,8 @@ nested = strategies.recursive(words, lambda below: strategies.lists(below, min_s
 
 
 @functools.cache
-def reader(has_labels):
-    layer = BracketedText(4, lowercase=False, has_labels=has_labels)
+def reader(has_labels, arity=4):
+    layer = BracketedText(arity, lowercase=False, has_labels=has_labels)
     return tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
 
 
@@ -132,6 +139,26 @@ def test_words_are_those_of_the_vocabulary():
     assert BracketedText(vocabulary=["A"])(["(0 a)"])[0].numpy().tolist() == [[2]]
     assert BracketedText(lowercase=False)(["(0 A)"])[0].numpy().tolist() == [[b"A"]]
     assert BracketedText()(["(0 A)"])[0].numpy().tolist() == [[b"a"]]
+
+
+# About one in five is a tree.
+pieces = strategies.sampled_from(["(", "(0 ", "(0 a)", " (b c)", ")", "))", " d", " "])
+
+
+@pytest.mark.many
+@few
+@given(strategies.lists(strategies.lists(pieces, max_size=8).map("".join), min_size=20))
+def test_texts_are_taken_that_read_brackets_takes(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("brackets") / "one.mrg"
+    for text in texts:
+        path.write_text(text)
+        try:
+            trees = read_brackets(path)
+        except MalformedFileError:
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"`text\[0\]`"):
+                reader(has_labels=True, arity=8)([text])
+        else:
+            check(reader(has_labels=True, arity=8)([text]), trees, 8)
 
 
 @pytest.mark.parametrize(
