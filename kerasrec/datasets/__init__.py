@@ -17,10 +17,14 @@ from kerasrec.datasets.file_batching import tree_file_batches
 from kerasrec.datasets.first_child import decode_first_child, encode_first_child
 from kerasrec.datasets.heads import dependencies_from_heads
 from kerasrec.datasets.left_right import decode_left_right, encode_left_right
+from kerasrec.datasets.listops import read_listops
 from kerasrec.datasets.loading import Treebank, load_treebank, treebank_of
+from kerasrec.datasets.newick import NewickTree, parse_newick, read_newick
+from kerasrec.datasets.parsers import constituents_from_parser, dependencies_from_parser
 from kerasrec.datasets.plotting import plot_tree
 from kerasrec.datasets.problems import MalformedFileError, MalformedFileWarning
 from kerasrec.datasets.reshaping import binarize, collapse_unary
+from kerasrec.datasets.sick import SentencePair, read_sick
 from kerasrec.datasets.text_tree import text_tree
 from kerasrec.datasets.tree_files import write_tree_files
 from kerasrec.datasets.tree_order import TreeOrder
@@ -34,6 +38,8 @@ __all__ = [
     "EncodedTree",
     "MalformedFileError",
     "MalformedFileWarning",
+    "NewickTree",
+    "SentencePair",
     "TreeOrder",
     "Treebank",
     "Vocabulary",
@@ -42,11 +48,13 @@ __all__ = [
     "binarize",
     "check_tree",
     "collapse_unary",
+    "constituents_from_parser",
     "coverage",
     "decode_first_child",
     "decode_left_right",
     "decode_tree",
     "dependencies_from_heads",
+    "dependencies_from_parser",
     "embedding_matrix",
     "encode_dependencies",
     "encode_first_child",
@@ -54,9 +62,13 @@ __all__ = [
     "encode_tree",
     "few_shapes",
     "load_treebank",
+    "parse_newick",
     "plot_tree",
     "read_brackets",
     "read_conllu",
+    "read_listops",
+    "read_newick",
+    "read_sick",
     "read_tree",
     "read_treebank",
     "read_vectors",

@@ -17,16 +17,24 @@ Treebank, https://aclanthology.org/J93-2004/.
 import os
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from nltk import Tree
 
-from kerasrec.datasets.problems import add_problem, numbered_lines, report, text_of
+from kerasrec.datasets.problems import add_problem, text_of
+from kerasrec.datasets.reading import Format, NumberedLines, read_files
 from kerasrec.datasets.traversal import preorder
 
 TOKEN = re.compile(r"[()]|[^ \t()]+")
+ENDINGS = [".mrg", ".ptb", ".parse", ".prd", ".txt"]
+FORMAT = Format(
+    "read_brackets", ENDINGS, "tree", "bracketed trees such as '(NP (DT the) (NN film))'"
+)
 
 
-def read_brackets(path: str | os.PathLike[str], strict: bool = True) -> list[Tree]:
+def read_brackets(
+    path: str | os.PathLike[str], strict: bool = True, *, verbose: int = 0
+) -> list[Tree]:
     """Reads a file of bracketed trees with a label on every tree node and any number of children.
 
     What is read is not yet what a layer of two children takes: see `collapse_unary`, `binarize` and
@@ -35,10 +43,13 @@ def read_brackets(path: str | os.PathLike[str], strict: bool = True) -> list[Tre
     Args:
         path: A UTF-8 text file. Each tree begins on a line of its own; where it takes several, the
             others are indented more, or begin with no bracket. Blank lines are skipped, and so is a
-            bracket without a label around a tree, as in `( (S ...))`.
+            bracket without a label around a tree, as in `( (S ...))`. A directory stands for the
+            files in it, and in its directories, that end in `.mrg`, `.ptb`, `.parse`, `.prd` or
+            `.txt`; a pattern such as `"wsj/*/*.mrg"` for those that match.
         strict: Whether malformed trees raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why. Where a tree is not closed, what follows may
             be parts of it; so that is left out, too, until brackets match or a blank line comes.
+        verbose: 1 for a progress bar, 0 for none.
 
     Returns:
         An `nltk.Tree` for each tree. Labels are `str`; a tree node holds either one word (`str`) or
@@ -51,17 +62,17 @@ def read_brackets(path: str | os.PathLike[str], strict: bool = True) -> list[Tre
             are not UTF-8. It is a `ValueError` whose `problems` name every malformed tree with
             file, line number and reason.
     """
+    return read_files(path, _gather, FORMAT, strict, verbose)
+
+
+def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[Tree]:
     trees: list[Tree] = []
-    problems: list[str] = []
-    for lines, intruder in _chunks(path):
+    for lines, intruder in _chunks(numbered):
         tree, reasons = _read_tree(lines, intruder)
         if tree is not None:
             trees.append(tree)
         for number, reason in reasons:
             add_problem(problems, path, number, reason)
-    if not trees and not problems:
-        add_problem(problems, path, 1, "the file holds no tree")
-    report(problems, "bracketed trees such as '(NP (DT the) (NN film))'", strict)
     return trees
 
 
@@ -110,7 +121,7 @@ def shown(node: Tree) -> str:
 
 
 def _chunks(
-    path: str | os.PathLike[str],
+    numbered: NumberedLines,
 ) -> Iterator[tuple[list[tuple[int, bytes]], int | None]]:
     """Yields the numbered lines of each tree, and which of them looks as if it began another.
 
@@ -122,7 +133,7 @@ def _chunks(
     chunk: list[tuple[int, bytes]] = []
     intruder: int | None = None
     depth, margin, after_blank = 0, 0, False
-    for number, line in numbered_lines(path):
+    for number, line in numbered:
         text = line.strip()
         if not text:
             after_blank = True
@@ -165,13 +176,25 @@ def _read_tree(
             )
         ]
     try:
-        return _checked(parse_brackets(" ".join(texts))), []
+        return labelled_tree(" ".join(texts)), []
     except ValueError as error:
         until = f" (a tree of lines {first} to {last})" if len(lines) > 1 else ""
         return None, [(first, f"{error}{until}")]
 
 
-def _checked(tree: Tree) -> Tree:
+def labelled_tree(text: str) -> Tree:
+    """Reads one tree as `read_brackets` does.
+
+    Args:
+        text: The tree, without line breaks.
+
+    Returns:
+        An `nltk.Tree` whose nodes have a `str` label, and hold one word or any number of trees.
+
+    Raises:
+        ValueError: If it is not one such tree.
+    """
+    tree = parse_brackets(text)
     if not tree.label() and len(tree) == 1 and isinstance(tree[0], Tree):
         tree = tree[0]
     for node, _, _ in preorder(tree):
@@ -179,8 +202,9 @@ def _checked(tree: Tree) -> Tree:
             raise ValueError(f"tree node {shown(node)} has no label; expected one after its '('")
         words = sum(isinstance(child, str) for child in node)
         if not len(node) or (words and len(node) > 1):
+            beside = ": a word beside a tree" if 0 < words < len(node) else ""
             raise ValueError(
-                f"tree node {shown(node)} holds {words} word(s) and {len(node) - words} tree(s); "
-                "expected one word, or trees alone"
+                f"tree node {shown(node)} holds {words} word(s) and {len(node) - words} tree(s)"
+                f"{beside}; expected one word, or trees alone"
             )
     return tree

@@ -9,14 +9,22 @@ Source of the format: https://universaldependencies.org/format.html.
 import os
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from kerasrec.datasets.dependency_tree import DependencyTree, problem_of_heads
-from kerasrec.datasets.problems import add_problem, numbered_lines, report, text_of
+from kerasrec.datasets.problems import add_problem, text_of
+from kerasrec.datasets.reading import Format, NumberedLines, read_files
 
 NUM_COLUMNS = 10
 UNKNOWN = "_"
 NumberedLine = tuple[int, bytes]
+FORMAT = Format(
+    "read_conllu",
+    [".conllu"],
+    "sentence",
+    "sentences in CoNLL-U, a line of ten columns for each word",
+)
 
 
 class _Word(NamedTuple):
@@ -33,7 +41,9 @@ class _MultiwordToken(NamedTuple):
     last: int
 
 
-def read_conllu(path: str | os.PathLike[str], strict: bool = True) -> list[DependencyTree]:
+def read_conllu(
+    path: str | os.PathLike[str], strict: bool = True, *, verbose: int = 0
+) -> list[DependencyTree]:
     """Reads a file of dependency trees in CoNLL-U.
 
     Words are those of the syntax: *don't* is *do* and *n't*, so the line of a multiword token
@@ -42,9 +52,12 @@ def read_conllu(path: str | os.PathLike[str], strict: bool = True) -> list[Depen
 
     Args:
         path: A UTF-8 text file: a line of ten columns, separated by tabs, for each word; comments
-            (`# sent_id = ...`) before the words; a blank line after each sentence.
+            (`# sent_id = ...`) before the words; a blank line after each sentence. A directory
+            stands for the files `*.conllu` in it and in its directories, a pattern such as
+            `"ud/*/*-dev.conllu"` for those that match.
         strict: Whether malformed sentences raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
+        verbose: 1 for a progress bar, 0 for none.
 
     Returns:
         A `DependencyTree` for each sentence; one without a `sent_id` is called `file:line`.
@@ -58,24 +71,24 @@ def read_conllu(path: str | os.PathLike[str], strict: bool = True) -> list[Depen
             It is a `ValueError` whose `problems` name every malformed line with file, line number
             and reason.
     """
+    return read_files(path, _gather, FORMAT, strict, verbose)
+
+
+def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[DependencyTree]:
     trees: list[DependencyTree] = []
-    problems: list[str] = []
-    for lines in _sentences(path):
+    for lines in _sentences(numbered):
         tree, reasons = _read_sentence(lines, f"{path}:{lines[0][0]}")
         if tree and not reasons:
             trees.append(tree)
         for number, reason in reasons:
             add_problem(problems, path, number, reason)
-    if not trees and not problems:
-        add_problem(problems, path, 1, "the file holds no sentence")
-    report(problems, "sentences in CoNLL-U, a line of ten columns for each word", strict)
     return trees
 
 
-def _sentences(path: str | os.PathLike[str]) -> Iterator[list[NumberedLine]]:
+def _sentences(numbered: NumberedLines) -> Iterator[list[NumberedLine]]:
     """Yields each sentence's lines and the blank line that closes it."""
     sentence: list[NumberedLine] = []
-    for number, line in numbered_lines(path):
+    for number, line in numbered:
         if sentence or line.strip():
             sentence.append((number, line))
         if sentence and not line.strip():

@@ -68,9 +68,8 @@ def encode_tree(
             words[index] = node[0]
         elif not is_inner:
             raise ValueError(
-                f"Tree node {index} (label {node.label()!r}, preorder) holds {len(node)} "
-                f"child(ren); expected one word (str), or 1 to {arity} trees (nltk.Tree). Binarize "
-                "the tree first (see binarize), or pass a larger arity."
+                f"Tree node {index} (label {node.label()!r}, preorder) holds "
+                f"{_problem_of_children(node, arity)}"
             )
         children.append([-1] * arity)
         classes.append(class_of(node.label(), labels, f"tree node {index} (preorder)"))
@@ -79,6 +78,23 @@ def encode_tree(
     tokens = np.zeros(len(classes), np.int32)
     tokens[list(words)] = vocabulary.encode(words.values())
     return EncodedTree(tokens, np.array(children, np.int32), np.array(classes, np.int32))
+
+
+def _problem_of_children(node: Tree, arity: int) -> str:
+    """Says what is wrong with what a tree node holds, and how to mend it."""
+    expected = f"expected one word (str), or 1 to {arity} trees (nltk.Tree)"
+    words = sum(isinstance(child, str) for child in node)
+    trees = sum(isinstance(child, Tree) for child in node)
+    if words and words + trees == len(node):
+        beside = f"beside {trees} tree(s)" if trees else "beside each other"
+        return f"{words} word(s) {beside}; {expected}. Put each word into a tree node of its own."
+    if trees == len(node) > arity:
+        return (
+            f"{trees} child(ren); {expected}. Binarize the tree first (see binarize), or pass a "
+            f"larger arity, here and to the layer; child-sum layers (ChildSumTreeLSTM) take any: "
+            f"for this tree node arity={trees}."
+        )
+    return f"{len(node)} child(ren); {expected}."
 
 
 def decode_tree(encoded: TreeArrays, vocabulary: Vocabulary) -> Tree:

@@ -17,8 +17,9 @@ from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.encoding import EncodedTree, encode_tree
 from kerasrec.datasets.expected import expect_several
 from kerasrec.datasets.problems import report
+from kerasrec.datasets.reading import gather_files, other_reader
 from kerasrec.datasets.tree_order import TreeOrder
-from kerasrec.datasets.treebank import EXPECTED, gather_trees
+from kerasrec.datasets.treebank import format_of, gather_trees
 from kerasrec.datasets.vocabulary import Vocabulary
 
 Split: TypeAlias = Literal["train", "dev", "test"]
@@ -197,13 +198,17 @@ def load_treebank(
     vocabulary_splits: Sequence[Split] = ("train",),
     num_classes: int = 5,
     strict: bool = True,
+    *,
+    verbose: int = 0,
 ) -> Treebank:
     """Reads `train.txt`, `dev.txt` and `test.txt` of a directory and gathers their vocabulary.
 
     Args:
-        directory: Where the three files lie, in the format of `read_treebank`. By default the
-            treebank that comes with kerasrec: 5,500 made-up sentences of film criticism, each
-            phrase labeled from 0 (very bad) to 4 (very good).
+        directory: Where the three files lie, in the format of `read_treebank`. In place of
+            `train.txt` there may be a directory `train` of files, and so on. A pattern such as
+            `"trees/{split}/*.txt"`, with `{split}` for the name of the split, finds them elsewhere.
+            By default the treebank that comes with kerasrec: 5,500 made-up sentences of film
+            criticism, each phrase labeled from 0 (very bad) to 4 (very good).
         lowercase: Whether words are lowercased.
         min_count: Words seen less often in `vocabulary_splits` are unknown.
         vocabulary_splits: Whose words the vocabulary holds. Words of dev and test are useful only
@@ -211,6 +216,7 @@ def load_treebank(
         num_classes: Labels are integers from 0 to `num_classes - 1`.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
+        verbose: 1 for a progress bar for each split, 0 for none.
 
     Returns:
         A `Treebank`.
@@ -222,14 +228,23 @@ def load_treebank(
         ValueError: If `vocabulary_splits` names no split.
     """
     _check_splits(vocabulary_splits)
-    folder = embedded_treebank() if directory is None else Path(directory)
-    read = {split: gather_trees(folder / f"{split}.txt", num_classes) for split in SPLITS}
-    problems = [problem for _, of_file in read.values() for problem in of_file]
-    report(problems, EXPECTED.format(num_classes - 1), strict)
-    train, dev, test = (trees for trees, _ in read.values())
+    places = [_place_of(split, directory) for split in SPLITS]
+    form, gather = format_of(num_classes), functools.partial(gather_trees, num_classes)
+    problems: list[str] = []
+    train, dev, test = (gather_files(one, gather, form, problems, verbose) for one in places)
+    hints = [other_reader(place, form, problems) for place in places]
+    report(problems, form.expected + next(filter(None, hints), ""), strict)
     return treebank_of(
         train, dev, test, lowercase, min_count, vocabulary_splits, num_classes=num_classes
     )
+
+
+def _place_of(split: Split, directory: str | os.PathLike[str] | None) -> Path:
+    if directory is not None and "{split}" in os.fspath(directory):
+        return Path(os.fspath(directory).replace("{split}", split))
+    folder = embedded_treebank() if directory is None else Path(directory)
+    file = folder / f"{split}.txt"
+    return folder / split if not file.exists() and (folder / split).is_dir() else file
 
 
 def treebank_of(

@@ -144,13 +144,14 @@ def text_of(line: bytes) -> str:
         ) from error
 
 
-def report(problems: Sequence[str], expected: str, strict: bool) -> None:
+def report(problems: Sequence[str], expected: str, strict: bool, stacklevel: int = 3) -> None:
     """Raises or warns if there are problems; only functions that users call may call it.
 
     Args:
         problems: Text, `file:line: reason` each.
         expected: What files should hold.
         strict: Whether problems are an error; otherwise they have been left out, and are a warning.
+        stacklevel: How far above a warning is shown; 3 is the caller of the caller.
 
     Raises:
         MalformedFileError: If `strict`, and there are problems.
@@ -172,5 +173,5 @@ def report(problems: Sequence[str], expected: str, strict: bool) -> None:
             f"expected {expected}:\n{listed}",
             problems,
         ),
-        stacklevel=3,
+        stacklevel=stacklevel,
     )

@@ -10,28 +10,34 @@ Source: Socher et al. 2013, Recursive Deep Models for Semantic Compositionality 
 Treebank, https://nlp.stanford.edu/sentiment/.
 """
 
+import functools
 import os
 import re
+from pathlib import Path
 
 from nltk import Tree
 
 from kerasrec.datasets.brackets import parse_brackets, shown
-from kerasrec.datasets.problems import add_problem, numbered_lines, report, text_of
+from kerasrec.datasets.problems import add_problem, text_of
+from kerasrec.datasets.reading import Format, NumberedLines, read_files
 from kerasrec.datasets.traversal import preorder
 
-EXPECTED = "one binary tree a line with labels 0 to {}, such as '(3 (2 It) (3 works))'"
+ENDINGS = [".txt", ".ptb"]
 
 
 def read_treebank(
-    path: str | os.PathLike[str], num_classes: int = 5, strict: bool = True
+    path: str | os.PathLike[str], num_classes: int = 5, strict: bool = True, *, verbose: int = 0
 ) -> list[Tree]:
     """Reads a file of bracketed binary trees with an integer label on every tree node.
 
     Args:
-        path: A UTF-8 text file with one tree a line. Blank lines are skipped.
+        path: A UTF-8 text file with one tree a line. Blank lines are skipped. A directory stands
+            for the files in it, and in its directories, that end in `.txt` or `.ptb`; a pattern
+            such as `"trees/*.txt"` for those that match.
         num_classes: Labels are integers from 0 to `num_classes - 1`; SST has 5.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
+        verbose: 1 for a progress bar, 0 for none.
 
     Returns:
         An `nltk.Tree` for each line. Labels are `int`; a tree node holds either one word (`str`)
@@ -43,25 +49,31 @@ def read_treebank(
             or bytes are not UTF-8. It is a `ValueError` whose `problems` name every malformed line
             with file, line number and reason.
     """
-    trees, problems = gather_trees(path, num_classes)
-    report(problems, EXPECTED.format(num_classes - 1), strict)
-    return trees
+    gather = functools.partial(gather_trees, num_classes)
+    return read_files(path, gather, format_of(num_classes), strict, verbose)
 
 
-def gather_trees(path: str | os.PathLike[str], num_classes: int) -> tuple[list[Tree], list[str]]:
-    """Reads what can be read: the trees, and the problems, `file:line: reason` each."""
+def format_of(num_classes: int) -> Format:
+    """What is expected of files."""
+    expected = (
+        f"one binary tree a line with labels 0 to {num_classes - 1}, such as '(3 (2 It) (3 works))'"
+    )
+    return Format("read_treebank", ENDINGS, "tree", expected)
+
+
+def gather_trees(
+    num_classes: int, path: Path, lines: NumberedLines, problems: list[str]
+) -> list[Tree]:
+    """Reads what can be read, and adds the problems, `file:line: reason` each."""
     trees: list[Tree] = []
-    problems: list[str] = []
-    for number, line in numbered_lines(path):
+    for number, line in lines:
         if not line.strip():
             continue
         try:
             trees.append(read_tree(text_of(line), num_classes))
         except ValueError as error:
             add_problem(problems, path, number, error)
-    if not trees and not problems:
-        add_problem(problems, path, 1, "the file holds no tree")
-    return trees, problems
+    return trees
 
 
 def read_tree(text: str, num_classes: int = 5) -> Tree:
@@ -92,7 +104,10 @@ def _read_label(node: Tree, num_classes: int) -> int:
             raise ValueError("empty tree '()'; expected a label and a word, such as '(2 film)'")
         raise ValueError(f"tree node {shown(node)} has no label; expected one after its '('")
     if not re.fullmatch(r"[+-]?[0-9]+", label):
-        raise ValueError(f"label '{label}' of tree node {shown(node)} is not an integer")
+        raise ValueError(
+            f"label '{label}' of tree node {shown(node)} is not an integer; read_brackets "
+            "reads trees with other labels"
+        )
     if not 0 <= int(label) < num_classes:
         raise ValueError(
             f"label {label} of tree node {shown(node)} is out of range; expected 0 to "
@@ -104,9 +119,15 @@ def _read_label(node: Tree, num_classes: int) -> int:
 def _check_arity(node: Tree) -> None:
     words = sum(isinstance(child, str) for child in node)
     trees = len(node) - words
+    if words and trees:
+        raise ValueError(
+            f"tree node {shown(node)} holds {words} word(s) and {trees} tree(s): a word beside a "
+            "tree; expected one word or two trees. Put the word into a labeled bracket of its own"
+        )
     if (words, trees) not in ((1, 0), (0, 2)):
         raise ValueError(
             f"tree node {shown(node)} holds {words} word(s) and {trees} tree(s); expected one "
             "word or two trees. Binarize the tree: nest children in pairs, each pair and each "
-            "word in a separate labeled bracket, and collapse tree nodes with a single child"
+            "word in a separate labeled bracket, and collapse tree nodes with a single child. "
+            "read_brackets reads trees as they are"
         )

@@ -1,6 +1,7 @@
 """Keras layers that read trees."""
 
 from kerasrec.layers.bidirectional import Bidirectional
+from kerasrec.layers.bracketed_text import BracketedText
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
 from kerasrec.layers.choices import Choice, Choices
@@ -8,6 +9,7 @@ from kerasrec.layers.growth import GrownTrees
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.rntn import RNTN, RNTNCell
 from kerasrec.layers.schema_encoder import SchemaEncoder
+from kerasrec.layers.text_tree import TextTree
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.top_down_decoder import TopDownDecoder
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
@@ -19,6 +21,7 @@ from kerasrec.layers.tree_rnn import TreeRNN, TreeRNNCell
 __all__ = [
     "RNTN",
     "Bidirectional",
+    "BracketedText",
     "ChildSumTreeLSTM",
     "ChildSumTreeLSTMCell",
     "Choice",
@@ -28,6 +31,7 @@ __all__ = [
     "Recursive",
     "RecursiveCell",
     "SchemaEncoder",
+    "TextTree",
     "TopDown",
     "TopDownCell",
     "TopDownDecoder",

@@ -42,8 +42,8 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
-        x: as the `layer` takes it: float `[batch, nodes, features]`, or words, int `[batch,
-            nodes]`, where it has an `embedding`.
+        x: as the `layer` takes it: float `[batch, nodes, features]`, or words, int or string
+            `[batch, nodes]`, where it has an `embedding`.
         children: int `[batch, nodes, arity]`, the indices of each tree node's children, -1 for
             none. Node 0 is the root, and padding comes last. See `Recursive`.
         training: bool, whether dropout is on.

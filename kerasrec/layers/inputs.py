@@ -39,25 +39,39 @@ def num_words_of(embedding: keras.layers.Layer) -> int | None:
     return embedding.input_dim if isinstance(embedding, keras.layers.Embedding) else None
 
 
+def takes_text(embedding: keras.layers.Layer | None) -> bool:
+    """Whether an embedding looks up words that are text, not integers."""
+    if isinstance(embedding, keras.Sequential) and embedding.layers:
+        return takes_text(embedding.layers[0])
+    if isinstance(embedding, keras.Model) and len(getattr(embedding, "inputs", None) or []) == 1:
+        return bool(embedding.inputs[0].dtype == "string")
+    return isinstance(embedding, keras.layers.StringLookup)
+
+
 def look_up(
     words: tf.Tensor, is_read: tf.Tensor, embedding: keras.layers.Layer, dtype: str
 ) -> NodeInputs:
     """Inputs of nodes from their words, the gradient of each different word in one row.
 
     Args:
-        words: int `[batch, nodes]`.
+        words: int or string `[batch, nodes]`.
         is_read: bool `[batch * nodes]`, whether any cell reads a node's word. Other words, such as
             those of padding, take part in no product, forward or backward.
         embedding: from words to features.
         dtype: of the features.
     """
     words = tf.reshape(words, [-1])
+    texts = None
+    if words.dtype == tf.string:
+        texts, words = tf.unique(words, name="texts")
     # Any word that is read; there is none in a batch of no trees, nor where all nodes form cycles.
     one = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
     words = tf.where(is_read, words, one)
     if in_xla():  # How many are different is not known when it compiles.
         return NodeInputs(tf.cast(embedding(words), dtype), _first_places(words, embedding))
     different, places = tf.unique(words, name="places")
+    if texts is not None:
+        different = tf.gather(texts, different)
     return NodeInputs(tf.cast(embedding(different), dtype), places)
 
 

@@ -13,7 +13,7 @@ from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import SentenceFirst
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
-from kerasrec.layers.inputs import NodeInputs
+from kerasrec.layers.inputs import NodeInputs, takes_text
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.stacking import StatesOfNodes, are_states, mark_states
@@ -53,7 +53,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
           `keras.layers.Embedding`, which looks up each different word of a batch once. Words that
           are read must be below its `input_dim`, also if it is the first layer of a
-          `keras.Sequential`; any other layer checks words itself. Results are those of
+          `keras.Sequential`; any other layer checks words itself. A `keras.Sequential` whose first
+          layer is `keras.layers.StringLookup` takes words that are text. Results are those of
           `layer(embedding(x), children)` if the embedding maps each word separately, so give
           dropout to the cell. Leaves with the same word are computed once, too, unless the cell
           reads inputs at inner nodes or draws random numbers at leaves, as in training with
@@ -65,7 +66,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 
     Call arguments:
         x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
-            nodes]`, their words.
+            nodes]`, their words, or string, where `""` is no word.
         children: int `[batch, nodes, arity]`, the indices of each tree node's children in its tree,
             -1 for none. Node 0 is the root; padding nodes come last, have no children and no
             parent. They are not computed, and are masked in the output. If the cell takes any
@@ -151,7 +152,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self.embedding: Any = embedding
         self.supports_masking = True
         # With a GPU, Keras compiles all that supports it, again for each number of tree nodes.
-        self.supports_jit = cell.supports_jit and engine == "compiled"
+        self.supports_jit = cell.supports_jit and engine == "compiled" and not takes_text(embedding)
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
         self._options = {"recompute": recompute, "engine": engine, "instances": tuple(instances)}
         self._recursion = Recursion(cell, visitor, False, self._options, embedding)
@@ -186,7 +187,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
         """What the recursion returns for the roots, and the masked outputs of all nodes."""
         training = bool(training)
-        if self.embedding is not None:
+        if self.embedding is not None and not takes_text(self.embedding):
             x = as_indices(x)
         drop = input_drop = None
         if training and self.cell.dropout:
@@ -211,7 +212,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 
     def _embedding_size(self) -> int:
         """The number of features of the embedding, which is built to find it."""
-        shape = self.embedding(keras.Input([], dtype="int32")).shape
+        dtype = "string" if takes_text(self.embedding) else "int32"
+        shape = self.embedding(keras.Input([], dtype=dtype)).shape
         if len(shape) != 2 or shape[-1] is None:
             raise ValueError(
                 f"`embedding` of {self.name} must map [words] to [words, features], with known "
@@ -223,7 +225,14 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         """Raises ValueError for arguments of a call that this layer does not take."""
         self.check_inputs(x.shape, children.shape, children.dtype)
         refuse_mask(self.name, mask)
-        if self.embedding is not None:
+        if takes_text(self.embedding):
+            if x.dtype != "string":
+                raise ValueError(
+                    f"`x` of {self.name} must be text, since its `embedding` looks text up, "
+                    f"received dtype {keras.backend.standardize_dtype(x.dtype)}. Leave "
+                    "keras.layers.StringLookup out of the `embedding` for words that are integers."
+                )
+        elif self.embedding is not None:
             self._check_integers("x", x.dtype)
         elif self.cell.inner_inputs is None and are_states(x):
             raise ValueError(
@@ -260,8 +269,15 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         if len(children_shape) != 3 or self.cell.arity not in (None, children_shape[-1]):
             arity = self.cell.arity
             which = "any arity" if arity is None else f"arity {arity} as the cell has it"
+            mend = ""
+            if arity is not None and len(children_shape) == 3:
+                mend = (
+                    " Give the layer that arity, or binarize the trees; ChildSumTreeLSTM takes any "
+                    "number of children."
+                )
             raise ValueError(
                 f"`children` of {self.name} must be [batch, nodes, arity] with {which}, {shapes}"
+                f"{mend}"
             )
         for mine, theirs in zip(x_shape[:2], children_shape[:2], strict=True):
             if None not in (mine, theirs) and mine != theirs:
@@ -273,9 +289,14 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 
     def _check_integers(self, name: str, dtype: Any) -> None:
         if not tf.as_dtype(dtype).is_integer:
+            mend = "Give the Keras Input dtype='int32'."
+            if name == "x" and dtype == "string":
+                mend = (
+                    "For words that are text, put keras.layers.StringLookup before the table: "
+                    "embedding=keras.Sequential([StringLookup(..), Embedding(..)])."
+                )
             raise ValueError(
-                f"`{name}` of {self.name} must be integers, received dtype {dtype}. Give the "
-                "Keras Input dtype='int32'."
+                f"`{name}` of {self.name} must be integers, received dtype {dtype}. {mend}"
             )
 
     def _build_sublayers(self) -> None:
@@ -380,7 +401,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         if stages is None:
             x = tf.zeros([1, 1, self._num_features], self.compute_dtype)
             if self.embedding is not None:
-                x = tf.zeros([1, 1], tf.int32)
+                x = tf.zeros([1, 1], tf.string if takes_text(self.embedding) else tf.int32)
             self(x, tf.fill([1, 1, self.cell.arity or 1], -1))
             return self._stages()
         return stages

@@ -27,8 +27,10 @@ class WordRules:
     inner_inputs: bool | None
 
     def allow(self, words: tf.Tensor, has_children: tf.Tensor) -> tf.Tensor:
-        """Whether each node may have its word; words int `[nodes]`, result bool `[nodes]`."""
+        """Whether each node may have its word; words int or string `[nodes]`, result bool."""
         dtype = words.dtype
+        if dtype == tf.string:  # The embedding knows words from others.
+            return (words == "") | ~has_children | (self.inner_inputs is not None)
         anything = (dtype.min, dtype.max)
         read = anything
         if self.num_words is not None:
@@ -155,7 +157,7 @@ def check_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[tf.Ope
     """Checks, when the graph runs, the words of tree nodes.
 
     Args:
-        words: int `[batch * nodes]`; padding may have any.
+        words: int or string `[batch * nodes]`; padding may have any.
         links: of the trees.
         rules: which words are allowed.
     """
@@ -169,12 +171,13 @@ def check_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[tf.Ope
         links.tree_and_node(without_vector),
         tf.boolean_mask(words, without_vector)[:1],
     )
+    nothing = "an empty text" if words.dtype == tf.string else "0"
     with tf.control_dependencies(checks):
         return check(
             ~tf.reduce_any(unread),
             "`x` has a word at an inner tree node, where the layer reads none. Give the layer "
-            "inner_inputs=True to read it or inner_inputs=False to leave it out, or put 0 there, "
-            "which stands for no word. [tree, node]: {} word: {}",
+            "inner_inputs=True to read it or inner_inputs=False to leave it out, or put "
+            f"{nothing} there, which stands for no word. [tree, node]: {{}} word: {{}}",
             links.tree_and_node(unread),
             tf.boolean_mask(words, unread)[:1],
         )
@@ -190,7 +193,7 @@ def tree_checks(
 
     Args:
         dtype: of the children, int32 or int64 `[batch, nodes, arity]`.
-        word_dtype: of the words, int `[batch * nodes]`; None if it takes none.
+        word_dtype: of the words, int or string `[batch * nodes]`; None if it takes none.
         rules: which words are allowed.
 
     Returns:

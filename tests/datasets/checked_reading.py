@@ -14,12 +14,16 @@ from kerasrec.datasets import (
     DependencyTree,
     MalformedFileError,
     MalformedFileWarning,
+    NewickTree,
     Vocabulary,
     check_tree,
     encode_dependencies,
     encode_tree,
+    parse_newick,
     read_brackets,
     read_conllu,
+    read_listops,
+    read_newick,
     read_treebank,
     read_vectors,
     tree_file_batches,
@@ -102,6 +106,13 @@ def _both(read: Callable, path: Path) -> list:
 def _equal(one: object, other: object) -> bool:
     if isinstance(one, tuple):
         return one[0] == other[0] and np.array_equal(one[1], other[1])
+    if isinstance(one, list) and one and isinstance(one[0], NewickTree):
+        return all(
+            a.names == b.names
+            and np.array_equal(a.parents, b.parents)
+            and np.array_equal(a.lengths, b.lengths, equal_nan=True)
+            for a, b in zip(one, other, strict=True)
+        )
     if isinstance(one, list) and one and isinstance(one[0], Tree):
         return all(_flat(a) == _flat(b) for a, b in zip(one, other, strict=True))
     return one == other
@@ -160,6 +171,34 @@ def _check_conllu(path: Path) -> bool:
         lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
         words = sum(re.match(rb"[0-9]+\t", line) is not None for line in lines)
         assert sum(len(tree.words) for tree in trees) == words, "words are lost"
+    return is_whole
+
+
+def _check_newick(path: Path) -> bool:
+    trees, is_whole = _both(read_newick, path)
+    for tree in trees:
+        nodes = len(tree.names)
+        assert tree.parents.shape == tree.lengths.shape == (nodes,)
+        assert not np.isinf(tree.lengths).any() and len(set(tree.taxa)) == len(tree.taxa)
+        if nodes < 1000:
+            check_tree(np.ones(nodes, int), tree.children, np.zeros(nodes, int))
+    if is_whole and b"'" not in path.read_bytes() and b"[" not in path.read_bytes():
+        text = path.read_bytes().decode("utf-8-sig")
+        assert len(trees) == text.count(";"), "trees are lost"
+        assert sum(len(tree.taxa) for tree in trees) == text.count(",") + len(trees)
+        again = [parse_newick(part + ";") for part in text.split(";")[:-1]]
+        assert _equal(again, trees), "a part is read as something else"
+    return is_whole
+
+
+def _check_listops(path: Path) -> bool:
+    trees, is_whole = _both(read_listops, path)
+    for tree in trees:
+        check_tree(*encode_tree(tree, Vocabulary([])), num_classes=10)
+    if is_whole:
+        text = path.read_bytes().decode("utf-8-sig")
+        lines = [line.strip() for line in text.split("\n") if line.strip()]
+        assert len(trees) == len(lines) - lines[0].startswith("Source"), "trees are lost"
     return is_whole
 
 
@@ -263,6 +302,8 @@ READERS: dict[str, dict[str, Callable[[Path], bool]]] = {
         "read_treebank": _check_treebank,
         "read_brackets": _check_brackets,
         "read_conllu": _check_conllu,
+        "read_newick": _check_newick,
+        "read_listops": _check_listops,
         "read_vectors": _check_vectors,
         "Vocabulary.load": _check_vocabulary,
     },

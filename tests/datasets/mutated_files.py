@@ -49,6 +49,8 @@ CONLLU = (
     b"2\tn't\tnot\tPART\t_\t_\t3\tadvmod\t_\t_\n3\tstop\tstop\tVERB\t_\t_\t0\troot\t_\t_\n"
     b"3.1\tnow\t_\t_\t_\t_\t_\t_\t_\t_\n\n1\tGo\tgo\tVERB\t_\t_\t0\troot\t_\t_\n\n"
 )
+NEWICK = "((raccoon:19.2,bear:6.8)0.95:8e-1,'sea lion':.5)[&U];\n(a,\n(b,é:-1)x);".encode()
+LISTOPS = b"9\t( ( ( ( [MAX 2 ) 9 ) ( ( [MIN 4 ) ] ) ) ] )\n3\t[SM 1 2 [MED 5 ] ]\n\n7\t7\n"
 GLOVE = "the 0.25 -1e-3 3\nfilm .5 2. +4\n. . . 1 2 3\ncaf\u00e9 7 8 9\n".encode()
 WORD2VEC = b"3 2\na 1 2\nb 3 4\nc 5e0 -6\n"
 
@@ -165,6 +167,9 @@ def of_many_nodes(draw: random.Random) -> dict[str, bytes]:
             b"(X " + b"(Y y) " * size + b")",
             cycle.encode() + b"\n",
             b"x\n" * size,
+            b"(" * size + b"a" + b",b)" * size + b";",
+            b"(a" + b",b" * size + b");",
+            b"1\t" + b"[SM 1 " * size + b"] " * size,
         ]
     )
     return {"file": of_bytes(draw, content) if draw.random() < 0.5 else content}
@@ -443,7 +448,7 @@ def saved_vocabulary() -> bytes:
         return (Path(place) / "words.txt").read_bytes()
 
 
-TEXTS = (TREEBANK, BRACKETS, CONLLU, GLOVE, WORD2VEC, saved_vocabulary())
+TEXTS = (TREEBANK, BRACKETS, CONLLU, NEWICK, LISTOPS, GLOVE, WORD2VEC, saved_vocabulary())
 KINDS: dict[str, Callable[[random.Random], dict[str, bytes]]] = {
     "text": of_text,
     "more text": of_text,

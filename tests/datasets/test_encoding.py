@@ -105,7 +105,10 @@ def test_decode_drops_padding_and_takes_any_order():
         (Tree(2, []), r"Tree node 0 \(label 2, preorder\) holds 0"),
         (Tree(2, [Tree(2, ["a"]), Tree(2, ["a", "b"])]), "Tree node 2 .* holds 2"),
         (Tree(2, [Tree(2, ["a"])] * 3), "holds 3 .* 1 to 2 trees .* Binarize .* larger arity"),
-        (Tree(2, ["a", "b"]), "holds 2 .* expected one word"),
+        (Tree(2, [Tree(2, ["a"])] * 3), r"ChildSumTreeLSTM\) take any: .* arity=3"),
+        (Tree(2, ["a", "b"]), "holds 2 .* expected one word .* a tree node of its own"),
+        (Tree(2, [Tree(2, ["a"]), "b"]), r"holds 1 word\(s\) beside 1 tree\(s\); expected one"),
+        (Tree(2, [3]), r"holds 1 child\(ren\); expected one word"),
         (Tree("NP", ["a"]), "Label 'NP' of tree node 0 .* an integer .* labels"),
     ],
 )

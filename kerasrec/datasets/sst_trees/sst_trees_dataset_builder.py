@@ -4,6 +4,7 @@ Source: Socher et al. 2013, Recursive Deep Models for Semantic Compositionality 
 Treebank, https://nlp.stanford.edu/sentiment/.
 """
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import tensorflow_datasets as tfds
 
 from kerasrec.datasets.encoding import encode_tree
 from kerasrec.datasets.problems import numbered_lines, report, text_of
+from kerasrec.datasets.reading import gather_files
 from kerasrec.datasets.traversal import preorder
-from kerasrec.datasets.treebank import EXPECTED, gather_trees, read_tree
+from kerasrec.datasets.treebank import format_of, gather_trees, read_tree
 from kerasrec.datasets.vocabulary import Vocabulary
 
 # checksums.tsv has what public loaders of this file agree on: huggingface/datasets
@@ -104,10 +106,11 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         else:
             directory = Path(dl_manager.download_and_extract(ADDRESS)) / "trees"
         paths = {split: directory / file for split, file in FILES.items()}
-        problems = [
-            problem for path in paths.values() for problem in gather_trees(path, len(CLASSES))[1]
-        ]
-        report(problems, EXPECTED.format(len(CLASSES) - 1), strict=True)
+        form, gather = format_of(len(CLASSES)), functools.partial(gather_trees, len(CLASSES))
+        problems: list[str] = []
+        for path in paths.values():
+            gather_files(path, gather, form, problems)
+        report(problems, form.expected, strict=True)
         return {split: self._generate_examples(path) for split, path in paths.items()}
 
     def _generate_examples(self, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

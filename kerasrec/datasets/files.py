@@ -1,0 +1,41 @@
+"""The files that a path stands for: itself, those of a directory, or those that match a pattern."""
+
+import glob
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def files_of(path: str | os.PathLike[str], endings: Sequence[str]) -> list[Path]:
+    """Finds the files that a reader is to read, in alphabetical order.
+
+    Args:
+        path: A file; a directory, which stands for the files in it, and in its directories, whose
+            names end as this reader's usually do; or a pattern such as `"trees/*/*.txt"`, in which
+            `**` stands for any directories.
+        endings: How names of files end.
+
+    Returns:
+        One file or more.
+
+    Raises:
+        FileNotFoundError: If there are none.
+    """
+    path = Path(path)
+    if path.is_dir():
+        found = sorted(
+            file for file in path.rglob("*") if file.is_file() and file.suffix in endings
+        )
+        if not found:
+            raise FileNotFoundError(
+                f"No file in the directory '{path}' ends in {', '.join(endings)}. Pass a file, or "
+                f"a pattern such as '{path / '*.xyz'}'."
+            )
+        return found
+    if path.exists() or not glob.has_magic(str(path)):
+        return [path]  # If there is none, that is said when it is opened.
+    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    found = [file for file in found if file.is_file()]
+    if not found:
+        raise FileNotFoundError(f"No file matches '{path}'. Pass a file, a directory or a pattern.")
+    return found

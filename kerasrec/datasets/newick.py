@@ -1,0 +1,322 @@
+"""The reader of phylogenetic trees in the Newick format.
+
+    ((raccoon:19.2,bear:6.8)0.95:0.8,'sea lion':12.0)root;
+
+Libraries of phylogenetics read it, too, but kerasrec needs none of them for anything else, and they
+take much that is malformed.
+
+Source of the format: Olsen 1990, "Newick's 8:45" Tree Format Standard; Felsenstein,
+https://phylipweb.github.io/phylip/newick_doc.html.
+"""
+
+import bisect
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from kerasrec.datasets.problems import add_problem, text_of
+from kerasrec.datasets.reading import Format, NumberedLines, read_files
+
+EXPECTED = "trees in Newick, such as '((a:0.1,b:0.2):0.05,c:0.3);'"
+ENDINGS = [".nwk", ".newick", ".tree", ".tre", ".treefile"]
+FORMAT = Format("read_newick", ENDINGS, "tree", EXPECTED)
+# A quoted label, where '' stands for a quote; a mark; an unquoted label or a number.
+TOKEN = re.compile(r"'(?:[^'\n]|'')*'|[(),:;]|[^\s(),:;'\[\]]+")
+SPACE = re.compile(r"\s+")
+BRACKET = re.compile(r"[\[\]]")
+LENGTH = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+class NewickTree(NamedTuple):
+    """A phylogenetic tree, its nodes in preorder; tree node 0 is the root.
+
+    Attributes:
+        names: `[nodes]`; the name of each tree node as it is written, without quotes, `""` where
+            there is none. Leaves have one, and no two the same. Those of inner tree nodes are often
+            the support of the clade, as text.
+        parents: int32 `[nodes]`; the tree node above each one, -1 at the root.
+        lengths: float64 `[nodes]`; the length of the branch above each tree node, NaN where none is
+            given, as usual at the root.
+    """
+
+    names: list[str]
+    parents: np.ndarray
+    lengths: np.ndarray
+
+    @property
+    def children(self) -> np.ndarray:
+        """int32 `[nodes, arity]`: the tree nodes below each one, -1 = no child.
+
+        The arity is the largest number of children of a tree node, and at least 1.
+        """
+        below: list[list[int]] = [[] for _ in self.names]
+        for node, parent in enumerate(self.parents.tolist()):
+            if parent >= 0:
+                below[parent].append(node)
+        children = np.full((len(below), max(1, *map(len, below))), -1, np.int32)
+        for row, nodes in zip(children, below, strict=True):
+            row[: len(nodes)] = nodes
+        return children
+
+    @property
+    def leaves(self) -> np.ndarray:
+        """int32 `[taxa]`: the tree nodes that are leaves, in the order of the text."""
+        return np.setdiff1d(np.arange(len(self.names)), self.parents).astype(np.int32)
+
+    @property
+    def taxa(self) -> list[str]:
+        """The names of the leaves, in the order of the text."""
+        return [self.names[leaf] for leaf in self.leaves.tolist()]
+
+
+class _Malformed(ValueError):
+    """What is wrong with a tree, and at which place of the text."""
+
+    def __init__(self, place: int, reason: str) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
+def read_newick(
+    path: str | os.PathLike[str], strict: bool = True, *, verbose: int = 0
+) -> list[NewickTree]:
+    """Reads a file of phylogenetic trees in the Newick format.
+
+    Args:
+        path: A UTF-8 text file. Each tree ends with `;` and may take several lines. See
+            `parse_newick`. A directory stands for the files in it, and in its directories, that end
+            in `.nwk`, `.newick`, `.tree`, `.tre` or `.treefile`; a pattern such as
+            `"trees/*.nwk"` for those that match.
+        strict: Whether malformed trees raise an error; otherwise they are left out, and a
+            `MalformedFileWarning` says which and why.
+        verbose: 1 for a progress bar, 0 for none.
+
+    Returns:
+        A `NewickTree` for each tree.
+
+    Raises:
+        FileNotFoundError: If there is no file at `path`.
+        MalformedFileError: If `strict`, and a tree is malformed (see `parse_newick`), there is
+            none, or bytes are not UTF-8. It is a `ValueError` whose `problems` name every malformed
+            tree with file, line number, character and reason.
+    """
+    return read_files(path, _gather, FORMAT, strict, verbose)
+
+
+def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[NewickTree]:
+    lines: list[str] = []
+    undecoded: list[int] = []
+    for number, line in numbered:
+        try:
+            lines.append(text_of(line))
+        except ValueError as error:
+            add_problem(problems, path, number, error)
+            undecoded.append(number)
+            lines.append(line.decode("utf-8", "replace"))
+    text = "\n".join(lines)
+    # Where each line begins.
+    starts = np.cumsum([0] + [len(line) + 1 for line in lines])
+
+    def line_of(place: int) -> int:
+        return min(int(np.searchsorted(starts, place, "right")), max(1, len(lines)))
+
+    trees: list[NewickTree] = []
+    for start, end, found in _parsed(text):
+        first, last = line_of(start), line_of(end)
+        if bisect.bisect_left(undecoded, first) < bisect.bisect_right(undecoded, last):
+            continue
+        if isinstance(found, _Malformed):
+            number = line_of(found.place)
+            character = found.place - int(starts[number - 1]) + 1
+            add_problem(problems, path, number, f"character {character}: {found}")
+        else:
+            trees.append(found)
+    return trees
+
+
+def parse_newick(text: str) -> NewickTree:
+    """Reads one phylogenetic tree in the Newick format.
+
+    Names are taken as they are written: an underscore stays one, as in files of sequences. A name
+    with blanks, brackets, or any of `,:;` is in single quotes, a quote in it is written twice.
+    Comments in square brackets, which may be nested, are left out, also those that say whether a
+    tree is rooted: an unrooted tree has three children at its root. Trees of any height are taken.
+
+    Args:
+        text: The tree, such as `"((a:0.1,b:0.2):0.05,c:0.3);"`.
+
+    Returns:
+        A `NewickTree`.
+
+    Raises:
+        ValueError: If brackets, quotes or comments do not match; a leaf has no name, or the name of
+            another; a branch length is not a number; marks stand in another order; `;` is missing
+            at the end; or `text` holds no tree, or several. It names line and character.
+
+    Example:
+
+    >>> tree = parse_newick("((a:0.1,b:0.2):0.05,c:0.3);")
+    >>> tree.taxa, tree.parents.tolist(), tree.lengths.tolist()
+    (['a', 'b', 'c'], [-1, 0, 1, 1, 0], [nan, 0.05, 0.1, 0.2, 0.3])
+    """
+    if not isinstance(text, str):
+        raise ValueError(
+            f"text has the type {type(text).__name__}; expected a str, such as '(a:0.1,b:0.2);'. "
+            "Read a file with read_newick."
+        )
+    trees: list[NewickTree] = []
+    for _, _, found in _parsed(text):
+        if isinstance(found, _Malformed):
+            line = text.count("\n", 0, found.place) + 1
+            character = found.place - text.rfind("\n", 0, found.place)
+            raise ValueError(f"Line {line}, character {character}: {found}.") from found
+        trees.append(found)
+    if len(trees) != 1:
+        raise ValueError(f"The text holds {len(trees)} trees; expected one, such as '(a:1,b:2);'.")
+    return trees[0]
+
+
+def _parsed(text: str) -> Iterator[tuple[int, int, NewickTree | _Malformed]]:
+    """Yields where each tree begins and ends, and the tree, or what is wrong with it."""
+    tokens: list[tuple[int, str]] = []
+    try:
+        for place, token in _tokens(text):
+            tokens.append((place, token))
+            if token == ";":
+                yield tokens[0][0], place, _tree_or_problem(tokens)
+                tokens = []
+    except _Malformed as problem:
+        # Where a quote or comment is not closed, nothing after it can be read.
+        yield tokens[0][0] if tokens else problem.place, len(text), problem
+        return
+    if tokens:
+        yield tokens[0][0], len(text), _tree_or_problem(tokens)
+
+
+def _tokens(text: str) -> Iterator[tuple[int, str]]:
+    """Yields the tokens with their places, without blanks and comments."""
+    place = 0
+    while place < len(text):
+        character = text[place]
+        if character == "[":
+            place = _after_comment(text, place)
+        elif character == "]":
+            raise _Malformed(place, "']' without its '['")
+        elif space := SPACE.match(text, place):
+            place = space.end()
+        elif token := TOKEN.match(text, place):
+            yield place, token[0]
+            place = token.end()
+        else:
+            raise _Malformed(place, "a quote that is not closed; a quote in a name is written ''")
+
+
+def _after_comment(text: str, start: int) -> int:
+    depth = 0
+    for bracket in BRACKET.finditer(text, start):
+        depth += 1 if bracket[0] == "[" else -1
+        if depth == 0:
+            return bracket.end()
+    raise _Malformed(start, "a comment that is not closed; expected ']'")
+
+
+def _tree_or_problem(tokens: Sequence[tuple[int, str]]) -> NewickTree | _Malformed:
+    try:
+        return _tree(tokens)
+    except _Malformed as problem:
+        return problem
+
+
+def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
+    """Makes the tree of tokens that end with `;`, if they do so."""
+    if tokens[0][1].upper() == "#NEXUS":
+        reason = "a file in NEXUS; expected Newick, what follows '=' in its block of trees"
+        raise _Malformed(tokens[0][0], reason)
+    names: list[str] = []
+    parents: list[int] = []
+    lengths: list[float] = []
+    above: list[int] = []  # The inner tree nodes that are not closed, and the places of their '('.
+    opened: list[int] = []
+    taxa: dict[str, int] = {}
+    node = -1
+    # What stands before: "" where a tree node is to begin, else what was last read of one.
+    before = ""
+    for place, token in tokens:
+        shown = _shown(token)
+        if before == ":":
+            lengths[node] = _length(place, token)
+            before = "length"
+        elif before == "" and (token == "(" or token not in ",:;)"):
+            node = len(names)
+            parents.append(above[-1] if above else -1)
+            lengths.append(float("nan"))
+            names.append("")
+            if token == "(":
+                above.append(node)
+                opened.append(place)
+                continue
+            names[node] = _name(token)
+            if not names[node]:
+                raise _Malformed(place, "a leaf with an empty name; expected a name")
+            if names[node] in taxa:
+                raise _Malformed(place, f"a second leaf {shown}; expected a name for each leaf")
+            taxa[names[node]] = node
+            before = "name"
+        elif before == "":
+            raise _Malformed(place, f"a leaf without a name; expected a name or '(' before {shown}")
+        elif token == ":" and before != "length":
+            before = ":"
+        elif token == "," and above:
+            before = ""
+        elif token == ")" and above:
+            node = above.pop()
+            opened.pop()
+            before = ")"
+        elif token == ")":
+            raise _Malformed(place, "')' without its '('")
+        elif token == ";" and not above:
+            return NewickTree(names, np.array(parents, np.int32), np.array(lengths, np.float64))
+        elif token == ";":
+            raise _Malformed(
+                opened[-1], f"'(' that is not closed; {len(opened)} ')' missing before ';'"
+            )
+        elif token not in "(,:" and before == ")":
+            names[node] = _name(token)
+            before = "name"
+        else:
+            raise _Malformed(place, _out_of_order(shown, before, bool(above)))
+    place, token = tokens[-1]
+    raise _Malformed(place, f"no ';' after {_shown(token)}; the tree may be cut off")
+
+
+def _name(token: str) -> str:
+    return token[1:-1].replace("''", "'") if token.startswith("'") else token
+
+
+def _length(place: int, token: str) -> float:
+    length = float(token) if LENGTH.fullmatch(token) else float("inf")
+    if abs(length) == float("inf"):
+        raise _Malformed(
+            place, f"the branch length {_shown(token)}; expected a number such as 0.05 after ':'"
+        )
+    return length
+
+
+def _out_of_order(shown: str, before: str, is_inside: bool) -> str:
+    """Says that a token cannot stand after what was read last of a tree node."""
+    after = {"name": "a name", ")": "')'", "length": "a branch length"}[before]
+    expected = ["a name"] * (before == ")") + ["':'"] * (before != "length")
+    expected += ["','", "')'"] if is_inside else ["';'"]
+    alternatives = " or ".join(filter(None, [", ".join(expected[:-1]), expected[-1]]))
+    hint = "; a name with blanks must be in single quotes" if before == "name" else ""
+    return f"{shown} after {after}; expected {alternatives}{hint}"
+
+
+def _shown(token: str) -> str:
+    """A token for a message, in quotes, cut off if it is long."""
+    token = token if len(token) <= 40 else f"{token[:40]} ..."
+    return token if token.startswith("'") else f"'{token}'"

@@ -1,0 +1,139 @@
+"""Reads all files of a reader: progress, and one report of what is malformed in any of them."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import keras
+
+from kerasrec.datasets.files import files_of
+from kerasrec.datasets.problems import add_problem, numbered_lines, report
+
+Found = TypeVar("Found")
+NumberedLines = Iterator[tuple[int, bytes]]
+# Makes trees of a file's lines, and adds what is malformed to the problems.
+Gather = Callable[[Path, NumberedLines, list[str]], list[Found]]
+STEP = 2**18  # bytes between two looks at the clock
+# What the first line of other formats looks like, and what reads them.
+LOOKS = {
+    "read_listops": rb"[0-9]+\t.*\[[A-Z]+ |Source\tTarget",
+    "read_conllu": rb"# *(sent_id|text|newdoc|global\.columns)\b|[0-9]+(-[0-9]+)?\t([^\t]*\t){8}",
+    "read_newick": rb"(\[[^\]]*\] *)?\(+'?[^ (),:]+'?[,:]",
+    "read_treebank": rb"\( *[0-9]+ +[^ )]",
+    "read_brackets": rb"\( *(\( *)?[A-Z]",
+}
+
+
+class Format(NamedTuple):
+    """What a reader expects.
+
+    Attributes:
+        reader: Its name.
+        endings: How names of its files end.
+        thing: What a file holds, such as `"tree"`.
+        expected: The same for messages, with an example.
+    """
+
+    reader: str
+    endings: Sequence[str]
+    thing: str
+    expected: str
+
+
+class Bar:
+    """Keras' progress bar over bytes, or none.
+
+    Args:
+        files: To be read.
+        verbose: 0 for none.
+    """
+
+    def __init__(self, files: Sequence[Path], verbose: int) -> None:
+        self._read = self._shown = 0
+        total = sum(file.stat().st_size for file in files if file.is_file())
+        self._bar = (
+            keras.utils.Progbar(total, verbose=verbose, unit_name="byte")
+            if verbose and total
+            else None
+        )
+
+    def over(self, file: Path) -> NumberedLines:
+        """The numbered lines of a file, while the bar moves."""
+        before = self._read
+        for number, line in numbered_lines(file):
+            yield number, line
+            self._read += len(line) + 1
+            if self._bar is not None and self._read >= self._shown + STEP:
+                self._shown = self._read
+                self._bar.update(min(self._read, self._bar.target - 1))
+        self._read = before + file.stat().st_size
+
+    def close(self) -> None:
+        """Moves the bar to its end."""
+        if self._bar is not None:
+            self._bar.update(self._bar.target, finalize=True)
+
+
+def read_files(
+    path: str | os.PathLike[str],
+    gather: Gather[Found],
+    form: Format,
+    strict: bool,
+    verbose: int,
+) -> list[Found]:
+    """Reads a file, a directory of files, or those that match a pattern, for a reader.
+
+    Args:
+        path: As `files_of` takes it.
+        gather: Makes trees of a file's lines.
+        form: What is expected.
+        strict: Whether malformed trees are an error; otherwise they are left out.
+        verbose: 1 for a progress bar.
+
+    Returns:
+        What `gather` made of all files, in alphabetical order of their names.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        MalformedFileError: If `strict`, and any is malformed.
+    """
+    problems: list[str] = []
+    found = gather_files(path, gather, form, problems, verbose)
+    report(problems, form.expected + other_reader(path, form, problems), strict, stacklevel=4)
+    return found
+
+
+def gather_files(
+    path: str | os.PathLike[str],
+    gather: Gather[Found],
+    form: Format,
+    problems: list[str],
+    verbose: int = 0,
+) -> list[Found]:
+    """Reads what can be read, as `read_files` does, and adds to the problems."""
+    files = files_of(path, form.endings)
+    bar = Bar(files, verbose)
+    found: list[Found] = []
+    for file in files:
+        num_before = len(problems)
+        of_file = gather(file, bar.over(file), problems)
+        if not of_file and len(problems) == num_before:
+            add_problem(problems, file, 1, f"the file holds no {form.thing}")
+        found += of_file
+    bar.close()
+    return found
+
+
+def other_reader(path: str | os.PathLike[str], form: Format, problems: Sequence[str]) -> str:
+    """Says which other reader the first malformed file is for, or nothing."""
+    files = files_of(path, form.endings)
+    file = next((one for one in files if problems and problems[0].startswith(f"{one}:")), None)
+    if file is None:
+        return ""
+    line = next((line.strip() for _, line in numbered_lines(file) if line.strip()), b"")
+    looks = [reader for reader, look in LOOKS.items() if re.match(look, line[:1000])]
+    if not looks or form.reader in looks:
+        return ""
+    return f" ('{file}' looks like a file for {looks[0]})"

@@ -1,0 +1,314 @@
+import functools
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, strategies
+from nltk import Tree
+
+from kerasrec.datasets import (
+    MalformedFileError,
+    Vocabulary,
+    encode_tree,
+    load_treebank,
+    read_brackets,
+    read_tree,
+)
+from kerasrec.layers import BracketedText, ChildSumTreeLSTM, TreeLSTM
+from tests.datasets.helpers import TREEBANK, few
+from tests.parameters import few_of
+
+# What a word may hold: all but brackets and what separates words.
+characters = strategies.characters(blacklist_categories=["Cs"], blacklist_characters=" \t\r\n()")
+words = strategies.text(characters, min_size=1, max_size=5) | strategies.sampled_from(
+    ["-LRB-", "\\/", "a\\*b\\/", "\\", "\\\\/", "\u00a0", "a\u00a0b", "\x0b", "\0", "\ufeff"]
+)
+space = strategies.sampled_from(["", " ", "\t", "  ", "\r\n"])
+labelled = strategies.recursive(
+    strategies.builds("{}({}{} {}{})".format, space, space, words, words, space),
+    lambda below: strategies.builds(
+        lambda label, trees, end: f"({label}{''.join(trees)}{end})",
+        words,
+        strategies.lists(below, min_size=1, max_size=4),
+        space,
+    ),
+)
+# Nested lists of words, which are trees without labels.
+nested = strategies.recursive(words, lambda below: strategies.lists(below, min_size=1, max_size=4))
+
+
+@functools.cache
+def reader(has_labels, arity=4):
+    layer = BracketedText(arity, lowercase=False, has_labels=has_labels)
+    return tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+def check(found, trees, arity):
+    """Words and children of a batch are those of `encode_tree`, padding last."""
+    found_words, children = (array.numpy() for array in found)
+    encoded = [encode_tree(tree, Vocabulary([]), arity, DefaultLabel()) for tree in trees]
+    nodes = max(len(one.tokens) for one in encoded)
+    assert found_words.shape == (len(trees), nodes)
+    assert children.shape == (len(trees), nodes, arity) and children.dtype == np.int32
+    for tree, one, row, below in zip(trees, encoded, found_words, children, strict=True):
+        size = len(one.tokens)
+        np.testing.assert_array_equal(below[:size], one.children)
+        assert (below[size:] == -1).all() and (row[size:] == b"").all()
+        assert ((row[:size] != b"") == (one.tokens > 0)).all()
+        assert [word.decode() for word in row if word] == tree.leaves()
+
+
+class DefaultLabel(dict):
+    """Gives every label the class 0."""
+
+    def __contains__(self, label):
+        return True
+
+    def __getitem__(self, label):
+        return 0
+
+
+def parsed(text):
+    """What `read_brackets` makes of a text, by a walk of one's own."""
+    stack = [[]]
+    for token in text.replace("(", " ( ").replace(")", " ) ").replace("\t", " ").split(" "):
+        token = token.strip("\r\n")
+        if token == "(":
+            stack.append([])
+        elif token == ")":
+            label, *inside = stack.pop()
+            stack[-1].append(Tree(label, inside))
+        elif token:
+            stack[-1].append(token.replace("\\/", "/").replace("\\*", "*"))
+    return stack[0][0]
+
+
+@few
+@given(strategies.lists(labelled, min_size=1, max_size=4))
+def test_labelled_trees_are_those_of_encode_tree(texts):
+    check(reader(has_labels=True)(texts), [parsed(text) for text in texts], 4)
+
+
+@few
+@given(strategies.lists(nested, min_size=1, max_size=4))
+def test_trees_without_labels(trees):
+    def text(tree):
+        return tree if isinstance(tree, str) else f"({' '.join(map(text, tree))})"
+
+    def as_tree(tree):
+        if isinstance(tree, str):
+            return Tree("", [tree.replace("\\/", "/").replace("\\*", "*")])
+        below = [as_tree(child) for child in tree]
+        return below[0] if isinstance(tree[0], str) and len(tree) == 1 else Tree("", below)
+
+    found = reader(has_labels=False)(list(map(text, trees)))
+    check(found, list(map(as_tree, trees)), 4)
+
+
+@pytest.mark.parametrize("split", few_of(["train", "dev", "test"], "dev"))
+def test_the_embedded_treebank(split):
+    treebank = load_treebank()
+    layer = BracketedText(vocabulary=treebank.vocabulary)
+    text = Path(TREEBANK, f"{split}.txt").read_text("utf-8").splitlines()
+    batches = tf.data.Dataset.from_tensor_slices(text).batch(500).map(layer)
+    for found, ((tokens, children), _) in zip(batches, treebank.batches(split, 500), strict=True):
+        np.testing.assert_array_equal(found[0], tokens)
+        np.testing.assert_array_equal(found[1], children)
+
+
+def test_penn_trees_on_several_lines(tmp_path):
+    text = "( (S\n    (NP (DT the) (JJ old)\r\n\t(NN film))\n  (VP (VBZ works))))\n"
+    path = tmp_path / "trees.mrg"
+    path.write_text(text)
+    check(BracketedText(3)([text]), read_brackets(path), 3)
+
+
+def test_words_are_those_of_the_vocabulary():
+    vocabulary = Vocabulary(["é", "ας", "a\u00a0b", "i\u0307s", "a/b"])
+    text = "(0 (0 (0 É) (0 ΑΣ)) (0 (0 A\u00a0B) (0 (0 İS) (0 (0 a\\/b) (0 (0 <pad>) (0 z))))))"
+    expected = encode_tree(read_tree(text), vocabulary).tokens
+    np.testing.assert_array_equal(BracketedText(vocabulary=vocabulary)([text])[0][0], expected)
+    assert sorted(expected) == [0] * 6 + [1, 1, 2, 3, 4, 5, 6]
+    cased = Vocabulary(["A"], lowercase=False)
+    layer = BracketedText(vocabulary=cased)
+    assert layer.lowercase is False and layer(["(0 A)", "(0 a)"])[0].numpy().tolist() == [[2], [1]]
+    assert BracketedText(vocabulary=["A"])(["(0 a)"])[0].numpy().tolist() == [[2]]
+    assert BracketedText(lowercase=False)(["(0 A)"])[0].numpy().tolist() == [[b"A"]]
+    assert BracketedText()(["(0 A)"])[0].numpy().tolist() == [[b"a"]]
+
+
+# About one in five is a tree.
+pieces = strategies.sampled_from(["(", "(0 ", "(0 a)", " (b c)", ")", "))", " d", " "])
+
+
+@pytest.mark.many
+@few
+@given(strategies.lists(strategies.lists(pieces, max_size=8).map("".join), min_size=20))
+def test_texts_are_taken_that_read_brackets_takes(tmp_path_factory, texts):
+    path = tmp_path_factory.mktemp("brackets") / "one.mrg"
+    for text in texts:
+        path.write_text(text)
+        try:
+            trees = read_brackets(path)
+        except MalformedFileError:
+            with pytest.raises(tf.errors.InvalidArgumentError, match=r"`text\[0\]`"):
+                reader(has_labels=True, arity=8)([text])
+        else:
+            check(reader(has_labels=True, arity=8)([text]), trees, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "character", "reason"),
+    [
+        ("", None, "holds no tree; expected one"),
+        (" \n", None, "holds no tree"),
+        ("((3 é)", None, "ends while 1 `(` are not closed"),
+        ("(3 (2 a", None, "ends while 2 `(` are not closed"),
+        ("film", 1, "text before the tree"),
+        ("  x (3 a)", 3, "text before the tree"),
+        ("(3 é) b", 7, "text after the tree"),
+        ("(3 é) (2 b)", 7, "text after the tree"),
+        ("(3 é))", 6, "`)` without its `(`"),
+        (") (3 a)", 1, "`)` without its `(`"),
+        ("(3 (2 é) b)", 1, "a word beside a tree"),
+        ("(3 (2 é) (2 (1 a) b c))", 10, "a word beside a tree"),
+        ("( (S (X a)) b)", 1, "a word beside a tree"),
+        ("(3 é b)", 1, "with 2 words"),
+        ("(3 (2 é) (2))", 10, "an empty tree node"),
+        ("()", 1, "an empty tree node"),
+        ("(3 (2 é) ((1 a) (1 b)))", 10, "a tree node without a label"),
+        ("((3 a) (2 b))", 1, "a tree node without a label"),
+        ("(3 (2 é) (2 (1 a) (1 b) (1 c)))", 10, "with 3 children, more than arity=2"),
+    ],
+)
+def test_errors_name_text_character_and_reason(text, character, reason):
+    place = (
+        "" if character is None else f"has at character {character}, `{text[character - 1 :]}`: "
+    )
+    start = f"`text[1]` {place.replace(chr(10), ' ')}"
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        BracketedText()(["(3 film)", text, text])
+    sentence = error.value.message.split("\n")[0]
+    assert sentence.startswith(start) and reason in sentence
+    in_graph = tf.function(BracketedText(), input_signature=[tf.TensorSpec([None], tf.string)])
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        in_graph(["(3 film)", text])
+    assert start in error.value.message and reason in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("a b", "text after the tree"), ("()", "an empty tree node"), ("(a (b c) d)", "3 children")],
+)
+def test_errors_of_trees_without_labels(text, reason):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=reason):
+        BracketedText(has_labels=False)([text])
+
+
+def test_a_long_text_is_cut_in_the_message_and_bytes_are_checked():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`\(3 a{27} \.\.\.`: a tree node"):
+        BracketedText()([f"(3 {'a' * 500} b)"])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"text\[1\]` has bytes .* not UTF-8"):
+        BracketedText()([b"(3 a)", b"(3 \xff)"])
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: BracketedText(0), "`arity`"),
+        (lambda: BracketedText(True), "`arity`"),
+        (lambda: BracketedText(vocabulary="words"), "`vocabulary`"),
+        (lambda: BracketedText(vocabulary=3), "`vocabulary`"),
+        (lambda: BracketedText(vocabulary=["a", "A"]), "'a' twice"),
+        (lambda: BracketedText(vocabulary=["a", ""]), "holds ''"),
+        (lambda: BracketedText()([1]), "must be a list of texts"),
+        (lambda: BracketedText()(keras.Input([])), "must be a text for each tree"),
+        (lambda: BracketedText()(keras.Input([2], dtype="string")), "must be a text for each tree"),
+    ],
+)
+def test_a_wrong_use_is_a_value_error(make, reason):
+    with pytest.raises(ValueError, match=reason):
+        make()
+
+
+def test_any_number_of_trees_and_children():
+    layer = BracketedText(arity=None)
+    graph = tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
+    for texts, shape in (
+        ([], (0, 1, 1)),
+        (["(0 a)"], (1, 1, 1)),
+        (["(0 (0 a)(0 b)(0 c))"], (1, 4, 3)),
+    ):
+        assert graph(tf.constant(texts, tf.string))[1].shape == shape
+    text = keras.Input([1], dtype="string")
+    states = ChildSumTreeLSTM(3, embedding=string_embedding())(*layer(text))
+    assert keras.Model(text, states)(tf.constant([["(0 (0 a)(0 b)(0 c))"]])).shape == (1, 3)
+
+
+def test_high_trees_and_many_words():
+    high = "(0 (0 a) " * 5000 + "(0 b)" + ")" * 5000
+    children = BracketedText()([high])[1].numpy()[0]
+    assert children[:4].tolist() == [[1, 2], [-1, -1], [3, 4], [-1, -1]]
+    assert children[9998].tolist() == [9999, 10000]
+
+
+def test_configuration_round_trip():
+    layer = BracketedText(3, vocabulary=["a", "b"], lowercase=False, has_labels=False, name="x")
+    again = BracketedText.from_config(layer.get_config())
+    assert again.get_config() == layer.get_config()
+    assert again.vocabulary == ["a", "b"] and again.arity == 3
+
+
+def string_embedding():
+    lookup = keras.layers.StringLookup(vocabulary=["a", "film"], mask_token="")
+    return keras.Sequential([lookup, keras.layers.Embedding(4, 3)])
+
+
+def model_of(reader, embedding):
+    text = keras.Input([], dtype="string", name="text")
+    states = TreeLSTM(4, embedding=embedding)(*reader(text))
+    return keras.Model(text, keras.layers.Dense(2)(states))
+
+
+TEXTS = ["(1 (0 A) (1 film))", "(0 (0 (0 what) (0 a)) (1 film))", "(1 film)", "(0 a)"]
+SERVE = """
+import sys
+sys.modules["keras"] = sys.modules["kerasrec"] = None
+import numpy as np, tensorflow as tf
+folder, texts = sys.argv[1], tf.constant(sys.argv[2:])
+served = tf.saved_model.load(folder)
+np.save(folder + "/served.npy", served.serve(texts))
+try:
+    served.serve(tf.constant(["(1 a)", "(1 a b)"]))
+except tf.errors.InvalidArgumentError as error:
+    assert "`text[1]` has at character 1, `(1 a b)`: a tree node with 2 words" in error.message
+else:
+    raise AssertionError("no error")
+"""
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("has_numbers", [True, False])
+def test_a_model_takes_text_learns_is_saved_and_served_without_kerasrec(tmp_path, has_numbers):
+    keras.utils.set_random_seed(1)
+    if has_numbers:
+        model = model_of(BracketedText(vocabulary=["a", "film"]), keras.layers.Embedding(4, 3))
+    else:
+        model = model_of(BracketedText(), string_embedding())
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.1), loss, metrics=["accuracy"])
+    data = tf.data.Dataset.from_tensor_slices((TEXTS, [1, 0, 1, 0])).repeat(4).batch(8)
+    assert model.fit(data, epochs=10, shuffle=False, verbose=0).history["accuracy"][-1] == 1
+    expected = model.predict(tf.constant(TEXTS), verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(tf.constant(TEXTS), verbose=0), expected)
+    model.export(tmp_path / "export", verbose=False)
+    command = [sys.executable, "-c", SERVE, str(tmp_path / "export"), *TEXTS]
+    subprocess.run(command, check=True)
+    served = np.load(tmp_path / "export" / "served.npy")
+    np.testing.assert_allclose(served, expected, atol=1e-6)

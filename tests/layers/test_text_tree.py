@@ -1,0 +1,73 @@
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, strategies
+
+from kerasrec.datasets import Vocabulary, encode_tree, text_tree
+from kerasrec.layers import TextTree, TreeLSTM
+from tests.datasets.helpers import few
+
+SHAPES = ["balanced", "left", "right"]
+vocabulary = Vocabulary(["a", "b", "é", "(b", "\u00a0"])
+sentences = strategies.lists(
+    strategies.sampled_from(["a", "B", "é", "(b", "\u00a0", "unknown"]), min_size=1, max_size=40
+)
+
+
+@functools.cache
+def reader(shape):
+    layer = TextTree(shape, vocabulary=vocabulary)
+    return tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+@few
+@given(strategies.lists(sentences, min_size=1, max_size=4), strategies.sampled_from(SHAPES))
+def test_trees_are_those_of_text_tree(batch, shape):
+    texts = [" \t".join(words) + "\n" for words in batch]
+    tokens, children = (array.numpy() for array in reader(shape)(texts))
+    for row, below, text in zip(tokens, children, texts, strict=True):
+        expected = encode_tree(text_tree(text, shape), vocabulary)
+        size = len(expected.tokens)
+        np.testing.assert_array_equal(row[:size], expected.tokens)
+        np.testing.assert_array_equal(below[:size], expected.children)
+        assert (row[size:] == 0).all() and (below[size:] == -1).all()
+    assert tokens.dtype == children.dtype == np.int32
+    assert tokens.shape[1] == 2 * max(map(len, batch)) - 1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_words_may_stay_text_and_a_batch_empty(shape):
+    layer = TextTree(shape)
+    assert layer(["A"])[0].numpy().tolist() == [[b"a"]]
+    words, children = layer(tf.constant([], tf.string))
+    assert words.shape == (0, 1) and children.shape == (0, 1, 2)
+
+
+def test_a_text_without_words_is_an_error():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"^`text\[1\]` has no words"):
+        TextTree()(["a", " \t", ""])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"^`text\[0\]` has bytes"):
+        TextTree()([b"\xff"])
+    with pytest.raises(ValueError, match=r"`shape` of .* must be one of 'balanced', 'left'"):
+        TextTree("round")
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_model_is_saved_and_exported(tmp_path, shape):
+    text = keras.Input([], dtype="string")
+    layer = TextTree(shape, vocabulary=vocabulary, name="tree")
+    states = TreeLSTM(3, embedding=keras.layers.Embedding(len(vocabulary), 2))(*layer(text))
+    model = keras.Model(text, states)
+    texts = tf.constant(["a b é", "b", "unheard of"])
+    expected = model(texts)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(texts), expected)
+    assert loaded.get_layer("tree").get_config() == layer.get_config()
+    model.export(tmp_path / "export", verbose=False)
+    served = tf.saved_model.load(tmp_path / "export")
+    np.testing.assert_allclose(served.serve(texts), expected, atol=1e-6)
