@@ -284,7 +284,7 @@ def test_from_end_to_end(tmp_path):
         text = "".join(f">{taxon}\n{letters}\n" for taxon, letters in SEQUENCES.items())
         (tmp_path / f"{name}.fasta").write_text(text)
     (tmp_path / "given.nwk").write_text(NEWICK)
-    options = f"--data {tmp_path} --names given searched --steps 300 --at-once 4"
+    options = f"--data {tmp_path} --names given searched --steps 150 --at-once 4"
     run = phylogenetics.main(f"{options} --output {tmp_path / 'out'}".split())
     assert json.loads((tmp_path / "out" / "results.json").read_text()) == run
     assert list(run) == ["given, JC69", "given, GTR+G", "searched, JC69", "searched, GTR+G"]
