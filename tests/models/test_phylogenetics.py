@@ -19,7 +19,7 @@ from substitution import Substitution
 from tree_likelihood import Phylogeny
 from unrooted_trees import as_arrays, interchanges, unrooted
 
-# Columns that are the same, that tell the apes and the rodents from others, of the hen alone, mixed.
+# Columns that are the same, that tell apes from others, and rodents, of the hen alone, and mixed.
 SEQUENCES = {
     "human": "ACGTACGTACGTACGT" + "CCTT" + "ATGC" + "AGAT" + "NA-C",
     "chimp": "ACGTACGTACGTACGT" + "CCTT" + "ATGC" + "AGAT" + "RACT",
@@ -284,16 +284,15 @@ def test_from_end_to_end(tmp_path):
         text = "".join(f">{taxon}\n{letters}\n" for taxon, letters in SEQUENCES.items())
         (tmp_path / f"{name}.fasta").write_text(text)
     (tmp_path / "given.nwk").write_text(NEWICK)
-    options = f"--data {tmp_path} --names given searched --steps 150 --at-once 4"
+    options = f"--data {tmp_path} --names given searched --steps 60 --at-once 4"
     run = phylogenetics.main(f"{options} --output {tmp_path / 'out'}".split())
     assert json.loads((tmp_path / "out" / "results.json").read_text()) == run
     assert list(run) == ["given, JC69", "given, GTR+G", "searched, JC69", "searched, GTR+G"]
     for row in run.values():
         assert row["after"] > row["before"]
         assert row["from NumPy"] < 1e-9
-    np.testing.assert_allclose(
-        run["given, JC69"]["after"], run["searched, JC69"]["after"], atol=0.1
-    )
+    # The tree that was found is no worse than the true one, though its fit begins elsewhere.
+    assert run["searched, JC69"]["after"] > run["given, JC69"]["after"] - 0.01
     folder = tmp_path / "out" / "given" / "GTR+G"
     model = keras.models.load_model(folder / "model.keras")
     np.testing.assert_allclose(totals(model, ALIGNMENT), run["given, GTR+G"]["after"], rtol=1e-9)
