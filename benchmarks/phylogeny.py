@@ -2,11 +2,12 @@
 
     python -m benchmarks.phylogeny
 
-prints a table. Every ratio is of times taken in the same run, in turns.
+prints a table for each number of taxa. Every ratio is of times taken in the same run, in turns.
 """
 
 import argparse
 import contextlib
+import time
 
 import numpy as np
 
@@ -14,17 +15,30 @@ from benchmarks import report
 from benchmarks.medians import summary
 from benchmarks.peers import LIMITS, OURS
 from benchmarks.phylogeny_case import derivative, log_likelihoods, make_case
-from benchmarks.process import Process
+from benchmarks.process import Failed, Process
 from benchmarks.rounds import MODES
 
 PROGRAMS = "benchmarks.phylogeny_programs"
+JAX = "benchmarks.peers.phylogeny_jax"
 RUNNERS = {
-    OURS: "Kerasrec",
-    "kerasrec compiled": "Compiled",
-    "while_loop": "Loop",
-    "while_loop by XLA": "LoopByXLA",
+    OURS: f"{PROGRAMS}:Kerasrec",
+    "kerasrec compiled": f"{PROGRAMS}:Compiled",
+    "while_loop": f"{PROGRAMS}:Loop",
+    "TensorArray": f"{PROGRAMS}:Array",
+    "TensorArray by XLA": f"{PROGRAMS}:ArrayByXLA",
+    "levels": f"{PROGRAMS}:Levels",
+    "unrolled": f"{PROGRAMS}:Unrolled",
+    "jax scan": f"{JAX}:JaxScan",
+    "jax levels": f"{JAX}:JaxLevels",
+    "jax unrolled": f"{JAX}:JaxUnrolled",
 }
-DENSE = {LIMITS[0]: "DenseLimit", f"{LIMITS[0]} by XLA": "DenseLimitByXLA"}
+DENSE = {
+    LIMITS[0]: f"{PROGRAMS}:DenseLimit",
+    f"{LIMITS[0]} by XLA": f"{PROGRAMS}:DenseLimitByXLA",
+}
+# Taxa, at most. The gradient of the loop keeps a copy of all messages for each step, more than 8 GB
+# of 1,024 taxa; a graph of each node alone takes minutes to make, and by XLA many.
+MOST_TAXA = {"while_loop": 256, "unrolled": 256, "jax unrolled": 256}
 
 TOLERANCE = 1e-9
 # A gradient is compared with a difference, which has fewer digits.
@@ -48,23 +62,41 @@ def check(case, name, computed):
         )
 
 
-def measure(case, repeats):
-    """Yields a row for each runner: by mode its seconds, and the speed over the dense limit's."""
+def measure(case, repeats, names=(*RUNNERS, *DENSE), pythons=None):
+    """Yields a row for each runner: its first call's seconds, and by mode those of later ones.
+
+    The row of one that does not run says why.
+    """
+    first, problems = {}, {}
     with contextlib.ExitStack() as stack:
         processes = {}
-        for name, factory in {**RUNNERS, **DENSE}.items():
-            process = Process(
-                f"{PROGRAMS}:{factory}",
-                {"lengths": case.lengths},
-                environment={"CUDA_VISIBLE_DEVICES": ""},
-            )
+        for name in names:
+            if case.num_taxa > MOST_TAXA.get(name, case.num_taxa):
+                problems[name] = f"not run with more than {MOST_TAXA[name]} taxa"
+                continue
+            try:
+                process = Process(
+                    {**RUNNERS, **DENSE}[name],
+                    {"lengths": case.lengths},
+                    python=(pythons or {}).get(name.split()[0]),
+                    environment={"CUDA_VISIBLE_DEVICES": ""},
+                )
+            except Failed as failed:
+                problems[name] = str(failed)
+                continue
             processes[name] = stack.enter_context(process)
+            start = time.perf_counter()
             computed = process.call("computed", case)
+            first[name] = time.perf_counter() - start
             if name in RUNNERS:
                 check(case, name, computed)
         modes = {mode: _turns(processes, case, mode, repeats) for mode in MODES}
-    for name in processes:
-        yield {"name": name, **{mode: _row(found, name) for mode, found in modes.items()}}
+    for name in names:
+        if name in problems:
+            yield {"name": f"{name}: {problems[name]}"}
+        else:
+            of_modes = {mode: _row(found, name) for mode, found in modes.items()}
+            yield {"name": name, "first": first[name], **of_modes}
 
 
 def _turns(processes, case, mode, repeats):
@@ -77,21 +109,31 @@ def _turns(processes, case, mode, repeats):
 
 
 def _row(found, name):
-    # The limit's own speed is not among those that are compared with it.
-    return {"seconds": 1 / found["peers"][name]["trees/s"], "speed": found["limit"].get(name, 1.0)}
+    # None divides its own time by itself.
+    return {
+        "seconds": 1 / found["peers"][name]["trees/s"],
+        "over": 1 / found["times"].get(name, 1.0) if OURS in found["peers"] else None,
+        "speed": found["limit"].get(name, 1.0) if LIMITS[0] in found["peers"] else None,
+    }
 
 
 def _number(mode, key, scale=1):
-    return lambda row: report.short(scale * row[mode][key])
+    def cell(row):
+        value = row.get(mode, {}).get(key)
+        return "" if value is None else report.short(scale * value)
+
+    return cell
 
 
 COLUMNS = {
     "": lambda row: row["name"],
+    "first call, s": lambda row: report.short(row["first"]) if "first" in row else "",
     **{
         heading: _number(mode, key, scale)
         for mode in MODES
         for heading, key, scale in (
             (f"{mode}, ms", "seconds", 1000),
+            (f"{mode}, over kerasrec", "over", 1),
             (f"{mode}, speed / dense limit's", "speed", 1),
         )
     },
@@ -100,14 +142,27 @@ COLUMNS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--taxa", type=int, default=1024)
+    parser.add_argument("--taxa", type=int, nargs="+", default=[62, 256, 1024])
     parser.add_argument("--sites", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
-    arguments = parser.parse_args()
-    print(f"{report.line({**vars(arguments), **report.machine()})}\n")
-    report.print_table(
-        COLUMNS, measure(make_case(arguments.taxa, arguments.sites), arguments.repeats)
+    names = [*RUNNERS, *DENSE]
+    parser.add_argument("--peers", nargs="+", choices=names, default=names)
+    parser.add_argument(
+        "--python",
+        metavar="jax=PATH",
+        action="append",
+        default=[],
+        type=lambda text: text.split("=", 1),
+        help="another Python, where JAX is installed",
     )
+    arguments = parser.parse_args()
+    settings = {"sites": arguments.sites, "repeats": arguments.repeats, **report.machine()}
+    print(report.line(settings))
+    for num_taxa in arguments.taxa:
+        print(f"\n{num_taxa:,} taxa\n")
+        case = make_case(num_taxa, arguments.sites)
+        rows = measure(case, arguments.repeats, arguments.peers, dict(arguments.python))
+        report.print_table(COLUMNS, rows)
 
 
 if __name__ == "__main__":

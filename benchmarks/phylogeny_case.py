@@ -63,6 +63,15 @@ def make_case(num_taxa, num_sites, seed=0):
     return Case(children, states[:num_taxa], lengths)
 
 
+def levels(children):
+    """Inner nodes by height: for each from 1 up, which they are; children are below."""
+    heights = np.zeros(len(children), int)
+    for node, row in enumerate(children):
+        if row[0] >= 0:
+            heights[node] = 1 + heights[row].max()
+    return [np.flatnonzero(heights == height) for height in range(1, heights.max() + 1)]
+
+
 def log_likelihoods(case, lengths):
     """float64 `[sites]`, by the pruning recursion of Felsenstein (1981), model of JC69.
 

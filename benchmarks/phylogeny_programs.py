@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 import kerasrec
-from benchmarks.phylogeny_case import NUM_STATES
+from benchmarks.phylogeny_case import NUM_STATES, levels
 from benchmarks.rounds_tensorflow import TensorFlowRunner
 
 
@@ -67,18 +67,43 @@ class Compiled(Kerasrec):
 
 
 class Loop(Phylogeny):
-    """A `tf.while_loop` over inner nodes, children first; leaves are done before it."""
+    """A `tf.while_loop` over inner nodes, children first, that carries a tensor of all messages."""
 
     def means(self, case, weights):
         return functools.partial(_by_loop, tf.constant(case.children), case.num_taxa)
 
 
 def _by_loop(children, num_taxa, messages, kept):
+    def step(node, sent, means):
+        left, right = tf.unstack(children[node])
+        mean, message = _joined(sent[left] * sent[right], kept[node])
+        sent = tf.tensor_scatter_nd_update(sent, [[node]], message[tf.newaxis])
+        means = tf.tensor_scatter_nd_update(means, [[node - num_taxa]], mean[tf.newaxis])
+        return node + 1, sent, means
+
+    *_, means = tf.while_loop(
+        lambda node, *_: node < len(children),
+        step,
+        (num_taxa, _padded(messages), tf.zeros([num_taxa - 1, messages.shape[2]], messages.dtype)),
+        maximum_iterations=num_taxa - 1,
+    )
+    return means
+
+
+def _padded(messages):
+    return tf.pad(messages, [[0, messages.shape[0] - 1], [0, 0], [0, 0]])
+
+
+class Array(Phylogeny):
+    """The same with a `tf.TensorArray` of messages; leaves are written before the loop."""
+
+    def means(self, case, weights):
+        return functools.partial(_by_array, tf.constant(case.children), case.num_taxa)
+
+
+def _by_array(children, num_taxa, messages, kept):
     kind, shape = messages.dtype, messages.shape[1:]
     sent = tf.TensorArray(kind, len(children), element_shape=shape, clear_after_read=False)
-    padded = tf.pad(
-        messages, [[0, num_taxa - 1], [0, 0], [0, 0]]
-    )  # XLA cannot scatter to an array.
     means = tf.TensorArray(kind, num_taxa - 1, element_shape=shape[1:])
 
     def step(node, sent, means):
@@ -89,14 +114,55 @@ def _by_loop(children, num_taxa, messages, kept):
     *_, means = tf.while_loop(
         lambda node, *_: node < len(children),
         step,
-        (num_taxa, sent.unstack(padded), means),
+        # XLA cannot scatter to an array.
+        (num_taxa, sent.unstack(_padded(messages)), means),
         maximum_iterations=num_taxa - 1,
     )
     return means.stack()
 
 
-class LoopByXLA(Loop):
+class ArrayByXLA(Array):
     jit_compile = True
+
+
+class Unrolled(Phylogeny):
+    """A graph of this tree alone, written by a Python loop over its inner nodes."""
+
+    def means(self, case, weights):
+        return functools.partial(_unrolled, case.children.tolist(), case.num_taxa)
+
+
+def _unrolled(children, num_taxa, messages, kept):
+    sent, means, kept = tf.unstack(messages), [], tf.unstack(kept)
+    for node in range(num_taxa, len(children)):
+        left, right = children[node]
+        mean, message = _joined(sent[left] * sent[right], kept[node])
+        sent.append(message)
+        means.append(mean)
+    return tf.stack(means)
+
+
+class Levels(Phylogeny):
+    """A graph of this tree alone: all inner nodes of one height at once, height by height."""
+
+    def means(self, case, weights):
+        return functools.partial(_by_levels, case.children, case.num_taxa)
+
+
+def _by_levels(children, num_taxa, messages, kept):
+    # Where the message of each node stands, in the order in which they are made.
+    place, made = np.arange(len(children)), num_taxa
+    sent, means = messages, []
+    for nodes in levels(children):
+        left, right = place[children[nodes]].T
+        mean, message = _joined(
+            tf.gather(sent, left) * tf.gather(sent, right), tf.gather(kept, nodes)
+        )
+        place[nodes] = made + np.arange(len(nodes))
+        made += len(nodes)
+        sent = tf.concat([sent, message], 0)
+        means.append(mean)
+    return tf.concat(means, 0)
 
 
 class DenseLimit(Phylogeny):

@@ -1,0 +1,306 @@
+"""Likelihoods of trees: against closed forms, sums over states, a plain loop and differences."""
+
+import itertools
+import json
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import phylogenetics
+import pruning
+from alignments import align, read_fasta
+from kerasrec.datasets import parse_newick
+from neighbor_joining import distances, neighbor_joining
+from phylogeny_fitting import climb, fit, start, totals
+from substitution import Substitution
+from tree_likelihood import Phylogeny
+from unrooted_trees import as_arrays, interchanges, unrooted
+
+# Columns that are the same, that tell apes from others, and rodents, of the hen alone, and mixed.
+SEQUENCES = {
+    "human": "ACGTACGTACGTACGT" + "CCTT" + "ATGC" + "AGAT" + "NA-C",
+    "chimp": "ACGTACGTACGTACGT" + "CCTT" + "ATGC" + "AGAT" + "RACT",
+    "mouse": "ACGTACGTACGTACGT" + "GAAC" + "TGCA" + "AGAT" + "GACC",
+    "rat": "ACGTACGTACGTACGT" + "GAAC" + "TGCA" + "AGAT" + "?ACC",
+    "hen": "ACGTACGTACGTACGT" + "GAAC" + "ATGC" + "GTCA" + "TGCY",
+}
+NEWICK = "((human:0.02,chimp:0.03):0.1,(mouse:0.05,rat:0.08):0.06,hen:0.4);"
+ALIGNMENT = align(SEQUENCES)
+TREE = parse_newick(NEWICK)
+
+
+def make_model(newick=NEWICK, general=True, categories=4, sequences=SEQUENCES):
+    """A model of one tree, with weights that are not those at the beginning."""
+    model = Phylogeny(len(sequences), 1, general, categories)
+    model.assign([as_arrays(parse_newick(newick), list(sequences))])
+    if general:
+        model.substitution.log_exchanges.assign([0.1, 1.2, -0.3, 0.2, 1.5, 0.0])
+        model.substitution.logits.assign([0.3, -0.2, 0.1, 0.0])
+    if categories > 1:
+        model.substitution.log_shape.assign(np.log(0.5))
+    return model
+
+
+def stays(length):
+    """That a state is the same at both ends, by Jukes and Cantor 1969."""
+    return 0.25 + 0.75 * math.exp(-4 / 3 * length)
+
+
+def test_two_taxa_have_a_closed_form():
+    sequences = {"a": "AACG", "b": "ATCN"}
+    model = make_model("(a:0.1,b:0.25);", False, 1, sequences)
+    alignment = align(sequences)
+    same, other = math.log(stays(0.35) / 4), math.log((1 - stays(0.35)) / 3 / 4)
+    # An N says nothing, so what is left is the G.
+    np.testing.assert_allclose(
+        totals(model, alignment), [2 * same + other + math.log(0.25)], rtol=1e-13
+    )
+
+
+@pytest.mark.many
+def test_the_best_length_between_two_taxa_is_the_distance():
+    sequences = {"a": "ACGTACGTAC", "b": "ACGTACGTGT"}
+    alignment = align(sequences)
+    model = make_model("(a:0.1,b:0.1);", False, 1, sequences)
+    fit(model, alignment, 150, 0.1)
+    expected = -0.75 * math.log(1 - 4 / 3 * 0.2)
+    np.testing.assert_allclose(np.sum(model.lengths), expected, rtol=1e-5)
+    np.testing.assert_allclose(distances(alignment), expected * (1 - np.eye(2)), rtol=1e-12)
+
+
+def test_it_sums_over_the_states_of_inner_nodes():
+    model = make_model(general=False, categories=1)
+    may_be = (ALIGNMENT.columns[..., np.newaxis] >> np.arange(4)) & 1
+    matrix = {
+        length: np.where(np.eye(4), stays(length), (1 - stays(length)) / 3)
+        for length in TREE.lengths[1:]
+    }
+    expected = 0.0
+    for root, apes, rodents in itertools.product(range(4), repeat=3):
+        ways = 0.25 * matrix[0.1][root, apes] * matrix[0.06][root, rodents]
+        for taxon, (above, length) in enumerate(
+            [(apes, 0.02), (apes, 0.03), (rodents, 0.05), (rodents, 0.08), (root, 0.4)]
+        ):
+            ways = ways * (may_be[:, taxon] @ matrix[length][above])
+        expected = expected + ways
+    found = model.predict_on_batch(ALIGNMENT.columns)[:, 0]
+    np.testing.assert_allclose(found, np.log(expected), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("general", "categories"), [(False, 1), (False, 4), (True, 1), (True, 4)])
+def test_it_is_what_a_plain_loop_finds(general, categories):
+    model = make_model(general=general, categories=categories)
+    assert pruning.difference(model, ALIGNMENT.columns) < 1e-9
+    wrong = model.lengths[0] * 1.00001
+    found = model.predict_on_batch(ALIGNMENT.columns)[:, 0]
+    numbers = model.substitution.numbers()
+    other = pruning.log_likelihoods(
+        ALIGNMENT.columns, model.children.numpy()[0], wrong.numpy(), *numbers
+    )
+    assert np.max(np.abs(found / other - 1)) > 1e-9
+
+
+def test_gradients_are_those_of_differences():
+    model = make_model()
+    counts = tf.constant(ALIGNMENT.counts)
+
+    def value():
+        return tf.reduce_sum(counts * model(ALIGNMENT.columns)[:, 0])
+
+    weights = [weight.value for weight in model.trainable_weights]
+    assert len(weights) == 4
+    with tf.GradientTape() as tape:
+        total = value()
+    gradients = tape.gradient(total, weights)
+    rng = np.random.default_rng(1)
+    for weight, gradient in zip(weights, gradients, strict=True):
+        before, direction = weight.numpy(), rng.standard_normal(weight.shape)
+        ends = []
+        for step in (1e-5, -1e-5):
+            weight.assign(before + step * direction)  # minus infinity stays so
+            ends.append(value().numpy())
+        weight.assign(before)
+        along = np.sum(gradient * direction)
+        np.testing.assert_allclose(along, (ends[0] - ends[1]) / 2e-5, rtol=1e-6, atol=1e-7)
+        assert abs(along) > 1e-3
+
+
+def test_rates_are_those_that_are_published():
+    layer = Substitution(categories=4)
+    layer.build(None)
+    layer.log_shape.assign(np.log(0.5))
+    # Of shape 0.5, as the PAML manual and many programs since print them.
+    np.testing.assert_allclose(layer.rates(), [0.033388, 0.251916, 0.820268, 2.894428], atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [0.05, 0.7, 3.0, 40.0])
+def test_rates_depend_on_the_shape_as_differences_say(shape):
+    layer = Substitution(categories=4)
+    layer.build(None)
+
+    def rates(log_shape):
+        layer.log_shape.assign(log_shape)
+        return layer.rates().numpy()
+
+    found = rates(np.log(shape))
+    np.testing.assert_allclose(found.mean(), 1.0, rtol=1e-12)
+    with tf.GradientTape() as tape:
+        of_layer = layer.rates()
+    slopes = tape.jacobian(of_layer, layer.log_shape.value)
+    wanted = (rates(np.log(shape) + 1e-4) - rates(np.log(shape) - 1e-4)) / 2e-4
+    np.testing.assert_allclose(slopes, wanted, rtol=1e-5, atol=1e-7)
+
+
+def test_general_model_with_equal_numbers_is_jukes_and_cantor():
+    layer = Substitution(categories=1)
+    layer.build(None)
+    lengths = np.array([0.0, 1e-6, 0.3, 5.0])
+    found = layer(tf.constant(lengths)).numpy()[:, 0]
+    for matrix, length in zip(found, lengths, strict=True):
+        expected = np.where(np.eye(4), stays(length), (1 - stays(length)) / 3)
+        np.testing.assert_allclose(matrix, expected, rtol=1e-9, atol=1e-16)
+
+
+def test_a_likelihood_that_is_too_small_for_a_float():
+    taxa = [f"t{i}" for i in range(900)]
+    rng = np.random.default_rng(1)
+    sequences = {name: "".join(rng.choice(list("ACGT"), 2)) for name in taxa}
+    newick = taxa[0]
+    for name in taxa[1:]:  # a chain
+        newick = f"({newick}:0.05,{name}:0.05)"
+    model = make_model(f"{newick};", sequences=sequences)
+    columns = align(sequences).columns
+    assert np.all(model.predict_on_batch(columns) < np.log(np.finfo(np.float64).tiny))
+    assert pruning.difference(model, columns) < 1e-9
+
+
+def test_where_the_root_is_changes_nothing():
+    rooted = "(((human:0.02,chimp:0.03):0.1,(mouse:0.05,rat:0.08):0.06):0.3,hen:0.1);"
+    star = "(human:0.2,chimp:0.1,mouse:0.3,rat:0.1,hen:0.1);"
+    nested = "((((human:0.2,chimp:0.1):0,mouse:0.3):0,rat:0.1):0,hen:0.1);"
+    for one, other in ((NEWICK, rooted), (star, nested)):
+        pair = [totals(make_model(newick), ALIGNMENT) for newick in (one, other)]
+        np.testing.assert_allclose(*pair, rtol=1e-12)
+    tree = unrooted(parse_newick(rooted))
+    assert [len(row[row >= 0]) for row in tree.children] == [3, 2, 0, 0, 2, 0, 0, 0]
+    assert sorted(tree.lengths[1:]) == sorted(TREE.lengths[1:])
+
+
+def clades(tree):
+    """Of each branch, the taxa on that side where hen is not."""
+    below = [{name} - {""} for name in tree.names]
+    for _ in tree.names:
+        for node, parent in enumerate(tree.parents):
+            if parent >= 0:
+                below[parent] |= below[node]
+    return {frozenset(SEQUENCES.keys() - some if "hen" in some else some) for some in below}
+
+
+def test_neighbours_differ_in_one_branch():
+    found = list(interchanges(TREE))
+    assert len({frozenset(clades(tree)) for tree in found}) == len(found) == 4
+    assert all(len(clades(tree) & clades(TREE)) == len(clades(TREE)) - 1 for tree in found)
+
+
+def test_neighbour_joining_finds_the_tree_of_its_distances():
+    between = np.zeros([5, 5])
+    taxa = list(SEQUENCES)
+    children, lengths, _ = as_arrays(TREE, taxa)
+    paths = [set() for _ in taxa]  # branches between a taxon and the root
+    for taxon, path in enumerate(paths):
+        node = taxon
+        while node < len(children) - 1:
+            path.add(node)
+            node = int(np.flatnonzero((children == node).any(1))[0])
+    for i, j in itertools.product(range(5), repeat=2):
+        between[i, j] = sum(lengths[node] for node in paths[i] ^ paths[j])
+    tree = neighbor_joining(between, taxa)
+    assert clades(tree) == clades(TREE)
+    np.testing.assert_allclose(np.sort(tree.lengths[1:]), np.sort(TREE.lengths[1:]), atol=1e-12)
+
+
+def test_many_trees_in_one_batch_and_others_without_a_trace():
+    trees = [TREE, *interchanges(TREE)]
+    model = Phylogeny(5, len(trees), False, 1)
+    arrays = [as_arrays(tree, ALIGNMENT.taxa) for tree in trees]
+    model.assign(arrays)
+    found = totals(model, ALIGNMENT)
+    traces = model.num_traces
+    model.assign(arrays[::-1])
+    np.testing.assert_allclose(totals(model, ALIGNMENT), found[::-1], rtol=1e-13)
+    assert model.num_traces == traces
+    numbers = model.substitution.numbers()
+    for total, (children, lengths, _) in zip(found, arrays, strict=True):
+        columns = pruning.log_likelihoods(ALIGNMENT.columns, children, lengths, *numbers)
+        np.testing.assert_allclose(total, ALIGNMENT.counts @ columns, rtol=1e-9)
+    assert len(set(found.round(6))) == len(trees)
+
+
+@pytest.mark.many
+def test_the_climb_ends_at_the_true_tree():
+    wrong = next(interchanges(TREE))
+    model = Phylogeny(5, 3, False, 1)  # five trees, so in two batches
+    steps, traces = [], []
+    for tree, total, _ in climb(model, wrong, ALIGNMENT, 40, 0.1):
+        steps.append((clades(tree), total))
+        traces.append(model.num_traces)
+    assert steps[0][0] == clades(TREE) != clades(wrong)
+    assert len(steps) == 2 and steps[1][1] >= steps[0][1]
+    assert traces[0] == traces[1]
+
+
+def test_the_scale_of_lengths_in_years_is_found():
+    years = TREE._replace(lengths=TREE.lengths * 1000)
+    model = Phylogeny(5)
+    start(model, years, ALIGNMENT)
+    np.testing.assert_allclose(np.max(model.lengths), 0.4, rtol=1e-6)
+
+
+def test_mistakes_in_files(tmp_path):
+    path = tmp_path / "some.fasta"
+    path.write_text(">a comment\nAC\ngt\n\n>b\nACGN\n")
+    assert read_fasta(path) == {"a": "ACgt", "b": "ACGN"}
+    alignment = align(read_fasta(path))
+    assert alignment.columns.tolist() == [[1, 1], [2, 2], [4, 4], [8, 15]]
+    np.testing.assert_allclose(alignment.frequencies, np.array([2, 2, 2, 1]) / 7)
+    path.write_text("ACGT\n>a\n")
+    with pytest.raises(ValueError, match="line 1: expected '>'"):
+        read_fasta(path)
+    path.write_text(">a\nAC\n>a\nAC\n")
+    with pytest.raises(ValueError, match="line 3: a second sequence named 'a'"):
+        read_fasta(path)
+    with pytest.raises(ValueError, match="have one length"):
+        align({"a": "AC", "b": "A"})
+    with pytest.raises(ValueError, match="different taxa: b, c"):
+        align({"a": "AC", "b": "AC"}, ["a", "c"])
+
+
+@pytest.mark.many
+def test_from_end_to_end(tmp_path):
+    for name in ("given", "searched"):
+        text = "".join(f">{taxon}\n{letters}\n" for taxon, letters in SEQUENCES.items())
+        (tmp_path / f"{name}.fasta").write_text(text)
+    (tmp_path / "given.nwk").write_text(NEWICK)
+    options = f"--data {tmp_path} --names given searched --steps 60 --at-once 4"
+    run = phylogenetics.main(f"{options} --output {tmp_path / 'out'}".split())
+    assert json.loads((tmp_path / "out" / "results.json").read_text()) == run
+    assert list(run) == ["given, JC69", "given, GTR+G", "searched, JC69", "searched, GTR+G"]
+    for row in run.values():
+        assert row["after"] > row["before"]
+        assert row["from NumPy"] < 1e-9
+    # The tree that was found is no worse than the true one, though its fit begins elsewhere.
+    assert run["searched, JC69"]["after"] > run["given, JC69"]["after"] - 0.01
+    folder = tmp_path / "out" / "given" / "GTR+G"
+    model = keras.models.load_model(folder / "model.keras")
+    np.testing.assert_allclose(totals(model, ALIGNMENT), run["given, GTR+G"]["after"], rtol=1e-9)
+    served = tf.saved_model.load(folder / "export")
+    longer = 2 * model.lengths
+    np.testing.assert_allclose(
+        served.log_likelihoods(ALIGNMENT.columns, longer),
+        model.log_likelihoods(ALIGNMENT.columns, longer),
+        rtol=1e-9,
+    )
+    assert (folder / "tree.png").stat().st_size > 1000
