@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.datatypes.checks import assertions
 from kerasrec.datatypes.declare import DataType, family_of
 from kerasrec.datatypes.field import Field, Reference
-from kerasrec.datatypes.kinds import KIND, Kind, Kinds
+from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.errors import TraceError
 
 _numbers = itertools.count(1)
@@ -37,28 +36,6 @@ class Tables:
     rows: tf.Tensor
     fields: dict[str, Any]
     number: int = field(default_factory=lambda: next(_numbers))
-
-    @staticmethod
-    def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[Any], tf.Tensor]:
-        """What `flat` gives of the tables of a batch, and its roots, int32 `[batch]`."""
-        nodes = batch[KIND]
-        with tf.control_dependencies(assertions(schema, batch)):
-            kinds = tf.identity(nodes.values)
-        starts = tf.cast(nodes.row_starts(), tf.int32)
-        fields = {}
-        for kind in schema.kinds:
-            for item in kind.fields:
-                ragged = batch[kind.key(item)]
-                values = ragged.values
-                if item.is_reference:
-                    values = _numbered_through(values, tf.gather(starts, ragged.value_rowids()))
-                if item.is_list:
-                    values = values.with_row_splits_dtype(tf.int32)
-                fields[kind.key(item)] = values
-                if item.needs_presence:
-                    key = kind.presence_key(item)
-                    fields[key] = batch[key].values
-        return [kinds, _rows_of(kinds, len(schema.kinds)), *fields.values()], starts
 
     def flat(self) -> list[Any]:
         """All tensors and RaggedTensors."""
@@ -85,28 +62,6 @@ def _open_spec(item: tf.Tensor | tf.RaggedTensor) -> Any:
         shape = [None, None, *item.values.shape[1:]]
         return tf.RaggedTensorSpec(shape, item.dtype, 1, item.row_splits.dtype)
     return tf.TensorSpec([None, *item.shape[1:]], item.dtype)
-
-
-def _numbered_through(numbers: Any, starts: tf.Tensor) -> Any:
-    """Numbers of tree nodes within examples as numbers within the batch; -1 stays.
-
-    Args:
-        numbers: a row for each tree node; of a list a RaggedTensor.
-        starts: the first tree node of the example of each row.
-    """
-    if isinstance(numbers, tf.RaggedTensor):
-        starts = tf.gather(starts, numbers.value_rowids())
-        return numbers.with_values(_numbered_through(numbers.values, starts))
-    return tf.where(numbers < 0, -1, numbers + starts)
-
-
-def _rows_of(kinds: tf.Tensor, num_kinds: int) -> tf.Tensor:
-    """How many tree nodes of the same kind come before each."""
-    order = tf.argsort(kinds, stable=True)
-    counts = tf.math.bincount(kinds, minlength=num_kinds, maxlength=num_kinds)
-    starts = tf.cumsum(counts, exclusive=True)
-    place = tf.range(tf.size(kinds)) - tf.gather(starts, tf.gather(kinds, order))
-    return tf.scatter_nd(order[:, None], place, tf.shape(kinds))
 
 
 @dataclass(frozen=True, repr=False)

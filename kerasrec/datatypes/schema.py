@@ -15,6 +15,7 @@ from kerasrec.datatypes.decode import decode
 from kerasrec.datatypes.described import class_of, config_of
 from kerasrec.datatypes.documents import reader_of
 from kerasrec.datatypes.encode import encode
+from kerasrec.datatypes.flat import flat_of
 from kerasrec.datatypes.infer import infer
 from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.datatypes.reference import Tables, Value
@@ -48,9 +49,9 @@ class Schema(Kinds):
 
     @functools.cached_property
     def _flat(self) -> Any:
-        """`Tables.flat_of` as one op, since it takes several hundred."""
-        flat_of = functools.partial(Tables.flat_of, self)
-        return tf.function(flat_of, input_signature=[self.element_spec], autograph=False)
+        """`flat_of` as one op, since it takes several hundred."""
+        run = functools.partial(flat_of, self)
+        return tf.function(run, input_signature=[self.element_spec], autograph=False)
 
     def inputs(self) -> dict[str, Any]:
         """A `keras.Input` for each tensor of a batch, for a functional model."""
@@ -126,7 +127,7 @@ class Schema(Kinds):
         batch = {key: batch[key] for key in self.element_spec}
         with SentenceFirst():
             is_eager = tf.executing_eagerly()
-            flat, roots = self._flat(batch) if is_eager else Tables.flat_of(self, batch)
+            flat, roots = self._flat(batch) if is_eager else flat_of(self, batch)
         return Value(roots, Tables.of_flat(self, flat), self.numbers(self.root))
 
     def of(self, values: Iterable[Any]) -> Value:
