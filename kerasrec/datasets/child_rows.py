@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 
-class ChildRows(Sequence):
+class ChildRows(Sequence[np.ndarray]):
     """A row of tree nodes for each tree node: its children. Takes memory for those that there are.
 
     Args:
