@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from kerasrec.datasets.tree_index import TreeIndex
 from kerasrec.int_range import LARGEST
+from kerasrec.row_ids import row_ids
 
 
 class Records(NamedTuple):
@@ -171,7 +172,7 @@ def _check_nodes(
         """Whether it is so for any child of each tree node."""
         return tf.math.unsorted_segment_sum(tf.cast(where, tf.int32), above, num_nodes) > 0
 
-    above = tf.repeat(everyone, lengths)
+    above = row_ids(lengths)
     is_child = (children >= 0) & (children < tf.gather(end_of - root_of, above))
     has_no_child = ~any_of(children != -1)
     # There is no segment -1, so slots without a child are not counted.

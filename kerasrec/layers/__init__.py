@@ -5,6 +5,7 @@ from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
 from kerasrec.layers.choices import Choice, Choices
 from kerasrec.layers.growth import GrownTrees
+from kerasrec.layers.node_wise import NodeWise
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.rntn import RNTN, RNTNCell
 from kerasrec.layers.top_down import TopDown, TopDownCell
@@ -23,6 +24,7 @@ __all__ = [
     "Choice",
     "Choices",
     "GrownTrees",
+    "NodeWise",
     "RNTNCell",
     "Recursive",
     "RecursiveCell",

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.row_ids import row_ids
+
 
 @dataclass(frozen=True)
 class Links:
@@ -94,10 +96,10 @@ def links_of_rows(children: tf.RaggedTensor) -> Links:
     """
     rows, given = children.values, children.flat_values
     size = tf.cast(rows.nrows(), tf.int32)
-    trees = tf.cast(children.value_rowids(), tf.int32)
+    trees = tf.cast(row_ids(children.row_lengths()), tf.int32)
     nodes_of = tf.cast(children.row_lengths(), tf.int32)
     roots = tf.gather(tf.cast(children.row_starts(), tf.int32), trees)
-    parents = tf.cast(rows.value_rowids(), tf.int32)
+    parents = tf.cast(row_ids(rows.row_lengths()), tf.int32)
     last = tf.gather(nodes_of, tf.gather(trees, parents))
     is_child = (given >= 0) & (given < tf.cast(last, given.dtype))
     numbers = tf.where(is_child, tf.cast(given, tf.int32) + tf.gather(roots, parents), size)

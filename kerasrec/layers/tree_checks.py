@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kerasrec.errors import WITHOUT_FRAMES
 from kerasrec.layers.links import Links, links_of, links_of_rows
+from kerasrec.row_ids import row_ids
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,8 @@ def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operatio
         arity: the most children of a tree node, None for any number.
     """
     rows, given = children.values, children.flat_values
-    nodes_of, trees = children.row_lengths(), children.value_rowids()
-    parents, lengths = rows.value_rowids(), rows.row_lengths()
+    nodes_of, trees = children.row_lengths(), row_ids(children.row_lengths())
+    parents, lengths = row_ids(rows.row_lengths()), rows.row_lengths()
     last = tf.gather(nodes_of, tf.gather(trees, parents))
     wrong = (given < -1) | (given >= tf.cast(last, given.dtype))
     edge = tf.where(wrong)[:1, 0]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
-from kerasrec.training.tree_labels import NO_LABEL, node_weights, tree_labels
+from kerasrec.training.tree_labels import NO_LABEL, node_weights, sum_of_trees, tree_labels
 
 
 @keras.saving.register_keras_serializable(package="kerasrec")
@@ -104,8 +104,7 @@ class TreeCrossentropy(keras.losses.Loss):
         labels, logits, labelled = tree_labels(y_true, y_pred, asked_by="TreeCrossentropy")
         weights = node_weights(sample_weight, labelled, asked_by="TreeCrossentropy")
         terms = tf.ragged.map_flat_values(self._terms, labels, logits, weights)
-        sums = tf.reduce_sum(terms, axis=1)
-        return sums, tf.reduce_sum(tf.cast(labelled, tf.float32), axis=1)
+        return sum_of_trees(terms), sum_of_trees(tf.cast(labelled, tf.float32))
 
     def _terms(self, labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         """Returns what each tree node adds to the loss, float32, of the shape of `labels`."""
@@ -143,10 +142,10 @@ class TreeCrossentropy(keras.losses.Loss):
 
     def divisor(self, y_true: Any) -> tf.Tensor:
         """Returns how many trees, or tree nodes, the loss of a batch is a mean over; float32."""
-        labelled = tf.not_equal(y_true, NO_LABEL)
-        if self.normalize == "trees":
-            labelled = tf.reduce_any(labelled, axis=1)
-        return tf.reduce_sum(tf.cast(labelled, tf.float32))
+        nodes = sum_of_trees(tf.cast(tf.not_equal(y_true, NO_LABEL), tf.float32))
+        if self.normalize == "nodes":
+            return tf.reduce_sum(nodes)
+        return tf.math.count_nonzero(nodes, dtype=tf.float32)
 
     def get_config(self) -> dict[str, Any]:
         # Keys of JSON are text.

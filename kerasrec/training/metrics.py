@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from kerasrec.training.tree_labels import flat, node_weights, tree_labels
+from kerasrec.training.tree_labels import flat, node_weights, of_roots, tree_labels
 
 
 class TreeAccuracy(keras.metrics.Mean):
@@ -42,7 +42,7 @@ class TreeAccuracy(keras.metrics.Mean):
             right, counted = tf.ragged.map_flat_values(_is_right, labels, logits), labelled
         weights = node_weights(sample_weight, counted, asked_by=type(self).__name__)
         if self.roots_only:
-            right, weights = right[:, 0], weights[:, 0]
+            right, weights = of_roots(right), of_roots(weights)
         # Mean averages rows first, which would favor the nodes of batches of small trees.
         super().update_state(flat(right), flat(weights))
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.row_ids import row_ids
+
 NO_LABEL = -1
 
 
@@ -67,6 +69,21 @@ def _as_tensor(values: Any) -> Any:
 def flat(tensor: Any) -> tf.Tensor:
     """The values of all tree nodes, `[nodes of all trees]`, of `[batch, nodes]`."""
     return tensor.flat_values if _is_ragged(tensor) else tf.reshape(tensor, [-1])
+
+
+def of_roots(tensor: Any) -> tf.Tensor:
+    """The values of tree nodes 0, `[batch]`, of `[batch, nodes]`."""
+    return tf.gather(tensor.values, tensor.row_starts()) if _is_ragged(tensor) else tensor[:, 0]
+
+
+def sum_of_trees(tensor: Any) -> tf.Tensor:
+    """The sum over the nodes of each tree, `[batch]`, of float `[batch, nodes]`."""
+    if not _is_ragged(tensor):
+        return tf.reduce_sum(tensor, axis=1)
+    num_trees = tf.cast(tensor.nrows(), tf.int32)
+    return tf.math.unsorted_segment_sum(
+        tensor.flat_values, row_ids(tensor.row_lengths()), num_trees
+    )
 
 
 def _in_rows_of(logits: Any, labels: Any, asked_by: str) -> Any:
@@ -149,7 +166,7 @@ def node_weights(sample_weight: Any, labelled: Any, asked_by: str) -> Any:
         return weights * tf.broadcast_to(sample_weight, tf.shape(labelled))
     if not _is_ragged(sample_weight) and sample_weight.shape[1] == 1:
         return weights.with_values(
-            weights.values * tf.gather(sample_weight[:, 0], weights.value_rowids())
+            weights.values * tf.gather(sample_weight[:, 0], row_ids(weights.row_lengths()))
         )
     return weights * _in_rows_of(labelled, sample_weight, asked_by)
 
