@@ -213,9 +213,10 @@ def check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:
     """Checks that there are trees, each is one, and all are of one kind."""
     if not len(encoded_trees):
         raise ValueError("encoded_trees is empty; expected at least one tree.")
+    former: Sequence[Any] = encoded_trees[0]
     for index, tree in enumerate(encoded_trees):
         check_nth_tree(index, tree, arity, ". Pass arity={} or more, or None.")
-        check_alike(index, tree, encoded_trees[0])
+        former = check_alike(index, tree, former)
 
 
 def _batches(

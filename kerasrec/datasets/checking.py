@@ -210,24 +210,44 @@ def check_nth_tree(index: int, tree: Sequence[Any], arity: int | None, hint: str
         )
 
 
-def check_alike(index: int, tree: Sequence[Any], first: Sequence[Any]) -> None:
-    """Checks that one of several encoded trees has arrays of the same kinds as the first.
+def check_alike(index: int, tree: Sequence[Any], former: Sequence[Any]) -> Sequence[Any]:
+    """Checks that one of several encoded trees has arrays of the same kinds as those before.
 
     Args:
         index: Its place among them.
         tree: Its tokens, children and labels, which have been checked.
-        first: Those of the first.
+        former: Those of a tree before, one with labels if there was any.
+
+    Returns:
+        Those to compare the next tree with. A tree without labels may be of any kind of labels.
 
     Raises:
         ValueError: If one has other inputs than the other, or another kind of labels.
     """
-    for of, kind in (("tokens", _kind_of_inputs), ("labels", _kind_of_labels)):
-        mine, expected = kind(tree), kind(first)
-        if mine != expected:
+    mine, others = (is_labeled(of[2]) for of in (tree, former))
+    kinds = [("tokens", _kind_of_inputs)]
+    if (mine and others) or np.ndim(tree[2]) != np.ndim(former[2]):
+        kinds.append(("labels", _kind_of_labels))
+    for of, kind in kinds:
+        if kind(tree) != kind(former):
             raise ValueError(
-                f"encoded_trees[{index}] has {of} of the kind {mine}, and encoded_trees[0] of the "
-                f"kind {expected}; expected the same for all trees of a batch."
+                f"encoded_trees[{index}] has {of} of the kind {kind(tree)}, but trees before it of "
+                f"the kind {kind(former)}; expected the same for all trees."
             )
+    return tree if mine and not others else former
+
+
+def is_labeled(labels: Any) -> bool:
+    """Whether a tree has any label, or float labels, which say their kind without."""
+    array = np.asarray(labels)
+    return bool(np.issubdtype(array.dtype, np.floating) or np.any(array != -1))
+
+
+def as_floats(labels: Any) -> np.ndarray:
+    """Labels of a tree among others with float labels, which may have none itself; float32."""
+    array = np.asarray(labels)
+    is_float = np.issubdtype(array.dtype, np.floating)
+    return np.asarray(array if is_float else np.full_like(array, np.nan, np.float32), np.float32)
 
 
 def _kind_of_inputs(tree: Sequence[Any]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datasets.checking import check_alike, check_nth_tree, inputs_of
+from kerasrec.datasets.checking import as_floats, check_alike, check_nth_tree, inputs_of
 from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.encoding import EncodedTree, TreeArrays
 from kerasrec.datasets.tree_index import TreeIndex, file_of, write_index
@@ -81,10 +81,11 @@ def _write(
     random: np.random.Generator | None,
 ) -> None:
     num_trees = num_groups = largest = 0
-    first = None
+    first: EncodedTree | None = None
     files = [file_of(directory, number, num_files) for number in range(num_files)]
     writers = [tf.io.TFRecordWriter(str(file)) for file in files]
     for chunk in _chunks(trees, num_files):
+        chunk = _of_one_kind(chunk, first)
         for group in _groups(chunk, num_files, random):
             size = max(len(tree.children) for tree in group)
             # The last group may lack trees; records of none keep all files equally long.
@@ -133,16 +134,16 @@ def _columns(tree: EncodedTree) -> tuple[np.ndarray | None, np.ndarray | None]:
 
 def _checked(encoded_trees: Iterable[TreeArrays], arity: int | None) -> Iterator[EncodedTree]:
     """The trees, each with slots for `arity` children, or as many as the first has, or in rows."""
-    first = None
+    former: Any = None
     for index, tree in enumerate(encoded_trees):
         hint = ", by default that of the first tree. Pass arity={} or more."
         check_nth_tree(index, tree, arity, hint)
         rows = ChildRows.of(tree[1])
-        if first is None:
-            first = tree
+        if former is None:
+            former = tree
             if not isinstance(tree[1], ChildRows | tf.RaggedTensor) and arity is None:
                 arity = rows.most
-        check_alike(index, tree, first)
+        former = check_alike(index, tree, former)
         children = rows if arity is None else rows.table(arity)
         yield EncodedTree(inputs_of(tree[0]), children, np.asarray(tree[2]))
 
@@ -152,6 +153,23 @@ def _chunks(trees: Iterator[EncodedTree], group_size: int) -> Iterator[list[Enco
     size = group_size * max(1, TREES_IN_MEMORY // group_size)
     while chunk := list(itertools.islice(trees, size)):
         yield chunk
+
+
+def _of_one_kind(trees: list[EncodedTree], first: EncodedTree | None) -> list[EncodedTree]:
+    """The trees with labels of one dtype; those without any label have either.
+
+    Raises:
+        ValueError: If trees that were written already have the other.
+    """
+    known = [*trees, *([] if first is None else [first])]
+    if not any(np.issubdtype(tree.labels.dtype, np.floating) for tree in known):
+        return trees
+    if first is not None and not np.issubdtype(first.labels.dtype, np.floating):
+        raise ValueError(
+            f"The first {TREES_IN_MEMORY:,} trees have no labels, and later ones have floats. "
+            "Write a tree with labels first."
+        )
+    return [tree._replace(labels=as_floats(tree.labels)) for tree in trees]
 
 
 def _groups(

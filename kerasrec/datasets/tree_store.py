@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datasets.checking import inputs_of
+from kerasrec.datasets.checking import as_floats, inputs_of
 from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.encoding import TreeArrays
 
@@ -34,6 +34,8 @@ class TreeStore:
         self.sizes = np.array([len(of) for of in rows], np.int64)
         self._is_ragged = ragged
         self._labels_trees = np.ndim(labels[0]) == 0
+        if any(np.issubdtype(np.asarray(of).dtype, np.floating) for of in labels):
+            labels = tuple(map(as_floats, labels))
         with tf.device("CPU:0"):
             self._inputs = [tf.constant(_joined(column)) for column in inputs]
             self._labels = tf.constant(
