@@ -6,10 +6,13 @@ operation below level 20. All of MAX, MIN, MED and SM are equally likely, and so
 """
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
+
+from kerasrec.datasets import encode, tree_batches
 
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
     "MAX": max,
@@ -17,6 +20,7 @@ OPERATORS: dict[str, Callable[[list[int]], int]] = {
     "MED": lambda values: int(statistics.median(values)),
     "SM": lambda values: sum(values) % 10,
 }
+SYMBOLS = [None, *range(10), *OPERATORS]  # tokens are places in it
 
 
 def arguments(expression: Any) -> list[Any]:
@@ -52,3 +56,21 @@ def draw(count: int, shortest: int, longest: int, seed: int) -> list[Any]:
         if shortest <= length(drawn) <= longest:
             found[str(drawn)] = drawn
     return list(found.values())
+
+
+def batches(expressions: Sequence[Any], size: int, seed: int | None = None) -> tf.data.Dataset:
+    """Ragged batches of expressions, with their values.
+
+    Args:
+        expressions: what `draw` gives.
+        size: expressions a batch.
+        seed: To shuffle with; None keeps the order.
+    """
+
+    def token(node: Any) -> int:
+        return SYMBOLS.index(node[0] if isinstance(node, list) else node)
+
+    of = {"children_of": arguments, "token_of": token, "label_of": value}
+    trees = [encode(expression, **of, labels="root") for expression in expressions]
+    order = {"shuffle": True, "bucket_by_size": True} if seed is not None else {}
+    return tree_batches(trees, size, seed=seed, ragged=True, **order)
