@@ -140,7 +140,7 @@ def _checksum(numbers: dict[str, Any]) -> str:
 def _checked(content: Any) -> TreeIndex:
     # Files of words and classes of tree nodes need not say so, as those of former versions.
     expected = [*TreeIndex._fields, "checksum"]
-    former = [name for name in expected if name not in TreeIndex._field_defaults]
+    former = [name for name in expected if name not in ("ids", "features", "labels")]
     if not isinstance(content, dict) or sorted(content) not in (sorted(expected), sorted(former)):
         found = list(content)[:10] if isinstance(content, dict) else type(content).__name__
         raise ValueError(f"expected {expected}, found {found}")
