@@ -40,14 +40,12 @@ def build_model(matrix: np.ndarray, units: int = 150, l2: float = 1e-4) -> keras
 
 def fit(model: keras.Model, data: dict, true: np.ndarray, rate: float, epochs: int) -> np.ndarray:
     """Trains, keeps the weights that are best on the true scores of dev, and predicts on test."""
-    adagrad = keras.optimizers.Adagrad(0.05, initial_accumulator_value=0.0)
-    optimizer = OptimizerPerLayer(adagrad, {"embedding": keras.optimizers.SGD(rate)})
-    model.compile(optimizer, "kl_divergence")
+    sgd, adagrad = keras.optimizers.SGD(rate), keras.optimizers.Adagrad(0.05, 0.0)
+    model.compile(OptimizerPerLayer(adagrad, {"embedding": sgd}), "kl_divergence")
     best, weights = -1.0, model.get_weights()
     for _ in range(epochs):
-        model.fit(data["train"], verbose=0, shuffle=False)
+        model.fit(data["train"], verbose=2, shuffle=False)
         dev = agreement_of(model.predict(data["dev"], verbose=0) @ SCORES, true)
-        print(f"dev: Pearson {dev['Pearson']:.4f}", flush=True)
         if dev["Pearson"] > best:
             best, weights = dev["Pearson"], model.get_weights()
     model.set_weights(weights)
@@ -59,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="SICK: train, dev and test")
     parser.add_argument("--vectors", type=Path, nargs="+", required=True, help=".npz or .txt")
+    parser.add_argument("--no-stems", action="store_true", help="keep vectors as they are")
     parser.add_argument("--epochs", type=int, default=8, help="the best on dev is kept")
     parser.add_argument("--rate", type=float, default=0.1, help="of SGD, for the word vectors")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of training")
@@ -67,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     options.output.mkdir(parents=True, exist_ok=True)
     pairs = {split: read(options.data, split) for split in ("train", "dev", "test")}
     vocabulary = Vocabulary.from_trees([tree for of in pairs.values() for tree in of[0] + of[1]])
-    vectors = [with_stems(read_vectors(file), vocabulary) for file in options.vectors]
+    vectors = [read_vectors(file) for file in options.vectors]
+    vectors = vectors if options.no_stems else [with_stems(of, vocabulary) for of in vectors]
     runs = []
     for seed in options.seeds:
         keras.utils.set_random_seed(seed)

@@ -33,9 +33,9 @@ def directory(tmp_path):
 
 def test_trees_and_distributions(directory):
     left, right, scores = pairs = read(directory / "sick", "dev")
-    assert left[1].words == ["two", "dogs", "run"]
-    assert right[1].words == ["two", "cats", "run"]
-    assert left[1].heads == [1, 2, -1]
+    assert left[1].words == ("two", "dogs", "run")
+    assert right[1].words == ("two", "cats", "run")
+    assert list(left[1].heads) == [1, 2, -1]
     assert scores[1] == np.float32(4.6)
     vocabulary = Vocabulary.from_trees(left)
     _, given = next(iter(batches(pairs, vocabulary)))
