@@ -20,7 +20,7 @@ from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.stacking import StatesOfNodes, are_states, mark_states
 from kerasrec.layers.trees import as_indices, node_tables
 from kerasrec.layers.types import Engine
-from kerasrec.private import in_symbolic_scope, set_mask
+from kerasrec.private import in_symbolic_scope, in_xla, set_mask
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -192,6 +192,11 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         """What the recursion returns for the roots, and the masked outputs of all nodes."""
         training = bool(training)
         if is_ragged(x):
+            if in_xla():
+                raise ValueError(
+                    f"{self.name} takes ragged trees, but not inside of XLA, which needs static "
+                    "shapes. Leave out jit_compile=True, or pad the trees."
+                )
             x, children = as_rows(x, children)
         if self.embedding is not None:
             x = as_indices(x)

@@ -223,3 +223,16 @@ def test_missing_children_in_rows():
     padded = x.to_tensor(), children.to_tensor(-1)
     for layer in (TreeLSTM(3, inner_inputs=True), ChildSumTreeLSTM(3)):
         np.testing.assert_allclose(layer(x, children), layer(*padded), atol=1e-6)
+
+
+def test_inside_of_xla():
+    (x, children), _ = trees(2)
+    layer = TreeLSTM(3, inner_inputs=True, engine="compiled")
+    with pytest.raises(ValueError, match="takes ragged trees, but not inside of XLA"):
+        tf.function(layer, jit_compile=True)(x, children)
+
+
+def test_the_compiled_engine_outside_of_xla():
+    ragged, padded = trees(2)
+    layer = TreeLSTM(3, inner_inputs=True, engine="compiled")
+    np.testing.assert_allclose(layer(*ragged), layer(*padded), atol=1e-6)
