@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from kerasrec.datasets import (
     encode,
+    few_shapes,
     tree_batches,
     tree_file_batches,
     tree_pair_batches,
@@ -172,3 +173,15 @@ def test_pairs_with_distributions_and_without_partners():
     assert drawn.dtype == tf.float32
     with pytest.raises(ValueError, match="left has 23 trees, right 22, and labels 23"):
         tree_pair_batches(trees, trees[1:], labels, 5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_shapes_of_all_kinds(kind):
+    batches = tree_batches(encoded(kind), 5)
+    for (inputs, labels), (wider, wanted) in zip(batches, few_shapes(batches), strict=True):
+        nodes = inputs[0].shape[1]
+        assert wider[0].shape[1] in (1, 2, 4, 8, 16)
+        for mine, theirs in zip([*inputs, labels], [*wider, wanted], strict=True):
+            cut = theirs if len(theirs.shape) == 1 else theirs[:, :nodes]
+            np.testing.assert_array_equal(mine, cut)
+        assert (wider[-1][:, nodes:] == -1).numpy().all()

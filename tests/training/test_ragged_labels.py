@@ -73,7 +73,7 @@ def test_errors_name_the_node():
 
 
 def test_fit_of_kerasrec_takes_ragged_batches():
-    """As Keras' own, on parts for two replicas, too."""
+    """And trains as that of Keras does."""
     states = keras.Input([None, 5], ragged=True)
     batches = tf.data.Dataset.from_tensors((LOGITS, LABELS))
 
