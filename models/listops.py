@@ -6,8 +6,8 @@ Nangia and Bowman 2018 ask whether a model finds the structure of such expressio
 given, and what is asked is whether operators are learned so exactly that expressions of 100 to 400
 symbols are right, where those to learn from have at most 50. Only the value of a whole expression
 is known. `operator_cell.py` has the model: a net of how often each digit is among the arguments,
-meant for MAX, MIN and MED, plus a table that takes one after the other, meant for SM, the sum modulo
-10.
+meant for MAX, MIN and MED, plus a table that takes one after the other, meant for SM, the sum
+modulo 10.
 """
 
 import argparse
