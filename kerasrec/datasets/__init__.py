@@ -4,9 +4,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from kerasrec.datasets.batching import tree_batches
+from kerasrec.datasets.batching import tree_batches, tree_pair_batches
 from kerasrec.datasets.brackets import read_brackets
 from kerasrec.datasets.checking import check_tree
+from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.conllu import read_conllu
 from kerasrec.datasets.dependency_encoding import encode_dependencies
 from kerasrec.datasets.dependency_tree import DependencyTree
@@ -15,6 +16,7 @@ from kerasrec.datasets.encoding import EncodedTree, decode_tree, encode_tree
 from kerasrec.datasets.few_shapes import few_shapes
 from kerasrec.datasets.file_batching import tree_file_batches
 from kerasrec.datasets.first_child import decode_first_child, encode_first_child
+from kerasrec.datasets.general_encoding import encode
 from kerasrec.datasets.heads import dependencies_from_heads
 from kerasrec.datasets.left_right import decode_left_right, encode_left_right
 from kerasrec.datasets.listops import read_listops
@@ -31,9 +33,11 @@ from kerasrec.datasets.tree_order import TreeOrder
 from kerasrec.datasets.treebank import read_tree, read_treebank
 from kerasrec.datasets.vectors import WordVectors, read_vectors
 from kerasrec.datasets.vocabulary import Vocabulary
+from kerasrec.datasets.walk import nodes_of
 from kerasrec.datasets.word_trees import batch_word_trees
 
 __all__ = [
+    "ChildRows",
     "DependencyTree",
     "EncodedTree",
     "MalformedFileError",
@@ -56,12 +60,14 @@ __all__ = [
     "dependencies_from_heads",
     "dependencies_from_parser",
     "embedding_matrix",
+    "encode",
     "encode_dependencies",
     "encode_first_child",
     "encode_left_right",
     "encode_tree",
     "few_shapes",
     "load_treebank",
+    "nodes_of",
     "parse_newick",
     "plot_tree",
     "read_brackets",
@@ -75,6 +81,7 @@ __all__ = [
     "text_tree",
     "tree_batches",
     "tree_file_batches",
+    "tree_pair_batches",
     "treebank_of",
     "word_embedding",
     "write_tree_files",

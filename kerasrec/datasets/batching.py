@@ -1,19 +1,21 @@
-"""Encoded trees to padded batches.
+"""Encoded trees to padded or ragged batches.
 
-The trees lie one after another in three arrays, and a batch is one gather from each: padding is the
-row after the last tree. The order of an epoch is a dataset of indices, so none of this runs in
-Python once training starts, and the dataset can be sharded, saved and distributed.
+The trees lie one after another in a few arrays, and a batch is one gather from each. The order of
+an epoch is a dataset of indices, so none of this runs in Python once training starts, and the
+dataset can be sharded, saved and distributed.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import tensorflow as tf
+from numpy.typing import ArrayLike
 
-from kerasrec.datasets.checking import check_nth_tree
+from kerasrec.datasets.checking import check_alike, check_nth_tree
 from kerasrec.datasets.encoding import TreeArrays
 from kerasrec.datasets.tree_order import TreeOrder
+from kerasrec.datasets.tree_store import TreeStore
 
 # Wide enough that a chunk of SST sorted by size leaves little padding, and narrow enough that the
 # trees of a batch differ from one epoch to the next.
@@ -30,6 +32,7 @@ def tree_batches(
     drop_remainder: bool = ...,
     arity: int | None = ...,
     return_order: Literal[False] = ...,
+    ragged: bool = ...,
 ) -> tf.data.Dataset: ...
 
 
@@ -44,6 +47,7 @@ def tree_batches(
     arity: int | None = ...,
     *,
     return_order: Literal[True],
+    ragged: bool = ...,
 ) -> tuple[tf.data.Dataset, TreeOrder]: ...
 
 
@@ -57,6 +61,7 @@ def tree_batches(
     drop_remainder: bool = ...,
     arity: int | None = ...,
     return_order: bool = ...,
+    ragged: bool = ...,
 ) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]: ...
 
 
@@ -69,20 +74,22 @@ def tree_batches(
     drop_remainder: bool = False,
     arity: int | None = None,
     return_order: bool = False,
+    ragged: bool = False,
 ) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]:
-    """Batches trees, padded to the largest of their batch.
+    """Batches trees, padded to the largest of their batch, or ragged.
 
     Trees keep their order, unless `shuffle` or `bucket_by_size` is given. Every tree comes exactly
     once an epoch. The dataset knows its number of batches.
 
-    Two datasets with the same number of trees, made with the same arguments, may be zipped: the
-    trees of a pair stay together. With `shuffle` this holds if both have the same `seed` and are
-    only ever read together, since each pass over a dataset shuffles it again. It does not hold with
-    `bucket_by_size`, since each dataset is sorted by its own sizes.
+    For pairs of trees, see `tree_pair_batches`. Two datasets with the same number of trees, made
+    with the same arguments, may be zipped, too: the trees of a pair stay together. With `shuffle`
+    this holds if both have the same `seed` and are only ever read together, since each pass over a
+    dataset shuffles it again. It does not hold with `bucket_by_size`, since each dataset is sorted
+    by its own sizes.
 
     Args:
-        encoded_trees: Trees as `encode_tree` and `encode_dependencies` give them; or other tuples
-            `(tokens, children, labels)`.
+        encoded_trees: Trees as `encode`, `encode_tree` and `encode_dependencies` give them; or
+            other tuples `(tokens, children, labels)`. See `check_tree`.
         batch_size: Trees per batch.
         shuffle: Whether trees come in a different order each epoch.
         seed: Makes the shuffling the same in each run (together with TensorFlow's global seed,
@@ -94,16 +101,23 @@ def tree_batches(
             by default the largest number that a tree has.
         return_order: Whether to return a `TreeOrder` as well, which puts predictions back into
             the order of `encoded_trees`.
+        ragged: Whether batches are ragged: they then take the memory of their tree nodes and
+            children, however much these differ from tree to tree.
 
     Returns:
         A `tf.data.Dataset` of `((tokens, children), labels)`: int32 `[batch, nodes]`, padded with
         0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
+        Ids are int32 `[batch, nodes, ids]`, features float32 `[batch, nodes, features]`, and trees
+        with both give `((ids, features, children), labels)`. Labels that are floats are float32,
+        padded with NaN; labels of trees are `[batch]`. With `ragged` nodes and children are ragged
+        dimensions: `tf.RaggedTensor` `[batch, (nodes)]`, `[batch, (nodes), (children)]` and
+        `[batch, (nodes)]`.
         With `return_order`, a pair: the dataset and a `TreeOrder`.
 
     Raises:
-        ValueError: If there are no trees, one is malformed (see `check_tree`) or has more slots for
-            children than `arity`, or no batch would come out; or if `return_order` is given
-            together with `shuffle` or `drop_remainder`.
+        ValueError: If there are no trees, one is malformed (see `check_tree`), of another kind than
+            the first, or has more slots for children than `arity`, or no batch would come out; or
+            if `return_order` is given together with `shuffle` or `drop_remainder`.
 
     Example:
 
@@ -120,20 +134,110 @@ def tree_batches(
             f"return_order=True, but {reason}. Make the batches to predict on without it: they "
             "keep the order by default, and bucket_by_size=True saves padding."
         )
+    check_trees(encoded_trees, arity)
+    store = TreeStore(encoded_trees, arity, ragged)
+    batches, order = _batches(
+        store.sizes, store.batch, batch_size, shuffle, seed, bucket_by_size, drop_remainder
+    )
+    return (batches, TreeOrder(order)) if return_order else batches
+
+
+def tree_pair_batches(
+    left: Sequence[TreeArrays],
+    right: Sequence[TreeArrays],
+    labels: ArrayLike,
+    batch_size: int,
+    shuffle: bool = False,
+    seed: int | None = None,
+    bucket_by_size: bool = False,
+    drop_remainder: bool = False,
+    arity: int | None = None,
+    ragged: bool = False,
+) -> tf.data.Dataset:
+    """Batches pairs of trees, which stay pairs however they are shuffled and sorted.
+
+    The other arguments are those of `tree_batches`; the size of a pair is that of both trees.
+
+    Args:
+        left: The first tree of each pair, as `tree_batches` takes trees. Their own labels are not
+            read.
+        right: The second tree of each pair.
+        labels: Numbers `[pairs, ...]`, one or several for each pair: a class, a score, or a
+            distribution over scores.
+        batch_size: Pairs per batch.
+        shuffle: Whether pairs come in a different order each epoch.
+        seed: Makes the shuffling the same in each run.
+        bucket_by_size: Whether pairs of similar size come together.
+        drop_remainder: Whether a last batch with fewer pairs is left out.
+        arity: Slots for children of each tree node.
+        ragged: Whether batches are ragged, and not padded.
+
+    Returns:
+        A `tf.data.Dataset` of `((tokens, children, tokens, children), labels)`, left before right.
+
+    Raises:
+        ValueError: As `tree_batches`, or if there are other numbers of trees on the left than on
+            the right, or of labels.
+
+    Example:
+
+    >>> trees = [(np.array([2]), np.array([[-1]]), 0), (np.array([3]), np.array([[-1]]), 0)]
+    >>> pairs = kerasrec.datasets.tree_pair_batches(trees, trees[::-1], [4.5, 1.0], batch_size=2)
+    >>> (left, _, right, _), scores = next(iter(pairs))
+    >>> left.numpy().ravel(), right.numpy().ravel(), scores.numpy()
+    (array([2, 3], dtype=int32), array([3, 2], dtype=int32), array([4.5, 1. ], dtype=float32))
+    """
+    given = np.asarray(labels)
+    if not len(left) == len(right) == len(given):
+        raise ValueError(
+            f"left has {len(left)} trees, right {len(right)}, and labels {len(given)}; expected as "
+            "many of each, one for each pair."
+        )
+    for trees in (left, right):
+        check_trees(trees, arity)
+    stores = [TreeStore(trees, arity, ragged) for trees in (left, right)]
+    with tf.device("CPU:0"):
+        is_float = np.issubdtype(given.dtype, np.floating)
+        all_labels = tf.constant(given.astype(np.float32 if is_float else np.int32))
+
+    def pair(pairs: tf.Tensor) -> tuple[tuple[Any, ...], tf.Tensor]:
+        (first, _), (second, _) = (store.batch(pairs) for store in stores)
+        return (*first, *second), tf.gather(all_labels, pairs)
+
+    sizes = stores[0].sizes + stores[1].sizes
+    batches, _ = _batches(sizes, pair, batch_size, shuffle, seed, bucket_by_size, drop_remainder)
+    return batches
+
+
+def check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:
+    """Checks that there are trees, each is one, and all are of one kind."""
     if not len(encoded_trees):
         raise ValueError("encoded_trees is empty; expected at least one tree.")
+    former: Sequence[Any] = encoded_trees[0]
+    for index, tree in enumerate(encoded_trees):
+        check_nth_tree(index, tree, arity, ". Pass arity={} or more, or None.")
+        former = check_alike(index, tree, former)
+
+
+def _batches(
+    sizes: np.ndarray,
+    gather: Callable[[tf.Tensor], Any],
+    batch_size: int,
+    shuffle: bool,
+    seed: int | None,
+    bucket_by_size: bool,
+    drop_remainder: bool,
+) -> tuple[tf.data.Dataset, np.ndarray]:
+    """A dataset of what `gather` makes of indices, and their order where it is not shuffled."""
+    num_trees = len(sizes)
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; expected 1 or more.")
-    num_trees = len(encoded_trees)
     num_batches = num_trees // batch_size if drop_remainder else -(-num_trees // batch_size)
     if not num_batches:
         raise ValueError(
             f"drop_remainder=True leaves no batch of {num_trees} trees with "
             f"batch_size={batch_size}. Pass a smaller batch_size or drop_remainder=False."
         )
-    _check_trees(encoded_trees, arity)
-    sizes = np.array([len(tree[0]) for tree in encoded_trees], np.int64)
-
     order = np.argsort(sizes, kind="stable") if bucket_by_size else np.arange(num_trees)
     trees = tf.data.Dataset.from_tensor_slices(order)
     if shuffle:
@@ -144,16 +248,9 @@ def tree_batches(
     batches = trees.batch(batch_size, drop_remainder=drop_remainder)
     if shuffle and bucket_by_size:
         batches = batches.shuffle(num_batches, seed, reshuffle_each_iteration=True)
-    batches = batches.map(_pad(encoded_trees, sizes, arity), num_parallel_calls=tf.data.AUTOTUNE)
-    batches = batches.apply(tf.data.experimental.assert_cardinality(num_batches)).prefetch(
-        tf.data.AUTOTUNE
-    )
-    return (batches, TreeOrder(order)) if return_order else batches
-
-
-def _check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:
-    for index, tree in enumerate(encoded_trees):
-        check_nth_tree(index, tree, arity, ". Pass arity={} or more, or None.")
+    batches = batches.map(gather, num_parallel_calls=tf.data.AUTOTUNE)
+    batches = batches.apply(tf.data.experimental.assert_cardinality(num_batches))
+    return batches.prefetch(tf.data.AUTOTUNE), order
 
 
 def _sort_by(sizes: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
@@ -164,37 +261,3 @@ def _sort_by(sizes: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
         return tf.gather(trees, tf.argsort(tf.gather(all_sizes, trees), stable=True))
 
     return sort
-
-
-def _joined(arrays: Sequence[np.ndarray], padding: int) -> np.ndarray:
-    """Joins checked arrays, with the padding as the last entry: int32."""
-    return np.concatenate([np.asarray(of, np.int32) for of in (*arrays, [padding])])
-
-
-def _pad(
-    encoded_trees: Sequence[TreeArrays], sizes: np.ndarray, arity: int | None
-) -> Callable[[tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
-    tokens, children, labels = zip(*encoded_trees, strict=True)
-    arity = max(np.shape(rows)[1] for rows in children) if arity is None else arity
-    # The row after the last tree is the padding.
-    flat_children = np.full((sizes.sum() + 1, arity), -1, np.int32)
-    for start, rows in zip(np.cumsum(sizes) - sizes, children, strict=True):
-        flat_children[start : start + len(rows), : np.shape(rows)[1]] = rows
-    with tf.device("CPU:0"):
-        all_tokens = tf.constant(_joined(tokens, 0))
-        all_children = tf.constant(flat_children)
-        all_labels = tf.constant(_joined(labels, -1))
-        all_sizes = tf.constant(sizes)
-        starts = tf.constant(np.cumsum(sizes) - sizes)
-        padding_row = tf.constant(np.sum(sizes))
-
-    def pad(trees: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
-        batch_sizes = tf.gather(all_sizes, trees)[:, None]
-        nodes = tf.range(tf.reduce_max(batch_sizes))[None, :]
-        rows = tf.where(nodes < batch_sizes, tf.gather(starts, trees)[:, None] + nodes, padding_row)
-        return (
-            (tf.gather(all_tokens, rows), tf.gather(all_children, rows)),
-            tf.gather(all_labels, rows),
-        )
-
-    return pad

@@ -1,16 +1,18 @@
 """The check that arrays hold a tree."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.int_range import LARGEST
 
 
 def check_tree(
-    tokens: ArrayLike,
-    children: ArrayLike,
+    tokens: Any,
+    children: Any,
     labels: ArrayLike | None = None,
     num_classes: int | None = None,
 ) -> None:
@@ -19,85 +21,123 @@ def check_tree(
     Padding is a tree node with token 0, no children and label -1 that nothing points to.
 
     Args:
-        tokens: Integers `[nodes]`, 0 to the largest of int32.
-        children: Integers `[nodes, arity]`; -1 = no child.
-        labels: Integers `[nodes]`, to the largest of int32; -1 = none.
+        tokens: Integers `[nodes]` or `[nodes, ids]`, 0 to the largest of int32; floats `[nodes,
+            features]`; or a tuple of two such arrays.
+        children: Integers `[nodes, arity]`, -1 = no child; or a row of integers for each tree node,
+            as `encode` gives them.
+        labels: Integers `[nodes]`, to the largest of int32; -1 = none. Or floats `[nodes]`, NaN =
+            none; or one number, the label of the tree.
         num_classes: If given, labels must be less.
 
     Raises:
         ValueError: If shapes or types do not fit; if the tree is empty; if a child, a token or a
-            label is out of range; if tree node 0 is not the root; if a tree node has two parents,
-            is in a cycle, or cannot be reached from tree node 0. The message names the tree node.
+            label is out of range, or a number not finite; if tree node 0 is not the root; if a tree
+            node has two parents, is in a cycle, or cannot be reached from tree node 0. The message
+            names the tree node.
     """
-    tokens, children = _integers("tokens", tokens, 1), _integers("children", children, 2)
-    if len(tokens) != len(children):
-        raise ValueError(
-            f"tokens has {len(tokens)} tree nodes but children has {len(children)}; expected "
-            "tokens [nodes] and children [nodes, arity] with the same number of nodes."
-        )
-    if not len(tokens) or (tokens[0] == 0 and (children[0] == -1).all()):
+    arrays = inputs_of(tokens)
+    rows = ChildRows.of(children)
+    for array in arrays:
+        _check_inputs(array, len(rows))
+    has_child = np.zeros(len(rows), bool)
+    has_child[rows.parents[rows.values != -1]] = True
+    is_zero = np.all([np.all(of.reshape(len(of), -1) == 0, axis=1) for of in arrays], axis=0)
+    is_words = arrays[0].ndim == 1 or not len(arrays[0])
+    if not len(rows) or (is_words and is_zero[0] and not has_child[0]):
         raise ValueError(
             "Empty tree: expected at least tree node 0 (the root), with a word (a token other "
             "than 0) or children."
         )
-    if tokens.min() < 0:
-        node = int(tokens.argmin())
-        raise ValueError(f"Token {tokens[node]} of tree node {node} is negative.")
-    if tokens.max() > LARGEST:
-        node = int(tokens.argmax())
-        raise ValueError(
-            f"Token {tokens[node]} of tree node {node} is too large; expected at most {LARGEST}, "
-            "the largest of int32."
-        )
-    labels = _checked_labels(labels, len(tokens), num_classes)
-    parents = _parents(children)
-    reached = _reached(children)
-    is_blank = (tokens == 0) & (children == -1).all(axis=1) & (labels == -1)
+    has_label = _checked_labels(labels, len(rows), num_classes)
+    parents = _parents(rows)
+    reached = _reached(parents)
+    is_blank = is_zero & ~has_child & ~has_label
     last = np.flatnonzero(reached)[-1]
-    lost = np.flatnonzero(~reached & (~is_blank | (np.arange(len(tokens)) < last)))
+    lost = np.flatnonzero(~reached & (~is_blank | (np.arange(len(rows)) < last)))
     if len(lost):
         _raise_unreached(int(lost[0]), parents)
 
 
-def _integers(name: str, values: ArrayLike, rank: int) -> np.ndarray:
-    array = np.asarray(values)
-    shape = ("[nodes]", "[nodes, arity]")[rank - 1]
-    if array.ndim != rank or not (np.issubdtype(array.dtype, np.integer) or not array.size):
+def inputs_of(tokens: Any) -> tuple[np.ndarray, ...]:
+    """The arrays that tree nodes read: one, or ids and features.
+
+    Args:
+        tokens: An array, or a tuple of arrays.
+    """
+    are_several = isinstance(tokens, tuple) and any(np.ndim(of) for of in tokens)
+    return tuple(map(np.asarray, tokens)) if are_several else (np.asarray(tokens),)
+
+
+def _check_inputs(array: np.ndarray, nodes: int) -> None:
+    is_integer = np.issubdtype(array.dtype, np.integer) or not array.size
+    is_float = np.issubdtype(array.dtype, np.floating) and array.ndim == 2
+    if not (is_integer and array.ndim in (1, 2)) and not is_float:
         raise ValueError(
-            f"{name} is {array.dtype} {list(array.shape)}; expected integers {shape}: one tree, "
-            "without a batch axis."
+            f"tokens is {array.dtype} {list(array.shape)}; expected integers [nodes] or "
+            "[nodes, ids], or floats [nodes, features]: one tree, without a batch axis."
         )
-    return array
+    if len(array) != nodes:
+        raise ValueError(
+            f"tokens has {len(array)} tree nodes but children has {nodes}; expected "
+            "tokens [nodes] and children [nodes, arity] with the same number of nodes."
+        )
+    if not array.size:
+        return
+    if is_float:
+        wrong = np.flatnonzero(~np.isfinite(array).all(axis=1))
+        if len(wrong):
+            raise ValueError(f"A feature of tree node {wrong[0]} is not a finite number.")
+    elif array.min() < 0:
+        node = int(np.argwhere(array < 0)[0, 0])
+        raise ValueError(f"Token {array[node].min()} of tree node {node} is negative.")
+    elif array.max() > LARGEST:
+        node = int(np.argwhere(array > LARGEST)[0, 0])
+        raise ValueError(
+            f"Token {array[node].max()} of tree node {node} is too large; expected at most "
+            f"{LARGEST}, the largest of int32."
+        )
 
 
 def _checked_labels(labels: ArrayLike | None, nodes: int, num_classes: int | None) -> np.ndarray:
+    """Returns which tree nodes have a label, bool `[nodes]`; a label of the tree is of none."""
     if labels is None:
-        return np.full(nodes, -1)
-    labels = _integers("labels", labels, 1)
-    if len(labels) != nodes:
-        raise ValueError(f"labels has {len(labels)} tree nodes but tokens has {nodes}.")
-    last = LARGEST if num_classes is None else num_classes - 1
-    wrong = np.flatnonzero((labels < -1) | (labels > last))
-    if len(wrong):
+        return np.zeros(nodes, bool)
+    array = np.asarray(labels)
+    is_float = np.issubdtype(array.dtype, np.floating) and array.size > 0
+    if array.ndim > 1 or not (is_float or np.issubdtype(array.dtype, np.integer) or not array.size):
         raise ValueError(
-            f"Label {labels[wrong[0]]} of tree node {wrong[0]} is out of range; expected 0 to "
-            f"{last}, or -1 for none."
+            f"labels is {array.dtype} {list(array.shape)}; expected integers or floats [nodes], or "
+            "one number for the tree: one tree, without a batch axis."
         )
-    return labels
+    if array.ndim and len(array) != nodes:
+        raise ValueError(f"labels has {len(array)} tree nodes but tokens has {nodes}.")
+    flat = array.reshape(-1)
+    if is_float:
+        wrong = np.flatnonzero(np.isinf(flat))
+        expected = "a finite number, or NaN for none"
+    else:
+        last = LARGEST if num_classes is None else num_classes - 1
+        wrong = np.flatnonzero((flat < -1) | (flat > last))
+        expected = f"0 to {last}, or -1 for none"
+    if len(wrong):
+        of = f"tree node {wrong[0]}" if array.ndim else "the tree"
+        raise ValueError(f"Label {flat[wrong[0]]} of {of} is out of range; expected {expected}.")
+    if not array.ndim:
+        return np.zeros(nodes, bool)
+    return ~np.isnan(flat) if is_float else flat != -1
 
 
-def _parents(children: np.ndarray) -> np.ndarray:
+def _parents(rows: ChildRows) -> np.ndarray:
     """Returns each tree node's parent `[nodes]`, -1 for none; raises if a node has two."""
-    nodes = len(children)
-    wrong = np.argwhere((children < -1) | (children >= nodes))
+    nodes, above, below = len(rows), rows.parents, rows.values
+    wrong = np.flatnonzero((below < -1) | (below >= nodes))
     if len(wrong):
-        node, slot = wrong[0]
+        node = above[wrong[0]]
         raise ValueError(
-            f"Child {slot} of tree node {node} is {children[node, slot]}, out of range; expected "
-            f"a tree node from 1 to {nodes - 1}, or -1 for no child."
+            f"Child {wrong[0] - rows.splits[node]} of tree node {node} is {below[wrong[0]]}, out "
+            f"of range; expected a tree node from 1 to {nodes - 1}, or -1 for no child."
         )
-    above, slots = np.nonzero(children >= 0)
-    below = children[above, slots]
+    above, below = above[below >= 0], below[below >= 0]
     if (below == 0).any():
         raise ValueError(
             f"Tree node 0 must be the root, but it is a child of tree node "
@@ -115,14 +155,15 @@ def _parents(children: np.ndarray) -> np.ndarray:
     return parents
 
 
-def _reached(children: np.ndarray) -> np.ndarray:
-    reached = np.zeros(len(children), bool)
-    level = np.zeros(1, np.int64)
-    while len(level):
-        reached[level] = True
-        level = children[level].ravel()
-        level = level[level >= 0]
-    return reached
+def _reached(parents: np.ndarray) -> np.ndarray:
+    """Which tree nodes have the root among their ancestors, or are it; bool `[nodes]`.
+
+    Follows parents twice as far each time.
+    """
+    above = np.where(parents < 0, np.arange(len(parents)), parents)
+    for _ in range(len(parents).bit_length()):
+        above = above[above]
+    return above == 0
 
 
 def _raise_unreached(node: int, parents: np.ndarray) -> None:
@@ -144,7 +185,7 @@ def _raise_unreached(node: int, parents: np.ndarray) -> None:
     )
 
 
-def check_nth_tree(index: int, tree: Sequence[ArrayLike], arity: int | None, hint: str) -> None:
+def check_nth_tree(index: int, tree: Sequence[Any], arity: int | None, hint: str) -> None:
     """Checks one of several encoded trees, and that it has no more slots than `arity`.
 
     Args:
@@ -161,9 +202,64 @@ def check_nth_tree(index: int, tree: Sequence[ArrayLike], arity: int | None, hin
         check_tree(tokens, children, labels)
     except ValueError as error:
         raise ValueError(f"encoded_trees[{index}]: {error}") from error
-    slots = np.shape(children)[1]
+    slots = ChildRows.of(children).most
     if arity is not None and slots > arity:
         raise ValueError(
             f"encoded_trees[{index}] has {slots} slots for children, but arity is {arity}"
             f"{hint.format(slots)}"
         )
+
+
+def check_alike(index: int, tree: Sequence[Any], former: Sequence[Any]) -> Sequence[Any]:
+    """Checks that one of several encoded trees has arrays of the same kinds as those before.
+
+    Args:
+        index: Its place among them.
+        tree: Its tokens, children and labels, which have been checked.
+        former: Those of a tree before, one with labels if there was any.
+
+    Returns:
+        Those to compare the next tree with. A tree without labels may be of any kind of labels.
+
+    Raises:
+        ValueError: If one has other inputs than the other, or another kind of labels.
+    """
+    mine, others = (is_labeled(of[2]) for of in (tree, former))
+    kinds = [("tokens", _kind_of_inputs)]
+    if (mine and others) or np.ndim(tree[2]) != np.ndim(former[2]):
+        kinds.append(("labels", _kind_of_labels))
+    for of, kind in kinds:
+        if kind(tree) != kind(former):
+            raise ValueError(
+                f"encoded_trees[{index}] has {of} of the kind {kind(tree)}, but trees before it of "
+                f"the kind {kind(former)}; expected the same for all trees."
+            )
+    return tree if mine and not others else former
+
+
+def is_labeled(labels: Any) -> bool:
+    """Whether a tree has any label, or float labels, which say their kind without."""
+    array = np.asarray(labels)
+    return bool(np.issubdtype(array.dtype, np.floating) or np.any(array != -1))
+
+
+def as_floats(labels: Any) -> np.ndarray:
+    """Labels of a tree among others with float labels, which may have none itself; float32."""
+    array = np.asarray(labels)
+    is_float = np.issubdtype(array.dtype, np.floating)
+    return np.asarray(array if is_float else np.full_like(array, np.nan, np.float32), np.float32)
+
+
+def _kind_of_inputs(tree: Sequence[Any]) -> str:
+    kinds = [
+        f"{'float' if np.issubdtype(of.dtype, np.floating) else 'int'} "
+        f"[{', '.join(['nodes', *map(str, of.shape[1:])])}]"
+        for of in inputs_of(tree[0])
+    ]
+    return " and ".join(kinds)
+
+
+def _kind_of_labels(tree: Sequence[Any]) -> str:
+    labels = np.asarray(tree[2])
+    dtype = "float" if np.issubdtype(labels.dtype, np.floating) else "int"
+    return f"{dtype} {'[nodes]' if labels.ndim else '(of the tree)'}"

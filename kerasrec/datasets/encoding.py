@@ -1,19 +1,19 @@
 """Trees to arrays and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from nltk import Tree
 
 from kerasrec.datasets.checking import check_tree
+from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.classes import class_of
 from kerasrec.datasets.traversal import preorder
 from kerasrec.datasets.vocabulary import Vocabulary
 
-_Array: TypeAlias = np.ndarray | Sequence[Any]
 # Tokens, children and labels: an `EncodedTree`, or a tuple like it.
-TreeArrays: TypeAlias = tuple[_Array, _Array, _Array]
+TreeArrays: TypeAlias = tuple[Any, Any, Any]
 
 
 class EncodedTree(NamedTuple):
@@ -21,14 +21,15 @@ class EncodedTree(NamedTuple):
 
     Attributes:
         tokens: int32 `[nodes]`; a tree node's word in the vocabulary, 0 where it has none, as the
-            inner tree nodes of a constituency tree.
-        children: int32 `[nodes, arity]`; the tree nodes below each one, -1 = no child.
-        labels: int32 `[nodes]`; -1 = none.
+            inner tree nodes of a constituency tree. `encode` gives other inputs here, too.
+        children: int32 `[nodes, arity]`; the tree nodes below each one, -1 = no child. `encode`
+            gives a row of any length for each tree node.
+        labels: int32 `[nodes]`; -1 = none. `encode` gives floats, or one label of the tree, too.
     """
 
-    tokens: np.ndarray
-    children: np.ndarray
-    labels: np.ndarray
+    tokens: Any
+    children: Any
+    labels: Any
 
 
 def encode_tree(
@@ -112,8 +113,10 @@ def decode_tree(encoded: TreeArrays, vocabulary: Vocabulary) -> Tree:
         ValueError: If the arrays hold no tree (see `check_tree`), a token is out of range, or a
             tree node has both a word and children, as in dependency trees.
     """
-    tokens, children, labels = (np.asarray(array) for array in encoded)
-    check_tree(tokens, children, labels)
+    tokens, labels = np.asarray(encoded[0]), np.asarray(encoded[2])
+    check_tree(tokens, encoded[1], labels)
+    rows = ChildRows.of(encoded[1])
+    children = rows.table(rows.most)
     if tokens.max() >= len(vocabulary):
         raise ValueError(
             f"Token {tokens.max()} of tree node {tokens.argmax()} is out of range: the vocabulary "

@@ -1,5 +1,7 @@
 """Batches of few shapes, for what compiles anew for each shape."""
 
+from typing import Any
+
 import tensorflow as tf
 
 
@@ -27,14 +29,18 @@ def few_shapes(batches: tf.data.Dataset) -> tf.data.Dataset:
     return batches.map(_padded, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-def _padded(
-    inputs: tuple[tf.Tensor, tf.Tensor], labels: tf.Tensor
-) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
-    tokens, children = inputs
-    nodes = tf.shape(tokens)[1]
+def _padded(inputs: tuple[tf.Tensor, ...], labels: tf.Tensor) -> tuple[Any, tf.Tensor]:
+    *columns, children = inputs
+    nodes = tf.shape(children)[1]
     powers = tf.constant([1 << exponent for exponent in range(31)])
-    more = [0, powers[tf.searchsorted(powers, [nodes])[0]] - nodes]
-    return (
-        tf.pad(tokens, [[0, 0], more]),
-        tf.pad(children, [[0, 0], more, [0, 0]], constant_values=-1),
-    ), tf.pad(labels, [[0, 0], more], constant_values=-1)
+    more = powers[tf.searchsorted(powers, [nodes])[0]] - nodes
+
+    def pad(of: tf.Tensor, value: int) -> tf.Tensor:
+        paddings = [[0, 0], [0, more], *[[0, 0]] * (len(of.shape) - 2)]
+        # Labels that are floats have NaN for none.
+        none = tf.constant(float("nan") if value and of.dtype.is_floating else value, of.dtype)
+        return tf.pad(of, paddings, constant_values=none)
+
+    if len(labels.shape) > 1:  # Else they are those of trees.
+        labels = pad(labels, -1)
+    return (*(pad(of, 0) for of in columns), pad(children, -1)), labels

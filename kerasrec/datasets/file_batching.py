@@ -1,14 +1,15 @@
-"""Files of encoded trees to padded batches; each process reads its own part."""
+"""Files of encoded trees to padded or ragged batches; each process reads its own part."""
 
 import random
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
 from kerasrec.datasets.batching import BATCHES_PER_CHUNK
-from kerasrec.datasets.record_checking import Records, checked_trees
+from kerasrec.datasets.record_checking import Records, checked_trees, features_of
 from kerasrec.datasets.tree_index import TreeIndex, check_file, file_of, read_index
 
 # Of each file, while an epoch is shuffled.
@@ -24,6 +25,7 @@ def tree_file_batches(
     bucket_by_size: bool = False,
     drop_remainder: bool = False,
     input_context: tf.distribute.InputContext | None = None,
+    ragged: bool = False,
 ) -> tf.data.Dataset:
     """Reads batches of trees from files of `write_tree_files`, padded to the largest of a batch.
 
@@ -47,6 +49,7 @@ def tree_file_batches(
         input_context: Says which of all processes reads; `kerasrec.training.fit` and
             `tf.distribute.Strategy.distribute_datasets_from_function` pass it. By default there is
             one process, which reads everything.
+        ragged: Whether batches are ragged, as those of `tree_batches`.
 
     Returns:
         A `tf.data.Dataset` of `((tokens, children), labels)`, as `tree_batches` gives them. With an
@@ -110,7 +113,9 @@ def tree_file_batches(
         if shuffle and bucket_by_size:
             batches = batches.shuffle(BATCHES_PER_CHUNK, seed, reshuffle_each_iteration=True)
         rows = batch_size // num_replicas if drop_remainder else None
-        return batches.map(pad_groups(names, index, rows), num_parallel_calls=tf.data.AUTOTUNE)
+        return batches.map(
+            of_groups(names, index, rows, ragged), num_parallel_calls=tf.data.AUTOTUNE
+        )
 
     here = num_replicas // context.num_input_pipelines
     first = context.input_pipeline_id * here
@@ -156,37 +161,47 @@ def _sort_by_size(places: tf.Tensor, groups: tf.Tensor) -> tuple[tf.Tensor, tf.T
     return tf.gather(places, order), tf.gather(groups, order)
 
 
-def pad_groups(
-    files: Sequence[str], index: TreeIndex, num_rows: int | None
-) -> Callable[[tf.Tensor, tf.Tensor], tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]]:
-    """Returns a function that turns groups into padded trees.
+def of_groups(
+    files: Sequence[str], index: TreeIndex, num_rows: int | None, ragged: bool
+) -> Callable[[tf.Tensor, tf.Tensor], tuple[tuple[Any, ...], Any]]:
+    """Returns a function that turns groups into a batch of trees.
 
     Args:
         files: Paths; each group has a record of each.
         index: Of their directory.
         num_rows: The number of trees, where it is known.
+        ragged: Whether trees are ragged, and not padded.
 
     Returns:
         A function that takes the places of groups in the files, int64 `[groups]`, and their
         records, text `[groups, files]`, and returns trees as `tree_file_batches` does.
     """
-    features = {"group_size": tf.io.FixedLenFeature([], tf.int64)}
-    features |= {
-        name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64)
-        for name in ("tokens", "children", "labels")
-    }
 
-    def pad(places: tf.Tensor, groups: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
-        parsed = tf.io.parse_example(tf.reshape(groups, [-1]), features)
+    def read(places: tf.Tensor, groups: tf.Tensor) -> tuple[tuple[Any, ...], Any]:
+        parsed = tf.io.parse_example(tf.reshape(groups, [-1]), features_of(index))
         trees = checked_trees(parsed, Records(files, places), index)
         # The same for all parts of a batch, also for a part without trees.
         width = tf.reduce_max(parsed["group_size"])
 
-        def padded(name: str, value: int, *shape: int) -> tf.Tensor:
-            rows = trees[name]
-            tensor = rows.to_tensor(value, shape=[rows.nrows(tf.int64), width, *shape])
-            return tf.ensure_shape(tensor, [num_rows, None, *shape])
+        def padded(of: Any, value: Any) -> Any:
+            if ragged or not isinstance(of, tf.RaggedTensor):
+                return of
+            rows = of.nrows(tf.int64)
+            if of.ragged_rank == 2:  # Children in rows: as many slots as the batch needs.
+                most = tf.reduce_max(tf.concat([of.values.row_lengths(), [0]], 0))
+                tensor = of.to_tensor(value, shape=[rows, width, most])
+                return tf.ensure_shape(tensor, [num_rows, None, None])
+            inner = of.shape[2:]
+            tensor = of.to_tensor(value, shape=[rows, width, *inner])
+            return tf.ensure_shape(tensor, [num_rows, None, *inner])
 
-        return (padded("tokens", 0), padded("children", -1, index.arity)), padded("labels", -1)
+        children = trees["children"]
+        if ragged and children.ragged_rank == 1:
+            rows = tf.RaggedTensor.from_tensor(children.values, padding=-1)
+            children = children.with_values(rows)
+        names = [name for name in ("tokens", "features") if name in trees]
+        inputs = [padded(trees[name], 0) for name in names]
+        nothing = float("nan") if index.has_float_labels else -1
+        return (*inputs, padded(children, -1)), padded(trees["labels"], nothing)
 
-    return pad
+    return read

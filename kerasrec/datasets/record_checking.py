@@ -1,12 +1,13 @@
 """Checks that records hold trees, while `tf.data` reads them."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from kerasrec.datasets.tree_index import TreeIndex
 from kerasrec.int_range import LARGEST
+from kerasrec.row_ids import row_ids
 
 
 class Records(NamedTuple):
@@ -21,49 +22,96 @@ class Records(NamedTuple):
     groups: tf.Tensor
 
 
+def features_of(index: TreeIndex) -> dict[str, Any]:
+    """What to parse of each record, for `tf.io.parse_example`."""
+    names = ["children", *(["lengths"] if index.arity < 0 else [])]
+    types = dict.fromkeys(names, tf.int64)
+    types["labels"] = tf.float32 if index.has_float_labels else tf.int64
+    if index.ids >= 0:
+        types["tokens"] = tf.int64
+    if index.features:
+        types["features"] = tf.float32
+    ragged = {
+        name: tf.io.RaggedFeature(dtype, row_splits_dtype=tf.int64) for name, dtype in types.items()
+    }
+    return {"group_size": tf.io.FixedLenFeature([], tf.int64), **ragged}
+
+
 def checked_trees(
     features: Mapping[str, tf.Tensor | tf.RaggedTensor], records: Records, index: TreeIndex
-) -> dict[str, tf.RaggedTensor]:
+) -> dict[str, Any]:
     """Checks trees as `check_tree` does, and against what the index says.
 
     Args:
-        features: Of each record, all int64: `group_size` `[groups * files]`; `tokens`, `children`
-            and `labels`, ragged `[groups * files, (values)]`. A record of no tree has no tokens.
+        features: Of each record, as `features_of` says: `group_size` int64 `[groups * files]`, all
+            else ragged `[groups * files, (values)]`. A record of no tree has no values.
         records: Where they come from.
         index: Of their directory.
 
     Returns:
-        int32 `tokens` and `labels`, ragged `[trees, (nodes)]`, and `children`, ragged
-        `[trees, (nodes), arity]`; records of no tree are left out.
+        `tokens` int32, ragged `[trees, (nodes)]` or `[trees, (nodes), ids]`; `features` float32
+        `[trees, (nodes), features]`; `children` int32, ragged `[trees, (nodes), arity]` or
+        `[trees, (nodes), (children)]`; `labels` int32 or float32, ragged `[trees, (nodes)]`, or
+        `[trees]`. Records of no tree are left out.
 
     Raises:
         tf.errors.InvalidArgumentError: When the graph runs, if a check fails. The message names the
             file, the record and the tree node.
     """
-    with tf.control_dependencies([_check_sizes(features, records, index)]):
-        tokens, labels, children = (
-            tf.identity(features[name].flat_values) for name in ("tokens", "labels", "children")
-        )
-    splits = features["tokens"].row_splits
-    # Not -1: with no slots for children, the number of rows cannot be told from the values.
-    children = tf.reshape(children, [tf.size(tokens), index.arity])
-    with tf.control_dependencies([_check_nodes(tokens, labels, children, splits, records)]):
+    widths = {"tokens": index.ids, "features": index.features}
+    names = [name for name in widths if name in features]
+    sizes = features[names[0]].row_lengths() // max(1, widths[names[0]])
+    with tf.control_dependencies([_check_sizes(features, sizes, names, records, index)]):
+        sizes = tf.identity(sizes)
+        flat = {
+            name: tf.identity(of.flat_values)
+            for name, of in features.items()
+            if name != "group_size"
+        }
+    splits = tf.concat([[0], tf.cumsum(sizes)], 0)
+    num_nodes = splits[-1]
+    columns = {}
+    for name in names:
+        # Not -1: of no nodes, it cannot be told from the values.
+        shape = [num_nodes, *([widths[name]] if widths[name] else [])]
+        columns[name] = tf.reshape(flat[name], shape)
+    lengths = flat["lengths"] if index.arity < 0 else tf.repeat([index.arity], num_nodes)
+    lengths = tf.cast(lengths, tf.int64)
+    labels = flat["labels"]
+    checks = [_check_nodes(columns, labels, flat["children"], lengths, splits, records, index)]
+    with tf.control_dependencies(checks):
         # A record of no tree has no values.
         splits = tf.concat([[0], tf.boolean_mask(splits[1:], splits[1:] > splits[:-1])], 0)
+
+        def in_trees(values: Any) -> tf.RaggedTensor:
+            return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+
+        children = tf.cast(flat["children"], tf.int32)
+        rows: Any = tf.RaggedTensor.from_row_lengths(children, lengths, validate=False)
+        if index.arity >= 0:
+            rows = tf.reshape(children, [num_nodes, index.arity])
+        dtypes = {"tokens": tf.int32, "features": tf.float32}
+        labels = tf.cast(labels, tf.float32 if index.has_float_labels else tf.int32)
         return {
-            name: tf.RaggedTensor.from_row_splits(tf.cast(values, tf.int32), splits, validate=False)
-            for name, values in {"tokens": tokens, "labels": labels, "children": children}.items()
+            **{name: in_trees(tf.cast(of, dtypes[name])) for name, of in columns.items()},
+            "children": in_trees(rows),
+            "labels": labels if index.labels_trees else in_trees(labels),
         }
 
 
 def _check_sizes(
-    features: Mapping[str, tf.Tensor | tf.RaggedTensor], records: Records, index: TreeIndex
+    features: Mapping[str, tf.Tensor | tf.RaggedTensor],
+    sizes: tf.Tensor,
+    names: Sequence[str],
+    records: Records,
+    index: TreeIndex,
 ) -> tf.Tensor:
     num_here, num_files = len(records.files), len(index.file_sizes)
-    sizes, num_children, num_labels = (
-        tf.reshape(features[name].row_lengths(), [-1, num_here])
-        for name in ("tokens", "children", "labels")
-    )
+
+    def lengths_of(name: str) -> tf.Tensor:
+        return tf.reshape(features[name].row_lengths(), [-1, num_here])
+
+    sizes = tf.reshape(sizes, [-1, num_here])
     group_sizes = tf.reshape(features["group_size"], [-1, num_here])
     # All groups have a tree of each file, except the last, which has the trees that are left.
     num_last = index.num_trees - (index.num_groups - 1) * num_files
@@ -71,46 +119,76 @@ def _check_sizes(
     is_last = records.groups[:, None] == index.num_groups - 1
     fewest = tf.where(is_last, tf.constant(num_last - (num_files - num_here), tf.int64), num_here)
     most = tf.where(is_last, tf.constant(num_last, tf.int64), num_here)
+    num_labels = tf.minimum(sizes, 1) if index.labels_trees else sizes
+    widths = {"tokens": max(1, index.ids), "features": index.features}
     wrong = {
         f"its group_size is not from 1 to {index.largest_tree}, the size of the largest tree": (
             (group_sizes < 1) | (group_sizes > index.largest_tree)
         ),
         "its group_size differs from those beside it": group_sizes != group_sizes[:, :1],
         "its tree is larger than its group_size": sizes > group_sizes,
-        f"its children are not {index.arity} for each token": num_children != sizes * index.arity,
-        "its labels are not one for each token": num_labels != sizes,
+        **{
+            f"its {name} are not {widths[name]} for each tree node": (
+                lengths_of(name) != sizes * widths[name]
+            )
+            for name in names
+        },
+        "its labels are not one for each token": lengths_of("labels") != num_labels,
         "its group has more or fewer trees than the index says": (
             ((num_trees < fewest) | (num_trees > most)) & (sizes >= 0)
         ),
     }
+    if index.arity >= 0:
+        reason = f"its children are not {index.arity} for each token"
+        wrong[reason] = lengths_of("children") != sizes * index.arity
+    else:
+        lengths: Any = features["lengths"]
+        num_children = tf.reshape(tf.reduce_sum(lengths, 1), [-1, num_here])
+        is_negative = tf.reduce_any(lengths < 0, axis=1)
+        wrong["its rows of children are not one for each token"] = lengths_of("lengths") != sizes
+        wrong["its children are not as many as its rows say"] = (
+            lengths_of("children") != num_children
+        ) | tf.reshape(is_negative, [-1, num_here])
     wrong = {reason: tf.reshape(where, [-1]) for reason, where in wrong.items()}
     return _assert_none(wrong, records, tf.range(tf.size(sizes, tf.int64)), None)
 
 
 def _check_nodes(
-    tokens: tf.Tensor,
+    columns: Mapping[str, tf.Tensor],
     labels: tf.Tensor,
     children: tf.Tensor,
+    lengths: tf.Tensor,
     splits: tf.Tensor,
     records: Records,
+    index: TreeIndex,
 ) -> tf.Tensor:
-    num_nodes = tf.size(tokens, tf.int64)
+    num_nodes = splits[-1]
     everyone = tf.range(num_nodes)
     record_of = tf.searchsorted(splits[1:], everyone, side="right", out_type=tf.int64)
     root_of, end_of = tf.gather(splits, record_of), tf.gather(splits, record_of + 1)
     is_root = everyone == root_of
 
-    is_child = (children >= 0) & (children < (end_of - root_of)[:, None])
-    has_no_child = tf.reduce_all(children == -1, axis=1)
+    def any_of(where: tf.Tensor) -> tf.Tensor:
+        """Whether it is so for any child of each tree node."""
+        return tf.math.unsorted_segment_sum(tf.cast(where, tf.int32), above, num_nodes) > 0
+
+    above = row_ids(lengths)
+    is_child = (children >= 0) & (children < tf.gather(end_of - root_of, above))
+    has_no_child = ~any_of(children != -1)
     # There is no segment -1, so slots without a child are not counted.
-    links = tf.where(is_child, children + root_of[:, None], -1)
+    links = tf.where(is_child, children + tf.gather(root_of, above), -1)
     num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, num_nodes)
     has_parent = num_parents > 0
-    is_blank = (tokens == 0) & has_no_child
+    is_zero = tf.ones_like(is_root)
+    for column in columns.values():
+        is_zero &= column == 0 if column.shape.rank == 1 else tf.reduce_all(column == 0, axis=1)
+    is_blank = is_zero & has_no_child
+    has_label = tf.zeros_like(is_root)
+    if not index.labels_trees:
+        has_label = ~tf.math.is_nan(labels) if index.has_float_labels else labels != -1
 
     def lost() -> tf.Tensor:
         """Follows parents twice as far each time; from a cycle, no path leads to the root."""
-        above = tf.broadcast_to(everyone[:, None], tf.shape(links))
         parents = tf.math.unsorted_segment_max(above, links, num_nodes)
         largest = tf.reduce_max(splits[1:] - splits[:-1])
         _, ancestors = tf.while_loop(
@@ -123,26 +201,45 @@ def _check_nodes(
             tf.where(is_reached, everyone, -1), record_of, tf.size(splits) - 1
         )
         is_behind = everyone > tf.gather(last_reached, record_of)
-        return ~is_reached & ~(is_blank & (labels == -1) & is_behind)
+        return ~is_reached & ~(is_blank & ~has_label & is_behind)
 
     # If all children come after their parents, as is usual, all paths of parents lead to the root.
-    is_in_order = tf.reduce_all(is_root | has_parent) & tf.reduce_all(
-        (links > everyone[:, None]) | ~is_child
-    )
+    is_in_order = tf.reduce_all(is_root | has_parent) & tf.reduce_all((links > above) | ~is_child)
     wrong = {
-        "its token is outside int32, or negative": (tokens < 0) | (tokens > LARGEST),
-        "its label is outside int32, or less than -1": (labels < -1) | (labels > LARGEST),
-        "it has a child that is not a tree node of its tree": tf.reduce_any(
-            ~is_child & (children != -1), axis=1
-        ),
+        **_wrong_inputs(columns),
+        "it has a child that is not a tree node of its tree": any_of(~is_child & (children != -1)),
         "it is the root, and a child": is_root & has_parent,
         "it is a child of two tree nodes": num_parents > 1,
         "it cannot be reached from the root": tf.cond(
             is_in_order, lambda: tf.zeros_like(is_root), lost
         ),
-        "it is the root, without a token and without children": is_root & is_blank,
     }
-    return _assert_none(wrong, records, record_of, everyone - root_of)
+    if not index.features and index.ids == 0:
+        wrong["it is the root, without a token and without children"] = is_root & is_blank
+    if index.has_float_labels:
+        reason, is_wrong = "its label is infinite", tf.math.is_inf(labels)
+    else:
+        reason = "its label is outside int32, or less than -1"
+        is_wrong = (labels < -1) | (labels > LARGEST)
+    # The label of a tree counts as that of its root.
+    if index.labels_trees:
+        trees = tf.boolean_mask(everyone, is_root)
+        bad = tf.boolean_mask(trees, is_wrong)
+        is_wrong = tf.reduce_any(everyone[:, None] == bad[None, :], axis=1)
+    return _assert_none({reason: is_wrong, **wrong}, records, record_of, everyone - root_of)
+
+
+def _wrong_inputs(columns: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Where tokens and features are wrong, bool `[nodes]`, by what is wrong with them."""
+    wrong = {}
+    if "tokens" in columns:
+        tokens = tf.reshape(columns["tokens"], [tf.shape(columns["tokens"])[0], -1])
+        outside = (tokens < 0) | (tokens > LARGEST)
+        wrong["its token is outside int32, or negative"] = tf.reduce_any(outside, axis=1)
+    if "features" in columns:
+        finite = tf.reduce_all(tf.math.is_finite(columns["features"]), axis=1)
+        wrong["a feature of it is not a finite number"] = ~finite
+    return wrong
 
 
 def _assert_none(

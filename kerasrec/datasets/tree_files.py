@@ -11,11 +11,13 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datasets.checking import check_nth_tree
+from kerasrec.datasets.checking import as_floats, check_alike, check_nth_tree, inputs_of
+from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.encoding import EncodedTree, TreeArrays
 from kerasrec.datasets.tree_index import TreeIndex, file_of, write_index
 
@@ -37,12 +39,13 @@ def write_tree_files(
     The directory appears only when all of it is written.
 
     Args:
-        encoded_trees: Trees as `encode_tree` and `encode_dependencies` give them, or an iterator
-            that reads them one by one.
+        encoded_trees: Trees as `encode`, `encode_tree` and `encode_dependencies` give them, or an
+            iterator that reads them one by one.
         directory: The directory to make; it must not exist.
         num_files: The number of files. As many processes, or a number that divides it, can share
             the trees. Batch sizes must be a multiple of it.
-        arity: Slots for children of each tree node. By default as many as the first tree has.
+        arity: Slots for children of each tree node. By default as many as the first tree has; if
+            its children are in rows, as those of `encode`, trees are written in rows of any length.
         seed: For the random order in which trees are written with `bucket_by_size`.
         bucket_by_size: Whether trees of similar size are put at the same place of all files, so
             that processes that share a batch have about the same number of tree nodes each. Trees
@@ -50,8 +53,8 @@ def write_tree_files(
 
     Raises:
         FileExistsError: If the directory exists.
-        ValueError: If there are no trees, one is malformed (see `check_tree`) or has more slots for
-            children than `arity`, or `num_files` is less than 1.
+        ValueError: If there are no trees, one is malformed (see `check_tree`), of another kind than
+            the first, or has more slots for children than `arity`, or `num_files` is less than 1.
     """
     directory = Path(directory)
     if directory.exists():
@@ -77,12 +80,14 @@ def _write(
     num_files: int,
     random: np.random.Generator | None,
 ) -> None:
-    num_trees = num_groups = arity = largest = 0
+    num_trees = num_groups = largest = 0
+    first: EncodedTree | None = None
     files = [file_of(directory, number, num_files) for number in range(num_files)]
     writers = [tf.io.TFRecordWriter(str(file)) for file in files]
     for chunk in _chunks(trees, num_files):
+        chunk = _of_one_kind(chunk, first)
         for group in _groups(chunk, num_files, random):
-            size = max(len(tree.tokens) for tree in group)
+            size = max(len(tree.children) for tree in group)
             # The last group may lack trees; records of none keep all files equally long.
             records = [_record(tree, size) for tree in group]
             records += [_record(None, size)] * (num_files - len(group))
@@ -92,25 +97,55 @@ def _write(
             num_groups += 1
             largest = max(largest, size)
         num_trees += len(chunk)
-        arity = chunk[0].children.shape[1]
+        first = chunk[0]
     for writer in writers:
         writer.close()
-    if not num_trees:
+    if first is None:
         raise ValueError("encoded_trees is empty; expected at least one tree.")
     sizes = [file.stat().st_size for file in files]
-    write_index(directory, TreeIndex(num_trees, num_groups, arity, largest, sizes))
+    write_index(directory, _index(first, num_trees, num_groups, largest, sizes))
+
+
+def _index(
+    tree: EncodedTree, num_trees: int, num_groups: int, largest: int, sizes: list[int]
+) -> TreeIndex:
+    """The index of files of trees of one kind, which one of them shows."""
+    arity = -1 if isinstance(tree.children, ChildRows) else tree.children.shape[1]
+    ids, features = _columns(tree)
+    labels = "int" if np.issubdtype(tree.labels.dtype, np.integer) else "float"
+    return TreeIndex(
+        num_trees,
+        num_groups,
+        arity,
+        largest,
+        sizes,
+        -1 if ids is None else 0 if ids.ndim == 1 else ids.shape[1],
+        0 if features is None else features.shape[1],
+        labels if tree.labels.ndim else f"{labels} of trees",
+    )
+
+
+def _columns(tree: EncodedTree) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The ids and the features of a tree; None for those that it lacks."""
+    columns = inputs_of(tree.tokens)
+    features = next((of for of in columns if np.issubdtype(of.dtype, np.floating)), None)
+    return next((of for of in columns if of is not features), None), features
 
 
 def _checked(encoded_trees: Iterable[TreeArrays], arity: int | None) -> Iterator[EncodedTree]:
-    """The trees, each with slots for `arity` children, or as many as the first has."""
+    """The trees, each with slots for `arity` children, or as many as the first has, or in rows."""
+    former: Any = None
     for index, tree in enumerate(encoded_trees):
         hint = ", by default that of the first tree. Pass arity={} or more."
         check_nth_tree(index, tree, arity, hint)
-        tokens, children, labels = map(np.asarray, tree)
-        arity = children.shape[1] if arity is None else arity
-        num_empty = arity - children.shape[1]
-        children = np.pad(children, [(0, 0), (0, num_empty)], constant_values=-1)
-        yield EncodedTree(tokens, children, labels)
+        rows = ChildRows.of(tree[1])
+        if former is None:
+            former = tree
+            if not isinstance(tree[1], ChildRows | tf.RaggedTensor) and arity is None:
+                arity = rows.most
+        former = check_alike(index, tree, former)
+        children = rows if arity is None else rows.table(arity)
+        yield EncodedTree(inputs_of(tree[0]), children, np.asarray(tree[2]))
 
 
 def _chunks(trees: Iterator[EncodedTree], group_size: int) -> Iterator[list[EncodedTree]]:
@@ -120,6 +155,23 @@ def _chunks(trees: Iterator[EncodedTree], group_size: int) -> Iterator[list[Enco
         yield chunk
 
 
+def _of_one_kind(trees: list[EncodedTree], first: EncodedTree | None) -> list[EncodedTree]:
+    """The trees with labels of one dtype; those without any label have either.
+
+    Raises:
+        ValueError: If trees that were written already have the other.
+    """
+    known = [*trees, *([] if first is None else [first])]
+    if not any(np.issubdtype(tree.labels.dtype, np.floating) for tree in known):
+        return trees
+    if first is not None and not np.issubdtype(first.labels.dtype, np.floating):
+        raise ValueError(
+            f"The first {TREES_IN_MEMORY:,} trees have no labels, and later ones have floats. "
+            "Write a tree with labels first."
+        )
+    return [tree._replace(labels=as_floats(tree.labels)) for tree in trees]
+
+
 def _groups(
     trees: Sequence[EncodedTree], size: int, random: np.random.Generator | None
 ) -> list[Sequence[EncodedTree]]:
@@ -127,7 +179,7 @@ def _groups(
     if random is None:
         return [trees[start : start + size] for start in range(0, len(trees), size)]
     shuffled = [trees[place] for place in random.permutation(len(trees))]
-    shuffled.sort(key=lambda tree: -len(tree.tokens))
+    shuffled.sort(key=lambda tree: -len(tree.children))
     groups: list[Sequence[EncodedTree]]
     groups = [shuffled[start : start + size] for start in range(0, len(shuffled), size)]
     num_whole = len(trees) // size
@@ -136,10 +188,23 @@ def _groups(
 
 def _record(tree: EncodedTree | None, group_size: int) -> bytes:
     """A tree as `tf.train.Example`; for None, one without tree nodes."""
-    arrays = {} if tree is None else tree._asdict()
-    lists = {
-        name: tf.train.Int64List(value=np.ravel(values))
-        for name, values in {"group_size": group_size, **arrays}.items()
-    }
-    features = {name: tf.train.Feature(int64_list=values) for name, values in lists.items()}
-    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    arrays: dict[str, Any] = {"group_size": group_size}
+    if tree is not None:
+        tokens, features = _columns(tree)
+        rows = ChildRows.of(tree.children)
+        arrays |= {"tokens": tokens, "features": features, "children": rows.values}
+        arrays["labels"] = tree.labels
+        if isinstance(tree.children, ChildRows):
+            arrays["lengths"] = rows.lengths
+    return tf.train.Example(
+        features=tf.train.Features(
+            feature={name: _list(of) for name, of in arrays.items() if of is not None}
+        )
+    ).SerializeToString()
+
+
+def _list(values: Any) -> tf.train.Feature:
+    flat = np.ravel(values)
+    if np.issubdtype(flat.dtype, np.floating):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=flat))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=flat))

@@ -27,9 +27,12 @@ class TreeIndex(NamedTuple):
         num_trees: In all files together.
         num_groups: A group is the trees at the same place of all files, so this is also the number
             of records in each file. The last group may lack trees.
-        arity: Slots for children of each tree node.
+        arity: Slots for children of each tree node; -1 if children are in rows of any length.
         largest_tree: The number of tree nodes of the largest tree.
         file_sizes: Of each file, in bytes.
+        ids: The number of a tree node's tokens: 0 for one, as `[nodes]`, -1 for none.
+        features: The number of a tree node's features.
+        labels: `"int"` or `"float"`, of tree nodes, or `"int of trees"` or `"float of trees"`.
     """
 
     num_trees: int
@@ -37,6 +40,30 @@ class TreeIndex(NamedTuple):
     arity: int
     largest_tree: int
     file_sizes: list[int]
+    ids: int = 0
+    features: int = 0
+    labels: str = "int"
+
+    @property
+    def has_float_labels(self) -> bool:
+        """Whether labels are floats, not classes."""
+        return self.labels.startswith("float")
+
+    @property
+    def labels_trees(self) -> bool:
+        """Whether a label is that of a tree, not of a tree node."""
+        return self.labels.endswith("of trees")
+
+    @property
+    def bytes_of_a_node(self) -> int:
+        """How many bytes a tree node takes at least: one for each integer, four for each float."""
+        label = 0 if self.labels_trees else 4 if self.has_float_labels else 1
+        children = 1 if self.arity < 0 else self.arity
+        tokens = 1 if self.ids == 0 else max(self.ids, 0)
+        return tokens + 4 * self.features + children + label
+
+
+LABELS = ("int", "float", "int of trees", "float of trees")
 
 
 def file_of(directory: Path, number: int, num_files: int) -> Path:
@@ -111,8 +138,10 @@ def _checksum(numbers: dict[str, Any]) -> str:
 
 
 def _checked(content: Any) -> TreeIndex:
+    # Files of words and classes of tree nodes need not say so, as those of former versions.
     expected = [*TreeIndex._fields, "checksum"]
-    if not isinstance(content, dict) or sorted(content) != sorted(expected):
+    former = [name for name in expected if name not in ("ids", "features", "labels")]
+    if not isinstance(content, dict) or sorted(content) not in (sorted(expected), sorted(former)):
         found = list(content)[:10] if isinstance(content, dict) else type(content).__name__
         raise ValueError(f"expected {expected}, found {found}")
     checksum = content.pop("checksum")
@@ -123,16 +152,22 @@ def _checked(content: Any) -> TreeIndex:
     if not isinstance(sizes, list) or not sizes:
         raise ValueError("file_sizes is not a list of sizes; expected one for each file")
     # Anybody can compute a checksum, so a file from an untrusted source needs these checks, too.
+    smallest_of = {"arity": -1, "ids": -1, "features": 0}
+    if index.labels not in LABELS:
+        raise ValueError(f"labels is {str(index.labels)[:40]!r}; expected one of {LABELS}")
     for name, value in [*index._asdict().items(), *(("a size", size) for size in sizes)]:
-        smallest = 0 if name == "arity" else 1
-        if name != "file_sizes" and not (type(value) is int and smallest <= value < 2**53):
+        smallest = smallest_of.get(name, 1)
+        if name not in ("file_sizes", "labels") and not (
+            type(value) is int and smallest <= value < 2**53
+        ):
             raise ValueError(f"{name} is {str(value)[:40]}; expected an integer from {smallest} up")
     if index.num_groups != -(-index.num_trees // len(sizes)):
         raise ValueError(
             f"{index.num_trees} trees in {len(sizes)} files do not form {index.num_groups} groups"
         )
-    # Each tree node takes a byte or more for its token, its label, and each slot.
-    if index.largest_tree * (2 + index.arity) > max(sizes):
+    if index.ids == -1 and not index.features:
+        raise ValueError("it has neither tokens nor features")
+    if index.largest_tree * index.bytes_of_a_node > max(sizes):
         raise ValueError(f"no file has room for a tree of {index.largest_tree} tree nodes")
     return index
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from kerasrec.datatypes.field import Choice, Field, Reference
 from kerasrec.datatypes.kinds import KIND, Kind, Kinds
+from kerasrec.row_ids import row_ids
 
 _MEND = "Encode values with Schema.encode."
 
@@ -50,11 +51,9 @@ def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[A
         checks += _references_are_right(schema, references, nodes, numbers, examples)
         for item, part in zip(references, _cut(through, references), strict=True):
             flat[item.key] = flat[item.key].with_values(part) if item.field.is_list else part
-    for kind in schema.kinds:
-        for item in kind.fields:
-            if item.is_list:
-                key = kind.key(item)
-                flat[key] = flat[key].with_row_splits_dtype(tf.int32)
+    lists = [kind.key(field) for kind in schema.kinds for field in kind.fields if field.is_list]
+    for key in lists:
+        flat[key] = flat[key].with_row_splits_dtype(tf.int32)
     with tf.control_dependencies(checks):
         kinds = tf.identity(nodes.kinds)
     _, *keys = schema.element_spec
@@ -110,7 +109,7 @@ class _Nodes:
         """The tree nodes whose kinds a batch has."""
         num_kinds = len(schema.kinds)
         kinds = nodes.values
-        examples = tf.cast(nodes.value_rowids(), tf.int32)
+        examples = row_ids(tf.cast(nodes.row_lengths(), tf.int32))
         # A number of no kind counts as the first, until a check tells of it.
         known = tf.where((kinds >= 0) & (kinds < num_kinds), kinds, 0)
         sizes = tf.cast(nodes.row_lengths(), tf.int32)
@@ -131,10 +130,7 @@ class _Nodes:
         """That kinds are known, no example is empty, and each kind has as many rows as nodes."""
         are_known = (self.kinds >= 0) & (self.kinds < len(schema.kinds))
         found = [
-            _assert(
-                tf.reduce_all(are_known),
-                f"{KIND!r} of the batch holds a number of no kind. {_MEND}",
-            ),
+            _assert(tf.reduce_all(are_known), f"{KIND!r} holds a number of no kind. {_MEND}"),
             _assert(tf.reduce_all(self.sizes > 0), f"An example has no tree nodes. {_MEND}"),
         ]
         _, *keys = schema.element_spec
@@ -167,7 +163,7 @@ def _example_of_each(entries: Sequence[_Entries], nodes: _Nodes) -> tf.Tensor:
         # Lists that do not have a row for each tree node are an error elsewhere.
         missing = tf.size(lengths) - tf.size(examples)
         examples = tf.pad(examples[: tf.size(lengths)], [[0, tf.maximum(missing, 0)]])
-        single.append(tf.repeat(examples, lengths))
+        single.append(tf.gather(examples, row_ids(lengths)))
     return tf.concat(single, 0)
 
 
@@ -179,7 +175,7 @@ def _cut(values: tf.Tensor, entries: Sequence[_Entries]) -> list[tf.Tensor]:
 def _field_of_each(entries: Sequence[_Entries]) -> tf.Tensor:
     """The place of its field among some fields, for each of their values."""
     sizes = tf.stack([tf.size(item.values) for item in entries])
-    return tf.repeat(tf.range(len(entries)), sizes)
+    return row_ids(sizes)
 
 
 def _references_are_right(
@@ -198,17 +194,13 @@ def _references_are_right(
     message = "' of the batch holds a number of no tree node of its example. "
     found = [_assert_each(are_nodes, keys, fields, message)]
     # For each field, which kinds it may lead to; and None, which the line above looks at.
-    allowed = tf.constant(
-        [
-            [
-                number in schema.numbers(item.field.content.family)
-                for number in range(len(schema.kinds))
-            ]
-            + [True]
-            for item in entries
-            if isinstance(item.field.content, Reference)
-        ]
-    )
+    numbers_of = [
+        schema.numbers(item.field.content.family)
+        for item in entries
+        if isinstance(item.field.content, Reference)
+    ]
+    every = range(len(schema.kinds))
+    allowed = tf.constant([[*(kind in kinds for kind in every), True] for kinds in numbers_of])
     kinds = tf.concat([nodes.kinds, [len(schema.kinds)]], 0)
     is_there = are_nodes & (numbers >= 0)
     node = tf.where(is_there, numbers + tf.gather(nodes.starts, examples), tf.size(nodes.kinds))

@@ -6,6 +6,7 @@ from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
 from kerasrec.layers.choices import Choice, Choices
 from kerasrec.layers.growth import GrownTrees
+from kerasrec.layers.node_wise import NodeWise
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.rntn import RNTN, RNTNCell
 from kerasrec.layers.schema_encoder import SchemaEncoder
@@ -27,6 +28,7 @@ __all__ = [
     "Choice",
     "Choices",
     "GrownTrees",
+    "NodeWise",
     "RNTNCell",
     "Recursive",
     "RecursiveCell",

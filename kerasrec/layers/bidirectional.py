@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from kerasrec.errors import SentenceFirst
 from kerasrec.layers.old_order import formerly_positional
-from kerasrec.layers.recursive import Recursive, both_inputs, refuse_mask
+from kerasrec.layers.ragged import both_inputs, like, num_trees
+from kerasrec.layers.recursive import Recursive, refuse_mask
 from kerasrec.layers.stacking import StatesOfNodes
 from kerasrec.layers.top_down import TopDown
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM
@@ -131,7 +132,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
 
     def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
-        inputs = both_inputs(self.name, x, children)
+        inputs = both_inputs(self.name, x, children, takes_ragged=True)
         with SentenceFirst():
             return super().__call__(*inputs, **kwargs)
 
@@ -151,7 +152,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         begin = [
             root[place]
             if place < len(root) and root[place].shape[-1] == size
-            else tf.zeros([tf.shape(x)[0], size], up.dtype)
+            else tf.zeros([num_trees(x), size], up.dtype)
             for place, size in enumerate(sizes)
         ]
         down = self.downward_layer(up, children, training=training, initial_state=begin)
@@ -180,8 +181,8 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         self.upward_layer.check(x, children, mask)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.merge_mode is None:
-            return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]
-        return keras.KerasTensor(shapes, self.compute_dtype)
+            return [like(x, shape, self.compute_dtype) for shape in shapes]
+        return like(x, shapes, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Constructor arguments, as Keras saves them."""

@@ -220,7 +220,8 @@ class ChildSumTreeLSTM(CellLayer):
         x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
             nodes]`, their words.
         children: int `[batch, nodes, most_children]`, the indices of each tree node's
-            children, -1 for none. Node 0 is the root, and padding comes last. See `Recursive`.
+            children, -1 for none. Node 0 is the root, and padding comes last. Both may be ragged,
+            which saves memory where few nodes have many children. See `Recursive`.
         training: bool, whether dropout is on.
 
     Output shape:

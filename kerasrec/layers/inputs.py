@@ -21,7 +21,7 @@ class NodeInputs:
 
     Args:
         rows: `[rows, features]`.
-        places: int32 `[batch * nodes]`, which row each node reads; None where row i is of node i.
+        places: int32 `[size]`, which row each node reads; None where row i is of node i.
     """
 
     rows: tf.Tensor
@@ -54,13 +54,12 @@ def look_up(
     """Inputs of nodes from their words, the gradient of each different word in one row.
 
     Args:
-        words: int or string `[batch, nodes]`.
-        is_read: bool `[batch * nodes]`, whether any cell reads a node's word. Other words, such as
+        words: int or string `[size]`, of all nodes of the batch.
+        is_read: bool `[size]`, whether any cell reads a node's word. Other words, such as
             those of padding, take part in no product, forward or backward.
         embedding: from words to features.
         dtype: of the features.
     """
-    words = tf.reshape(words, [-1])
     texts = None
     if words.dtype == tf.string:
         texts, words = tf.unique(words, name="texts")

@@ -1,4 +1,8 @@
-"""Parents and children in a batch of trees whose tree nodes are numbered consecutively."""
+"""Parents and children in a batch of trees whose tree nodes are numbered consecutively.
+
+An edge is a place for a child: of padded children `batch * nodes * arity` of them, with those that
+are missing; of ragged ones as many as there are indices.
+"""
 
 from __future__ import annotations
 
@@ -6,42 +10,54 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.row_ids import row_ids
+
 
 @dataclass(frozen=True)
 class Links:
-    """Links between tree nodes, whether or not they form trees.
+    """Links between tree nodes, whether or not they form trees. `size` are all nodes of the batch.
 
     Args:
-        nodes: int32 scalar, tree nodes in a tree, with padding.
-        is_child: bool `[batch, nodes, arity]`, whether there is a child.
-        numbers: int32 `[batch * nodes, arity]`, numbers of children; `batch * nodes` for a missing
-          one.
-        has_children: bool `[batch * nodes]`.
-        num_parents: int32 `[batch * nodes]`.
-        is_root: bool `[batch * nodes]`, whether a node is the first of its tree.
+        nodes: int32 scalar, tree nodes of the largest tree, with padding.
+        is_child: bool, of the shape of the children, or of their flat values: whether there is one.
+        numbers: int32 `[size, arity]`, or `[edges]` of ragged children: numbers of children; `size`
+          for a missing one.
+        parents: int32 `[edges]`, the numbers of their parents.
+        has_children: bool `[size]`.
+        num_parents: int32 `[size]`.
+        roots: int32 `[size]`, the number of each node's root.
+        trees: int32 `[size]`, which tree each node is of.
     """
 
     nodes: tf.Tensor
     is_child: tf.Tensor
     numbers: tf.Tensor
+    parents: tf.Tensor
     has_children: tf.Tensor
     num_parents: tf.Tensor
-    is_root: tf.Tensor
+    roots: tf.Tensor
+    trees: tf.Tensor
+
+    @property
+    def is_root(self) -> tf.Tensor:
+        """Bool `[size]`, whether a node is the first of its tree."""
+        return tf.range(tf.size(self.roots)) == self.roots
 
     @property
     def num_callers(self) -> tf.Tensor:
-        """How many call a node, int32 `[batch * nodes]`; the caller of a root is the outside."""
+        """How many call a node, int32 `[size]`; the caller of a root is the outside."""
         return self.num_parents + tf.cast(self.is_root, tf.int32)
 
     @property
     def is_called(self) -> tf.Tensor:
-        """Bool `[batch * nodes]`, False for padding."""
+        """Bool `[size]`, False for padding."""
         return self.num_callers > 0
 
     def tree_and_node(self, where: tf.Tensor) -> tf.Tensor:
         """The first node that is marked, int32 `[1, 2]`, or `[0, 2]` if there is none."""
         number = tf.cast(tf.where(where)[:1, 0], tf.int32)
-        return tf.stack([number // self.nodes, number % self.nodes], -1)
+        first = tf.gather(self.roots, number)
+        return tf.stack([tf.gather(self.trees, number), number - first], -1)
 
 
 def links_of(children: tf.Tensor) -> Links:
@@ -58,7 +74,48 @@ def links_of(children: tf.Tensor) -> Links:
     numbers = tf.cast(children, tf.int32) + roots[:, tf.newaxis, tf.newaxis]
     numbers = tf.reshape(tf.where(is_child, numbers, size), [size, arity])
     has_children = tf.reshape(tf.reduce_any(is_child, -1), [size])
+    everyone = tf.range(size)
+    trees = everyone // tf.maximum(nodes, 1)
+    return Links(
+        nodes,
+        is_child,
+        numbers,
+        tf.repeat(everyone, arity),
+        has_children,
+        _num_parents(numbers, size),
+        trees * nodes,
+        trees,
+    )
+
+
+def links_of_rows(children: tf.RaggedTensor) -> Links:
+    """The links of a batch whose children are in rows; as `links_of`.
+
+    Args:
+        children: int32 or int64 `[batch, (nodes), (children)]`.
+    """
+    rows, given = children.values, children.flat_values
+    size = tf.cast(rows.nrows(), tf.int32)
+    trees = tf.cast(row_ids(children.row_lengths()), tf.int32)
+    nodes_of = tf.cast(children.row_lengths(), tf.int32)
+    roots = tf.gather(tf.cast(children.row_starts(), tf.int32), trees)
+    parents = tf.cast(row_ids(rows.row_lengths()), tf.int32)
+    last = tf.gather(nodes_of, tf.gather(trees, parents))
+    is_child = (given >= 0) & (given < tf.cast(last, given.dtype))
+    numbers = tf.where(is_child, tf.cast(given, tf.int32) + tf.gather(roots, parents), size)
+    num_children = tf.math.unsorted_segment_sum(tf.cast(is_child, tf.int32), parents, size)
+    return Links(
+        tf.reduce_max(tf.concat([nodes_of, [0]], 0)),
+        is_child,
+        numbers,
+        parents,
+        num_children > 0,
+        _num_parents(numbers, size),
+        roots,
+        trees,
+    )
+
+
+def _num_parents(numbers: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     linked = tf.reshape(numbers, [-1])
-    num_parents = tf.math.unsorted_segment_sum(tf.ones_like(linked), linked, size + 1)[:size]
-    is_root = tf.range(size) % tf.maximum(nodes, 1) == 0
-    return Links(nodes, is_child, numbers, has_children, num_parents, is_root)
+    return tf.math.unsorted_segment_sum(tf.ones_like(linked), linked, size + 1)[:size]

@@ -16,7 +16,7 @@ from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
 from kerasrec.layers.tree_checks import WordRules, check_sizes, same_sizes
-from kerasrec.layers.trees import LEAF, NodeTables, node_tables
+from kerasrec.layers.trees import LEAF, NodeTables, tables_of
 from kerasrec.private import in_stateless_scope, in_xla
 from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switch
 
@@ -61,30 +61,32 @@ class Recursion:
 
     def __call__(
         self,
-        x: tf.Tensor,
-        children: tf.Tensor,
+        x: Any,
+        children: Any,
         drop: tf.Tensor | None,
         input_drop: tf.Tensor | None,
         training: bool,
         return_sequences: bool,
         initial_states: Sequence[tf.Tensor] = (),
-    ) -> tuple[list[tf.Tensor], tf.Tensor | None, tf.Tensor]:
+    ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
         """What the roots return, outputs of all nodes, and which nodes are not padding.
 
         Args:
-            x: `[batch, nodes, features]`, or words, int `[batch, nodes]`.
-            children: int32 or int64 `[batch, nodes, arity]`.
-            drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
-            input_drop: factors for what each node reads of its word, `[batch, nodes, features]`,
-                or None.
+            x: `[batch, nodes, features]`, or words, int `[batch, nodes]`; ragged if children are.
+            children: int32 or int64 `[batch, nodes, arity]`, or ragged
+                `[batch, (nodes), (children)]` with row splits of int64.
+            drop: factors for the first state of each node, `[size + 1, units]`, where size are all
+                nodes of the batch, or None.
+            input_drop: factors for what each node reads of its word, `[size, features]`, or None.
             training: as Keras has it.
             return_sequences: whether the outputs of all nodes are wanted.
             initial_states: of the roots, `[batch, units]` each, if states go down.
         """
         drops = tuple(() if factors is None else (factors,) for factors in (drop, input_drop))
-        features = tuple(x.shape[2:] if input_drop is None else input_drop.shape[2:])
+        features = tuple(x.shape[2:] if input_drop is None else input_drop.shape[1:])
         dropped = tuple(map(len, drops))
-        key = (x.dtype, features, children.dtype, dropped, training, return_sequences)
+        is_ragged = isinstance(children, tf.RaggedTensor)
+        key = (x.dtype, features, children.dtype, is_ragged, dropped, training, return_sequences)
         if in_xla():  # No function of its own, for the reason that `function/run.py` gives.
             return self._run(
                 training, return_sequences, [], tuple(initial_states), x, children, drops
@@ -115,20 +117,28 @@ class Recursion:
 
     def _new_run(self, key: tuple[Any, ...]) -> tuple[Any, list[Stages]]:
         """A `tf.function` for one use, and a list that gets its stages when it is traced."""
-        x_dtype, features, children_dtype, dropped, training, return_sequences = key
+        x_dtype, features, children_dtype, is_ragged, dropped, training, return_sequences = key
         has_drop, has_input_drop = dropped
         cell, dtype = self._cell, self._cell.compute_dtype
         stages: list[Stages] = []
         sizes = cell.state_sizes if self._goes_down else []
         takes_words = self._embedding is not None
         x_features = [] if takes_words else features
-        specs = [
-            tuple(tf.TensorSpec([None, size], dtype) for size in sizes),
+        of_trees = [
             tf.TensorSpec([None, None, *x_features], x_dtype, "x"),
             tf.TensorSpec([None, None, cell.arity], children_dtype, "children"),
+        ]
+        if is_ragged:
+            of_trees = [
+                tf.RaggedTensorSpec([None, None, *x_features], x_dtype, 1, tf.int64),
+                tf.RaggedTensorSpec([None, None, None], children_dtype, 2, tf.int64),
+            ]
+        specs = [
+            tuple(tf.TensorSpec([None, size], dtype) for size in sizes),
+            *of_trees,
             (
                 (tf.TensorSpec([None, cell.state_sizes[0]], dtype, "drop"),) * has_drop,
-                (tf.TensorSpec([None, None, *features], dtype, "input_drop"),) * has_input_drop,
+                (tf.TensorSpec([None, *features], dtype, "input_drop"),) * has_input_drop,
             ),
         ]
 
@@ -142,19 +152,22 @@ class Recursion:
         return_sequences: bool,
         stages: list[Stages],
         initial_states: tuple[tf.Tensor, ...],
-        x: tf.Tensor,
-        children: tf.Tensor,
+        x: Any,
+        children: Any,
         drops: tuple[tuple[tf.Tensor, ...], ...],
-    ) -> tuple[list[tf.Tensor], tf.Tensor | None, tf.Tensor]:
+    ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
         """One use; arguments and result as for `__call__`, and a list that gets its stages."""
         (drop, input_drop) = (factors[0] if factors else None for factors in drops)
         with tf.control_dependencies([] if in_xla() else check_sizes(x, children)):
             x = tf.identity(x)
+        words, rules = self._words_to_check(x)
         with tf.name_scope("trees"):
-            trees = node_tables(children, *self._words_to_check(x))
-        batch, nodes = tf.unstack(tf.shape(x)[:2])
-        inputs = self._inputs(x, trees, input_drop)
-        table_size = tf.multiply(batch, nodes, "table_size") if return_sequences else None
+            trees = tables_of(children, words, rules, self._cell.arity)
+        is_ragged = isinstance(x, tf.RaggedTensor)
+        # As many rows as nodes in all, and a row of outputs for each.
+        rows = x.values if is_ragged else tf.reshape(x, [-1, *x.shape[2:]], "inputs")
+        inputs = self._inputs(rows, trees, input_drop)
+        table_size = tf.size(trees.is_node, name="table_size") if return_sequences else None
         options = dict(self._options)
         if options["engine"] == "compiled" and not training:
             options["recompute"] = True
@@ -186,26 +199,34 @@ class Recursion:
             )
         sequence = tables.get("output")
         if sequence is not None:
-            sequence = tf.reshape(sequence, [batch, nodes, self._cell.output_size])
+            size = self._cell.output_size
+            sequence = (
+                children.with_values(sequence)
+                if is_ragged
+                else tf.reshape(sequence, [*tf.unstack(tf.shape(x)[:2]), size])
+            )
         return results, sequence, trees.is_node
 
-    def _words_to_check(self, x: tf.Tensor) -> tuple[tf.Tensor, WordRules] | tuple[()]:
+    def _words_to_check(self, x: Any) -> tuple[Any, WordRules | None]:
+        """Words and which are allowed; None of both where `x` are no words."""
         if self._embedding is None:
-            return ()
+            return None, None
         return x, WordRules(num_words_of(self._embedding), self._cell.inner_inputs)
 
-    def _inputs(self, x: tf.Tensor, trees: NodeTables, input_drop: tf.Tensor | None) -> NodeInputs:
+    def _inputs(
+        self, rows: tf.Tensor, trees: NodeTables, input_drop: tf.Tensor | None
+    ) -> NodeInputs:
+        """Inputs of nodes, from what they are given, `[size, features]`, or words `[size]`."""
         if self._embedding is None:
-            return NodeInputs(tf.reshape(x, [-1, x.shape[-1]], "inputs"))
+            return NodeInputs(rows)
         is_read = tf.reshape(trees.is_node, [-1])
         if not self._cell.inner_inputs:
             is_read &= trees.kinds[:-1] == LEAF
-        inputs = look_up(x, is_read, self._embedding, self._cell.compute_dtype)
+        inputs = look_up(rows, is_read, self._embedding, self._cell.compute_dtype)
         if input_drop is None:
             return inputs
         # Each node drops its own features, also if several nodes have the same word.
-        rows = tf.gather(inputs.rows, inputs.places)
-        return NodeInputs(rows * tf.reshape(input_drop, [-1, input_drop.shape[-1]]))
+        return NodeInputs(tf.gather(inputs.rows, inputs.places) * input_drop)
 
 
 def visitor(
@@ -225,7 +246,7 @@ def visitor(
         cell: what each node computes.
         inputs: of the nodes.
         trees: `NodeTables`.
-        drop: factors for the first state of each node, `[batch * nodes + 1, units]`, or None.
+        drop: factors for the first state of each node, `[size + 1, units]`, or None.
         table_size: rows of the table of all outputs; None if it is not wanted.
         training: as Keras has it.
         options: of `kerasrec.recursive`.

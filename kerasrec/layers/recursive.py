@@ -15,11 +15,12 @@ from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.inputs import NodeInputs, takes_text
 from kerasrec.layers.old_order import formerly_positional
+from kerasrec.layers.ragged import as_rows, both_inputs, is_ragged, like, num_trees
 from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.stacking import StatesOfNodes, are_states, mark_states
 from kerasrec.layers.trees import as_indices, node_tables
 from kerasrec.layers.types import Engine
-from kerasrec.private import in_symbolic_scope, set_mask
+from kerasrec.private import in_symbolic_scope, in_xla, set_mask
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -72,16 +73,20 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             parent. They are not computed, and are masked in the output. If the cell takes any
             number of children, `arity` may be any number, too, and differ between batches:
             `keras.Input([None, None], dtype="int32")`.
+            Both may be ragged instead, `x` `[batch, (nodes), features]` or `[batch, (nodes)]` and
+            `children` `[batch, (nodes), (children)]`, with rows of at most `arity`: memory and time
+            are then those of nodes and children, without padding.
+            `keras.Input([None, None], dtype="int32", ragged=True)` declares them.
         training: bool, whether dropout is on.
 
     Output shape:
         `[batch, units]`, the root's output. With `return_sequences` `[batch, nodes, units]`, all
-        outputs, zero and masked for padding. With `return_state` a list: this, then each state of
-        the root, `[batch, units]`.
+        outputs, zero and masked for padding; of ragged inputs `[batch, (nodes), units]`, ragged.
+        With `return_state` a list: this, then each state of the root, `[batch, units]`.
 
     Raises:
-        ValueError: when called with a `mask`, with ragged or sparse tensors, or with the outputs of
-          another tree layer while `inner_inputs` is None.
+        ValueError: when called with a `mask`, with sparse tensors, with one ragged and one padded
+          tensor, or with the outputs of another tree layer while `inner_inputs` is None.
         tf.errors.InvalidArgumentError: when called with `children` that are not trees, with words
           that have no vector, or with words that are not read; it names the tree and the node.
 
@@ -159,13 +164,13 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""
-        inputs = both_inputs(self.name, x, children)
+        inputs = both_inputs(self.name, x, children, takes_ragged=True)
         with SentenceFirst():
             return super().__call__(*inputs, *args, **kwargs)
 
     def build(self, x_shape: Any, children_shape: Any) -> None:
         """Creates the cell's weights."""
-        self.check_inputs(x_shape, children_shape, "int32")
+        self.check_inputs(x_shape, children_shape, "int32", children_shape[-1] is None)
         self._num_features = x_shape[-1] if self.embedding is None else self._embedding_size()
         if type(self.cell).build is keras.layers.Layer.build:  # Keras' own makes no weights.
             self._build_sublayers()
@@ -187,25 +192,37 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
         """What the recursion returns for the roots, and the masked outputs of all nodes."""
         training = bool(training)
+        if is_ragged(x):
+            if in_xla():
+                raise ValueError(
+                    f"{self.name} takes ragged trees, but not inside of XLA, which needs static "
+                    "shapes. Leave out jit_compile=True, or pad the trees."
+                )
+            x, children = as_rows(x, children)
         if self.embedding is not None and not takes_text(self.embedding):
             x = as_indices(x)
         drop = input_drop = None
         if training and self.cell.dropout:
             if self.embedding is None:
-                x = self._dropout(x, self.cell.dropout)
+                x = tf.ragged.map_flat_values(self._dropout, x, self.cell.dropout)
             else:
-                shape = [*tf.unstack(tf.shape(x)), self._num_features]
-                input_drop = self._dropout(tf.ones(shape, self.compute_dtype), self.cell.dropout)
+                input_drop = self._ones_dropped(x, 0, self._num_features, self.cell.dropout)
         if training and self.cell.recurrent_dropout:
-            num_nodes = tf.reduce_prod(tf.shape(children)[:2])
-            ones = tf.ones([num_nodes + 1, self.cell.state_sizes[0]], self.compute_dtype)
-            drop = self._dropout(ones, self.cell.recurrent_dropout)
+            size = self.cell.state_sizes[0]
+            drop = self._ones_dropped(x, 1, size, self.cell.recurrent_dropout)
         found, sequence, is_node = self._recursion(
             x, as_indices(children), drop, input_drop, training, self._keeps_all, initial_states
         )
-        if sequence is not None:
+        if is_ragged(sequence):  # It has no padding, and so no mask.
+            mark_states(sequence)
+        elif sequence is not None:
             set_mask(sequence, mark_states(is_node))
         return found, sequence
+
+    def _ones_dropped(self, x: Any, more: int, units: int, rate: float) -> tf.Tensor:
+        """Factors of dropout, `[size + more, units]`, where size are all nodes of the batch."""
+        size = tf.shape(x.values)[0] if is_ragged(x) else tf.reduce_prod(tf.shape(x)[:2])
+        return self._dropout(tf.ones([size + more, units], self.compute_dtype), rate)
 
     def _dropout(self, x: Any, rate: float) -> Any:
         return keras.random.dropout(x, rate, seed=self.seed_generator)
@@ -223,7 +240,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 
     def check(self, x: Any, children: Any, mask: Any = None) -> None:
         """Raises ValueError for arguments of a call that this layer does not take."""
-        self.check_inputs(x.shape, children.shape, children.dtype)
+        self.check_inputs(x.shape, children.shape, children.dtype, is_ragged(children))
         refuse_mask(self.name, mask)
         if takes_text(self.embedding):
             if x.dtype != "string":
@@ -241,13 +258,17 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
                 "nodes, too, or inner_inputs=False to leave them out."
             )
 
-    def check_inputs(self, x_shape: Any, children_shape: Any, dtype: Any) -> None:
+    def check_inputs(
+        self, x_shape: Any, children_shape: Any, dtype: Any, are_ragged: bool = False
+    ) -> None:
         """Raises ValueError for inputs that cannot be trees of this layer.
 
         Args:
             x_shape: of `x`.
             children_shape: of `children`.
             dtype: of `children`.
+            are_ragged: whether `children` are in rows, whose lengths are checked when they are
+                read.
         """
         shapes = f"received shapes {tuple(x_shape)} and {tuple(children_shape)}."
         if self.embedding is not None:
@@ -266,7 +287,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
                 f"`x` of {self.name} must have {self._num_features} features, as the layer was "
                 f"built with, {shapes}"
             )
-        if len(children_shape) != 3 or self.cell.arity not in (None, children_shape[-1]):
+        arities = (None, children_shape[-1], *([self.cell.arity] if are_ragged else []))
+        if len(children_shape) != 3 or self.cell.arity not in arities:
             arity = self.cell.arity
             which = "any arity" if arity is None else f"arity {arity} as the cell has it"
             mend = ""
@@ -308,10 +330,12 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 
     def _zeros(self, x: Any) -> Any:
         """Outputs of the right shapes, for Keras to learn them without compiling."""
-        batch, nodes = tf.shape(x)[0], tf.shape(x)[1]
-        units = self.cell.output_size
-        dims = [batch, nodes, units] if self.return_sequences else [batch, units]
-        outputs = tf.zeros(dims, self.compute_dtype)
+        batch, units = num_trees(x), self.cell.output_size
+        outputs: Any = tf.zeros([batch, units], self.compute_dtype)
+        if self.return_sequences and is_ragged(x):
+            outputs = x.with_values(tf.zeros([tf.shape(x.values)[0], units], self.compute_dtype))
+        elif self.return_sequences:
+            outputs = tf.zeros([batch, tf.shape(x)[1], units], self.compute_dtype)
         sizes = self.cell.state_sizes
         states = [tf.zeros([batch, units], self.compute_dtype) for units in sizes]
         return [outputs, *states] if self.return_state else outputs
@@ -326,10 +350,11 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             previous_mask: of `x`; it is not read.
 
         Returns:
-            bool `[batch, nodes]`, or None without `return_sequences`, and where `children` are not
-            given. With `return_state` a list: this, then None for each state.
+            bool `[batch, nodes]`, or None without `return_sequences`, and where `children` are
+            ragged or not given. With `return_state` a list: this, then None for each state.
         """
         given = self.return_sequences and isinstance(inputs, list | tuple) and len(inputs) == 2
+        given = given and not is_ragged(inputs[1])
         mask = node_tables(as_indices(inputs[1])).is_node if given else None
         return [mask] + [None] * len(self.cell.state_sizes) if self.return_state else mask
 
@@ -348,9 +373,9 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         """Symbolic outputs, so that a functional model is built without compiling."""
         self.check(x, children, mask)
         shapes = self.compute_output_shape(x.shape, children.shape)
-        if self.return_state:
-            return [keras.KerasTensor(shape, self.compute_dtype) for shape in shapes]
-        return keras.KerasTensor(shapes, self.compute_dtype)
+        if not self.return_state:
+            return like(x, shapes, self.compute_dtype)
+        return [like(x, shape, self.compute_dtype) for shape in shapes]
 
     def function_graphs(self) -> FunctionGraphs:
         """The graph of the recursive function, before tagging; the layer must be built."""
@@ -428,35 +453,6 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             if isinstance(config.get(name), dict)
         }
         return cls(**{**config, **layers})
-
-
-def both_inputs(name: str, x: Any, children: Any) -> tuple[Any, Any]:
-    """`x` and `children` of a call, given apart or as one list.
-
-    Raises:
-        ValueError: if `children` are missing, or either of the two is ragged or sparse.
-    """
-    if children is None and isinstance(x, list | tuple) and len(x) == 2:
-        x, children = x
-    if children is None:
-        raise ValueError(
-            f"{name} needs two inputs, layer(x, children): what the tree nodes read, [batch, "
-            "nodes, ..], and the indices of their children, [batch, nodes, arity]. In a "
-            "keras.Sequential only the first layer can have two inputs, and no keras.Input before "
-            "it: call that model with [x, children], or use the functional API."
-        )
-    for what, given, filler in (("x", x, ""), ("children", children, "default_value=-1")):
-        if isinstance(given, tf.RaggedTensor) or getattr(given, "ragged", False):
-            raise ValueError(
-                f"`{what}` of {name} must be padded, with as many nodes in `x` as in `children`, "
-                f"received a ragged tensor. Give {what}.to_tensor({filler})."
-            )
-        if isinstance(given, tf.SparseTensor) or getattr(given, "sparse", False):
-            raise ValueError(
-                f"`{what}` of {name} must be dense, received a sparse tensor. Give "
-                f"tf.sparse.to_dense({what})."
-            )
-    return x, children
 
 
 def refuse_mask(name: str, mask: Any) -> None:

@@ -286,7 +286,7 @@ class ReferenceWeights(keras.layers.Layer):
         Args:
             found: the field, a value or rows of values.
             encode: the recursive function.
-            lengths: of rows.
+            lengths: of the rows of a list.
         """
         dtype = self.compute_dtype
         kernel = tf.cast(self.kernel, dtype)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from kerasrec.datatypes.field import Choice, Content, Field
 from kerasrec.datatypes.kinds import Kind
+from kerasrec.row_ids import row_ids
 
 POOLINGS = ("mean", "max", "sum", "attention")
 
@@ -60,7 +61,7 @@ class FieldEmbedding(keras.layers.Layer):
         if self.is_text:
             words = tf.strings.split(tf.strings.lower(values))
             vectors = tf.cast(self._layer(self._hashing(words.values)), self.compute_dtype)
-            return pooled(words.with_values(vectors), "mean")
+            return pooled_values(words.with_values(vectors), "mean")
         if not self.statistics:
             return tf.cast(self._layer(values), self.compute_dtype)
         mean, deviation = (tf.convert_to_tensor(item) for item in self.statistics)
@@ -149,7 +150,7 @@ class KindFeatures(keras.layers.Layer):
         values = batch[self._kind.key(item)].values
         if item.is_list:
             vectors = values.with_values(embedding(values.values))
-            return [pooled(vectors, way) for way in self._pooling]
+            return [pooled_values(vectors, way) for way in self._pooling]
         found = embedding(values)
         if missing is None:
             return [found]
@@ -157,16 +158,25 @@ class KindFeatures(keras.layers.Layer):
         return [tf.where(is_given, found, tf.cast(missing, found.dtype))]
 
 
-def pooled(rows: Any, way: str, lengths: tf.Tensor | None = None) -> tf.Tensor:
+def pooled_values(rows: tf.RaggedTensor, way: str) -> tf.Tensor:
+    """`pooled`, outside of a recursive function, where `tf.reduce_sum` takes more memory."""
+    lengths = rows.row_lengths()
+    ids, count = row_ids(lengths), rows.nrows()
+    if way == "max":
+        found = tf.math.unsorted_segment_max(rows.values, ids, count)
+        return tf.where(lengths[:, None] > 0, found, tf.zeros_like(found))
+    segment = tf.math.unsorted_segment_sum if way == "sum" else tf.math.unsorted_segment_mean
+    return segment(rows.values, ids, count)
+
+
+def pooled(rows: Any, way: str, lengths: tf.Tensor) -> tf.Tensor:
     """Rows of vectors as one vector each, zero for a row without entries.
 
     Args:
-        rows: RaggedTensor `[rows, (entries), units]`.
+        rows: RaggedTensor `[tokens, (entries), units]`, in a recursive function.
         way: "mean", "max" or "sum".
-        lengths: int `[rows]`, of the rows, if they are known.
+        lengths: int `[tokens]`, of the rows.
     """
-    if lengths is None:
-        lengths = rows.row_lengths()
     if way == "max":
         found = tf.reduce_max(rows, axis=1)
         return tf.where(lengths[:, None] > 0, found, tf.zeros_like(found))

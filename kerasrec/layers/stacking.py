@@ -19,10 +19,13 @@ class StatesOfNodes:
         return True
 
 
-def mark_states(is_node: tf.Tensor) -> tf.Tensor:
-    """A mask that is marked as one of tree nodes; layers in between pass it on with the states."""
-    is_node._is_of_tree_nodes = True
-    return is_node
+def mark_states(mask_or_states: Any) -> Any:
+    """A mask that is marked as one of tree nodes; layers in between pass it on with the states.
+
+    Ragged states have no mask, and are marked themselves.
+    """
+    mask_or_states._is_of_tree_nodes = True
+    return mask_or_states
 
 
 def are_states(x: Any) -> bool:
@@ -31,7 +34,8 @@ def are_states(x: Any) -> bool:
     A symbolic tensor knows all layers before it. For any other tensor, its Keras mask says so.
     """
     if not isinstance(x, keras.KerasTensor):
-        return getattr(mask_of(x), "_is_of_tree_nodes", False)
+        marked = x if isinstance(x, tf.RaggedTensor) else mask_of(x)
+        return getattr(marked, "_is_of_tree_nodes", False)
     if not comes_from_layers(x):
         return False
     before = keras.Function(keras.utils.get_source_inputs(x), x, name="before").operations

@@ -12,6 +12,7 @@ import tensorflow as tf
 from kerasrec.layers.cell import KernelCell, RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.old_order import formerly_positional
+from kerasrec.layers.ragged import num_trees
 from kerasrec.layers.recursion import Recursion
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.tree_checks import check
@@ -233,7 +234,7 @@ class TopDown(Recursive):
     ) -> Any:
         """Runs the recursion; see the class."""
         self.check(x, children, mask)
-        states = self.initial_states(initial_state, tf.shape(x)[0])
+        states = self.initial_states(initial_state, num_trees(x))
         if in_symbolic_scope():
             return self._zeros(x)
         _, sequence = self._run(x, children, training, *states)
@@ -325,13 +326,13 @@ def visitor(
         inputs: of the nodes.
         trees: `NodeTables`.
         drop: factors for what each node reads of its parent's first state,
-            `[batch * nodes + 1, units]`, or None.
+            `[size + 1, units]`, or None.
         table_size: rows of the table of all outputs.
         training: as Keras has it.
         options: of `kerasrec.recursive`.
     """
     rows_of_children = trees.rows() if cell.shares_weights else None
-    num_nodes = tf.subtract(tf.shape(trees.children)[0], 1, "num_nodes")
+    num_nodes = tf.size(trees.is_node, name="num_nodes")
 
     @recursive(xla_calls=trees.calls_of_a_tree, **options)
     def visit(node: tf.Tensor, states: list[tf.Tensor]) -> tf.Tensor:

@@ -23,7 +23,7 @@ from kerasrec.layers.growth import (
     root_places,
 )
 from kerasrec.layers.old_order import formerly_positional
-from kerasrec.layers.recursive import both_inputs
+from kerasrec.layers.ragged import both_inputs
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.tree_checks import check, check_indices, check_sizes
 from kerasrec.layers.trees import as_indices

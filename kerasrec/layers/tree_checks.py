@@ -10,7 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.errors import WITHOUT_FRAMES
-from kerasrec.layers.links import Links, links_of
+from kerasrec.layers.links import Links, links_of, links_of_rows
+from kerasrec.row_ids import row_ids
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,24 @@ def same_sizes(x: tf.Tensor, children: tf.Tensor) -> tf.Tensor:
     return tf.reduce_all(tf.shape(x)[:2] == tf.shape(children)[:2])
 
 
-def check_sizes(x: tf.Tensor, children: tf.Tensor) -> list[tf.Operation]:
-    """Checks, when the graph runs, that `x` and `children` may be of the same trees."""
-    mine, theirs = tf.shape(x)[:2], tf.shape(children)[:2]
-    return check(
-        same_sizes(x, children),
-        "`x` and `children` must have the same numbers of trees and of nodes in a tree. "
-        "[trees, nodes]: {} and {}",
-        mine,
-        theirs,
+def check_sizes(x: Any, children: Any) -> list[tf.Operation]:
+    """Checks, when the graph runs, that `x` and `children` may be of the same trees.
+
+    Both are padded, or both ragged.
+    """
+    sentence = "`x` and `children` must have the same numbers of trees and of nodes in a tree. "
+    if not isinstance(children, tf.RaggedTensor):
+        mine, theirs = tf.shape(x)[:2], tf.shape(children)[:2]
+        return check(same_sizes(x, children), sentence + "[trees, nodes]: {} and {}", mine, theirs)
+    sentence += "Nodes in each tree: {} and {}"
+    mine, theirs = x.row_lengths(), children.row_lengths()
+    # Other numbers of trees cannot be compared one by one.
+    is_right = tf.cond(
+        tf.size(mine) == tf.size(theirs),
+        lambda: tf.reduce_all(mine == theirs),
+        lambda: tf.constant(False),
     )
+    return check(is_right, sentence, mine, theirs)
 
 
 def check_indices(children: tf.Tensor) -> list[tf.Operation]:
@@ -94,6 +103,51 @@ def check_indices(children: tf.Tensor) -> list[tf.Operation]:
             nodes,
         ),
     ]
+
+
+def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operation]:
+    """Checks, when the graph runs, rows of indices, as `check_indices` does those of a table.
+
+    Args:
+        children: int32 or int64 `[batch, (nodes), (children)]`.
+        arity: the most children of a tree node, None for any number.
+    """
+    rows, given = children.values, children.flat_values
+    nodes_of, trees = children.row_lengths(), row_ids(children.row_lengths())
+    parents, lengths = row_ids(rows.row_lengths()), rows.row_lengths()
+    last = tf.gather(nodes_of, tf.gather(trees, parents))
+    wrong = (given < -1) | (given >= tf.cast(last, given.dtype))
+    edge = tf.where(wrong)[:1, 0]
+    parent = tf.gather(parents, edge)
+    tree = tf.gather(trees, parent)
+    node = parent - tf.gather(children.row_starts(), tree)
+    slot = edge - tf.gather(rows.row_starts(), parent)
+    checks = [
+        *check(
+            tf.reduce_all(nodes_of > 0),
+            "`children` has no tree nodes in tree {}; every tree needs its root at node 0.",
+            tf.where(nodes_of == 0)[:1, 0],
+        ),
+        *check(
+            ~tf.reduce_any(wrong),
+            "`children` has an index out of range: it must be -1 (no child) or a node of the same "
+            "tree. [tree, node, child]: {} index: {} nodes in the tree: {}",
+            tf.stack([tree, node, slot], -1),
+            tf.gather(given, edge),
+            tf.gather(nodes_of, tree),
+        ),
+    ]
+    if arity is not None:
+        long = tf.where(lengths > arity)[:1, 0]
+        tree = tf.gather(trees, long)
+        checks += check(
+            tf.reduce_all(lengths <= arity),
+            f"`children` has a tree node with more than {arity} children, the arity of the layer. "
+            "[tree, node]: {} children: {}",
+            tf.stack([tree, long - tf.gather(children.row_starts(), tree)], -1),
+            tf.gather(lengths, long),
+        )
+    return checks
 
 
 def check_parents(links: Links) -> list[tf.Operation]:
@@ -124,23 +178,20 @@ def check_parents(links: Links) -> list[tf.Operation]:
 
 
 def in_cycles(links: Links) -> tf.Tensor:
-    """Which nodes have a parent, but not the root among its ancestors; bool `[batch * nodes]`.
+    """Which nodes have a parent, but not the root among its ancestors; bool `[size]`.
 
     Follows parents twice as far each time.
     """
-    size, arity = tf.unstack(tf.shape(links.numbers))
-    everyone = tf.range(size)
+    size = tf.size(links.roots)
     numbers = tf.reshape(links.numbers, [-1, 1])
     # The last row is for missing children.
-    parents = tf.tensor_scatter_nd_update(tf.range(size + 1), numbers, tf.repeat(everyone, arity))[
-        :size
-    ]
+    parents = tf.tensor_scatter_nd_update(tf.range(size + 1), numbers, links.parents)[:size]
     _, ancestors = tf.while_loop(
         lambda reach, _: reach < links.nodes,
         lambda reach, found: (reach * 2, tf.gather(found, found)),
         (tf.constant(1), parents),
     )
-    return (links.num_parents > 0) & (ancestors != everyone // links.nodes * links.nodes)
+    return (links.num_parents > 0) & (ancestors != links.roots)
 
 
 def check_cycles(links: Links) -> list[tf.Operation]:
@@ -157,7 +208,7 @@ def check_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[tf.Ope
     """Checks, when the graph runs, the words of tree nodes.
 
     Args:
-        words: int or string `[batch * nodes]`; padding may have any.
+        words: int or string `[size]`, of all nodes of the batch; padding may have any.
         links: of the trees.
         rules: which words are allowed.
     """
@@ -185,24 +236,32 @@ def check_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[tf.Ope
 
 @functools.cache
 def tree_checks(
-    dtype: tf.DType, word_dtype: tf.DType | None, rules: WordRules | None
+    children_spec: tf.TypeSpec,
+    word_dtype: tf.DType | None,
+    rules: WordRules | None,
+    arity: int | None = None,
 ) -> Callable[..., tf.Tensor]:
     """A `tf.function` that fails with the first thing that is wrong with trees.
 
     It is traced once, and not for each layer, because it has about 150 ops, which hardly ever run.
 
     Args:
-        dtype: of the children, int32 or int64 `[batch, nodes, arity]`.
-        word_dtype: of the words, int or string `[batch * nodes]`; None if it takes none.
+        children_spec: of the children, int32 or int64 `[batch, nodes, arity]`, or ragged
+            `[batch, (nodes), (children)]`.
+        word_dtype: of the words, int or string `[size]`, of all nodes of the batch; None if it
+            takes none.
         rules: which words are allowed.
+        arity: the most children in a row, if they are ragged; None for any number.
 
     Returns:
         A function of the children, or of children and words; it gives True.
     """
 
-    def run(children: tf.Tensor, words: tf.Tensor | None = None) -> tf.Tensor:
-        with tf.control_dependencies(check_indices(children)):
-            links = links_of(children)
+    def run(children: Any, words: tf.Tensor | None = None) -> tf.Tensor:
+        is_ragged = isinstance(children, tf.RaggedTensor)
+        checks = check_rows(children, arity) if is_ragged else check_indices(children)
+        with tf.control_dependencies(checks):
+            links = links_of_rows(children) if is_ragged else links_of(children)
             checks = check_parents(links) + check_cycles(links)
         if words is not None and rules is not None:
             with tf.control_dependencies(checks):
@@ -210,7 +269,7 @@ def tree_checks(
         with tf.control_dependencies(checks):
             return tf.constant(True)
 
-    signature = [tf.TensorSpec([None, None, None], dtype)]
+    signature = [children_spec]
     if word_dtype is not None:
         signature.append(tf.TensorSpec([None], word_dtype))
     return tf.function(run, input_signature=signature, autograph=False)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.layers.links import links_of
+from kerasrec.layers.links import Links, links_of, links_of_rows
 from kerasrec.layers.tree_checks import WordRules, in_cycles, tree_checks
 from kerasrec.private import in_xla
 
@@ -15,19 +16,20 @@ LEAF, INNER, MISSING = 0, 1, 2
 
 @dataclass
 class NodeTables:
-    """A batch of trees whose tree nodes are numbered consecutively.
+    """A batch of trees whose tree nodes are numbered consecutively. `size` are all nodes.
 
     Args:
-        children: int32 `[batch * nodes + 1, arity]`, numbers of children; the last number stands
-          for a missing child, and the last row is its own.
-        kinds: int32 `[batch * nodes + 1]`: LEAF, INNER, or MISSING for the last.
+        children: int32 `[size + 1, arity]`, numbers of children; the last number stands for a
+          missing child, and the last row is its own. Of ragged children of any number a
+          RaggedTensor `[size + 1, (children)]`, without those that are missing.
+        kinds: int32 `[size + 1]`: LEAF, INNER, or MISSING for the last.
         roots: int32 `[batch]`.
-        is_node: bool `[batch, nodes]`, False for padding.
+        is_node: bool `[batch, nodes]`, False for padding; `[size]` if children are ragged.
         are_right: bool scalar, whether they are trees, whose words are allowed. Only inside of XLA,
           where nothing can raise an error, may it be False.
     """
 
-    children: tf.Tensor
+    children: Any
     kinds: tf.Tensor
     roots: tf.Tensor
     is_node: tf.Tensor
@@ -43,7 +45,9 @@ class NodeTables:
         return 1 + arity * tf.shape(self.is_node)[1] if in_xla() and arity else None
 
     def rows(self) -> tf.RaggedTensor:
-        """`children` without those that are missing, int32 `[batch * nodes + 1, (children)]`."""
+        """`children` without those that are missing, int32 `[size + 1, (children)]`."""
+        if isinstance(self.children, tf.RaggedTensor):
+            return self.children
         is_child = self.children < tf.shape(self.children)[0] - 1
         lengths = tf.math.count_nonzero(is_child, 1, dtype=tf.int32)
         present = tf.boolean_mask(self.children, is_child, name="present_children")
@@ -60,6 +64,18 @@ def as_indices(numbers: tf.Tensor) -> tf.Tensor:
     if dtype == tf.uint64:
         numbers = tf.minimum(numbers, tf.constant(tf.int64.max, tf.uint64))
     return tf.cast(numbers, tf.int64)
+
+
+def tables_of(
+    children: Any,
+    words: tf.Tensor | None = None,
+    rules: WordRules | None = None,
+    arity: int | None = None,
+) -> NodeTables:
+    """`node_tables` of padded children, `tables_of_rows` of ragged ones."""
+    if isinstance(children, tf.RaggedTensor):
+        return tables_of_rows(children, words, rules, arity)
+    return node_tables(children, words, rules)
 
 
 def node_tables(
@@ -81,12 +97,7 @@ def node_tables(
     nodes, is_called = links.nodes, links.is_called
     # Nearly all trees are right and have parents before children, so that there are no cycles.
     comes_later = children > tf.cast(tf.range(nodes), children.dtype)[:, tf.newaxis]
-    is_right_node = (links.num_callers <= 1) & (is_called | ~links.has_children)
-    given, word_dtype = [children], None
-    if words is not None and rules is not None:
-        words = tf.reshape(words, [-1])
-        is_right_node &= ~is_called | rules.allow(words, links.has_children)
-        given, word_dtype = [children, words], words.dtype
+    is_right_node, words = _right_nodes(links, words, rules)
     is_in_order = tf.reduce_all((links.is_child & comes_later) | (children == -1))
     are_right = (nodes > 0) & tf.reduce_all(is_right_node)
     checks = []
@@ -96,10 +107,8 @@ def node_tables(
             is_in_order, lambda: tf.constant(True), lambda: ~tf.reduce_any(in_cycles(links))
         )
     else:
-        check = tree_checks(children.dtype, word_dtype, rules)
-        checks = [
-            tf.cond(are_right & is_in_order, lambda: tf.constant(True), lambda: check(*given))
-        ]
+        spec = tf.TensorSpec([None, None, None], children.dtype)
+        checks = [_raise_unless(are_right & is_in_order, spec, children, words, rules)]
 
     # All tables wait for the checks, so that no op that reads them fails first, less clearly.
     with tf.control_dependencies(checks):
@@ -109,3 +118,74 @@ def node_tables(
         kinds = tf.concat([tf.where(links.has_children, INNER, LEAF), [MISSING]], 0, "kinds")
         is_node = tf.reshape(is_called, [batch, nodes])
         return NodeTables(numbers, kinds, tf.range(batch) * nodes, is_node, are_right)
+
+
+def tables_of_rows(
+    children: tf.RaggedTensor,
+    words: tf.Tensor | None = None,
+    rules: WordRules | None = None,
+    arity: int | None = None,
+) -> NodeTables:
+    """Tables for trees whose children are in rows; their size is that of nodes and children.
+
+    Args:
+        children: int32 or int64 `[batch, (nodes), (children)]`, -1 for none.
+        words: int `[batch, (nodes)]`, if they are to be checked, too.
+        rules: which words are allowed.
+        arity: the most children of a tree node; None for any number.
+
+    Raises:
+        tf.errors.InvalidArgumentError: as `node_tables`, or for a row of more than `arity`.
+    """
+    links = links_of_rows(children)
+    given, rows = children.flat_values, children.values
+    is_right_node, words = _right_nodes(links, words, rules)
+    is_in_order = (links.is_child & (links.numbers > links.parents)) | (given == -1)
+    are_right = tf.reduce_all(is_right_node) & tf.reduce_all(is_in_order)
+    are_right &= tf.reduce_all(children.row_lengths() > 0)
+    if arity is not None:
+        are_right &= tf.reduce_all(rows.row_lengths() <= arity)
+    spec = tf.RaggedTensorSpec([None, None, None], given.dtype, 2, tf.int64)
+    checks = [_raise_unless(are_right, spec, children, words, rules, arity)]
+    with tf.control_dependencies(checks):
+        size = tf.cast(rows.nrows(), tf.int32)
+        numbers: Any
+        if arity is None:
+            present = tf.boolean_mask(links.numbers, links.is_child, name="present_children")
+            lengths = tf.math.bincount(
+                tf.boolean_mask(links.parents, links.is_child), minlength=size + 1
+            )
+            numbers = tf.RaggedTensor.from_row_lengths(present, lengths, "children", False)
+        else:
+            numbers = rows.with_values(links.numbers).to_tensor(size, shape=[None, arity])
+            numbers = tf.concat([numbers, tf.fill([1, arity], size)], 0, "children")
+        kinds = tf.concat([tf.where(links.has_children, INNER, LEAF), [MISSING]], 0, "kinds")
+        roots = tf.cast(children.row_starts(), tf.int32)
+        return NodeTables(numbers, kinds, roots, links.is_called, are_right)
+
+
+def _right_nodes(
+    links: Links, words: tf.Tensor | None, rules: WordRules | None
+) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """Which nodes have one caller, or are padding, and an allowed word; and flat words, if any."""
+    is_called = links.is_called
+    is_right = (links.num_callers <= 1) & (is_called | ~links.has_children)
+    if words is None or rules is None:
+        return is_right, None
+    words = words.values if isinstance(words, tf.RaggedTensor) else tf.reshape(words, [-1])
+    return is_right & (~is_called | rules.allow(words, links.has_children)), words
+
+
+def _raise_unless(
+    are_right: tf.Tensor,
+    spec: tf.TypeSpec,
+    children: Any,
+    words: tf.Tensor | None,
+    rules: WordRules | None,
+    arity: int | None = None,
+) -> tf.Tensor:
+    """Runs the slow checks where something is wrong or unusual; see `tree_checks`."""
+    word_dtype = None if words is None else words.dtype
+    check = tree_checks(spec, word_dtype, rules if words is not None else None, arity)
+    given = [children] if words is None else [children, words]
+    return tf.cond(are_right, lambda: tf.constant(True), lambda: check(*given))

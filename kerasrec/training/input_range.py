@@ -44,4 +44,7 @@ def _checked(value: Any, of: keras.KerasTensor) -> Any:
     dtype, wanted = tf.as_dtype(value.dtype), tf.as_dtype(of.dtype)
     if not (dtype.is_integer and wanted.is_integer):
         return value
-    return cast_integers(tf.convert_to_tensor(value), wanted, f"The input {of.name}")
+    what = f"The input {of.name}"
+    if isinstance(value, tf.RaggedTensor):
+        return value.with_flat_values(cast_integers(value.flat_values, wanted, what))
+    return cast_integers(tf.convert_to_tensor(value), wanted, what)

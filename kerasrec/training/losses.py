@@ -8,7 +8,7 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
-from kerasrec.training.tree_labels import NO_LABEL, node_weights, tree_labels
+from kerasrec.training.tree_labels import NO_LABEL, node_weights, sum_of_trees, tree_labels
 
 
 @keras.saving.register_keras_serializable(package="kerasrec")
@@ -43,7 +43,7 @@ class TreeCrossentropy(keras.losses.Loss):
 
     Call arguments:
         y_true: labels, int `[batch, nodes]`; -1 where a tree node has none, as in padding.
-        y_pred: logits, float `[batch, nodes, classes]`.
+        y_pred: logits, float `[batch, nodes, classes]`. Both may be ragged in their nodes.
         sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`,
             float. They multiply the terms and leave the divisor as it is. `[batch]` is refused,
             since Keras passes its `class_weight` in that shape.
@@ -89,34 +89,34 @@ class TreeCrossentropy(keras.losses.Loss):
         self.normalize = normalize
         self.class_weight = _weights_of_classes(class_weight or {})
 
-    def __call__(
-        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
-    ) -> tf.Tensor:
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
         # Keras' own __call__ casts labels to float and rescales by the mask of y_pred.
         with tf.name_scope(self.name):
             sums, nodes = self._sums(y_true, y_pred, sample_weight)
             return tf.cast(self._reduce(sums, nodes), self.dtype)
 
-    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+    def call(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         """Returns the sum over the labeled nodes of each tree, float32 `[batch]`."""
         return self._sums(y_true, y_pred, None)[0]
 
-    def _sums(
-        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def _sums(self, y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the trees' sums and their numbers of labeled nodes, both float32 `[batch]`."""
         labels, logits, labelled = tree_labels(y_true, y_pred, asked_by="TreeCrossentropy")
-        terms = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels=tf.where(labelled, labels, 0), logits=logits
-        )
         weights = node_weights(sample_weight, labelled, asked_by="TreeCrossentropy")
+        terms = tf.ragged.map_flat_values(self._terms, labels, logits, weights)
+        return sum_of_trees(terms), sum_of_trees(tf.cast(labelled, tf.float32))
+
+    def _terms(self, labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Returns what each tree node adds to the loss, float32, of the shape of `labels`."""
+        terms = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=tf.where(labels == NO_LABEL, 0, labels), logits=logits
+        )
         if self.class_weight:
             weights *= self._weights_of_labels(labels, logits.shape[-1])
-        sums = tf.reduce_sum(terms * weights, axis=1)
-        return sums, tf.reduce_sum(tf.cast(labelled, tf.float32), axis=1)
+        return terms * weights
 
     def _weights_of_labels(self, labels: tf.Tensor, num_classes: int | None) -> tf.Tensor:
-        """Returns the weights of the classes of labels, float32 `[batch, nodes]`; any for -1."""
+        """Returns the weights of the classes of labels, float32, of their shape; any for -1."""
         last = max(self.class_weight)
         if num_classes is not None and last >= num_classes:
             raise ValueError(
@@ -140,12 +140,12 @@ class TreeCrossentropy(keras.losses.Loss):
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         return tf.math.divide_no_nan(tf.reduce_sum(sums), divisor * replicas)
 
-    def divisor(self, y_true: tf.Tensor) -> tf.Tensor:
+    def divisor(self, y_true: Any) -> tf.Tensor:
         """Returns how many trees, or tree nodes, the loss of a batch is a mean over; float32."""
-        labelled = tf.not_equal(y_true, NO_LABEL)
-        if self.normalize == "trees":
-            labelled = tf.reduce_any(labelled, axis=1)
-        return tf.math.count_nonzero(labelled, dtype=tf.float32)
+        nodes = sum_of_trees(tf.cast(tf.not_equal(y_true, NO_LABEL), tf.float32))
+        if self.normalize == "nodes":
+            return tf.reduce_sum(nodes)
+        return tf.math.count_nonzero(nodes, dtype=tf.float32)
 
     def get_config(self) -> dict[str, Any]:
         # Keys of JSON are text.

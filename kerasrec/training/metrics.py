@@ -4,10 +4,12 @@ Socher et al. 2013 (section 5) report each accuracy for the roots (whole sentenc
 tree nodes (phrases), once with all classes and once binary, without the neutral class.
 """
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
-from kerasrec.training.tree_labels import node_weights, tree_labels
+from kerasrec.training.tree_labels import flat, node_weights, of_roots, tree_labels
 
 
 class TreeAccuracy(keras.metrics.Mean):
@@ -31,45 +33,54 @@ class TreeAccuracy(keras.metrics.Mean):
     roots_only = False
     binary = False
 
-    def update_state(
-        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
-    ) -> None:
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         labels, logits, labelled = tree_labels(y_true, y_pred, asked_by=type(self).__name__)
         if self.binary:
-            right, counted = _binary(labels, logits, labelled)
+            right = tf.ragged.map_flat_values(_is_right_side, labels, logits)
+            counted = tf.ragged.map_flat_values(_has_side, labels, labelled, logits)
         else:
-            right, counted = tf.equal(tf.argmax(logits, -1, tf.int32), labels), labelled
+            right, counted = tf.ragged.map_flat_values(_is_right, labels, logits), labelled
         weights = node_weights(sample_weight, counted, asked_by=type(self).__name__)
         if self.roots_only:
-            right, weights = right[:, 0], weights[:, 0]
+            right, weights = of_roots(right), of_roots(weights)
         # Mean averages rows first, which would favor the nodes of batches of small trees.
-        super().update_state(tf.reshape(right, [-1]), tf.reshape(weights, [-1]))
+        super().update_state(flat(right), flat(weights))
 
 
-def _binary(
-    labels: tf.Tensor, logits: tf.Tensor, labelled: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Reads the lower half of the classes as negative, the upper as positive, drops the middle.
+def _is_right(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    return tf.equal(tf.argmax(logits, -1, tf.int32), labels)
 
-    The predicted side is the one with the larger summed probability, so that a neutral
-    prediction still takes a side: for 5 classes p[3] + p[4] against p[0] + p[1].
 
-    Returns:
-        `(right, counted)`: bool `[batch, nodes]`, where the side is right and where there is one.
+def _is_right_side(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Whether the right side is predicted, of the shape of the labels.
+
+    The lower half of the classes is negative, the upper positive. The predicted side is the one
+    with the larger summed probability, so that a neutral prediction still takes a side: for 5
+    classes p[3] + p[4] against p[0] + p[1].
     """
+    num_classes = _number_of_classes(logits)
+    half = num_classes // 2
+    probabilities = tf.nn.softmax(logits)
+    negative = tf.reduce_sum(probabilities[..., :half], axis=-1)
+    positive = tf.reduce_sum(probabilities[..., num_classes - half :], axis=-1)
+    return tf.equal(positive > negative, labels >= num_classes - half)
+
+
+def _has_side(labels: tf.Tensor, labelled: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    """Whether there is a label, and it is not that of the middle; of the shape of the labels."""
+    num_classes = _number_of_classes(logits)
+    half = num_classes // 2
+    return labelled & ((labels >= num_classes - half) | (labels < half))
+
+
+def _number_of_classes(logits: tf.Tensor) -> int:
     num_classes = logits.shape[-1]
     if num_classes is None or num_classes < 2:
         raise ValueError(
             "A binary accuracy expects logits for a known number of classes, 2 or more. "
             f"Received: y_pred of shape {logits.shape}."
         )
-    half = num_classes // 2
-    probabilities = tf.nn.softmax(logits)
-    negative = tf.reduce_sum(probabilities[..., :half], axis=-1)
-    positive = tf.reduce_sum(probabilities[..., num_classes - half :], axis=-1)
-    is_positive = labels >= num_classes - half
-    right = tf.equal(positive > negative, is_positive)
-    return right, labelled & (is_positive | (labels < half))
+    return num_classes
 
 
 @keras.saving.register_keras_serializable(package="kerasrec")

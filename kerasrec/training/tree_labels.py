@@ -1,19 +1,26 @@
-"""Checks the labels of tree nodes against the logits that are to predict them."""
+"""Checks the labels of tree nodes against the logits that are to predict them.
+
+Both are padded or ragged, as the inputs of the tree layer are; `tf.ragged.map_flat_values` computes
+on the nodes of either.
+"""
+
+from typing import Any
 
 import tensorflow as tf
+
+from kerasrec.row_ids import row_ids
 
 NO_LABEL = -1
 
 
-def tree_labels(
-    y_true: tf.Tensor, y_pred: tf.Tensor, asked_by: str
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]:
     """Returns labels and logits that fit together, and where there is a label.
 
     Args:
         y_true: labels, `[batch, nodes]`, whole numbers of any dtype; -1 where a tree node has
             no label, as padding has none.
-        y_pred: logits, `[batch, nodes, classes]`, float of any precision.
+        y_pred: logits, `[batch, nodes, classes]`, float of any precision. Either may be ragged in
+            its nodes; the results are ragged where the logits are.
         asked_by: name of the loss or metric, for messages.
 
     Returns:
@@ -23,11 +30,12 @@ def tree_labels(
     Raises:
         ValueError: when the shapes can be seen not to fit.
         tf.errors.InvalidArgumentError: when the step runs, for a label that is neither -1 nor a
-            class. XLA drops this check, as it drops every assertion.
+            class, or for other numbers of ragged labels than of logits. XLA drops this check, as it
+            drops every assertion.
     """
     # A new tensor carries no Keras mask: the labels alone say which nodes count.
-    logits = tf.cast(tf.convert_to_tensor(y_pred), tf.float32)
-    labels = tf.convert_to_tensor(y_true)
+    logits = tf.cast(_as_tensor(y_pred), tf.float32)
+    labels = _as_tensor(y_true)
     if logits.shape.rank != 3 or labels.shape.rank != 2:
         raise ValueError(
             f"{asked_by} expects a label and a row of logits for each tree node: y_true of shape "
@@ -41,44 +49,109 @@ def tree_labels(
             f"{labels.shape} and y_pred of shape {logits.shape}, of which [batch, nodes] should "
             "be the same."
         )
-    num_classes = tf.shape(logits)[-1]
+    labels = _in_rows_of(logits, labels, asked_by)
+    num_classes = tf.shape(logits.flat_values if _is_ragged(logits) else logits)[-1]
+    check = _check_classes(labels, num_classes, asked_by)
+    # Eager mode has checked already and returns None.
+    with tf.control_dependencies([] if check is None else [check]):
+        labels = tf.ragged.map_flat_values(lambda of: tf.identity(tf.cast(of, tf.int32)), labels)
+    return labels, logits, tf.not_equal(labels, NO_LABEL)
+
+
+def _is_ragged(tensor: Any) -> bool:
+    return isinstance(tensor, tf.RaggedTensor)
+
+
+def _as_tensor(values: Any) -> Any:
+    return values if _is_ragged(values) else tf.convert_to_tensor(values)
+
+
+def flat(tensor: Any) -> tf.Tensor:
+    """The values of all tree nodes, `[nodes of all trees]`, of `[batch, nodes]`."""
+    return tensor.flat_values if _is_ragged(tensor) else tf.reshape(tensor, [-1])
+
+
+def of_roots(tensor: Any) -> tf.Tensor:
+    """The values of tree nodes 0, `[batch]`, of `[batch, nodes]`."""
+    return tf.gather(tensor.values, tensor.row_starts()) if _is_ragged(tensor) else tensor[:, 0]
+
+
+def sum_of_trees(tensor: Any) -> tf.Tensor:
+    """The sum over the nodes of each tree, `[batch]`, of float `[batch, nodes]`."""
+    if not _is_ragged(tensor):
+        return tf.reduce_sum(tensor, axis=1)
+    num_trees = tf.cast(tensor.nrows(), tf.int32)
+    return tf.math.unsorted_segment_sum(
+        tensor.flat_values, row_ids(tensor.row_lengths()), num_trees
+    )
+
+
+def _in_rows_of(logits: Any, labels: Any, asked_by: str) -> Any:
+    """Labels that are ragged if the logits are, and padded if they are."""
+    if not _is_ragged(logits):
+        return labels.to_tensor(NO_LABEL, tf.shape(logits)[:2]) if _is_ragged(labels) else labels
+    if not _is_ragged(labels):
+        return tf.RaggedTensor.from_tensor(labels, logits.row_lengths())
+    splits, wanted = (tf.cast(of.row_splits, tf.int64) for of in (labels, logits))
+    fit = tf.cond(
+        tf.size(splits) == tf.size(wanted),
+        lambda: tf.reduce_all(splits == wanted),
+        lambda: tf.constant(False),
+    )
+    check = tf.debugging.Assert(
+        fit,
+        [
+            f"{asked_by} expects as many labels as rows of logits in each tree. Received: labels",
+            labels.row_lengths(),
+            "rows of logits",
+            logits.row_lengths(),
+        ],
+    )
+    with tf.control_dependencies([] if check is None else [check]):
+        return logits.with_values(tf.identity(labels.values))
+
+
+def _check_classes(labels: Any, num_classes: tf.Tensor, asked_by: str) -> Any:
+    """Checks, when the graph runs, that labels are -1 or classes."""
     # float64 holds all labels that can be classes, and keeps others out of range for the check.
-    exact = tf.cast(labels, tf.float64)
+    exact = tf.cast(flat(labels), tf.float64)
     is_class = (exact >= NO_LABEL) & (exact < tf.cast(num_classes, tf.float64))
     wrong = ~is_class | tf.not_equal(exact, tf.floor(exact))
     # By sums, since XLA needs static shapes.
-    nodes = tf.shape(labels)[1]
-    places = tf.reshape(tf.range(tf.size(labels)), tf.shape(labels))
+    places = tf.range(tf.size(exact))
     place = tf.reduce_max(tf.where(wrong, places, 0))
-    check = tf.debugging.Assert(
+    if _is_ragged(labels):
+        starts = tf.cast(labels.row_starts(), tf.int32)
+        tree = tf.searchsorted(starts, [place], side="right")[0] - 1
+        first = tf.reduce_sum(tf.where(tf.range(tf.size(starts)) == tree, starts, 0))
+    else:
+        nodes = tf.maximum(tf.shape(labels)[1], 1)
+        tree, first = place // nodes, place // nodes * nodes
+    return tf.debugging.Assert(
         ~tf.reduce_any(wrong),
         [
             f"{asked_by} expects every label to be -1 (no label) or a class from 0 to "
             "classes - 1. Received: label",
             tf.reduce_sum(tf.where(tf.equal(places, place), exact, 0.0)),
             "of [tree, node]",
-            tf.stack([place // tf.maximum(nodes, 1), place % tf.maximum(nodes, 1)]),
+            tf.stack([tree, place - first]),
             "with logits for",
             num_classes,
             "classes. Give the Dense layer of the logits more units, or map the labels.",
         ],
     )
-    # Eager mode has checked already and returns None.
-    with tf.control_dependencies([] if check is None else [check]):
-        labels = tf.identity(tf.cast(labels, tf.int32))
-    return labels, logits, tf.not_equal(labels, NO_LABEL)
 
 
-def node_weights(sample_weight: tf.Tensor | None, labelled: tf.Tensor, asked_by: str) -> tf.Tensor:
+def node_weights(sample_weight: Any, labelled: Any, asked_by: str) -> Any:
     """Spreads sample weights over tree nodes.
 
     Args:
         sample_weight: None, or weights of trees `[batch, 1]`, or of tree nodes `[batch, nodes]`.
-        labelled: bool `[batch, nodes]`.
+        labelled: bool `[batch, nodes]`, padded or ragged.
         asked_by: name of the loss or metric, for messages.
 
     Returns:
-        float32 `[batch, nodes]`, 0 where there is no label.
+        float32 `[batch, nodes]`, in the form of `labelled`, 0 where there is no label.
 
     Raises:
         ValueError: when the weights have another shape, such as `[batch]`, in which Keras passes
@@ -88,10 +161,17 @@ def node_weights(sample_weight: tf.Tensor | None, labelled: tf.Tensor, asked_by:
     if sample_weight is None:
         return weights
     sample_weight = checked_weights(sample_weight, asked_by, "or of tree nodes, [batch, nodes]")
-    return weights * tf.broadcast_to(sample_weight, tf.shape(labelled))
+    if not _is_ragged(labelled):
+        sample_weight = _in_rows_of(labelled, sample_weight, asked_by)
+        return weights * tf.broadcast_to(sample_weight, tf.shape(labelled))
+    if not _is_ragged(sample_weight) and sample_weight.shape[1] == 1:
+        return weights.with_values(
+            weights.values * tf.gather(sample_weight[:, 0], row_ids(weights.row_lengths()))
+        )
+    return weights * _in_rows_of(labelled, sample_weight, asked_by)
 
 
-def checked_weights(sample_weight: tf.Tensor, asked_by: str, alternative: str = "") -> tf.Tensor:
+def checked_weights(sample_weight: Any, asked_by: str, alternative: str = "") -> Any:
     """Returns sample weights as float32 `[batch, 1]` or `[batch, nodes]`.
 
     Args:
@@ -104,7 +184,7 @@ def checked_weights(sample_weight: tf.Tensor, asked_by: str, alternative: str = 
             largest label along the last axis, which for labels `[batch, nodes]` is a node. It
             passes the result as `[batch]`, which cannot be told from a user's weights.
     """
-    weights = tf.cast(tf.convert_to_tensor(sample_weight), tf.float32)
+    weights = tf.cast(_as_tensor(sample_weight), tf.float32)
     if weights.shape.rank != 2:
         raise ValueError(
             f"{asked_by} expects sample weights of trees, [batch, 1], {alternative}".rstrip(", ")

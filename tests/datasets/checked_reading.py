@@ -28,7 +28,7 @@ from kerasrec.datasets import (
     read_vectors,
     tree_file_batches,
 )
-from kerasrec.datasets.file_batching import pad_groups
+from kerasrec.datasets.file_batching import of_groups
 from kerasrec.datasets.tree_index import check_file, file_of, read_index
 from tests.datasets.mutated_files import NUM_FILES, records_of
 
@@ -251,7 +251,7 @@ def eager_batches(directory: Path, batch_size: int) -> Iterator:
     for file, size in zip(files, index.file_sizes, strict=True):
         check_file(file, size, index.num_groups)
     names = list(map(str, files))
-    return _eager_batches(names, pad_groups(names, index, None))
+    return _eager_batches(names, of_groups(names, index, None, False))
 
 
 def _eager_batches(names: list[str], pad: Callable) -> Iterator:

@@ -16,7 +16,7 @@ def test_takes_trees_of_any_arity_with_padding():
     [
         ([], [], None, r"children is float64 \[0\]; expected integers \[nodes, arity\]"),
         ([0], [NONE], None, "Empty tree"),
-        ([[2]], [NONE], None, r"tokens is int64 \[1, 1\].* without a batch axis"),
+        ([[[2]]], [NONE], None, r"tokens is int64 \[1, 1, 1\].* without a batch axis"),
         ([2.0], [NONE], None, r"tokens is float64 \[1\]; expected integers"),
         ([2, 3], [NONE], None, "tokens has 2 tree nodes but children has 1"),
         ([2, -3], [[1, -1], NONE], None, "Token -3 of tree node 1 is negative"),

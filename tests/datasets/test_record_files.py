@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.datasets import EncodedTree, MalformedFileError, tree_file_batches, write_tree_files
-from kerasrec.datasets.file_batching import pad_groups
+from kerasrec.datasets.file_batching import of_groups
 from kerasrec.datasets.tree_index import TreeIndex
 from tests.datasets.mutated_files import (
     consistent,
@@ -63,7 +63,7 @@ def tree_of(record):
         (index_with(num_groups=2), "5 trees in 2 files do not form 2 groups"),
         (index_with(num_trees="5"), "num_trees is 5; expected an integer from 1 up"),
         (index_with(num_trees=True), "num_trees is True"),
-        (index_with(arity=-1), "arity is -1; expected an integer from 0 up"),
+        (index_with(arity=-2), "arity is -2; expected an integer from -1 up"),
         (index_with(file_sizes=[]), "not a list of sizes"),
         (index_with(file_sizes=[1, None]), "a size is None"),
         (index_with(largest_tree=10**6), "no file has room for a tree of 1000000 tree nodes"),
@@ -162,7 +162,7 @@ def test_records_with_right_checksums_that_hold_no_tree(change, reason):
 def read(*records):
     """Records of two files that stand at the same place, without a graph."""
     index = TreeIndex(num_trees=20, num_groups=10, arity=2, largest_tree=5, file_sizes=[1000] * 2)
-    pad = pad_groups(["a.tfrecord", "b.tfrecord"], index, None)
+    pad = of_groups(["a.tfrecord", "b.tfrecord"], index, None, False)
     return pad(tf.constant([7], tf.int64), tf.constant([records]))
 
 

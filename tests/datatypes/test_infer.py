@@ -96,7 +96,7 @@ def test_values_of_several_forms_are_kinds():
     ]
     batch = schema.encode([{"x": ["b", [], 3]}])
     assert batch["kind"].to_list() == [[0, 3, 2, 4]]
-    with pytest.raises(ValueError, match=r"example 0: x\[0\] is \{1\} \(type set\); expected a val"):
+    with pytest.raises(ValueError, match=r"example 0: x\[0\] is \{1\} \(type set\); expected a va"):
         schema.encode([{"x": [{1}]}])
 
 

@@ -282,7 +282,9 @@ def test_a_batch_that_was_changed(key, change, message):
 def test_a_batch_whose_rows_do_not_fit():
     batch = SCHEMA.encode(TREES)
     batch["Number.value"] = batch["Number.value"][:, 1:]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Number.value.* of the batch has not a row for each tree node"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"Number.value.* has not a row for ea"
+    ):
         SCHEMA.values(batch)
 
 
@@ -300,5 +302,5 @@ def test_a_batch_whose_references_lead_to_another_type():
     batch = schema.encode([Branch(Leaf(1.0), Branch(Leaf(2.0), None))])
     assert schema.decode(batch)[0].twig.leaf.size == 2.0
     batch["Branch.leaf"] = tf.ragged.constant([[2, 2]], tf.int32)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Branch.leaf.* of the batch leads to a tree node of another type"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Branch.leaf.* node of another type"):
         schema.values(batch)

@@ -1,0 +1,129 @@
+"""Memory and time of a training step with one node of many children among small trees.
+
+    python -m benchmarks.wide
+
+Ragged batches have a row of children for each tree node, and no padding: memory and time grow with
+nodes and children. A padded batch has `trees * most nodes * most children` numbers for its children
+alone; the last column says how many MB that would be, and only small ones are run. All sizes grow
+by the same factor from line to line, so the columns of 1,000 nodes stay where growth is linear.
+
+Each line is a process of its own, as in `memory.py`: it trains on one tiny batch, then on the
+measured one, and tells by how much its peak resident memory grew.
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+import numpy as np
+
+from benchmarks.memory import in_new_process, peak_memory
+
+# Children of the widest node, of one tree; and how many small trees come with it.
+SIZES = [(5_000, 50), (10_000, 100), (20_000, 200)]
+PADDED = [(500, 5), (1_000, 10), (2_000, 20)]
+NODES = 25  # of a small tree
+WORDS, UNITS, FEATURES = 1_000, 150, 300
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--json", metavar="FILE", help="write the table there, too")
+    arguments = parser.parse_args()
+    columns = ("", "children", "trees", "nodes", "MB", "MB / 1,000", "seconds", "s / 1,000")
+    print("| " + " | ".join([*columns, "padded children, MB"]) + " |")
+    print("| --- |" + " ---: |" * 8, flush=True)
+    rows = []
+    for ragged, sizes in ((True, SIZES), (False, PADDED)):
+        for children, trees in sizes:
+            row = in_new_process("wide", ragged, children, trees)
+            print(line(row), flush=True)
+            rows.append(row)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+
+
+def line(row):
+    """A row of the Markdown table."""
+    thousands = row["nodes"] / 1000
+    table = 4e-6 * row["trees"] * (row["children"] + 1) * row["children"]
+    cells = (
+        "ragged" if row["ragged"] else "padded",
+        f"{row['children']:,}",
+        row["trees"],
+        f"{row['nodes']:,}",
+        f"{row['MB']:,.0f}",
+        f"{row['MB'] / thousands:.1f}",
+        f"{row['seconds']:.2f}",
+        f"{row['seconds'] / thousands:.3f}",
+        f"{table:,.0f}",
+    )
+    return "| " + " | ".join(map(str, cells)) + " |"
+
+
+def make_trees(children, small, seed=0):
+    """A root with so many children, and small random trees, as nested lists."""
+    rng = np.random.default_rng(seed)
+    trees = [[[] for _ in range(children)]]
+    for _ in range(small):
+        nodes = [[] for _ in range(NODES)]
+        for place in range(1, NODES):
+            nodes[rng.integers(place)].append(nodes[place])
+        trees.append(nodes[0])
+    return trees
+
+
+def measure(ragged, children, small):
+    """Growth of this process' peak memory by training on a batch, and seconds of a step."""
+    # Here, so that the process which only starts others stays small.
+    import keras
+
+    from kerasrec.datasets import encode, tree_batches
+    from kerasrec.layers import ChildSumTreeLSTM
+
+    def batch_of(trees):
+        rng = np.random.default_rng(0)
+        encoded = [
+            encode(
+                tree,
+                children_of=list,
+                token_of=lambda _: int(rng.integers(WORDS)),
+                label_of=lambda _: 1,
+                labels="root",
+            )
+            for tree in trees
+        ]
+        return tree_batches(encoded, len(encoded), ragged=ragged).cache()
+
+    keras.utils.set_random_seed(0)
+    words = keras.Input([None], dtype="int32", ragged=ragged)
+    rows = keras.Input([None, None], dtype="int32", ragged=ragged)
+    layer = ChildSumTreeLSTM(UNITS, embedding=keras.layers.Embedding(WORDS, FEATURES))
+    model = keras.Model([words, rows], keras.layers.Dense(2)(layer(words, rows)))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adagrad", loss)
+    tiny = batch_of(make_trees(3, 2))
+    model.fit(tiny, verbose=0)
+    before = peak_memory()
+    batch = batch_of(make_trees(children, small))
+    seconds = []
+    for _ in range(4):
+        start = time.perf_counter()
+        model.fit(batch, verbose=0)
+        seconds.append(time.perf_counter() - start)
+    if layer.num_traces != 1:
+        raise RuntimeError(f"The layer was traced {layer.num_traces} times; expected once.")
+    return {
+        "ragged": ragged,
+        "children": children,
+        "trees": small + 1,
+        "nodes": children + 1 + small * NODES,
+        "MB": peak_memory() - before,
+        "seconds": statistics.median(seconds[1:]),
+    }
+
+
+if __name__ == "__main__":
+    main()

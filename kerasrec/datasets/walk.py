@@ -1,0 +1,140 @@
+"""Walks over trees of any Python objects, without recursion, so that trees may have any height."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+Node = TypeVar("Node")
+
+# Equal values may be one object, wherever they stand: each place is a tree node of its own.
+_VALUES = (str, bytes, int, float, complex, tuple, frozenset, type(None))
+
+
+class Walk:
+    """The nodes of a tree in preorder: the root first, then each child's tree, left to right.
+
+    Args:
+        root: Any object.
+        children_of: Gives a node's children, a list of nodes.
+        arity: The most children of a node, of which some may be None, for no child; None for any
+            number, without any such.
+
+    Attributes:
+        nodes: The visited nodes, in order; so that they live, and no two have the same `id`.
+        parents: Of each visited node its parent's place in `nodes`, -1 for the root.
+        slots: Of each visited node its place among its parent's children, -1 for the root.
+    """
+
+    def __init__(
+        self, root: Any, children_of: Callable[[Any], Iterable[Any]], arity: int | None = None
+    ) -> None:
+        self.nodes: list[Any] = []
+        self.parents: list[int] = []
+        self.slots: list[int] = []
+        self._children_of = children_of
+        self._arity = arity
+        self._waiting: list[tuple[Any, int, int]] = [(root, -1, -1)]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Visits the nodes.
+
+        Raises:
+            ValueError: If `children_of` gives something else than a list of nodes, or too many; or
+                if a node is met twice.
+        """
+        seen: dict[int, int] = {}
+        while self._waiting:
+            node, parent, slot = self._waiting.pop()
+            place = len(self.nodes)
+            self.nodes.append(node)
+            self.parents.append(parent)
+            self.slots.append(slot)
+            if not isinstance(node, _VALUES):
+                before = seen.setdefault(id(node), place)
+                if before != place:
+                    self._raise_twice(before, place)
+            yield node
+            self._waiting += [
+                (child, place, number)
+                for number, child in reversed(list(enumerate(self._checked(node, place))))
+                if self._arity is None or child is not None
+            ]
+
+    def path(self, place: int) -> str:
+        """Where a visited node stands, as `root/child 2/child 0`."""
+        steps = []
+        while place > 0:
+            steps.append(f"child {self.slots[place]}")
+            place = self.parents[place]
+        return "/".join(["root", *reversed(steps)])
+
+    def _checked(self, node: Any, place: int) -> list[Any]:
+        given = self._children_of(node)
+        if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
+            hint = {
+                dict: " Give list(node.values()).",
+                type(None): " Give [] where there are none.",
+            }
+            raise ValueError(
+                f"children_of gives {_short(given)} for {self.path(place)}; expected a list of "
+                f"nodes.{hint.get(type(given), '')}"
+            )
+        children = list(given)
+        if self._arity is None and any(child is None for child in children):
+            empty = next(slot for slot, child in enumerate(children) if child is None)
+            raise ValueError(
+                f"Child {empty} of {self.path(place)} is None. Leave it out, or pass arity=, with "
+                "which None is a slot without a child."
+            )
+        if self._arity is not None and len(children) > self._arity:
+            raise ValueError(
+                f"{self.path(place)} has {len(children)} children, but arity is {self._arity}. "
+                f"Pass arity={len(children)} or more, or None for any number."
+            )
+        return children
+
+    def _raise_twice(self, before: int, place: int) -> None:
+        first, again = self.path(before), self.path(place)
+        above = self.parents[place]
+        while above > before:
+            above = self.parents[above]
+        if above == before:
+            raise ValueError(
+                f"{again} is the same node as {first}, which stands above it: nodes form a cycle. "
+                "Expected a tree, whose every path of children ends."
+            )
+        raise ValueError(
+            f"{again} is the same node as {first}; a node of a tree has one parent. Give each "
+            "parent a copy."
+        )
+
+
+def nodes_of(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
+    """Visits the nodes of a tree of Python objects, in the order in which `encode` numbers them.
+
+    Trees of any height are taken. See `encode` for what counts as a tree.
+
+    Args:
+        root: Any object.
+        children_of: Gives a node's children, a list of nodes.
+
+    Yields:
+        The root, then each child's tree, left to right.
+
+    Raises:
+        ValueError: If `children_of` gives something else, or a node is met twice.
+
+    Example:
+
+    >>> formula = ["+", "x", ["*", "x", "y"]]
+    >>> children = lambda node: node[1:] if isinstance(node, list) else []
+    >>> [node[0] for node in kerasrec.datasets.nodes_of(formula, children)]
+    ['+', 'x', '*', 'x', 'y']
+    """
+    return iter(Walk(root, children_of))
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

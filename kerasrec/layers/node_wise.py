@@ -1,0 +1,59 @@
+"""`NodeWise(layer)`: a Keras layer at each tree node, of padded or ragged trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+
+from kerasrec.layers.ragged import is_ragged
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class NodeWise(keras.layers.Wrapper):
+    """Applies a Keras layer to each tree node, also where trees are ragged.
+
+    Many layers of Keras, `Dense` and `Dropout` among them, take no ragged tensors. This one hands
+    them the nodes of all trees as one batch. Padded trees go through the layer as they are.
+
+    Args:
+        layer: a Keras layer from `[nodes, features]` to `[nodes, units]`, such as
+            `keras.layers.Dense(units)`.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        x: `[batch, nodes, features]`, or ragged `[batch, (nodes), features]`.
+
+    Output shape:
+        `[batch, nodes, units]`, ragged if `x` is.
+
+    Example:
+
+    >>> states = tf.ragged.constant([[[1.0], [2.0]], [[3.0]]], ragged_rank=1)
+    >>> kerasrec.layers.NodeWise(keras.layers.Dense(4))(states).shape
+    TensorShape([2, None, 4])
+    """
+
+    def __init__(self, layer: keras.layers.Layer, **kwargs: Any):
+        super().__init__(layer, **kwargs)
+        self.supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the layer's weights."""
+        if not self.layer.built:
+            self.layer.build((None, *input_shape[2:]))
+        self.built = True
+
+    def call(self, x: Any) -> Any:
+        """Runs the layer; see the class."""
+        return x.with_flat_values(self.layer(x.flat_values)) if is_ragged(x) else self.layer(x)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The shape of what `call` returns."""
+        _, *inner = self.layer.compute_output_shape((None, *input_shape[2:]))
+        return (*input_shape[:2], *inner)
+
+    def compute_output_spec(self, x: Any) -> keras.KerasTensor:
+        """A symbolic output, ragged if `x` is."""
+        shape = self.compute_output_shape(tuple(x.shape))
+        return keras.KerasTensor(shape, self.compute_dtype, ragged=is_ragged(x))

@@ -1,0 +1,76 @@
+"""Inputs of tree layers in ragged rows, without padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+def is_ragged(x: Any) -> bool:
+    """Whether a tensor, symbolic or not, is ragged."""
+    return isinstance(x, tf.RaggedTensor) or getattr(x, "ragged", False)
+
+
+def num_trees(x: Any) -> tf.Tensor:
+    """How many trees are in a batch, padded or ragged; int32 scalar."""
+    return tf.cast(x.nrows(), tf.int32) if is_ragged(x) else tf.shape(x)[0]
+
+
+def like(x: Any, shape: Any, dtype: Any) -> keras.KerasTensor:
+    """A symbolic output; ragged if it has tree nodes, `[batch, nodes, units]`, and `x` is."""
+    return keras.KerasTensor(shape, dtype, ragged=is_ragged(x) and len(shape) == 3)
+
+
+def as_rows(x: tf.RaggedTensor, children: tf.RaggedTensor) -> tuple[Any, Any]:
+    """Both with row splits of int64, `children` in rows also if all have the same length.
+
+    Args:
+        x: `[batch, (nodes), features]` or `[batch, (nodes)]`.
+        children: `[batch, (nodes), (children)]` or `[batch, (nodes), arity]`.
+    """
+    x, children = (of.with_row_splits_dtype(tf.int64) for of in (x, children))
+    if children.ragged_rank == 1:
+        rows = tf.RaggedTensor.from_tensor(children.values, row_splits_dtype=tf.int64)
+        children = children.with_values(rows)
+    return x, children
+
+
+def both_inputs(name: str, x: Any, children: Any, takes_ragged: bool = False) -> tuple[Any, Any]:
+    """`x` and `children` of a call, given apart or as one list.
+
+    Args:
+        name: of the layer.
+        x: what the tree nodes read.
+        children: None if `x` is a list of both.
+        takes_ragged: whether both may be ragged.
+
+    Raises:
+        ValueError: if `children` are missing, either of the two is sparse, or one is ragged where
+            the layer or the other is not.
+    """
+    if children is None and isinstance(x, list | tuple) and len(x) == 2:
+        x, children = x
+    if children is None:
+        raise ValueError(
+            f"{name} needs two inputs, layer(x, children): what the tree nodes read, [batch, "
+            "nodes, ..], and the indices of their children, [batch, nodes, arity]. In a "
+            "keras.Sequential only the first layer can have two inputs, and no keras.Input before "
+            "it: call that model with [x, children], or use the functional API."
+        )
+    one_is_padded = not (is_ragged(x) and is_ragged(children))
+    for what, given, filler in (("x", x, ""), ("children", children, "default_value=-1")):
+        if is_ragged(given) and (one_is_padded or not takes_ragged):
+            other = "children" if what == "x" else "x"
+            both = f", or {other} in rows, too" if takes_ragged else ""
+            raise ValueError(
+                f"`{what}` of {name} must be padded, with as many nodes in `x` as in `children`, "
+                f"received a ragged tensor. Give {what}.to_tensor({filler}){both}."
+            )
+        if isinstance(given, tf.SparseTensor) or getattr(given, "sparse", False):
+            raise ValueError(
+                f"`{what}` of {name} must be dense, received a sparse tensor. Give "
+                f"tf.sparse.to_dense({what})."
+            )
+    return x, children

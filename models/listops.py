@@ -1,0 +1,87 @@
+"""ListOps: operators on digits are learned from what nested operations amount to.
+
+    python models/listops.py --seeds 1 2 3
+
+Nangia and Bowman 2018 ask whether a model finds the structure of such expressions. Here it is
+given, and what is asked is whether operators are learned so exactly that expressions of 100 to 400
+symbols are right, where those to learn from have at most 50. Only the value of a whole expression
+is known. `operator_cell.py` has the model: a net of how often each digit is among the arguments,
+meant for MAX, MIN and MED, plus a table that takes one after the other, meant for SM, the sum
+modulo 10.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from comparison import Run, report
+from kerasrec.layers import Recursive
+from operations import OPERATORS, SYMBOLS, batches, draw
+from operator_cell import OperatorCell
+from operator_picture import draw_picture
+
+
+def build_model(hidden: int, return_sequences: bool = False) -> keras.Model:
+    """Builds expressions -> the probability of each digit to be the value, also of all nodes."""
+    one_hot = np.eye(len(SYMBOLS), dtype=np.float32)[:, 1:]
+    embedding = keras.layers.Embedding(*one_hot.shape, weights=[one_hot], trainable=False)
+    cell = OperatorCell(hidden, len(OPERATORS))
+    layer = Recursive(cell, embedding=embedding, return_sequences=return_sequences)
+    tokens = keras.Input([None], dtype="int32", ragged=True, name="tokens")
+    children = keras.Input([None, None], dtype="int32", ragged=True, name="children")
+    return keras.Model([tokens, children], layer(tokens, children))
+
+
+def export(model: keras.Model, directory: Path) -> None:
+    """Exports for serving; what takes ragged tensors needs a function that says so."""
+    words = tf.RaggedTensorSpec([None, None], tf.int32)
+    rows = tf.RaggedTensorSpec([None, None, None], tf.int32)
+    serve = tf.function(lambda *trees: model(list(trees)), input_signature=[words, rows])
+    archive = keras.export.ExportArchive()
+    archive.add_endpoint("serve", serve)
+    archive.write_out(directory, verbose=False)
+
+
+def main(argv: Sequence[str] | None = None) -> list[Run]:
+    """Runs the recipe and returns the figures of each seed."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--train", type=int, default=20000, help="expressions to learn from")
+    parser.add_argument("--test", type=int, default=2000, help="expressions to test on")
+    parser.add_argument("--hidden", type=int, default=64, help="units of the hidden layers")
+    parser.add_argument("--epochs", type=int, default=10, help="of training")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of training")
+    parser.add_argument("--output", type=Path, default=Path("runs/listops"))
+    options = parser.parse_args(argv)
+    options.output.mkdir(parents=True, exist_ok=True)
+    train = draw(options.train, 4, 50, seed=1)
+    known = set(map(str, train))
+    short = [of for of in draw(options.test, 4, 50, seed=2) if str(of) not in known]
+    tests = {"4 to 50": short, "100 to 400": draw(options.test, 100, 400, seed=3)}
+    runs = []
+    for seed in options.seeds:
+        keras.utils.set_random_seed(seed)
+        model, start = build_model(options.hidden), time.perf_counter()
+        rate = keras.optimizers.schedules.CosineDecay(0.01, options.epochs * -(-len(train) // 64))
+        adam = keras.optimizers.Adam(rate, clipnorm=1.0)
+        model.compile(adam, "sparse_categorical_crossentropy", metrics=["accuracy"])
+        model.fit(batches(train, 64, seed), epochs=options.epochs, verbose=2, shuffle=False)
+        minutes = (time.perf_counter() - start) / 60
+        right = {of: model.evaluate(batches(tests[of], 100), verbose=0)[1] for of in tests}
+        figures = {f"{of}, %": 100 * share for of, share in right.items()} | {"minutes": minutes}
+        runs.append({"operators": figures})
+        model.save(options.output / f"seed_{seed}.keras")
+    export(model, options.output / "export")
+    at_nodes = build_model(options.hidden, return_sequences=True)
+    at_nodes.set_weights(model.get_weights())
+    draw_picture(at_nodes, short, options.output / "expression.png")
+    report(runs, options.output)
+    return runs
+
+
+if __name__ == "__main__":
+    main()

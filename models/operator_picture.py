@@ -1,0 +1,42 @@
+"""A picture of an expression: at each tree node what a model says of its value."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+from nltk import Tree
+
+from kerasrec.datasets import nodes_of, plot_tree
+from operations import arguments, batches, length, value
+
+
+def as_tree(expression: Any) -> Tree:
+    """The expression as a tree with its values as labels and its digits as words."""
+    below = [as_tree(of) for of in arguments(expression)]
+    return Tree(value(expression), below or [str(expression)])
+
+
+def draw_picture(model: keras.Model, expressions: Sequence[Any], file: Path) -> None:
+    """Draws the first expression of 25 symbols or more: discs are predicted values, rings true.
+
+    Args:
+        model: from batches to the probability of each digit at each tree node.
+        expressions: one of which is drawn.
+        file: of the picture.
+    """
+    shown = next((of for of in expressions if length(of) >= 25), expressions[0])
+    inputs, _ = next(iter(batches([shown], 1)))
+    predicted = model(list(inputs))[0].numpy().argmax(-1)
+    nodes = list(nodes_of(shown, arguments))
+    axes = plot_tree(
+        as_tree(shown),
+        predicted,
+        truth=[value(node) for node in nodes],
+        cmap="viridis",
+        limits=(0, 9),
+    )
+    for text, node in zip(axes.texts, nodes, strict=False):
+        if isinstance(node, list):
+            text.set_text(f"{node[0]}\n{text.get_text()}")
+    axes.figure.savefig(file, dpi=120, bbox_inches="tight")

@@ -1,0 +1,90 @@
+"""How related two sentences are: a child-sum Tree-LSTM of each, and a net that compares them.
+
+    python models/semantic_relatedness.py --data path/to/sick --vectors path/to/vectors.npz
+
+Tai, Socher and Manning 2015, section 4.2, on SICK. As in the paper: 150 units, a net of 50 units on
+the product and the distance of the two roots, a distribution over the scores 1 to 5 whose mean is
+the prediction, trained by its KL divergence from the true one with AdaGrad 0.05, L2 1e-4 and
+batches of 25. The paper's word vectors are GloVe's 840B; here they are those of your choice,
+several files beside each other, and words without one take that of their stem.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from comparison import Run, report
+from correlation import agreement_of, draw
+from kerasrec.datasets import Vocabulary, embedding_matrix, read_vectors
+from kerasrec.layers import ChildSumTreeLSTM
+from kerasrec.training import OptimizerPerLayer
+from sick_pairs import SCORES, batches, read
+from stem_vectors import with_stems
+
+
+def build_model(matrix: np.ndarray, units: int = 150, l2: float = 1e-4) -> keras.Model:
+    """Builds two sentences -> their roots -> a distribution over the scores."""
+    options = {"kernel_regularizer": keras.regularizers.L2(l2 / 2)}
+    embedding = keras.layers.Embedding(*matrix.shape, weights=[matrix], name="embedding")
+    layer = ChildSumTreeLSTM(units, recurrent_regularizer=options["kernel_regularizer"], **options)
+    inputs = [keras.Input(shape, dtype="int32") for shape in ([None], [None, None]) * 2]
+    left, right = (layer(embedding(inputs[at]), inputs[at + 1]) for at in (0, 2))
+    both = keras.layers.concatenate([left * right, keras.ops.abs(left - right)])
+    hidden = keras.layers.Dense(50, "sigmoid", **options)(both)
+    return keras.Model(inputs, keras.layers.Dense(5, "softmax", **options)(hidden))
+
+
+def fit(model: keras.Model, data: dict, true: np.ndarray, rate: float, epochs: int) -> np.ndarray:
+    """Trains, keeps the weights that are best on the true scores of dev, and predicts on test."""
+    sgd, adagrad = keras.optimizers.SGD(rate), keras.optimizers.Adagrad(0.05, 0.0)
+    model.compile(OptimizerPerLayer(adagrad, {"embedding": sgd}), "kl_divergence")
+    best, weights = -1.0, model.get_weights()
+    for _ in range(epochs):
+        model.fit(data["train"], verbose=2, shuffle=False)
+        dev = agreement_of(model.predict(data["dev"], verbose=0) @ SCORES, true)
+        if dev["Pearson"] > best:
+            best, weights = dev["Pearson"], model.get_weights()
+    model.set_weights(weights)
+    return model.predict(data["test"], verbose=0) @ SCORES
+
+
+def main(argv: Sequence[str] | None = None) -> list[Run]:
+    """Runs the recipe and returns the figures of each seed."""
+    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="SICK: train, dev and test")
+    parser.add_argument("--vectors", type=Path, nargs="+", required=True, help=".npz or .txt")
+    parser.add_argument("--no-stems", action="store_true", help="keep vectors as they are")
+    parser.add_argument("--epochs", type=int, default=8, help="the best on dev is kept")
+    parser.add_argument("--rate", type=float, default=0.1, help="of SGD, for the word vectors")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of training")
+    parser.add_argument("--output", type=Path, default=Path("runs/semantic_relatedness"))
+    options = parser.parse_args(argv)
+    options.output.mkdir(parents=True, exist_ok=True)
+    pairs = {split: read(options.data, split) for split in ("train", "dev", "test")}
+    vocabulary = Vocabulary.from_trees([tree for of in pairs.values() for tree in of[0] + of[1]])
+    vectors = [read_vectors(file) for file in options.vectors]
+    vectors = vectors if options.no_stems else [with_stems(of, vocabulary) for of in vectors]
+    runs = []
+    for seed in options.seeds:
+        keras.utils.set_random_seed(seed)
+        data = {of: batches(pairs[of], vocabulary, seed if of == "train" else None) for of in pairs}
+        matrix = np.concatenate([embedding_matrix(vocabulary, of, seed) for of in vectors], axis=1)
+        model, start = build_model(matrix), time.perf_counter()
+        predicted = fit(model, data, pairs["dev"][2], options.rate, options.epochs)
+        found = agreement_of(predicted, pairs["test"][2])
+        found["minutes"] = (time.perf_counter() - start) / 60
+        runs.append({"child-sum TreeLSTM": found})
+        model.save(options.output / f"seed_{seed}.keras")
+    draw(predicted, pairs["test"][2], options.output / "scores.png")
+    model.export(options.output / "export", verbose=False)
+    vocabulary.save(options.output / "vocabulary.txt")
+    report(runs, options.output)
+    return runs
+
+
+if __name__ == "__main__":
+    main()

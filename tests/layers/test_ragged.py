@@ -1,0 +1,238 @@
+"""Tree layers on ragged trees: what padded ones give, and the errors of rows."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kerasrec.layers import (
+    Bidirectional,
+    ChildSumTreeLSTM,
+    NodeWise,
+    TopDownTreeLSTM,
+    TopDownTreeLSTMCell,
+    TreeDecoder,
+    TreeGRU,
+    TreeLSTM,
+    TreeRNN,
+)
+from tests.layers.helpers import with_random_weights
+
+SIZES = [1, 6, 9, 3]
+MAKE = {
+    "child-sum": (None, lambda **options: ChildSumTreeLSTM(3, **options)),
+    "binary": (2, lambda **options: TreeLSTM(3, inner_inputs=True, **options)),
+    "leaves alone": (2, lambda **options: TreeRNN(3, inner_inputs=False, **options)),
+    "three slots": (3, lambda **options: TreeGRU(3, arity=3, inner_inputs=True, **options)),
+    "down": (2, lambda **options: TopDownTreeLSTM(3, arity=2, **options)),
+    "down, shared": (None, lambda **options: TopDownTreeLSTM(3, shares_weights=True, **options)),
+}
+
+
+def rows_of(size, arity, random):
+    """Rows of children, each below a node that is drawn among those with a free slot."""
+    rows = [[] for _ in range(size)]
+    for node in range(1, size):
+        free = [above for above in range(node) if arity is None or len(rows[above]) < arity]
+        rows[random.choice(free)].append(node)
+    return rows
+
+
+def trees(arity, sizes=SIZES, seed=0):
+    """Features and children, ragged and padded."""
+    random = np.random.default_rng(seed)
+    children = tf.ragged.constant(
+        [rows_of(size, arity, random) for size in sizes], ragged_rank=2, dtype=tf.int32
+    )
+    values = tf.constant(random.normal(size=(sum(sizes), 4)), tf.float32)
+    x = tf.RaggedTensor.from_row_lengths(values, sizes)
+    return (x, children), (x.to_tensor(), children.to_tensor(-1, shape=[None, None, arity]))
+
+
+def outputs_and_gradients(layer, inputs):
+    """What the layer returns, and gradients of a sum of it by its inputs and weights."""
+    x = inputs[0]
+    with tf.GradientTape() as tape:
+        tape.watch(x.flat_values if isinstance(x, tf.RaggedTensor) else x)
+        found = layer(*inputs)
+        flat = [of.to_tensor() if isinstance(of, tf.RaggedTensor) else of for of in found]
+        loss = tf.add_n([tf.reduce_sum(tf.sin(3.0 * of)) for of in flat])
+    x = x.flat_values if isinstance(x, tf.RaggedTensor) else x
+    slopes = tape.gradient(loss, [x, *(weight.value for weight in layer.weights)])
+    return flat, [tf.convert_to_tensor(slope).numpy() for slope in slopes]
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize("return_sequences", [True, False])
+def test_values_and_gradients_are_those_of_padded_trees(name, return_sequences):
+    arity, make = MAKE[name]
+    if "down" in name and not return_sequences:
+        pytest.skip("the root's states are given")
+    ragged, padded = trees(arity)
+    layer = make(return_sequences=return_sequences, return_state=True)
+    layer(*padded)
+    with_random_weights(layer)
+    values, (slope_x, *slopes) = outputs_and_gradients(layer, ragged)
+    wanted, (wanted_x, *wanted_slopes) = outputs_and_gradients(layer, padded)
+    assert all(np.abs(slope).max() > 0 for slope in [slope_x, *slopes])
+    for mine, theirs in zip(values, wanted, strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-6)
+    wanted_x = tf.RaggedTensor.from_tensor(wanted_x, SIZES).flat_values
+    for mine, theirs in zip([slope_x, *slopes], [wanted_x, *wanted_slopes], strict=True):
+        np.testing.assert_allclose(mine, theirs, atol=1e-5)
+
+
+def test_outputs_of_all_nodes_are_ragged():
+    (x, children), _ = trees(None)
+    outputs = ChildSumTreeLSTM(3, return_sequences=True)(x, children)
+    assert isinstance(outputs, tf.RaggedTensor)
+    assert outputs.row_lengths().numpy().tolist() == SIZES
+    both = Bidirectional(ChildSumTreeLSTM(3))(x, children)
+    assert both.row_lengths().numpy().tolist() == SIZES
+    assert both.shape[-1] == 6
+
+
+def test_both_ways_as_padded_trees():
+    ragged, padded = trees(None)
+    layer = Bidirectional(ChildSumTreeLSTM(3))
+    wanted = layer(*padded)
+    np.testing.assert_allclose(layer(*ragged).to_tensor(), wanted, atol=1e-6)
+
+
+def test_words_and_stacked_layers():
+    (x, children), padded = trees(None)
+    words = x.with_values(tf.range(sum(SIZES)) % 7)
+    first = ChildSumTreeLSTM(3, embedding=keras.layers.Embedding(7, 4), return_sequences=True)
+    second = ChildSumTreeLSTM(2)
+    found = second(first(words, children), children)
+    wanted = second(first(words.to_tensor(), padded[1]), padded[1])
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    with pytest.raises(ValueError, match="states of another tree layer"):
+        TreeLSTM(2, arity=9)(first(words, children), children)
+
+
+def test_rows_of_one_length_and_splits_of_int32():
+    (x, children), padded = trees(2)
+    layer = TreeLSTM(3, inner_inputs=True)
+    wanted = layer(*padded)
+    table = children.with_values(children.values.to_tensor(-1, shape=[None, 2]))
+    assert table.ragged_rank == 1
+    np.testing.assert_allclose(layer(x, table), wanted, atol=1e-6)
+    narrow = [of.with_row_splits_dtype(tf.int32) for of in (x, children)]
+    np.testing.assert_allclose(layer(*narrow), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"recurrent_dropout": 0.5}])
+@pytest.mark.parametrize("embedding", [None, 7])
+def test_dropout(options, embedding):
+    (x, children), _ = trees(None)
+    if embedding:
+        x = x.with_values(tf.range(sum(SIZES)) % 7)
+        options = {**options, "embedding": keras.layers.Embedding(7, 4)}
+    layer = ChildSumTreeLSTM(3, return_sequences=True, seed=1, **options)
+    still = layer(x, children).flat_values
+    drawn = [layer(x, children, training=True).flat_values for _ in range(2)]
+    assert np.abs(drawn[0] - still).max() > 1e-3
+    assert np.abs(drawn[0] - drawn[1]).max() > 1e-3
+
+
+def test_traced_once_whatever_comes():
+    layer = ChildSumTreeLSTM(3)
+    for seed, sizes in enumerate([SIZES, [2], [40, 1], [5] * 9]):
+        layer(*trees(None, sizes, seed)[0])
+    assert layer.num_traces == 1
+
+
+def model_of_all_nodes(width=2):
+    tokens = keras.Input([None], dtype="int32", ragged=True)
+    children = keras.Input([None, None], dtype="int32", ragged=True)
+    embedding = keras.layers.Embedding(7, 4, name="embedding")
+    states = ChildSumTreeLSTM(3, embedding=embedding, return_sequences=True)(tokens, children)
+    assert states.ragged
+    return keras.Model([tokens, children], NodeWise(keras.layers.Dense(width))(states))
+
+
+@pytest.mark.slow
+def test_saved_and_exported(tmp_path):
+    model = model_of_all_nodes()
+    (x, children), _ = trees(None)
+    inputs = x.with_values(tf.range(sum(SIZES)) % 7), children
+    wanted = model(inputs)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")(inputs)
+    np.testing.assert_array_equal(again.flat_values, wanted.flat_values)
+    specs = [
+        tf.RaggedTensorSpec([None, None], tf.int32),
+        tf.RaggedTensorSpec([None, None, None], tf.int32),
+    ]
+    serve = tf.function(lambda *trees: model(list(trees)), input_signature=specs)
+    archive = keras.export.ExportArchive()
+    archive.add_endpoint("serve", serve)
+    archive.write_out(tmp_path / "export", verbose=False)
+    exported = tf.saved_model.load(tmp_path / "export")
+    served = exported.serve(*inputs)
+    np.testing.assert_allclose(served.flat_values, wanted.flat_values, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([[[1], [2]]], r"index out of range.*\[\[0 1 0\]\] index: \[2\] nodes in the tree: \[2\]"),
+        ([[[]], [[1, -3], []]], r"index out of range.*\[\[1 0 1\]\] index: \[-3\]"),
+        ([[[1, 2], [2], []]], r"two parents .*\[\[0 2\]\]"),
+        ([[[]], [[1], [0]]], r"node 0 is a child. \[tree, node\]: \[\[1 0\]\]"),
+        ([[[]], [[], [2], []]], r"another node has children and no parent.*\[\[1 1\]\]"),
+        ([[[]], [[], [2], [1]]], r"nodes form a cycle. \[tree, node\]: \[\[1 1\]\]"),
+        ([[[]], []], r"no tree nodes in tree \[1\]"),
+    ],
+)
+def test_rows_that_are_no_trees(rows, message):
+    children = tf.ragged.constant(rows, ragged_rank=2, dtype=tf.int32)
+    x = tf.RaggedTensor.from_row_splits(tf.ones([children.values.nrows(), 4]), children.row_splits)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        ChildSumTreeLSTM(3)(x, children)
+
+
+def test_more_children_than_the_arity():
+    (x, children), _ = trees(3)
+    children = tf.ragged.constant([[[]], [[1, 2, 3], [], [], []]], ragged_rank=2, dtype=tf.int32)
+    x = tf.RaggedTensor.from_row_lengths(tf.ones([5, 4]), [1, 4])
+    message = r"more than 2 children, the arity of the layer. \[tree, node\]: \[\[1 0\]\] .*\[3\]"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        TreeLSTM(3)(x, children)
+
+
+def test_trees_of_other_sizes():
+    (x, children), _ = trees(None)
+    for other in (x[:2], tf.RaggedTensor.from_row_lengths(x.values, SIZES[::-1])):
+        with pytest.raises((tf.errors.InvalidArgumentError, ValueError), match="same numbers of"):
+            ChildSumTreeLSTM(3)(other, children)
+
+
+def test_a_decoder_says_that_it_takes_none():
+    (x, children), _ = trees(2)
+    words = x.with_values(tf.ones([sum(SIZES)], tf.int32))
+    decoder = TreeDecoder(TopDownTreeLSTMCell(3, arity=2), num_tokens=5, embedding_dim=3)
+    with pytest.raises(ValueError, match=r"received a ragged tensor. Give x.to_tensor\(\)"):
+        decoder(words, children)
+
+
+def test_missing_children_in_rows():
+    children = tf.ragged.constant([[[-1, 1], []]], ragged_rank=2, dtype=tf.int32)
+    x = tf.RaggedTensor.from_row_lengths(tf.constant([[1.0], [2.0]]), [2])
+    padded = x.to_tensor(), children.to_tensor(-1)
+    for layer in (TreeLSTM(3, inner_inputs=True), ChildSumTreeLSTM(3)):
+        np.testing.assert_allclose(layer(x, children), layer(*padded), atol=1e-6)
+
+
+def test_inside_of_xla():
+    (x, children), _ = trees(2)
+    layer = TreeLSTM(3, inner_inputs=True, engine="compiled")
+    with pytest.raises(ValueError, match="takes ragged trees, but not inside of XLA"):
+        tf.function(layer, jit_compile=True)(x, children)
+
+
+def test_the_compiled_engine_outside_of_xla():
+    ragged, padded = trees(2)
+    layer = TreeLSTM(3, inner_inputs=True, engine="compiled")
+    np.testing.assert_allclose(layer(*ragged), layer(*padded), atol=1e-6)

@@ -1,0 +1,74 @@
+"""The recipe for SICK, on a few sentences of its own."""
+
+import itertools
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import semantic_relatedness as recipe
+from correlation import agreement_of
+from kerasrec.datasets import Vocabulary, WordVectors
+from sick_pairs import batches, read
+from stem_vectors import with_stems
+
+WORDS = {"dogs": 0, "cats": 0, "rain": 1, "snow": 1, "sing": 2, "dance": 2}
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """Pairs `two .. of` words of a kind, which are related if they are of the same kind."""
+    for split in ("train", "dev", "test"):
+        pairs = list(itertools.product(WORDS, repeat=2))
+        place = tmp_path / "sick" / split
+        place.mkdir(parents=True)
+        for side, words in zip("ab", zip(*pairs, strict=True), strict=True):
+            (place / f"{side}.toks").write_text("".join(f"two {word} run\n" for word in words))
+            (place / f"{side}.parents").write_text("2 3 0\n" * len(pairs))
+        scores = [4.6 if WORDS[one] == WORDS[other] else 1.2 for one, other in pairs]
+        (place / "sim.txt").write_text("\n".join(map(str, scores)))
+    return tmp_path
+
+
+def test_trees_and_distributions(directory):
+    left, right, scores = pairs = read(directory / "sick", "dev")
+    assert left[1].words == ("two", "dogs", "run")
+    assert right[1].words == ("two", "cats", "run")
+    assert list(left[1].heads) == [1, 2, -1]
+    assert scores[1] == np.float32(4.6)
+    vocabulary = Vocabulary.from_trees(left)
+    _, given = next(iter(batches(pairs, vocabulary)))
+    np.testing.assert_allclose(given[1], [0, 0, 0, 0.4, 0.6], atol=1e-6)
+    np.testing.assert_allclose(given.numpy() @ recipe.SCORES, scores[:25], atol=1e-6)
+
+
+def test_a_word_takes_the_vector_of_its_stem():
+    vectors = WordVectors(["slice", "sliced", "dog"], np.eye(3, dtype=np.float32))
+    found = with_stems(vectors, Vocabulary(["slicing", "dog", "zebra"]))
+    assert found.words == ["slice", "sliced", "dog", "slicing"]
+    np.testing.assert_allclose(np.linalg.norm(found.vectors[:3], axis=1), 4, rtol=1e-5)
+    np.testing.assert_allclose(found.vectors[3], found.vectors[:2].mean(0), atol=1e-6)
+
+
+def test_ranks_of_equal_scores():
+    found = agreement_of(np.array([1.0, 2.0, 30.0, 4.0]), np.array([1.0, 2.0, 2.0, 5.0]))
+    # Ranks 1 2 4 3 and 1 2.5 2.5 4.
+    assert found["Spearman"] == pytest.approx(0.6324555)
+    assert found["MSE"] == pytest.approx((28**2 + 1) / 4)
+
+
+@pytest.mark.many
+def test_from_end_to_end(directory):
+    random = np.random.default_rng(0)
+    words = [*WORDS, "two", "run"]
+    np.savez(directory / "vectors.npz", words=words, vectors=random.normal(size=(8, 6)))
+    arguments = f"--data {directory}/sick --vectors {directory}/vectors.npz --epochs 30"
+    (run,) = recipe.main(f"{arguments} --output {directory}/output".split())
+    assert json.loads((directory / "output" / "results.json").read_text()) == [run]
+    assert run["child-sum TreeLSTM"]["Pearson"] > 0.9
+    model = keras.models.load_model(directory / "output" / "seed_1.keras")
+    tokens, children = np.array([[2, 3]]), np.array([[[1], [-1]]])
+    assert model([tokens, children] * 2).shape == (1, 5)
+    for name in ("scores.png", "vocabulary.txt", "export/saved_model.pb"):
+        assert (directory / "output" / name).exists()

@@ -1,0 +1,98 @@
+"""The loss and the accuracies of ragged trees, beside those of the same trees padded."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.training import (
+    BinaryNodeAccuracy,
+    BinaryRootAccuracy,
+    NodeAccuracy,
+    RootAccuracy,
+    TreeCrossentropy,
+)
+from kerasrec.training.batches import part_of
+
+LENGTHS = [2, 5, 1]
+LABELS = tf.ragged.constant([[4, -1], [0, 1, -1, 2, 3], [2]])
+LOGITS = tf.RaggedTensor.from_row_lengths(
+    tf.constant(np.random.default_rng(0).normal(size=(8, 5)), tf.float32), LENGTHS
+)
+PADDED = LABELS.to_tensor(-1), LOGITS.to_tensor()
+
+
+@pytest.mark.parametrize("normalize", ["trees", "nodes"])
+@pytest.mark.parametrize("reduction", ["mean", "sum", None])
+@pytest.mark.parametrize("class_weight", [None, {0: 2.0, 3: 0.5}])
+def test_loss_is_that_of_padded_trees(normalize, reduction, class_weight):
+    loss = TreeCrossentropy(normalize, reduction, class_weight=class_weight)
+    wanted = loss(*PADDED)
+    assert np.all(wanted > 0)
+    np.testing.assert_allclose(loss(LABELS, LOGITS), wanted, rtol=1e-6)
+    np.testing.assert_allclose(loss(PADDED[0], LOGITS), wanted, rtol=1e-6)
+    np.testing.assert_allclose(loss(LABELS, PADDED[1]), wanted, rtol=1e-6)
+    assert loss.divisor(LABELS) == loss.divisor(PADDED[0])
+
+
+@pytest.mark.parametrize(
+    "metric_class", [NodeAccuracy, RootAccuracy, BinaryNodeAccuracy, BinaryRootAccuracy]
+)
+def test_accuracies_are_those_of_padded_trees(metric_class):
+    # Right at some labeled nodes, and wrong at others.
+    logits = LOGITS.with_values(LOGITS.values + 3.0 * tf.one_hot([4, 0, 4, 3, 0, 2, 0, 1], 5))
+    found = []
+    for labels, values in ((LABELS, logits), (PADDED[0], logits.to_tensor())):
+        metric = metric_class()
+        metric.update_state(labels, values)
+        found.append(float(metric.result()))
+    assert 0 < found[0] < 1
+    assert found[0] == pytest.approx(found[1])
+
+
+def test_weights_of_trees_and_of_nodes():
+    loss = TreeCrossentropy()
+    of_trees = np.array([[1.0], [0.5], [2.0]], np.float32)
+    np.testing.assert_allclose(loss(LABELS, LOGITS, of_trees), loss(*PADDED, of_trees), rtol=1e-6)
+    of_nodes = tf.RaggedTensor.from_row_lengths(tf.range(8.0), LENGTHS)
+    np.testing.assert_allclose(
+        loss(LABELS, LOGITS, of_nodes), loss(*PADDED, of_nodes.to_tensor()), rtol=1e-6
+    )
+
+
+def test_errors_name_the_node():
+    for labels, place in [
+        ([[0, 1], [0, 1, 2, 5, 3], [2]], "1, 3"),
+        ([[0, 1], [0] * 5, [-2]], "2, 0"),
+    ]:
+        with pytest.raises(tf.errors.InvalidArgumentError) as error:
+            TreeCrossentropy()(tf.ragged.constant(labels), LOGITS)
+        assert place in str(error.value)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="as many labels as rows of logits"):
+        TreeCrossentropy()(tf.ragged.constant([[0], [0] * 5, [0, 1]]), LOGITS)
+
+
+def test_fit_of_kerasrec_takes_ragged_batches():
+    """And trains as that of Keras does."""
+    states = keras.Input([None, 5], ragged=True)
+    batches = tf.data.Dataset.from_tensors((LOGITS, LABELS))
+
+    def trained(fit):
+        keras.utils.set_random_seed(1)
+        dense = kerasrec.layers.NodeWise(keras.layers.Dense(5, name="dense"))
+        model = keras.Model(states, dense(states))
+        model.compile(keras.optimizers.SGD(0.5), TreeCrossentropy())
+        fit(model, batches)
+        return model.get_weights()
+
+    mine = trained(lambda model, data: kerasrec.training.fit(model, data, epochs=2, verbose=0))
+    theirs = trained(lambda model, data: model.fit(data, epochs=2, verbose=0))
+    for one, other in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_parts_of_a_ragged_batch_for_replicas():
+    parts = [part_of((LOGITS, LABELS), part, 2) for part in range(2)]
+    assert [labels.to_list() for _, labels in parts] == [[[4, -1], [2]], [[0, 1, -1, 2, 3]]]
+    assert [logits.row_lengths().numpy().tolist() for logits, _ in parts] == [[2, 1], [5]]
