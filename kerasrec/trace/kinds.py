@@ -46,14 +46,24 @@ class KindFinder:
 
     def __post_init__(self) -> None:
         self._given: dict[str, Kind] = {}
-        self.forget()
-
-    def forget(self) -> None:
-        """Looks at all ops again, because more is known now than when they were first seen."""
-        self._kinds: dict[str, Kind] = dict(self._given)
+        self._kinds: dict[str, Kind] = {}
         self._rows: dict[str, Fraction] = {}
-        self._mixed = {name for name, kind in self._given.items() if kind is Kind.WAVE}
+        self._mixed: set[str] = set()
         self._num_seen = 0
+
+    def forget(self, since: int) -> None:
+        """Looks at ops again, because more is known now than when they were first seen.
+
+        Args:
+            since: the place in the graph of the first op of which more is known.
+        """
+        for operation in self.graph.get_operations()[since : self._num_seen]:
+            for output in operation.outputs:
+                if output.name not in self._given:
+                    self._kinds.pop(output.name, None)
+                    self._mixed.discard(output.name)
+                self._rows.pop(output.name, None)
+        self._num_seen = min(self._num_seen, since)
 
     def add(self, tensor: tf.Tensor, kind: Kind) -> None:
         """Sets the kind of a tensor, before anything has asked for it."""

@@ -16,17 +16,23 @@ class Numbering:
         self._graph = graph
         self._numbers: dict[tuple[object, ...], int] = {}
         self._of: dict[str, int] = {}
+        self._first: list[int] = []
         self._num_seen = 0
+
+    def first_op(self, tensor: tf.Tensor) -> int:
+        """The place in the graph of the first op that computes the same as a tensor."""
+        return self._first[self.number(tensor)]
 
     def number(self, tensor: tf.Tensor) -> int:
         """The number of a tensor of the graph."""
         operations = self._graph.get_operations()
-        for operation in operations[self._num_seen :]:
-            key = self._key(operation)
-            for output in operation.outputs:
-                self._of[output.name] = self._numbers.setdefault(
-                    (*key, output.value_index), len(self._numbers)
-                )
+        for place in range(self._num_seen, len(operations)):
+            key = self._key(operations[place])
+            for output in operations[place].outputs:
+                number = self._numbers.setdefault((*key, output.value_index), len(self._numbers))
+                self._of[output.name] = number
+                if number == len(self._first):
+                    self._first.append(place)
         self._num_seen = len(operations)
         return self._of[tensor.name]
 

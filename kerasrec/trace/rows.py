@@ -86,6 +86,10 @@ class RowsFinder:
         self._rows.setdefault(number(splits), []).append(rows)
         return rows
 
+    def first_op(self, rows: Rows) -> int:
+        """The place in the graph of the first op that computes the same splits."""
+        return self._numbering.first_op(rows.splits)
+
     def all(self) -> list[Rows]:
         """All rows that were met."""
         return [item for found in self._rows.values() for item in found]

@@ -194,7 +194,7 @@ class Tracer:
             found = self.rows.add(ragged, self._scope)
             self._kinds.add(found.lengths, Kind.TOKEN)
             self._kinds.add(found.ids, Kind.WAVE)
-            self._kinds.forget()
+            self._kinds.forget(self.rows.first_op(found))
         return found
 
     def tensor(self, value: Any, like: Type | None, what: str) -> tf.Tensor:

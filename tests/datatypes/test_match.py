@@ -257,7 +257,7 @@ def test_a_batch_that_lacks_a_tensor():
 @pytest.mark.parametrize(
     ("key", "change", "message"),
     [
-        ("kind", lambda values: values + 5, "of the batch holds a number of no kind. Encode"),
+        ("kind", lambda values: values + 5, "holds a number of no kind. Encode"),
         (
             "Apply.arguments",
             lambda values: values + 6,
