@@ -144,7 +144,7 @@ def data() -> None:
     assert_type(order, TreeOrder)
     tree = kerasrec.datasets.text_tree("not bad", shape="left")
     encoded = kerasrec.datasets.encode_tree(tree, treebank.vocabulary)
-    assert_type(encoded.tokens, np.ndarray)
+    assert_type(encoded, EncodedTree)
     assert_type(kerasrec.datasets.decode_tree(encoded, treebank.vocabulary), Tree)
     kerasrec.datasets.decode_tree(own[0], treebank.vocabulary)
 
