@@ -7,6 +7,9 @@ nodes and children. A padded batch has `trees * most nodes * most children` numb
 alone; the last column says how many MB that would be, and only small ones are run. All sizes grow
 by the same factor from line to line, so the columns of 1,000 nodes stay where growth is linear.
 
+The lines of documents are JSON objects with lists of others, as many in all as there are tree nodes
+in the lines of trees: `SchemaEncoder` reads them.
+
 Each line is a process of its own, as in `memory.py`: it trains on one tiny batch, then on the
 measured one, and tells by how much its peak resident memory grew.
 """
@@ -35,9 +38,9 @@ def main():
     print("| " + " | ".join([*columns, "padded children, MB"]) + " |")
     print("| --- |" + " ---: |" * 8, flush=True)
     rows = []
-    for ragged, sizes in ((True, SIZES), (False, PADDED)):
+    for form, sizes in {"ragged": SIZES, "padded": PADDED, "documents": SIZES}.items():
         for children, trees in sizes:
-            row = in_new_process("wide", ragged, children, trees)
+            row = in_new_process("wide", form, children, trees)
             print(line(row), flush=True)
             rows.append(row)
     if arguments.json:
@@ -50,7 +53,7 @@ def line(row):
     thousands = row["nodes"] / 1000
     table = 4e-6 * row["trees"] * (row["children"] + 1) * row["children"]
     cells = (
-        "ragged" if row["ragged"] else "padded",
+        row["form"],
         f"{row['children']:,}",
         row["trees"],
         f"{row['nodes']:,}",
@@ -75,9 +78,38 @@ def make_trees(children, small, seed=0):
     return trees
 
 
-def measure(ragged, children, small):
+def measure(form, children, small):
     """Growth of this process' peak memory by training on a batch, and seconds of a step."""
     # Here, so that the process which only starts others stays small.
+    import keras
+
+    keras.utils.set_random_seed(0)
+    model, layer, batch_of = of_documents() if form == "documents" else of_trees(form == "ragged")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile("adagrad", loss)
+    tiny = batch_of(make_trees(3, 2))
+    model.fit(tiny, verbose=0)
+    before = peak_memory()
+    batch = batch_of(make_trees(children, small))
+    seconds = []
+    for _ in range(4):
+        start = time.perf_counter()
+        model.fit(batch, verbose=0)
+        seconds.append(time.perf_counter() - start)
+    if layer.num_traces != 1:
+        raise RuntimeError(f"The layer was traced {layer.num_traces} times; expected once.")
+    return {
+        "form": form,
+        "children": children,
+        "trees": small + 1,
+        "nodes": children + 1 + small * NODES,
+        "MB": peak_memory() - before,
+        "seconds": statistics.median(seconds[1:]),
+    }
+
+
+def of_trees(ragged):
+    """A model of trees, its layer, and what makes a batch of nested lists."""
     import keras
 
     from kerasrec.datasets import encode, tree_batches
@@ -97,32 +129,40 @@ def measure(ragged, children, small):
         ]
         return tree_batches(encoded, len(encoded), ragged=ragged).cache()
 
-    keras.utils.set_random_seed(0)
     words = keras.Input([None], dtype="int32", ragged=ragged)
     rows = keras.Input([None, None], dtype="int32", ragged=ragged)
     layer = ChildSumTreeLSTM(UNITS, embedding=keras.layers.Embedding(WORDS, FEATURES))
     model = keras.Model([words, rows], keras.layers.Dense(2)(layer(words, rows)))
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("adagrad", loss)
-    tiny = batch_of(make_trees(3, 2))
-    model.fit(tiny, verbose=0)
-    before = peak_memory()
-    batch = batch_of(make_trees(children, small))
-    seconds = []
-    for _ in range(4):
-        start = time.perf_counter()
-        model.fit(batch, verbose=0)
-        seconds.append(time.perf_counter() - start)
-    if layer.num_traces != 1:
-        raise RuntimeError(f"The layer was traced {layer.num_traces} times; expected once.")
-    return {
-        "ragged": ragged,
-        "children": children,
-        "trees": small + 1,
-        "nodes": children + 1 + small * NODES,
-        "MB": peak_memory() - before,
-        "seconds": statistics.median(seconds[1:]),
-    }
+    return model, layer, batch_of
+
+
+def of_documents():
+    """The same for documents: objects with a number, a word and a list of objects."""
+    import keras
+    import tensorflow as tf
+
+    import kerasrec
+
+    def document_of(tree, rng):
+        root = {}
+        waiting = [(root, tree)]
+        while waiting:
+            document, node = waiting.pop()
+            document |= {"number": rng.random(), "word": f"w{rng.integers(WORDS)}"}
+            document["parts"] = [{} for _ in node]
+            waiting += zip(document["parts"], node, strict=True)
+        return root
+
+    def batch_of(trees):
+        rng = np.random.default_rng(0)
+        batch = schema.encode(document_of(tree, rng) for tree in trees)
+        labels = np.ones(len(trees), int)
+        return tf.data.Dataset.from_tensor_slices((batch, labels)).batch(len(trees)).cache()
+
+    schema = kerasrec.Schema.infer([document_of([[[]], []], np.random.default_rng(1))], 0)
+    inputs = schema.inputs()
+    layer = kerasrec.layers.SchemaEncoder(schema, UNITS)
+    return keras.Model(inputs, keras.layers.Dense(2)(layer(inputs))), layer, batch_of
 
 
 if __name__ == "__main__":
