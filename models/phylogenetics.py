@@ -15,15 +15,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from alignments import Alignment
 from comparison import Run
 from kerasrec.datasets import NewickTree
-from neighbor_joining import distances, neighbor_joining
-from phylogeny_data import load
-from phylogeny_files import write_files
-from phylogeny_fitting import climb, fit, start
-from pruning import difference
-from tree_likelihood import Phylogeny
+from phylogeny.alignments import Alignment
+from phylogeny.data import load
+from phylogeny.files import write_files
+from phylogeny.fitting import climb, fit, start
+from phylogeny.neighbor_joining import distances, neighbor_joining
+from phylogeny.pruning import difference
+from phylogeny.tree_likelihood import Phylogeny
 
 # By name: whether it is the general model, and of how many categories of rates.
 MODELS = {"JC69": (False, 1), "JC69+G": (False, 4), "GTR": (True, 1), "GTR+G": (True, 4)}

@@ -10,14 +10,14 @@ import pytest
 import tensorflow as tf
 
 import phylogenetics
-import pruning
-from alignments import align, read_fasta
 from kerasrec.datasets import parse_newick
-from neighbor_joining import distances, neighbor_joining
-from phylogeny_fitting import climb, fit, start, totals
-from substitution import Substitution
-from tree_likelihood import Phylogeny
-from unrooted_trees import as_arrays, interchanges, unrooted
+from phylogeny import pruning
+from phylogeny.alignments import align, read_fasta
+from phylogeny.fitting import climb, fit, start, totals
+from phylogeny.neighbor_joining import distances, neighbor_joining
+from phylogeny.substitution import Substitution
+from phylogeny.tree_likelihood import Phylogeny
+from phylogeny.unrooted_trees import as_arrays, interchanges, unrooted
 
 # Columns that are the same, that tell apes from others, and rodents, of the hen alone, and mixed.
 SEQUENCES = {

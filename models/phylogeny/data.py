@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from alignments import Alignment, align, read_fasta
 from kerasrec.datasets import NewickTree, read_newick
-from unrooted_trees import unrooted
+from phylogeny.alignments import Alignment, align, read_fasta
+from phylogeny.unrooted_trees import unrooted
 
 
 def load(folder: Path, name: str) -> tuple[Alignment, NewickTree | None]:

@@ -6,11 +6,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from alignments import Alignment
 from kerasrec.datasets import NewickTree
-from phylogeny_picture import draw
-from tree_likelihood import Phylogeny
-from unrooted_trees import as_arrays
+from phylogeny.alignments import Alignment
+from phylogeny.picture import draw
+from phylogeny.tree_likelihood import Phylogeny
+from phylogeny.unrooted_trees import as_arrays
 
 
 def write_files(model: Phylogeny, tree: NewickTree, alignment: Alignment, folder: Path) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from alignments import Alignment
 from kerasrec.datasets import NewickTree, parse_newick
+from phylogeny.alignments import Alignment
 
 
 def distances(alignment: Alignment) -> np.ndarray:

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 import kerasrec
-from substitution import Substitution
-from unrooted_trees import TreeArrays
+from phylogeny.substitution import Substitution
+from phylogeny.unrooted_trees import TreeArrays
 
 BITS = np.arange(4, dtype=np.int32)[:, np.newaxis]
 

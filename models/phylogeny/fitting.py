@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from alignments import Alignment
 from kerasrec.datasets import NewickTree
-from tree_likelihood import NegativeLogLikelihood, Phylogeny
-from unrooted_trees import as_arrays, interchanges
+from phylogeny.alignments import Alignment
+from phylogeny.tree_likelihood import NegativeLogLikelihood, Phylogeny
+from phylogeny.unrooted_trees import as_arrays, interchanges
 
 # Of a branch, where a fit begins; the logarithm of nothing could not grow.
 SHORTEST = 1e-4

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from substitution import PAIRS
-from tree_likelihood import Phylogeny
+from phylogeny.substitution import PAIRS
+from phylogeny.tree_likelihood import Phylogeny
 
 
 def transition_matrices(

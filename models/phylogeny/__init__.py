@@ -1,0 +1,1 @@
+"""What the recipe for phylogenetic trees is made of: data, likelihood, fitting, pictures."""
