@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kerasrec.datatypes.documents import ITEM
 from kerasrec.datatypes.field import Choice, Field, Reference
-from kerasrec.datatypes.kinds import KIND, Kinds
+from kerasrec.datatypes.kinds import KIND, LIST, OBJECT, Kind, Kinds
 
 
 def decode(schema: Kinds, batch: Mapping[str, Any]) -> list[Any]:
@@ -17,37 +18,57 @@ def decode(schema: Kinds, batch: Mapping[str, Any]) -> list[Any]:
         batch: as `Schema.encode` gives it.
     """
     arrays = {key: tensor.to_list() for key, tensor in batch.items()}
-    return [_example(schema, arrays, number) for number in range(len(arrays[KIND]))]
+    return [
+        _example(schema, {key: rows[number] for key, rows in arrays.items()})
+        for number in range(len(arrays[KIND]))
+    ]
 
 
-def _example(schema: Kinds, arrays: dict[str, list[Any]], example: int) -> Any:
-    """One value, built from its last tree node to the first: children have larger numbers.
-
-    An object with several parents may have a smaller number than one of them, so fields are set
-    when all objects are there.
-    """
-    kinds = [schema.kinds[number] for number in arrays[KIND][example]]
-    nodes = [object.__new__(kind.type) for kind in kinds]
-    num_rows = dict.fromkeys(kinds, 0)
-    for node, kind in zip(nodes, kinds, strict=True):
-        row = num_rows[kind]
+def _example(schema: Kinds, arrays: dict[str, list[Any]]) -> Any:
+    """One value. Its nodes are there before their fields, since an object may have many parents."""
+    kinds = [schema.kinds[number] for number in arrays[KIND]]
+    nodes = [_new(kind) for kind in kinds]
+    rows, num_rows = [], dict.fromkeys(schema.kinds, 0)
+    for kind in kinds:
+        rows.append(num_rows[kind])
         num_rows[kind] += 1
-        for item in kind.fields:
-            entry = arrays[kind.key(item)][example][row]
-            is_given = not item.needs_presence or arrays[kind.presence_key(item)][example][row]
-            setattr(node, item.name, _value(item, entry, nodes) if is_given else None)
+    # Numbers and texts are known when what holds them is filled: they have larger numbers.
+    for place in reversed(range(len(nodes))):
+        kind = kinds[place]
+        fields = {item.name: _value(kind, item, arrays, rows[place], nodes) for item in kind.fields}
+        if kind.form == LIST:
+            nodes[place] += fields.get(ITEM, [])
+        elif kind.form != OBJECT:
+            nodes[place] = fields[ITEM]
+        elif isinstance(nodes[place], dict):
+            nodes[place].update((key, value) for key, value in fields.items() if value is not None)
+        else:
+            vars(nodes[place]).update(fields)
     return nodes[0]
 
 
-def _value(item: Field, entry: Any, nodes: list[Any]) -> Any:
-    if item.is_list:
-        return [_one(item, one, nodes) for one in entry]
-    return _one(item, entry, nodes)
+def _new(kind: Kind) -> Any:
+    if not kind.is_inferred:
+        return object.__new__(kind.type)
+    is_named = kind.type.__name__ != kind.type.__mro__[1].__name__
+    if kind.form == OBJECT:
+        return {"kind": kind.name} if is_named else {}
+    return [] if kind.form == LIST else None
+
+
+def _value(
+    kind: Kind, item: Field, arrays: dict[str, list[Any]], row: int, nodes: list[Any]
+) -> Any:
+    if item.needs_presence and not arrays[kind.presence_key(item)][row]:
+        return None
+    entry = arrays[kind.key(item)][row]
+    return [_one(item, one, nodes) for one in entry] if item.is_list else _one(item, entry, nodes)
 
 
 def _one(item: Field, entry: Any, nodes: list[Any]) -> Any:
-    if isinstance(item.content, Reference):
+    content = item.content
+    if isinstance(content, Reference):
         return None if entry < 0 else nodes[entry]
-    if isinstance(item.content, Choice):
-        return item.content.values[entry]
+    if isinstance(content, Choice):
+        return content.values[entry] if entry < len(content.values) else None
     return entry.decode("utf-8") if isinstance(entry, bytes) else entry

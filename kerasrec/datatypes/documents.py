@@ -120,6 +120,6 @@ def _number(kind: Kind, item: Field, value: Any) -> Any:
     if takes_numbers and isinstance(value, str | bytes):
         number = as_number(value)
         return value if number is None else number
-    if takes_numbers and isinstance(value, bool) and kind.type._inferred_fields is not None:
+    if takes_numbers and isinstance(value, bool) and kind.is_inferred:
         return int(value)
     return value

@@ -290,10 +290,10 @@ class _Config:
             if form == OBJECT:
                 continue
             content = self._content(place.items) if form == LIST else place.content(form)
-            if content is not None:
-                fields = [_field(ITEM, content, form == LIST, False)]
-                name = self._unique((f"{family}.{form}",))
-                found.append(KindConfig(name=name, family=family, form=form, fields=fields))
+            # A list that was always empty has no field.
+            fields = [] if content is None else [_field(ITEM, content, form == LIST, False)]
+            name = self._unique((f"{family}.{form}",))
+            found.append(KindConfig(name=name, family=family, form=form, fields=fields))
         return found
 
     def _fields(self, found: _Object) -> list[dict[str, Any]]:

@@ -38,6 +38,11 @@ class Kind:
         """What a document of this kind is."""
         return self.type._form
 
+    @property
+    def is_inferred(self) -> bool:
+        """Whether its values are documents, and not objects of its class."""
+        return self.type._inferred_fields is not None
+
     def key(self, field: Field) -> str:
         """The key of a field's tensor in a batch."""
         return f"{self.name}.{field.name}"

@@ -106,7 +106,10 @@ class Schema(Kinds):
         return cls(class_of(**config))
 
     def decode(self, batch: Mapping[str, Any]) -> list[Any]:
-        """The values that a batch was encoded from, new objects."""
+        """The values that a batch was encoded from: new objects, or documents.
+
+        Documents lack what is None, and texts and numbers that are no known choice are None.
+        """
         return decode(self, batch)
 
     def values(self, batch: Mapping[str, tf.RaggedTensor]) -> Value:
