@@ -6,6 +6,7 @@ import dataclasses
 import sys
 import types
 import typing
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeGuard
 
 from kerasrec.datatypes.field import Field, field_of
@@ -20,12 +21,12 @@ else:
 
 
 # Names that a value within a recursive function has for itself.
-RESERVED = ("has", "lookup")
+RESERVED = ("has", "kind", "lookup")
 
 
 @dataclass_transform(eq_default=False)
 class DataType:
-    """Base class of data that recursive functions read: trees with several kinds of node.
+    """Base class for data that recursive functions read, such as trees with several kinds of node.
 
     A class below `DataType` is a type, and the classes below that are its kinds. Their fields are
     declared as those of a dataclass, and every kind is one: a value is an ordinary Python object.
@@ -44,8 +45,8 @@ class DataType:
     Apply("+", [Number(1.0), Number(2.0)])
     ```
 
-    A class that has fields and no classes below is a type of one kind. Kinds have the fields of
-    the classes above them, too.
+    A class with fields but no subclasses is a type with a single kind. Kinds have the fields of the
+    classes above them, too.
 
     | a field that is declared as | in a recursive function is a tensor |
     |---|---|
@@ -55,30 +56,55 @@ class DataType:
     | `tf.TensorSpec([8])` or `Annotated[np.ndarray, tf.TensorSpec([8])]` | float32 `[tokens, 8]` |
     | a data type | a value of it for each token |
     | `list[...]` of one of these | a row for each token, `[tokens, (entries)]` |
-    | one of these but a list, or None | the same; `e.has("field")` is bool `[tokens]` |
+    | one of these but a list, or None | the same, and zero for None; `e.has("field")` is bool |
 
     Two fields may refer to one object, which is stored once.
 
     Raises:
-        TypeError: when a class is declared whose fields are something else.
+        TypeError: a field has one of the names `has`, `kind` and `lookup`, or a class is of two
+            types. What fields hold is checked when a `Schema` is made.
     """
 
     # Of a kind that was inferred from documents; its fields may have any names.
     _form: ClassVar[str] = "object"
     _inferred_fields: ClassVar[tuple[Field, ...] | None] = None
-    _kinds: ClassVar[tuple[type, ...]] = ()
+    _is_declared: ClassVar[bool] = False  # One that was refused may still be listed by Python.
+    _kinds: ClassVar[tuple[type[DataType], ...]] = ()
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         if cls._inferred_fields is not None:
+            cls._is_declared = True
             return
-        dataclasses.dataclass(eq=False)(cls)
+        families = [base for base in cls.__mro__ if DataType in base.__bases__]
+        if len(families) > 1:
+            names = " and ".join(family.__name__ for family in families)
+            raise TypeError(
+                f"{cls.__name__} is of two types, {names}. A kind belongs to one: leave out one of "
+                "the bases, or let it have a field of the other type."
+            )
+        dataclasses.dataclass(eq=False, repr=False)(cls)
         for item in _declared(cls):
             if item.name in RESERVED or item.name.startswith("_"):
                 raise TypeError(
                     f"{cls.__name__}.{item.name}: a field may not be called "
                     f"{', '.join(RESERVED)} or begin with an underscore. Give it another name."
                 )
+        cls._is_declared = True
+
+    def __repr__(self) -> str:
+        return _shown(self, 3)
+
+
+def _shown(value: Any, depth: int) -> str:
+    """A value for prints, so many levels of it: it may be deep, or lead to itself."""
+    if isinstance(value, DataType):
+        items = (f"{name}={_shown(item, depth - 1)}" for name, item in vars(value).items())
+        return f"{type(value).__name__}({', '.join(items) if depth else '...'})"
+    if isinstance(value, list):
+        shown = [_shown(item, depth - 1) for item in value[:4]] if depth else []
+        return f"[{', '.join(shown + ['...'] * (len(shown) < len(value)))}]"
+    return repr(value)
 
 
 def family_of(kind: type[DataType]) -> type[DataType]:
@@ -89,8 +115,10 @@ def family_of(kind: type[DataType]) -> type[DataType]:
 
 def kinds_of(family: type[DataType]) -> list[type[DataType]]:
     """The kinds of a type, in the order of declaration: classes without others below them."""
-    below: list[type[DataType]] = family.__subclasses__()
-    return [kind for item in below for kind in kinds_of(item)] if below else [family]
+    below: Sequence[type[DataType]] = vars(family).get("_kinds") or family.__subclasses__()
+    below = [item for item in below if vars(item).get("_is_declared")]
+    found = [kind for item in below for kind in kinds_of(item)] if below else [family]
+    return list(dict.fromkeys(found))  # One with several bases is met several times.
 
 
 def fields_of(kind: type[DataType]) -> list[Field]:
@@ -117,8 +145,13 @@ def _hints(kind: type[DataType]) -> dict[str, Any]:
     """Annotations, those that are text read in the module of the class and among data types."""
     hints: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
-        names = {item.__name__: item for item in _all_data_types()}
+        scope = kind.__qualname__.rpartition(".")[0]
+        # Of several local classes of one name, that of the same function comes last, and so counts.
+        types = [item for item in _all_data_types() if item._inferred_fields is None]
+        types.sort(key=lambda item: item.__qualname__.rpartition(".")[0] == scope)
+        names = {item.__name__: item for item in types}
         names |= vars(sys.modules.get(base.__module__, typing))
+        names |= {item.__name__: item for item in (family_of(kind), kind)}
         for name, annotation in vars(base).get("__annotations__", {}).items():
             hints[name] = _evaluated(f"{kind.__name__}.{name}", annotation, names)
     return hints
@@ -151,9 +184,9 @@ def _declared(kind: type) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(kind)
 
 
-def _all_data_types() -> list[type]:
-    found: list[type] = []
-    waiting = [DataType]
+def _all_data_types() -> list[type[DataType]]:
+    found: list[type[DataType]] = []
+    waiting: list[type[DataType]] = [DataType]
     while waiting:
         below = waiting.pop().__subclasses__()
         found += below

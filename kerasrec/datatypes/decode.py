@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
+import tensorflow as tf
+
+from kerasrec.datatypes.declare import family_of
 from kerasrec.datatypes.documents import ITEM
 from kerasrec.datatypes.field import Choice, Field, Reference
 from kerasrec.datatypes.kinds import KIND, LIST, OBJECT, Kind, Kinds
@@ -17,11 +21,19 @@ def decode(schema: Kinds, batch: Mapping[str, Any]) -> list[Any]:
         schema: of the values.
         batch: as `Schema.encode` gives it.
     """
-    arrays = {key: tensor.to_list() for key, tensor in batch.items()}
+    arrays = {key: _lists(tensor) for key, tensor in batch.items()}
     return [
         _example(schema, {key: rows[number] for key, rows in arrays.items()})
         for number in range(len(arrays[KIND]))
     ]
+
+
+def _lists(tensor: Any) -> list[Any]:
+    """The rows of a RaggedTensor, as its `to_list` gives them, which is slow."""
+    values = tensor.values
+    rows = _lists(values) if isinstance(values, tf.RaggedTensor) else values.numpy().tolist()
+    splits = tensor.row_splits.numpy().tolist()
+    return [rows[start:end] for start, end in itertools.pairwise(splits)]
 
 
 def _example(schema: Kinds, arrays: dict[str, list[Any]]) -> Any:
@@ -50,7 +62,7 @@ def _example(schema: Kinds, arrays: dict[str, list[Any]]) -> Any:
 def _new(kind: Kind) -> Any:
     if not kind.is_inferred:
         return object.__new__(kind.type)
-    is_named = kind.type.__name__ != kind.type.__mro__[1].__name__
+    is_named = kind.name != family_of(kind.type).__name__
     if kind.form == OBJECT:
         return {"kind": kind.name} if is_named else {}
     return [] if kind.form == LIST else None
@@ -71,4 +83,4 @@ def _one(item: Field, entry: Any, nodes: list[Any]) -> Any:
         return None if entry < 0 else nodes[entry]
     if isinstance(content, Choice):
         return content.values[entry] if entry < len(content.values) else None
-    return entry.decode("utf-8") if isinstance(entry, bytes) else entry
+    return entry.decode("utf-8", errors="surrogateescape") if isinstance(entry, bytes) else entry

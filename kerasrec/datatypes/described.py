@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 import tensorflow as tf
@@ -24,6 +24,18 @@ class KindConfig(TypedDict):
 
 def config_of(schema: Kinds) -> dict[str, Any]:
     """A schema as plain data."""
+    references = [
+        item.content.family
+        for kind in schema.kinds
+        for item in kind.fields
+        if isinstance(item.content, Reference)
+    ]
+    # Types that are not all of a family.
+    parts = {
+        part.__name__: [schema.kinds[number].name for number in schema.numbers(part)]
+        for part in [schema.root, *references]
+        if part is not family_of(part)
+    }
     kinds = [
         KindConfig(
             name=kind.name,
@@ -33,35 +45,51 @@ def config_of(schema: Kinds) -> dict[str, Any]:
         )
         for kind in schema.kinds
     ]
-    return {"root": schema.root.__name__, "kinds": kinds}
+    return {"root": schema.root.__name__, "kinds": kinds, "parts": parts}
 
 
-def class_of(root: str, kinds: Sequence[KindConfig]) -> type[DataType]:
+def class_of(
+    root: str, kinds: Sequence[KindConfig], parts: Mapping[str, Sequence[str]] | None = None
+) -> type[DataType]:
     """The root of new classes for a schema.
 
     Args:
         root: the name of a type.
         kinds: all kinds.
+        parts: types that are not all of a family: the kinds of each.
     """
-    names = dict.fromkeys(kind["family"] for kind in kinds)
-    families: dict[str, type[DataType]] = {
-        name: type(name, (DataType,), {"_inferred_fields": ()}) for name in names
-    }
-    kept: dict[str, list[type]] = {name: [] for name in names}
+    family_names = {kind["name"]: kind["family"] for kind in kinds}
+    types = {name: _type(name, (DataType,)) for name in family_names.values()}
+    parts = parts or {}
+    for name, members in parts.items():
+        # A part that is one kind is that kind, whose class is made below.
+        if name not in family_names:
+            types[name] = _type(name, (types[family_names[members[0]]],))
+    made: dict[str, type[DataType]] = {}
     for kind in kinds:
-        fields = tuple(_field(config, families) for config in kind["fields"])
-        attributes = {"_inferred_fields": fields, "_form": kind["form"]}
-        made = type(kind["name"], (families[kind["family"]],), attributes)
-        kept[kind["family"]].append(made)
-    for name, family in families.items():
-        family._kinds = tuple(kept[name])  # A class does not keep those below it alive.
-    return families[root]
+        name = kind["name"]
+        above = [types[part] for part in parts if part in types and name in parts[part]]
+        made[name] = _type(name, (*above, types[kind["family"]]), _form=kind["form"])
+    named = {**made, **types}
+    for kind in kinds:
+        fields = tuple(_field(config, named) for config in kind["fields"])
+        made[kind["name"]]._inferred_fields = fields
+    # In this order, and so that the classes are kept.
+    for name, found in types.items():
+        members = parts.get(name, [kind for kind, family in family_names.items() if family == name])
+        found._kinds = tuple(made[member] for member in members)
+    return named[root]
+
+
+def _type(name: str, bases: tuple[type[DataType], ...], **attributes: Any) -> type[DataType]:
+    found: type[DataType] = type(name, bases, {"_inferred_fields": (), **attributes})
+    return found
 
 
 def _field_config(item: Field) -> dict[str, Any]:
     content = item.content
     if isinstance(content, Reference):
-        what: dict[str, Any] = {"family": family_of(content.family).__name__}
+        what: dict[str, Any] = {"family": content.family.__name__}
     elif isinstance(content, Choice):
         plain = [one.name if isinstance(one, enum.Enum) else one for one in content.values]
         what = {"choices": plain, "takes_others": content.takes_others}
@@ -70,10 +98,10 @@ def _field_config(item: Field) -> dict[str, Any]:
     return {"name": item.name, **what, "is_list": item.is_list, "is_optional": item.is_optional}
 
 
-def _field(config: dict[str, Any], families: dict[str, type]) -> Field:
+def _field(config: dict[str, Any], types: Mapping[str, type[DataType]]) -> Field:
     content: Content
     if "family" in config:
-        content = Reference(families[config["family"]])
+        content = Reference(types[config["family"]])
     elif "choices" in config:
         content = Choice(tuple(config["choices"]), config["takes_others"])
     else:

@@ -7,6 +7,8 @@ documents of several forms refers to a type with a kind for each.
 from __future__ import annotations
 
 import ast
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +24,7 @@ from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH, Kind, Ki
 ITEM = "value"
 # What says of an object which kind it is, where it has several.
 KIND_KEY = "kind"
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,308})(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 
 
 def as_document(value: Any) -> Any:
@@ -34,11 +37,17 @@ def as_document(value: Any) -> Any:
         return {"label": label(), "children": list(value)}
     if isinstance(value, DataType):
         return {**vars(value), KIND_KEY: type(value).__name__}
-    return value
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _of_ast(value: Any) -> Any:
-    """A field of a node of `ast`; constants that are no documents, as `...` and `2j`, as text."""
+    """A field of a node of `ast`.
+
+    Constants that are no documents, as `...` and `2j`, are text. In a list None stands for
+    something, such as the key of `**more` in a dict, and is a kind.
+    """
+    if isinstance(value, list):
+        return [{KIND_KEY: "None"} if entry is None else entry for entry in value]
     is_one = value is None or isinstance(value, ast.AST) or form_of(value) is not None
     return value if is_one else repr(value)
 
@@ -56,18 +65,26 @@ def form_of(document: Any) -> str | None:
     return LIST if isinstance(document, Sequence | np.ndarray) else None
 
 
-def as_number(text: Any) -> float | int | None:
-    """The number that a text is; None if it is none."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except (TypeError, ValueError):
-            continue
-    return None
+def as_number(value: Any) -> float | int | None:
+    """The number that a number or a text is, whole ones as int; None if it is none.
+
+    A text is one if it is written as in JSON.
+    """
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", errors="replace")
+    if isinstance(value, str):
+        if not _NUMBER.fullmatch(value):
+            return None
+        value = int(value) if value.lstrip("-").isdigit() else float(value)
+    if not isinstance(value, int | float):
+        return None
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def reader_of(schema: Kinds) -> Reader:
-    """Reads documents as values of a schema."""
+    """Reads objects of data types and documents as values of a schema."""
 
     def read(value: Any, family: type) -> tuple[Kind, Callable[[Field], Any]]:
         number = schema.number(type(value))
@@ -76,25 +93,42 @@ def reader_of(schema: Kinds) -> Reader:
         document = as_document(value)
         kinds = [schema.kinds[number] for number in schema.numbers(family)]
         form = form_of(document)
-        is_number = form == TRUTH or (form == TEXT and as_number(value) is not None)
+        is_number = form == TRUTH or (form == TEXT and as_number(document) is not None)
         if is_number and all(kind.form != form for kind in kinds):
             form = NUMBER
         found = [kind for kind in kinds if kind.form == form]
-        if form == OBJECT and (len(found) > 1 or not isinstance(value, Mapping | list)):
-            name = document.get(KIND_KEY, MISSING)
-            found = [kind for kind in found if kind.name == name]
-            if not found and isinstance(value, Mapping):
-                what = f"is {described(value)}, whose {KIND_KEY!r} "
-                what += "is missing" if name is MISSING else f"is {name!r}"
-                raise ValueError(f"{what}; expected {expected(schema, family)}")
-        if not found:
-            raise ValueError(f"is {described(value)}; expected {expected(schema, family)}")
-        (kind,) = found
         if form == OBJECT:
-            return kind, lambda item: _entry(kind, item, document.get(item.name, MISSING))
-        return kind, lambda item: _entry(kind, item, document)
+            found = _of_name(found, document)
+        if len(found) != 1:
+            what = f"is {described(value)}"
+            if isinstance(value, Mapping):
+                name = value.get(KIND_KEY, MISSING)
+                is_missing = name is MISSING
+                what += f", whose {KIND_KEY!r} is {'missing' if is_missing else repr(name)}"
+            raise ValueError(f"{what}; expected {expected(schema, family)}")
+        (kind,) = found
+        if form != OBJECT:
+            return kind, lambda item: _entry(kind, item, document)
+        is_strict = isinstance(value, Mapping) and not kind.is_inferred
+        unknown = document.keys() - {KIND_KEY, *kind.names} if is_strict else set()
+        if unknown:
+            names = ", ".join(kind.names) or "none"
+            raise ValueError(
+                f"has {', '.join(map(repr, sorted(unknown)))}, which {kind.name} has not; its "
+                f"fields are: {names}"
+            )
+        return kind, lambda item: _entry(kind, item, document.get(item.name, MISSING))
 
     return read
+
+
+def _of_name(kinds: Sequence[Kind], document: Mapping[str, Any]) -> list[Kind]:
+    """The kinds that an object may be of: if it says which, that one."""
+    name = document.get(KIND_KEY)
+    says = isinstance(name, str) and all(KIND_KEY not in kind.names for kind in kinds)
+    if says or len(kinds) > 1:
+        return [kind for kind in kinds if kind.name == name]
+    return list(kinds)
 
 
 def _entry(kind: Kind, item: Field, value: Any) -> Any:
@@ -102,7 +136,7 @@ def _entry(kind: Kind, item: Field, value: Any) -> Any:
     if value is None:
         return MISSING
     if item.is_list and form_of(value) == LIST:
-        return [_number(kind, item, entry) for entry in value if entry is not None]
+        return [_number(kind, item, entry) for entry in value]
     return _number(kind, item, value)
 
 
@@ -117,9 +151,12 @@ def _number(kind: Kind, item: Field, value: Any) -> Any:
         if isinstance(content, Numbers)
         else isinstance(content, Choice) and not any(isinstance(one, str) for one in content.values)
     )
-    if takes_numbers and isinstance(value, str | bytes):
+    if not takes_numbers:
+        return value
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, str | bytes) or (isinstance(value, bool) and kind.is_inferred):
         number = as_number(value)
-        return value if number is None else number
-    if takes_numbers and isinstance(value, bool) and kind.is_inferred:
-        return int(value)
+        value = value if number is None else number
+    if kind.is_inferred and isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"is {value}, which is no number of JSON; leave the key out")
     return value

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.datatypes.declare import DataType, family_of
 from kerasrec.datatypes.field import Field, Reference, described
 from kerasrec.datatypes.kinds import KIND, Kind, Kinds
 
@@ -31,6 +32,8 @@ def encode(schema: Kinds, values: Iterable[Any], reader: Reader) -> dict[str, tf
     Raises:
         ValueError: a value does not fit the schema; the message has its path.
     """
+    if isinstance(values, DataType | Mapping | str):
+        raise ValueError(f"encode got {described(values)}; expected a list, one value an example.")
     columns = _Columns(schema)
     for number, value in enumerate(values):
         columns.add_example(value, _Place(None, f"example {number}"), reader)
@@ -111,7 +114,10 @@ class _Columns:
     def _add_field(self, node: _Node, item: Field, example: _Example) -> None:
         column = self._columns[node.kind.key(item)]
         place = _Place(node.place, f".{item.name}")
-        value = node.read(item)
+        try:
+            value = node.read(item)
+        except ValueError as error:
+            raise place.error(error) from error
         if item.is_list:
             if value is MISSING:
                 value = []
@@ -155,7 +161,7 @@ class _Example:
         self.nodes: list[_Node] = []
         self._schema = schema
         self._reader = reader
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[tuple[int, type], int] = {}
         self._references: list[tuple[int, int]] = []
         self._reading = 0
 
@@ -166,13 +172,14 @@ class _Example:
 
     def number_of(self, value: Any, family: type, place: _Place) -> int:
         """The number of the tree node that a value is, a new one if it was not met before."""
-        number = self._numbers.get(id(value))
+        key = id(value), family_of(family)
+        number = self._numbers.get(key)
         try:
             if number is None:
                 kind, read = self._reader(value, family)
                 number = len(self.nodes)
                 if not isinstance(value, int | float | str | bytes):
-                    self._numbers[id(value)] = number
+                    self._numbers[key] = number
                 self.nodes.append(_Node(value, kind, read, place))
             elif not issubclass(self.nodes[number].kind.type, family):
                 self._reader(value, family)
@@ -199,10 +206,12 @@ class _Example:
                     ready.append(one)
         if len(ready) < len(self.nodes):
             below = {one: other for one, other in references if num_below[other]}
-            met: list[int] = [next(iter(below))]
-            while below[met[-1]] not in met:
-                met.append(below[met[-1]])
-            raise self.nodes[below[met[-1]]].place.error(
+            met: set[int] = set()
+            number = next(iter(below))
+            while number not in met:
+                met.add(number)
+                number = below[number]
+            raise self.nodes[number].place.error(
                 "leads back to itself through its fields; a recursion over it would not end"
             )
 

@@ -38,20 +38,18 @@ class Numbers:
         """
         if self.shape:
             return self._vector(value)
-        is_number = isinstance(value, int | float | np.integer | np.floating)
         is_bool = isinstance(value, bool | np.bool_)
+        is_number = isinstance(value, int | float | np.integer | np.floating) and not is_bool
         if self.dtype == tf.string:
             is_right = isinstance(value, str | bytes)
         elif self.dtype == tf.bool:
             is_right = is_bool
         elif self.dtype.is_integer:
-            is_right = is_number and not is_bool and float(value).is_integer()
-            if is_right and not self.dtype.min <= value <= self.dtype.max:
-                raise ValueError(f"is {value}, which {self.dtype.name} cannot hold")
+            is_right = is_number and (isinstance(value, int) or float(value).is_integer())
         else:
-            is_right = is_number and not is_bool
-            if is_right and not _fits(value, self.dtype):
-                raise ValueError(f"is {reprlib.repr(value)}, which {self.dtype.name} cannot hold")
+            is_right = is_number
+        if is_right and is_number and not _fits(value, self.dtype):
+            raise ValueError(f"is {reprlib.repr(value)}, which {self.dtype.name} cannot hold")
         if not is_right:
             raise ValueError(f"is {described(value)}; expected {self}")
         return value
@@ -63,13 +61,17 @@ class Numbers:
 
     def _vector(self, value: Any) -> Any:
         try:
-            array = np.asarray(value, self.dtype.as_numpy_dtype)
-        except (TypeError, ValueError):
-            array = None
-        if array is None or array.shape != self.shape:
-            shape = "" if array is None else f" of shape {list(array.shape)}"
+            array = np.asarray(value)
+        except ValueError:  # Rows of different lengths.
+            array = np.asarray(None)
+        is_text, is_bool = self.dtype == tf.string, self.dtype == tf.bool
+        allowed = "US" if is_text else "b" if is_bool else "iu" if self.dtype.is_integer else "iuf"
+        if array.shape != self.shape or array.dtype.kind not in allowed:
+            shape = f" of shape {list(array.shape)}" if array.shape else ""
             raise ValueError(f"is {described(value)}{shape}; expected {self}")
-        return array
+        if not is_text and not is_bool and not all(_fits(one, self.dtype) for one in array.flat):
+            raise ValueError(f"is {described(value)}, which {self.dtype.name} cannot hold")
+        return array.astype(self.dtype.as_numpy_dtype)
 
     def __str__(self) -> str:
         names = {tf.bool: "a bool", tf.string: "a text (str)"}
@@ -97,8 +99,10 @@ class Choice:
     empty = 0
 
     @functools.cached_property
-    def _numbers(self) -> dict[tuple[type, Any], int]:
-        return {(type(value), value): number for number, value in enumerate(self.values)}
+    def _numbers(self) -> dict[tuple[bool, Any], int]:
+        numbers = {_key(value): number for number, value in enumerate(self.values)}
+        members = {_key(value.name): _key(value) for value in self.values if _is_member(value)}
+        return {name: numbers[key] for name, key in members.items()} | numbers
 
     @property
     def size(self) -> int:
@@ -112,7 +116,9 @@ class Choice:
             ValueError: it is none of them.
         """
         try:
-            number = self._numbers.get((type(value), value))
+            number = self._numbers.get(_key(value))
+            if number is None and _is_member(value):
+                number = self._numbers.get(_key(value.name))
         except TypeError:  # A list has no hash.
             number = None
         if number is None and self.takes_others and isinstance(value, int | float | str):
@@ -212,8 +218,20 @@ def field_of(owner: str, name: str, annotation: Any, is_data_type: Any) -> Field
 
 
 def _fits(value: Any, dtype: tf.DType) -> bool:
-    """Whether a number is not too large for a dtype; infinity and NaN are in it."""
-    return not (isinstance(value, int) and abs(value) > float(dtype.max))
+    """Whether a number is not too large for a dtype; floats have infinity and NaN."""
+    if dtype.is_floating and isinstance(value, float | np.floating) and not np.isfinite(value):
+        return True
+    as_python = float if dtype.is_floating else int
+    return bool(as_python(dtype.min) <= value <= as_python(dtype.max))
+
+
+def _key(value: Any) -> tuple[bool, Any]:
+    """What is equal for equal values: 1, 1.0 and np.int64(1) are, and True is none of them."""
+    return isinstance(value, bool | np.bool_), value
+
+
+def _is_member(value: Any) -> bool:
+    return isinstance(value, enum.Enum)
 
 
 def described(value: Any) -> str:

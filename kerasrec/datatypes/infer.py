@@ -34,6 +34,8 @@ def infer(documents: Iterable[Any], max_choices: int) -> dict[str, Any]:
     """
     inference = _Inference(max_choices)
     for number, document in enumerate(documents):
+        if document is None:
+            raise ValueError(f"example {number} is None; expected a document.")
         inference.see(document, number)
     if not inference.root.num_seen:
         raise ValueError("There are no documents to infer a schema from; expected at least one.")
@@ -70,8 +72,8 @@ class _Scalars:
             return {"dtype": "bool", "shape": []}
         if form == NUMBER:
             if self.are_integers and self.are_choices:
-                return _choices(sorted({int(value) for value in self.different}))
-            return {"dtype": "float32", "shape": []}
+                return _choices(sorted({as_number(value) for value in self.different}))
+            return {"dtype": "float64", "shape": []}  # As many digits as numbers of JSON have.
         return (
             _choices(sorted(self.different))
             if self.are_choices
@@ -106,6 +108,7 @@ class _Place:
         objects: that do not say their kind.
         items: where the entries of lists stand.
         has_kinds: whether objects were seen that say their kind.
+        num_lists_above: how many lists are directly around each other here.
     """
 
     path: tuple[str, ...]
@@ -114,6 +117,7 @@ class _Place:
     objects: _Object | None = None
     items: _Place | None = None
     has_kinds: bool = False
+    num_lists_above: int = 0
 
     @property
     def forms(self) -> list[str]:
@@ -136,7 +140,8 @@ class _Place:
 
 
 def _joined(one: _Scalars, other: _Scalars) -> _Scalars:
-    different = {as_number(value) for value in one.different | other.different}
+    numbers = {value: as_number(value) for value in one.different | other.different}
+    different = {value if number is None else number for value, number in numbers.items()}
     return _Scalars(
         one.max_choices,
         one.num_seen + other.num_seen,
@@ -172,13 +177,22 @@ class _Inference:
         self.root = _Place((ROOT,))
         self._kinds: dict[str, _Object] = {}
         self._node = _Place((NODE,))
+        self._places = [self.root]
 
     def see(self, document: Any, number: int) -> None:
         """Looks at an example, without recursion."""
         waiting = [(document, _Around(self.root, "", None))]
+        seen: set[tuple[int, _Place]] = set()
+        alive = []  # So that no other object gets the same id.
         while waiting:
             value, around = waiting.pop()
-            waiting += self._look_at(as_document(value), around, number)
+            alive.append(value)
+            found = as_document(value)
+            if form_of(found) in (OBJECT, LIST):  # It may stand in many places, also in itself.
+                if (id(value), around.place) in seen:
+                    continue
+                seen.add((id(value), around.place))
+            waiting += self._look_at(found, around, number)
 
     def _look_at(self, value: Any, around: _Around, number: int) -> list[tuple[Any, _Around]]:
         place = around.place
@@ -203,7 +217,12 @@ class _Inference:
                 if key != KIND_KEY or kind is None
             ]
         if form == LIST:
-            place.items = place.items or _Place(place.path)
+            if place.items is None:
+                # Lists in lists in lists may be nested to any depth.
+                place.items = place if place.num_lists_above > 1 else self._new(place.path)
+                place.items.num_lists_above = max(
+                    place.items.num_lists_above, place.num_lists_above + 1
+                )
             return [(entry, _Around(place.items, "", around)) for entry in value]
         place.scalars.setdefault(form, _Scalars(self._max_choices)).see(value)
         return []
@@ -218,14 +237,36 @@ class _Inference:
 
     def _place_of(self, found: _Object, key: str, kind: str | None, around: _Around) -> _Place:
         if key not in found.places and kind is not None:
-            found.places[key] = _Place((kind, key))
+            found.places[key] = self._new((kind, key))
         elif key not in found.places:
-            found.places[key] = around.find(key) or _Place((*around.place.path, key))
+            found.places[key] = around.find(key) or self._new((*around.place.path, key))
         return found.places[key]
+
+    def _new(self, path: tuple[str, ...]) -> _Place:
+        self._places.append(_Place(path))
+        return self._places[-1]
 
     def config(self) -> dict[str, Any]:
         """All kinds as plain data."""
+        for place in self._places:
+            if place.has_kinds:
+                self._move_to_node(place)
         return _Config(self._node, self._kinds).of(self.root)
+
+    def _move_to_node(self, place: _Place) -> None:
+        """What stands where objects say their kind may stand where any of these do."""
+        path = ".".join(place.path)
+        if place.objects is not None:
+            raise ValueError(
+                f"Some objects at {path} have {KIND_KEY!r} and others do not. Give all of them one."
+            )
+        if place.items is not None:
+            raise ValueError(
+                f"At {path} stand lists and objects with {KIND_KEY!r}. Put the lists into objects."
+            )
+        for form, scalars in place.scalars.items():
+            known = self._node.scalars.get(form)
+            self._node.scalars[form] = _joined(known, scalars) if known else scalars
 
 
 class _Config:
@@ -254,28 +295,11 @@ class _Config:
     def _family(self, place: _Place) -> str:
         """The name of the type that a place refers to."""
         if place.has_kinds:
-            place = self._with_others(place)
+            place = self._node
         if place not in self._families:
             self._families[place] = self._unique(place.path)
             self._waiting.append(place)
         return self._families[place]
-
-    def _with_others(self, place: _Place) -> _Place:
-        """The place of all objects that say their kind; what else stood in this may stand there."""
-        path = ".".join(place.path)
-        if place.objects is not None:
-            raise ValueError(
-                f"Some objects at {path} have {KIND_KEY!r} and others do not. Give all of them one."
-            )
-        if place.items is not None:
-            raise ValueError(
-                f"At {path} stand lists and objects with {KIND_KEY!r}. Put the lists into objects."
-            )
-        for form, scalars in place.scalars.items():
-            known = self._node.scalars.get(form)
-            if known is not scalars:
-                self._node.scalars[form] = _joined(known, scalars) if known else scalars
-        return self._node
 
     def _kinds_of(self, place: _Place) -> list[KindConfig]:
         family = self._families[place]

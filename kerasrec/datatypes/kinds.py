@@ -26,12 +26,14 @@ class Kind:
         name: unique in the schema.
         type: the class.
         fields: of it.
+        keys: of the tensors of its fields in a batch, and of those that say where there is a value.
     """
 
     number: int
     name: str
     type: type[DataType]
     fields: tuple[Field, ...]
+    keys: tuple[tuple[str, str], ...]
 
     @property
     def form(self) -> str:
@@ -45,11 +47,16 @@ class Kind:
 
     def key(self, field: Field) -> str:
         """The key of a field's tensor in a batch."""
-        return f"{self.name}.{field.name}"
+        return self.keys[self.fields.index(field)][0]
 
     def presence_key(self, field: Field) -> str:
         """The key of the tensor that says where there is a value."""
-        return f"{self.name}.{PRESENCE}.{field.name}"
+        return self.keys[self.fields.index(field)][1]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its fields."""
+        return [item.name for item in self.fields]
 
     def field(self, name: str) -> Field | None:
         """The field of a name."""
@@ -75,6 +82,7 @@ class Kinds:
         self.root: type[DataType] = root
         self.kinds = tuple(_reachable(family_of(root)))
         self._numbers = {kind.type: number for number, kind in enumerate(self.kinds)}
+        self._of_family: dict[type[DataType], tuple[int, ...]] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kinds) and self._key == other._key
@@ -92,7 +100,11 @@ class Kinds:
 
     def numbers(self, family: type[DataType]) -> tuple[int, ...]:
         """The numbers of all kinds that are of a type."""
-        return tuple(self._numbers[kind] for kind in kinds_of(family))
+        found = self._of_family.get(family)
+        if found is None:
+            found = tuple(kind.number for kind in self.kinds if issubclass(kind.type, family))
+            self._of_family[family] = found
+        return found
 
     @functools.cached_property
     def element_spec(self) -> dict[str, tf.RaggedTensorSpec]:
@@ -115,11 +127,13 @@ class Kinds:
 def _reachable(family: type[DataType]) -> list[Kind]:
     """The kinds of a type and of all that their fields refer to."""
     found: dict[type[DataType], Kind] = {}
+    taken = {KIND}
     families, waiting = [family], [family]
     while waiting:
         for item in kinds_of(waiting.pop(0)):
             fields = tuple(fields_of(item))
-            found[item] = Kind(len(found), item.__name__, item, fields)
+            keys = tuple(_keys(item.__name__, field.name, taken) for field in fields)
+            found[item] = Kind(len(found), item.__name__, item, fields, keys)
             for field in fields:
                 if isinstance(field.content, Reference):
                     other = family_of(field.content.family)
@@ -127,6 +141,18 @@ def _reachable(family: type[DataType]) -> list[Kind]:
                         families.append(other)
                         waiting.append(other)
     return _with_unique_names(list(found.values()))
+
+
+def _keys(kind: str, field: str, taken: set[str]) -> tuple[str, str]:
+    """Two keys that no other field has. Keras takes no slash in the name of an input."""
+    keys = []
+    for key in (f"{kind}.{field}", f"{kind}.{PRESENCE}.{field}"):
+        key = key.replace("/", "_")
+        while key in taken:
+            key += "_"
+        taken.add(key)
+        keys.append(key)
+    return keys[0], keys[1]
 
 
 def _with_unique_names(kinds: Sequence[Kind]) -> list[Kind]:

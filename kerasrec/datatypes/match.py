@@ -13,6 +13,7 @@ from kerasrec.datatypes.reference import Value
 from kerasrec.errors import TraceError
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.conditional import switch
+from kerasrec.trace.tracer import tracer_for
 
 
 @not_converted
@@ -43,6 +44,7 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
         TraceError: `value` is none of a data type, or a kind has no branch.
         SignatureError: the branches return different structures, dtypes or shapes.
     """
+    tracer_for("kerasrec.match")
     if not isinstance(value, Value):
         raise TraceError(
             f"kerasrec.match got {value!r}; expected a value of a data type, as an argument of a "

@@ -14,6 +14,7 @@ from kerasrec.datatypes.declare import DataType, family_of
 from kerasrec.datatypes.field import Field, Reference
 from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.errors import TraceError
+from kerasrec.trace.tracer import active_tracer
 
 _numbers = itertools.count(1)
 
@@ -120,8 +121,15 @@ class Value:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        return self._read(name)
+
+    def _read(self, name: str) -> Any:
+        """The field of a name, which may be any text where a schema was inferred."""
         kind, item = self._field(name)
         found = tf.gather(self._tables.fields[kind.key(item)], self._rows())
+        tracer = active_tracer()
+        if tracer is not None and isinstance(found, tf.RaggedTensor):
+            tracer.rows_of(found)  # So that they may be reduced.
         if not isinstance(item.content, Reference):
             return found
         kinds = self._tables.schema.numbers(item.content.family)
@@ -150,7 +158,7 @@ class Value:
         return tf.gather(self._tables.rows, self._node) if self._row is None else self._row
 
     def __repr__(self) -> str:
-        return f"<{self._type.__name__} of {self._tables!r}>"
+        return f"<{self._type.__name__}{' or None' * self._is_optional} of {self._tables!r}>"
 
 
 def tables_in(nest: Any) -> list[Tables]:
@@ -171,6 +179,7 @@ def with_tables(nest: Any, replace: Callable[[Tables], Tables]) -> Any:
         return dataclasses.replace(nest, _tables=replace(nest._tables))
     if isinstance(nest, dict):
         return {key: with_tables(item, replace) for key, item in nest.items()}
-    if type(nest) in (list, tuple):
-        return type(nest)(with_tables(item, replace) for item in nest)
+    if isinstance(nest, list | tuple):
+        items = [with_tables(item, replace) for item in nest]
+        return type(nest)(*items) if hasattr(nest, "_fields") else type(nest)(items)
     return nest

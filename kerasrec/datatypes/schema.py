@@ -15,6 +15,7 @@ from kerasrec.datatypes.decode import decode
 from kerasrec.datatypes.described import class_of, config_of
 from kerasrec.datatypes.documents import reader_of
 from kerasrec.datatypes.encode import encode
+from kerasrec.datatypes.field import described
 from kerasrec.datatypes.flat import flat_of
 from kerasrec.datatypes.infer import infer
 from kerasrec.datatypes.kinds import Kind, Kinds
@@ -52,6 +53,11 @@ class Schema(Kinds):
         """`flat_of` as one op, since it takes several hundred."""
         run = functools.partial(flat_of, self)
         return tf.function(run, input_signature=[self.element_spec], autograph=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if any(kind.is_inferred for kind in self.kinds):
+            return Schema.from_config, (self.get_config(),)
+        return Schema, (self.root,)
 
     def inputs(self) -> dict[str, Any]:
         """A `keras.Input` for each tensor of a batch, for a functional model."""
@@ -121,6 +127,10 @@ class Schema(Kinds):
         Raises:
             ValueError: it lacks a tensor.
         """
+        if not isinstance(batch, Mapping):
+            raise ValueError(
+                f"The batch is {described(batch)}; expected a dict as Schema.encode gives it."
+            )
         missing = [key for key in self.element_spec if key not in batch]
         if missing:
             raise ValueError(
@@ -128,6 +138,12 @@ class Schema(Kinds):
                 f"it, with the keys {', '.join(self.element_spec)}."
             )
         batch = {key: batch[key] for key in self.element_spec}
+        for key, spec in self.element_spec.items():
+            if not spec.is_compatible_with(batch[key]):
+                raise ValueError(
+                    f"{key!r} of the batch is {tf.type_spec_from_value(batch[key])}; expected "
+                    f"{spec}, as Schema.encode gives it."
+                )
         with SentenceFirst():
             is_eager = tf.executing_eagerly()
             flat, roots = self._flat(batch) if is_eager else flat_of(self, batch)

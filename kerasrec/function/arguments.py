@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.datatypes.declare import DataType
 from kerasrec.datatypes.reference import Tables, tables_in
 from kerasrec.datatypes.schema import as_values
 from kerasrec.errors import SignatureError, TraceError
@@ -144,7 +146,10 @@ def _tensor(name: str, value: Any) -> tf.Tensor | tf.RaggedTensor:
         return tf.convert_to_tensor(value)
     except (TypeError, ValueError) as error:
         raise SignatureError(
-            f"{name} was given {value!r}, which cannot be converted to a tensor: {error}."
+            f"{name} was given {reprlib.repr(value)}, which cannot be converted to a tensor: "
+            f"{error}. Objects of data types are passed alone, or several of one type in a list."
+            if isinstance(value, DataType)
+            else f"{name} was given {value!r}, which cannot be converted to a tensor: {error}."
         ) from error
 
 

@@ -52,7 +52,8 @@ class TableRuns:
         if given.rows is not None:
             outputs = [given.rows.with_values(tensor) for tensor in outputs]
         packed = tf.nest.pack_sequence_as(result, list(outputs))
-        return with_tables(packed, back.__getitem__), collected
+        # A value that the function closes over is of tables that it was not called with.
+        return with_tables(packed, lambda item: back.get(item, item)), collected
 
 
 def _key_of(given: Arguments) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from kerasrec.datatypes.field import Field
@@ -130,24 +131,25 @@ class SchemaEncoder(keras.layers.Layer):
                 be pairs `(batch, labels)`.
         """
         batches: Iterable[Any] = [data] if isinstance(data, dict) else data
-        found: dict[str, list[Any]] = {}
+        found: dict[str, _Moments] = {}
         for batch in batches:
             batch = batch[0] if isinstance(batch, tuple) else batch
             for key, embedding, given in self._numbers(batch):
-                values = tf.cast(embedding.flat(batch[key].flat_values), "float64")
+                values = embedding.flat(batch[key].flat_values).numpy()
                 if given is not None:
-                    values = tf.boolean_mask(values, batch[given].flat_values)
-                sums = [tf.shape(values)[0], tf.reduce_sum(values, 0), tf.reduce_sum(values**2, 0)]
-                known = found.setdefault(key, [0, 0.0, 0.0])
-                found[key] = [one + other for one, other in zip(known, sums, strict=True)]
+                    values = values[batch[given].flat_values.numpy()]
+                if not np.isfinite(values).all():
+                    raise ValueError(
+                        f"{self.name} cannot adapt to {key!r}, which holds numbers that are not "
+                        "finite. Leave them out, or declare the field `| None`."
+                    )
+                if len(values):
+                    found.setdefault(key, _Moments(values)).add(values)
         for key, embedding, _ in self._numbers(self.schema.element_spec):
-            count, total, squares = found.get(key, [0, 0.0, 0.0])
-            if count:
-                mean = total / tf.cast(count, "float64")
-                variance = squares / tf.cast(count, "float64") - mean**2
-                deviation = tf.sqrt(tf.maximum(variance, 0))
+            if key in found:
+                mean, deviation = found[key].result()
                 embedding.statistics[0].assign(mean)
-                embedding.statistics[1].assign(tf.where(deviation > 1e-7, deviation, 1.0))
+                embedding.statistics[1].assign(np.where(deviation > 0, deviation, 1.0))
 
     def _numbers(self, batch: Any) -> Iterable[tuple[str, Any, str | None]]:
         """The keys of all numbers, their embeddings, and the keys that say which are given."""
@@ -195,7 +197,7 @@ class SchemaEncoder(keras.layers.Layer):
                 for item in self._references[number]:
                     lengths = tables[number].lengths.get(item.field.name)
                     lengths = None if lengths is None else value.lookup(lengths)
-                    total = total + item.part(getattr(value, item.field.name), encode, lengths)
+                    total = total + item.part(value._read(item.field.name), encode, lengths)
                 found = self.activation(total)
                 if drops[number] is not None:
                     found = found * value.lookup(drops[number])
@@ -244,6 +246,30 @@ class SchemaEncoder(keras.layers.Layer):
             "return_sequences": self.return_sequences,
             "seed": self.seed,
         }
+
+
+class _Moments:
+    """Mean and deviation of batches of numbers, counted from a number near the mean.
+
+    Args:
+        values: float64 `[values, size]`, the first batch.
+    """
+
+    def __init__(self, values: np.ndarray):
+        self._near = values.mean(axis=0)
+        self._count = 0
+        self._sums = np.zeros([2, values.shape[1]])
+
+    def add(self, values: np.ndarray) -> None:
+        """Counts a batch."""
+        moved = values - self._near
+        self._count += len(values)
+        self._sums += [moved.sum(axis=0), (moved**2).sum(axis=0)]
+
+    def result(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and deviation."""
+        mean, squares = self._sums / self._count
+        return self._near + mean, np.sqrt(np.maximum(squares - mean**2, 0))
 
 
 @dataclass(frozen=True)

@@ -46,14 +46,14 @@ class FieldEmbedding(keras.layers.Layer):
             self._layer = keras.layers.Dense(units, dtype=policy)
             self._layer.build((None, size))
             self.statistics = [
-                self.add_weight(shape=(size,), initializer=of, trainable=False, name=name)
+                self.add_weight((size,), of, dtype="float64", trainable=False, name=name)
                 for name, of in (("mean", "zeros"), ("deviation", "ones"))
             ]
         self.built = True
 
     def flat(self, values: tf.Tensor) -> tf.Tensor:
-        """Numbers as float `[values, size]`."""
-        values = tf.cast(values, self.variable_dtype)
+        """Numbers as float64 `[values, size]`: they may be large and differ by little."""
+        values = tf.cast(values, "float64")
         return tf.reshape(values, [-1, self.statistics[0].shape[0]])
 
     def call(self, values: tf.Tensor) -> tf.Tensor:

@@ -22,11 +22,15 @@ EXPRESSIONS = st.recursive(
 )
 SCALARS = st.booleans() | NUMBERS | st.text(max_size=3)
 KEYS = st.sampled_from(["a", "b", "c d", "e.f"])
+# None may stand under a key, but not in a list.
 DOCUMENTS = st.dictionaries(
     KEYS,
-    st.recursive(
-        SCALARS | st.none(),
-        lambda below: st.lists(below, max_size=3) | st.dictionaries(KEYS, below, max_size=3),
+    st.none()
+    | st.recursive(
+        SCALARS,
+        lambda below: (
+            st.lists(below, max_size=3) | st.dictionaries(KEYS, below | st.none(), max_size=3)
+        ),
         max_leaves=8,
     ),
     max_size=4,

@@ -234,19 +234,25 @@ def test_mixed_precision_does_not_narrow_the_numbers_of_documents():
 
 @pytest.mark.many
 def test_a_strategy_divides_batches(trained):
-    model, _, batch, labels, _ = trained
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    with strategy.scope():
+    _, _, batch, labels, _ = trained
+    data = tf.data.Dataset.from_tensor_slices((batch, labels)).batch(6)
+
+    def fitted():
         keras.utils.set_random_seed(1)
         inputs = SCHEMA.inputs()
         outputs = keras.layers.Dense(4)(SchemaEncoder(SCHEMA, 8)(inputs))
-        copy = keras.Model(inputs, outputs)
-        copy.set_weights(model.get_weights()[: len(copy.get_weights())])
-        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-        copy.compile("sgd", loss, metrics=["accuracy"])
-    data = tf.data.Dataset.from_tensor_slices((batch, labels)).batch(6)
-    assert copy.evaluate(data, verbose=0)[1] == 1
-    copy.fit(data, epochs=1, verbose=0)
+        model = keras.Model(inputs, outputs)
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        before = model.get_weights()
+        kerasrec.training.fit(model, data, epochs=2, verbose=0)
+        return before, model.get_weights()
+
+    before, alone = fitted()
+    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+        _, divided = fitted()
+    assert max(np.abs(one - other).max() for one, other in zip(before, alone, strict=True)) > 1e-2
+    for one, other in zip(alone, divided, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,8 @@ def test_what_is_saved_and_exported_predicts_the_same(run):
     batch = kerasrec.Schema.infer(left[:400]).encode(left[400:])
     model = keras.models.load_model(folder / "model.keras")
     expected = model.predict(batch, verbose=0)
-    found = tf.saved_model.load(folder / "export").serve(batch)
+    served = tf.saved_model.load(folder / "export")
+    found = served.serve(batch)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     labels = [item["label"] for item in documents[400:]]
     accuracy = 100 * np.mean(expected.argmax(1) == labels)
