@@ -4,11 +4,10 @@
 
 The schema is inferred from the training documents, and `SchemaEncoder` is the model, as in Mandlik
 et al. 2022, "JsonGrinder.jl". Printed: accuracy on the other documents. A picture shows one of
-them, each part colored by how much the probability of its class falls without the part.
+them, each part colored by what it adds to the answer.
 """
 
 import argparse
-import copy
 import json
 import time
 from collections.abc import Sequence
@@ -18,49 +17,17 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from nltk import Tree
 
 import kerasrec
 from comparison import Run, report
-from kerasrec.datasets import plot_tree
+from document_picture import draw
+from exporting import export
 
 
 def read(file: Path) -> list[dict[str, Any]]:
     """Documents: a JSON list, or JSON lines."""
     text = file.read_text(encoding="utf-8")
     return json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
-
-
-def make_model(schema: kerasrec.Schema, num_classes: int, units: int, dropout: float) -> Any:
-    """From a batch of the schema to logits, and the encoder within."""
-    inputs = schema.inputs()
-    encoder = kerasrec.layers.SchemaEncoder(schema, units, dropout=dropout)
-    model = keras.Model(inputs, keras.layers.Dense(num_classes)(encoder(inputs)))
-    return model, encoder
-
-
-def contributions(model: Any, schema: Any, document: dict[str, Any], key: str) -> np.ndarray:
-    """By how much the log probability of a document's class falls without each part of a list."""
-    without = [copy.deepcopy(document) for _ in document[key]]
-    for place, other in enumerate(without):
-        del other[key][place]
-    logits = model.predict(schema.encode([document, *without]), verbose=0)
-    whole, *others = tf.nn.log_softmax(logits).numpy()
-    return np.array([whole.max() - other[whole.argmax()] for other in others])
-
-
-def draw(document: dict[str, Any], values: np.ndarray, key: str, file: Path) -> None:
-    """A picture of a document's parts, in the colors of their values."""
-    parts = [
-        Tree("", [str(next((v for v in part.values() if isinstance(v, str)), place))])
-        if isinstance(part, dict)
-        else Tree("", [str(part)])
-        for place, part in enumerate(document[key])
-    ]
-    most = np.abs(values).max()
-    axes = plot_tree(Tree("", parts), [0.0, *values], limits=(-most, most))
-    axes.set_title(f"log probability that each of {key} adds")
-    axes.figure.savefig(file, dpi=100, bbox_inches="tight")
 
 
 def run(options: argparse.Namespace, documents: list, classes: list, seed: int) -> Run:
@@ -72,8 +39,10 @@ def run(options: argparse.Namespace, documents: list, classes: list, seed: int) 
     train, test = slice(None, options.train), slice(options.train, None)
     schema = kerasrec.Schema.infer(documents[train])
     batch = schema.encode(documents[train])
-    model, encoder = make_model(schema, len(names), options.units, options.dropout)
+    inputs = schema.inputs()
+    encoder = kerasrec.layers.SchemaEncoder(schema, options.units, dropout=options.dropout)
     encoder.adapt(batch)
+    model = keras.Model(inputs, keras.layers.Dense(len(names))(encoder(inputs)))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.AdamW(options.learning_rate), loss, metrics=["accuracy"])
     data = tf.data.Dataset.from_tensor_slices((batch, labels[train]))
@@ -83,19 +52,8 @@ def run(options: argparse.Namespace, documents: list, classes: list, seed: int) 
     rest = schema.encode(documents[test])
     accuracy = model.evaluate(rest, labels[test], batch_size=100, verbose=0)[1]
     model.save(options.output / "model.keras")
-    serve = tf.function(lambda batch: model(batch), input_signature=[schema.element_spec])
-    serve.get_concrete_function()
-    archive = keras.export.ExportArchive()
-    archive.track(model)
-    archive.add_endpoint("serve", serve)
-    archive.write_out(options.output / "export", verbose=False)
-    key = next(key for key, value in documents[-1].items() if isinstance(value, list))
-    draw(
-        documents[-1],
-        contributions(model, schema, documents[-1], key),
-        key,
-        options.output / "document.png",
-    )
+    export(model, [schema.element_spec], options.output / "export")
+    draw(model, schema, documents[-1], options.output / "document.png")
     commonest = max(np.mean(labels[test] == number) for number in range(len(names)))
     return {
         "SchemaEncoder": {"accuracy, %": 100 * accuracy, "seconds": seconds},

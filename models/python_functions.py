@@ -12,76 +12,25 @@ import argparse
 import ast
 import sysconfig
 import time
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-from nltk import Tree
 
 from comparison import Run, report
-from kerasrec.datasets import EncodedTree, encode, plot_tree, tree_batches
+from exporting import export
+from kerasrec.datasets import tree_batches
 from kerasrec.layers import ChildSumTreeLSTM
+from standard_library import Example, examples
+from syntax_trees import KINDS, draw, encoded
 
-Example = tuple[str, ast.FunctionDef, bool]  # its module, its tree, and the property
-
-LOOPS = (ast.For, ast.While, ast.AsyncFor)
-KINDS = sorted(name for name, kind in vars(ast).items() if isinstance(kind, type))
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-
-
-def functions(folder: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """The module and the tree of each function in the Python files of a folder."""
-    for file in sorted(folder.rglob("*.py")):
-        name = str(file.relative_to(folder))
-        if any(part in name for part in ("test", "site-packages", "idlelib", "lib2to3")):
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(file.read_text(encoding="utf-8", errors="ignore"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                yield name, node
-
-
-def returns_in_a_loop(node: ast.AST, in_loop: bool = False) -> tuple[bool, bool, bool]:
-    """Whether a function has a loop, a `return`, and one within a loop; others within aside."""
-    is_loop, is_return = isinstance(node, LOOPS), isinstance(node, ast.Return)
-    found = [(is_loop, is_return, is_return and in_loop)]
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, SCOPES):
-            found.append(returns_in_a_loop(child, in_loop or is_loop))
-    has_loop, has_return, has_both = map(any, zip(*found, strict=True))
-    return has_loop, has_return, has_both
-
-
-def examples(folder: Path, most_nodes: int) -> list[Example]:
-    """Functions with a loop and a `return`: module, tree, and the property."""
-    found = []
-    for module, tree in functions(folder):
-        has_loop, has_return, label = returns_in_a_loop(tree)
-        if has_loop and has_return and sum(1 for _ in ast.walk(tree)) <= most_nodes:
-            found.append((module, tree, label))
-    return found
-
-
-def children_of(node: ast.AST) -> list[ast.AST]:
-    """What stands below a node; Python has one object for all that have no fields, as `Load`."""
-    return [child for child in ast.iter_child_nodes(node) if child._fields]
-
-
-def encoded(tree: ast.AST, label: bool = False) -> EncodedTree:
-    """A syntax tree as arrays: the names of the classes of its nodes."""
-    return encode(
-        tree,
-        children_of=children_of,
-        token_of=lambda node: KINDS.index(type(node).__name__) + 1,
-        label_of=lambda _: int(label),
-        labels="root",
-    )
+SIGNATURE = [  # of a batch of ragged trees
+    tf.RaggedTensorSpec([None, None], tf.int32, 1),
+    tf.RaggedTensorSpec([None, None, None], tf.int32, 2),
+]
 
 
 def tree_model(units: int) -> keras.Model:
@@ -91,27 +40,6 @@ def tree_model(units: int) -> keras.Model:
     embedding = keras.layers.Embedding(len(KINDS) + 1, units)
     states = ChildSumTreeLSTM(units, embedding=embedding)(kinds, children)
     return keras.Model([kinds, children], keras.layers.Dense(2)(states))
-
-
-def draw(model: keras.Model, tree: ast.FunctionDef, file: Path) -> None:
-    """A picture of a function's statements, each with the logit that it has as a tree."""
-
-    def outline(node: ast.AST) -> Tree:
-        below = [outline(child) for child in ast.iter_child_nodes(node) if is_statement(child)]
-        return Tree("", below or [type(node).__name__])
-
-    def is_statement(node: ast.AST) -> bool:
-        return isinstance(node, ast.stmt)
-
-    def statements(node: ast.AST) -> list[ast.AST]:
-        below = filter(is_statement, ast.iter_child_nodes(node))
-        return [node, *(item for child in below for item in statements(child))]
-
-    alone = [encoded(node) for node in statements(tree)]
-    logits = model.predict(tree_batches(alone, len(alone), ragged=True), verbose=0)
-    axes = plot_tree(outline(tree), logits[:, 1] - logits[:, 0], limits=(-8, 8))
-    axes.set_title(f"{tree.name}: blue says that it returns within a loop")
-    axes.figure.savefig(file, dpi=100, bbox_inches="tight")
 
 
 def fitted(model: keras.Model, batches: Any, tests: Any, epochs: int) -> dict[str, float]:
@@ -140,7 +68,7 @@ def run(options: argparse.Namespace, found: list[Example], seed: int) -> Run:
     tests = tree_batches([encoded(*item) for item in test], 64, ragged=True)
     rows = {"syntax tree": fitted(trees, batches, tests, options.epochs)}
     trees.save(options.output / "model.keras")
-    export(trees, options.output / "export")
+    export(trees, SIGNATURE, options.output / "export")
     shown = next(tree for tree, label in test if label and len(list(ast.walk(tree))) < 90)
     draw(trees, shown, options.output / "function.png")
 
@@ -159,20 +87,6 @@ def run(options: argparse.Namespace, found: list[Example], seed: int) -> Run:
     rows["the commoner answer"] = {"accuracy, %": 100 * max(share, 1 - share)}
     print(f"{len(train)} functions to train on, {len(test)} to test on", flush=True)
     return rows
-
-
-def export(model: keras.Model, folder: Path) -> None:
-    """A SavedModel that takes ragged trees."""
-    spec = [
-        tf.RaggedTensorSpec([None, None], tf.int32, 1),
-        tf.RaggedTensorSpec([None, None, None], tf.int32, 2),
-    ]
-    serve = tf.function(lambda *inputs: model(list(inputs)), input_signature=spec)
-    serve.get_concrete_function()
-    archive = keras.export.ExportArchive()
-    archive.track(model)
-    archive.add_endpoint("serve", serve)
-    archive.write_out(folder, verbose=False)
 
 
 @keras.saving.register_keras_serializable("models")

@@ -106,7 +106,7 @@ class Value:
         return tf.gather(self._tables.fields[kind.presence_key(item)], self._rows())
 
     def lookup(self, table: Any) -> Any:
-        """The value's row of a table that was computed of the fields of all values of its kind.
+        """The value's row of a table that was computed from the fields of all values of its kind.
 
         Args:
             table: a row for each tree node of the kind, `[rows, ...]`, in the order of the batch,

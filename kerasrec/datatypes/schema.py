@@ -94,11 +94,11 @@ class Schema(Kinds):
         Args:
             documents: examples.
             max_choices: a text or an integer is one of few choices, if there are at most as many
-                different ones as this, each found twice or more on average. Others that come later
-                are one choice more.
+                different ones as this, each seen twice or more on average. Values that are not seen
+                here share one extra choice.
 
         Raises:
-            ValueError: there are no documents, or one holds something that JSON has not.
+            ValueError: there are no documents, or one contains something that is not JSON.
         """
         return cls.from_config(infer(documents, max_choices))
 

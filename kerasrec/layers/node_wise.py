@@ -56,4 +56,4 @@ class NodeWise(keras.layers.Wrapper):
     def compute_output_spec(self, x: Any) -> keras.KerasTensor:
         """A symbolic output, ragged if `x` is."""
         shape = self.compute_output_shape(tuple(x.shape))
-        return keras.KerasTensor(shape, self.compute_dtype, ragged=is_ragged(x))
+        return keras.KerasTensor(shape, self.layer.compute_dtype, ragged=is_ragged(x))

@@ -21,7 +21,7 @@ from kerasrec.public import DataType, Schema, collect, map_fn, match, recursive
 
 @keras.saving.register_keras_serializable("kerasrec")
 class SchemaEncoder(keras.layers.Layer):
-    """A vector for each example of a schema, from all its fields and all that these refer to.
+    """A vector for each example of a schema, computed from its fields and all they refer to.
 
     Each kind of tree node has weights of its own. With x the fields of a tree node that refer to
     no others, embedded by their type, and y what its other fields refer to, computed in the same

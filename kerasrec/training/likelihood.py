@@ -56,6 +56,7 @@ class TreeNegativeLogLikelihood(keras.losses.Loss):
     def __call__(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
     ) -> tf.Tensor:
+        _refuse_ragged(y_true, y_pred, type(self).__name__)
         if sample_weight is not None:
             sample_weight = _tree_weights(sample_weight, y_true, type(self).__name__)
         # Without the mask of y_pred, which is of tree nodes: labels say what counts.
@@ -124,6 +125,15 @@ class TreePerplexity(keras.metrics.Mean):
         return {**super().get_config(), "growth": self.growth}
 
 
+def _refuse_ragged(y_true: Any, y_pred: Any, asked_by: str) -> None:
+    """Raises ValueError for ragged trees, which no decoder makes."""
+    if any(isinstance(given, tf.RaggedTensor) for given in (y_true, y_pred)):
+        raise ValueError(
+            f"{asked_by} expects padded trees, as decoders give them, and got ragged ones. Give "
+            "y_true.to_tensor(default_value=-1) and y_pred.to_tensor()."
+        )
+
+
 def _tree_weights(sample_weight: tf.Tensor, y_true: tf.Tensor, asked_by: str) -> tf.Tensor:
     """Returns weights of trees, float32 `[batch]`, of `[batch, 1]`."""
     return tf.reshape(checked_weights(sample_weight, asked_by), tf.shape(y_true)[:1])
@@ -133,6 +143,7 @@ def _counted_terms(
     y_true: tf.Tensor, y_pred: tf.Tensor, asked_by: str
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns 1 where a token counts, else 0, float32 `[batch, nodes]`; and the float32 terms."""
+    _refuse_ragged(y_true, y_pred, asked_by)
     labels, terms = tf.convert_to_tensor(y_true), tf.convert_to_tensor(y_pred)
     fits = terms.shape.rank == 3 and labels.shape.is_compatible_with(terms.shape[:2])
     if not fits or terms.shape[2] not in (2, None):

@@ -6,6 +6,7 @@ import json
 import pytest
 
 import python_functions
+from standard_library import examples, returns_in_a_loop
 
 LABELED = {
     "for x in y:\n  return x": (True, True, True),
@@ -22,7 +23,7 @@ LABELED = {
 def test_labels(body):
     lines = "\n".join(f"  {line}" for line in body.splitlines())
     (function,) = ast.parse(f"def f(y):\n{lines}").body
-    assert python_functions.returns_in_a_loop(function) == LABELED[body]
+    assert returns_in_a_loop(function) == LABELED[body]
 
 
 def module(number):
@@ -58,7 +59,7 @@ def test_structure_is_learned(tmp_path):
     source.mkdir()
     for number in range(30):
         (source / f"module_{number}.py").write_text(module(number))
-    found = python_functions.examples(source, most_nodes=500)
+    found = examples(source, most_nodes=500)
     assert len(found) == 120 and sum(label for *_, label in found) == 60
     options = ["--data", source, "--output", tmp_path / "run", "--epochs", 20]
     (figures,) = python_functions.main(list(map(str, options)))

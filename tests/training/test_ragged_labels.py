@@ -12,6 +12,8 @@ from kerasrec.training import (
     NodeAccuracy,
     RootAccuracy,
     TreeCrossentropy,
+    TreeNegativeLogLikelihood,
+    TreePerplexity,
 )
 from kerasrec.training.batches import part_of
 
@@ -96,3 +98,12 @@ def test_parts_of_a_ragged_batch_for_replicas():
     parts = [part_of((LOGITS, LABELS), part, 2) for part in range(2)]
     assert [labels.to_list() for _, labels in parts] == [[[4, -1], [2]], [[0, 1, -1, 2, 3]]]
     assert [logits.row_lengths().numpy().tolist() for logits, _ in parts] == [[2, 1], [5]]
+
+
+def test_likelihoods_of_ragged_trees_are_refused():
+    labels = tf.ragged.constant([[1, 2], [3]])
+    terms = tf.RaggedTensor.from_row_lengths(tf.zeros([3, 2]), [2, 1])
+    loss, metric = TreeNegativeLogLikelihood(), TreePerplexity()
+    for compute in (loss, metric.update_state):
+        with pytest.raises(ValueError, match="expects padded trees"):
+            compute(labels, terms)

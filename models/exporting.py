@@ -1,0 +1,28 @@
+"""Export of models whose inputs are ragged: Keras' own `export` takes dense ones."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+def export(model: keras.Model, signature: Sequence[Any], folder: Path) -> None:
+    """Writes a SavedModel.
+
+    Args:
+        model: of inputs that are ragged.
+        signature: the type of the inputs: of one, or of several.
+        folder: where it goes.
+    """
+
+    def serve(*inputs: Any) -> Any:
+        return model(inputs[0] if len(inputs) == 1 else list(inputs))
+
+    function = tf.function(serve, input_signature=list(signature))
+    function.get_concrete_function()
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint("serve", function)
+    archive.write_out(folder, verbose=False)

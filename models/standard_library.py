@@ -1,0 +1,45 @@
+"""Functions of Python's standard library, and whether they return from within a loop."""
+
+import ast
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+Example = tuple[str, ast.FunctionDef, bool]  # its module, its tree, and the property
+LOOPS = (ast.For, ast.While, ast.AsyncFor)
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def functions(folder: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The module and the tree of each function in the Python files of a folder."""
+    for file in sorted(folder.rglob("*.py")):
+        name = str(file.relative_to(folder))
+        if any(part in name for part in ("test", "site-packages", "idlelib", "lib2to3")):
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(file.read_text(encoding="utf-8", errors="ignore"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                yield name, node
+
+
+def returns_in_a_loop(node: ast.AST, in_loop: bool = False) -> tuple[bool, bool, bool]:
+    """Whether a function has a loop, a `return`, and one within a loop; others within aside."""
+    is_loop, is_return = isinstance(node, LOOPS), isinstance(node, ast.Return)
+    found = [(is_loop, is_return, is_return and in_loop)]
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, SCOPES):
+            found.append(returns_in_a_loop(child, in_loop or is_loop))
+    has_loop, has_return, has_both = map(any, zip(*found, strict=True))
+    return has_loop, has_return, has_both
+
+
+def examples(folder: Path, most_nodes: int) -> list[Example]:
+    """Functions with a loop and a `return`: module, tree, and the property."""
+    found = []
+    for module, tree in functions(folder):
+        has_loop, has_return, label = returns_in_a_loop(tree)
+        if has_loop and has_return and sum(1 for _ in ast.walk(tree)) <= most_nodes:
+            found.append((module, tree, label))
+    return found
