@@ -95,6 +95,7 @@ def test_a_padded_batch_has_the_same_trees(kind):
         np.testing.assert_array_equal(labels, wanted)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ragged", [True, False])
 @pytest.mark.parametrize("arity", [None, 9])

@@ -109,6 +109,7 @@ def test_trees_without_labels(trees):
     check(found, list(map(as_tree, trees)), 4)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("split", few_of(["train", "dev", "test"], "dev"))
 def test_the_embedded_treebank(split):
     treebank = load_treebank()
@@ -235,6 +236,7 @@ def test_a_wrong_use_is_a_value_error(make, reason):
         make()
 
 
+@pytest.mark.many
 def test_any_number_of_trees_and_children():
     layer = BracketedText(arity=None)
     graph = tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])

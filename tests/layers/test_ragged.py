@@ -62,6 +62,7 @@ def outputs_and_gradients(layer, inputs):
     return flat, [tf.convert_to_tensor(slope).numpy() for slope in slopes]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("name", MAKE)
 @pytest.mark.parametrize("return_sequences", [True, False])
 def test_values_and_gradients_are_those_of_padded_trees(name, return_sequences):
@@ -92,6 +93,7 @@ def test_outputs_of_all_nodes_are_ragged():
     assert both.shape[-1] == 6
 
 
+@pytest.mark.many
 def test_both_ways_as_padded_trees():
     ragged, padded = trees(None)
     layer = Bidirectional(ChildSumTreeLSTM(3))
@@ -99,6 +101,7 @@ def test_both_ways_as_padded_trees():
     np.testing.assert_allclose(layer(*ragged).to_tensor(), wanted, atol=1e-6)
 
 
+@pytest.mark.many
 def test_words_and_stacked_layers():
     (x, children), padded = trees(None)
     words = x.with_values(tf.range(sum(SIZES)) % 7)
@@ -111,6 +114,7 @@ def test_words_and_stacked_layers():
         TreeLSTM(2, arity=9)(first(words, children), children)
 
 
+@pytest.mark.many
 def test_rows_of_one_length_and_splits_of_int32():
     (x, children), padded = trees(2)
     layer = TreeLSTM(3, inner_inputs=True)
@@ -122,6 +126,7 @@ def test_rows_of_one_length_and_splits_of_int32():
     np.testing.assert_allclose(layer(*narrow), wanted, atol=1e-6)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("options", [{"dropout": 0.5}, {"recurrent_dropout": 0.5}])
 @pytest.mark.parametrize("embedding", [None, 7])
 def test_dropout(options, embedding):
@@ -232,6 +237,7 @@ def test_inside_of_xla():
         tf.function(layer, jit_compile=True)(x, children)
 
 
+@pytest.mark.many
 def test_the_compiled_engine_outside_of_xla():
     ragged, padded = trees(2)
     layer = TreeLSTM(3, inner_inputs=True, engine="compiled")

@@ -117,6 +117,7 @@ def test_values(pooling):
     np.testing.assert_allclose(layer(SCHEMA.encode(DOCUMENTS)), expected, rtol=1e-9)
 
 
+@pytest.mark.many
 def test_vectors_of_all_tree_nodes():
     layer = encoder(return_sequences=True)
     vectors = layer(SCHEMA.encode(DOCUMENTS))
@@ -128,6 +129,7 @@ def test_vectors_of_all_tree_nodes():
         np.testing.assert_allclose(np.sort(rows, 0), np.sort(found, 0), rtol=1e-9)
 
 
+@pytest.mark.many
 def test_gradients_are_finite_differences():
     layer = encoder(pooling=ALL, activation="tanh")
     batch = SCHEMA.encode(DOCUMENTS)
@@ -189,6 +191,7 @@ def trained():
     return model, layer, batch, labels, history
 
 
+@pytest.mark.many
 def test_fit_learns_and_traces_once(trained):
     model, layer, batch, labels, history = trained
     assert history.history["accuracy"][-1] > 0.9
@@ -197,6 +200,7 @@ def test_fit_learns_and_traces_once(trained):
     assert layer.num_traces == 2  # In training, and without.
 
 
+@pytest.mark.many
 def test_models_are_saved_and_exported(trained, tmp_path):
     model, _, batch, *_ = trained
     expected = model.predict(batch, verbose=0)

@@ -103,6 +103,7 @@ def test_it_is_what_a_plain_loop_finds(general, categories):
     assert np.max(np.abs(found / other - 1)) > 1e-9
 
 
+@pytest.mark.many
 def test_gradients_are_those_of_differences():
     model = make_model()
     counts = tf.constant(ALIGNMENT.counts)
@@ -177,6 +178,7 @@ def test_a_likelihood_that_is_too_small_for_a_float():
     assert pruning.difference(model, columns) < 1e-9
 
 
+@pytest.mark.many
 def test_where_the_root_is_changes_nothing():
     rooted = "(((human:0.02,chimp:0.03):0.1,(mouse:0.05,rat:0.08):0.06):0.3,hen:0.1);"
     star = "(human:0.2,chimp:0.1,mouse:0.3,rat:0.1,hen:0.1);"
@@ -252,6 +254,7 @@ def test_the_climb_ends_at_the_true_tree():
     assert traces[0] == traces[1]
 
 
+@pytest.mark.many
 def test_the_scale_of_lengths_in_years_is_found():
     years = TREE._replace(lengths=TREE.lengths * 1000)
     model = Phylogeny(5)
