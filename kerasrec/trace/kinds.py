@@ -16,18 +16,20 @@ import tensorflow as tf
 
 from kerasrec.graph.types import Kind
 from kerasrec.trace.rows import RowsFinder
+from kerasrec.trace.token_axis import MIXED, REDUCTIONS, axis_after
 
 # Their leading axis has an open size that depends on the values of tokens.
 _COUNTING_OPS = frozenset(
-    {"BroadcastGradientArgs", "Where", "Unique", "UniqueV2", "RaggedGather", "RaggedRange"}
+    {"BroadcastGradientArgs", "Where", "Unique", "UniqueV2", "RaggedGather", "RaggedRange", "Range"}
 )
-_REDUCTIONS = frozenset({"Sum", "Mean", "Prod", "Max", "Min", "Any", "All", "ArgMax", "ArgMin"})
 # They work along the last axis, which is that of tokens if there is no other.
 _LAST_AXIS_OPS = frozenset({"Softmax", "LogSoftmax", "TopKV2"})
 # They work along the axes that their last input names.
 _AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp", "Roll"})
 # They put rows back where the tokens are.
-_SCATTERS = frozenset({"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch"})
+_SCATTERS = frozenset(
+    {"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch", "GatherNd"}
+)
 
 
 @dataclass(eq=False)
@@ -49,6 +51,8 @@ class KindFinder:
         self._kinds: dict[str, Kind] = {}
         self._rows: dict[str, Fraction] = {}
         self._mixed: set[str] = set()
+        # Where the token axis is, of tensors in which it is not the first.
+        self._moved: dict[str, int] = {}
         self._num_seen = 0
 
     def forget(self, since: int) -> None:
@@ -63,6 +67,7 @@ class KindFinder:
                     self._kinds.pop(output.name, None)
                     self._mixed.discard(output.name)
                 self._rows.pop(output.name, None)
+                self._moved.pop(output.name, None)
         self._num_seen = min(self._num_seen, since)
 
     def add(self, tensor: tf.Tensor, kind: Kind) -> None:
@@ -91,8 +96,15 @@ class KindFinder:
             self._kinds.update((output.name, Kind.SHARED) for output in operation.outputs)
             return
         leads_back = self.rows.leads_back(operation)
+        axes = list(map(self._axis_of, operation.inputs, kinds))
+        axis = None
+        if not leads_back and operation.outputs and any(item is not None for item in axes):
+            axis = axis_after(operation, axes)
+        if axis is not None and axis > 0:
+            self._moved[operation.outputs[0].name] = axis
         is_mixed = not leads_back and (
-            _mixes_tokens(operation, kinds)
+            axis == MIXED
+            or _mixes_tokens(operation, kinds)
             or (
                 any(source.name in self._mixed for source in operation.inputs)
                 and operation.type not in _SCATTERS
@@ -101,12 +113,16 @@ class KindFinder:
         for output in operation.outputs:
             rows = Fraction(1) if leads_back else self._rows_of(operation, output)
             self._rows[output.name] = rows
-            is_token = not is_mixed and rows == 1 and _has_open_rows(output)
+            is_token = not is_mixed and rows == 1 and _has_open_rows(output) and not axis
             # Rows padded to the longest of them: how long that is depends on the other tokens.
             is_padded = leads_back and not output.shape[1:].is_fully_defined()
             self._kinds[output.name] = Kind.TOKEN if is_token and not is_padded else Kind.WAVE
             if is_mixed:
                 self._mixed.add(output.name)
+
+    def _axis_of(self, tensor: tf.Tensor, kind: Kind) -> int | None:
+        """Where the token axis of a tensor is."""
+        return 0 if kind is Kind.TOKEN else self._moved.get(tensor.name)
 
     def _rows_of(self, operation: tf.Operation, output: tf.Tensor) -> Fraction:
         """How many rows of an output each token has, if its leading axis is open."""
@@ -140,7 +156,7 @@ def _mixes_tokens(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
         return tf.get_static_value(operation.inputs[-1]) == 0
     if kinds[0] is not Kind.TOKEN:
         return False
-    if operation.type in _REDUCTIONS:
+    if operation.type in REDUCTIONS:
         return not _has_open_rows(operation.outputs[0])
     if operation.type == "GatherV2":
         axis = tf.get_static_value(operation.inputs[2])

@@ -1,0 +1,196 @@
+"""Where the token axis is after an op, and whether the op works along it.
+
+Tokens are independent of each other, so an op that adds up, sorts or multiplies along the token
+axis mixes them, also where a transpose or a new axis has made it the second or the last. Of tensors
+in which the token axis is not the first, only what is listed here is known to leave tokens apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+REDUCTIONS = frozenset({"Sum", "Mean", "Prod", "Max", "Min", "Any", "All", "ArgMax", "ArgMin"})
+_MATRIX_PRODUCTS = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
+PRODUCTS = _MATRIX_PRODUCTS | {"Einsum"}
+# fmt: off
+_ELEMENTWISE = frozenset({
+    "Identity", "Cast", "StopGradient", "PreventGradient", "ZerosLike", "OnesLike", "Neg", "Abs",
+    "Sign", "Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh",
+    "Cosh", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Softplus", "Softsign", "Erf",
+    "Erfc", "Sqrt", "Rsqrt", "Square", "Reciprocal", "Inv", "Floor", "Ceil", "Round", "Rint",
+    "IsNan", "IsInf", "IsFinite", "LogicalNot", "AddV2", "Add", "Sub", "Mul", "RealDiv", "Div",
+    "DivNoNan", "MulNoNan", "FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod", "Mod",
+    "Maximum", "Minimum", "Pow", "Atan2", "SquaredDifference", "Greater", "GreaterEqual", "Less",
+    "LessEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "SelectV2",
+})
+# fmt: on
+_LAST_AXIS = frozenset({"Softmax", "LogSoftmax"})
+_SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+# How NumPy computes what orders of axes are made of.
+_STATIC_OPS: dict[str, Callable[..., np.ndarray]] = {
+    "Sub": np.subtract,
+    "AddV2": np.add,
+    "Range": np.arange,
+    "ConcatV2": lambda *parts: np.concatenate(parts[:-1]),
+    "Pack": lambda *parts: np.stack(parts),
+}
+
+# An op that mixes tokens, or that is not known to leave them apart.
+MIXED = -1
+
+# Of each input the place of its token axis, None if it has none.
+Axes = Sequence[int | None]
+
+
+def axis_after(operation: tf.Operation, axes: Axes) -> int | None:
+    """The place of the token axis in the output of an op, where this can say it.
+
+    Args:
+        operation: an op with an input that has a token axis.
+        axes: of its inputs.
+
+    Returns:
+        The place; `MIXED`; or None, where the token axis is the first or the op is not looked at.
+    """
+    kind = operation.type
+    if kind in _MATRIX_PRODUCTS:
+        return _after_matrices(operation, axes)
+    if kind == "Einsum":
+        return _after_einsum(operation, axes)
+    if kind in _ELEMENTWISE:
+        return _after_elementwise(operation, axes)
+    axis = axes[0] if axes else None
+    if kind in ("Transpose", "ExpandDims") and axis is not None:
+        return _after_new_order(operation, axis)
+    if kind == "StridedSlice" and axis == 0:
+        return _after_new_axes(operation)
+    if not any(axes) or kind in _SIZES:
+        return None
+    return _after_moved(operation, axes[0])
+
+
+def static_value(tensor: tf.Tensor) -> np.ndarray | None:
+    """A tensor that is known while tracing, as the order of axes that `tf.nn.softmax` computes."""
+    found = tf.get_static_value(tensor)
+    operation = tensor.op
+    if found is not None or operation.type not in _STATIC_OPS:
+        return found
+    inputs = [static_value(source) for source in operation.inputs]
+    return None if any(item is None for item in inputs) else _STATIC_OPS[operation.type](*inputs)
+
+
+def _after_matrices(operation: tf.Operation, axes: Axes) -> int | None:
+    """Of a product of matrices, or of batches of these in which they are the last two axes."""
+    if operation.type == "MatMul":
+        is_turned = [operation.get_attr(f"transpose_{side}") for side in "ab"]
+    else:
+        is_turned = [operation.get_attr(f"adj_{side}") for side in "xy"]
+    ranks = [source.shape.rank for source in operation.inputs]
+    out_rank = operation.outputs[0].shape.rank
+    if None in (*ranks, out_rank):
+        return None
+    places = set()
+    for side, (axis, rank, turned) in enumerate(zip(axes, ranks, is_turned, strict=True)):
+        if axis is None:
+            continue
+        place = axis - rank  # -2 and -1 are those of the matrix.
+        if place < -2:
+            places.add(place)
+            continue
+        is_row = (place == -2) != turned
+        if is_row == (side == 1):
+            return MIXED  # It is summed over.
+        places.add(-2 if side == 0 else -1)
+    return MIXED if len(places) > 1 else places.pop() + out_rank
+
+
+def _after_einsum(operation: tf.Operation, axes: Axes) -> int | None:
+    given, _, result = operation.get_attr("equation").decode().partition("->")
+    labels = set()
+    for part, axis, source in zip(given.split(","), axes, operation.inputs, strict=True):
+        if axis is None:
+            continue
+        before, dots, after = part.partition("...")
+        num_before = len(before)
+        if dots and axis >= num_before:
+            place = axis - source.shape.rank
+            if -place > len(after):
+                labels.add(f"...{place + len(after)}")
+                continue
+            labels.add(after[place])
+        else:
+            labels.add(before[axis])
+    if len(labels) > 1:
+        return MIXED
+    label = labels.pop()
+    before, _, after = result.partition("...")
+    if label.startswith("..."):
+        rank = operation.outputs[0].shape.rank
+        return None if rank is None else rank - len(after) + int(label[3:])
+    if label in before:
+        return before.index(label)
+    if label not in after:
+        return MIXED
+    rank = operation.outputs[0].shape.rank
+    return None if rank is None else rank - len(after) + after.index(label)
+
+
+def _after_elementwise(operation: tf.Operation, axes: Axes) -> int | None:
+    """Inputs are aligned at their last axes; token axes that do not meet make an outer product."""
+    rank = operation.outputs[0].shape.rank
+    ranks = [source.shape.rank for source in operation.inputs]
+    if rank is None or None in ranks:
+        return None
+    places = {axis - rank for axis, rank in zip(axes, ranks, strict=True) if axis is not None}
+    return MIXED if len(places) > 1 else places.pop() + rank
+
+
+def _after_new_order(operation: tf.Operation, axis: int) -> int | None:
+    source, order = operation.inputs[0], static_value(operation.inputs[1])
+    if order is None or source.shape.rank is None:
+        return MIXED if axis else None
+    if operation.type == "Transpose":
+        return [int(place) % source.shape.rank for place in order].index(axis)
+    place = int(order) % (source.shape.rank + 1)
+    return axis + (place <= axis)
+
+
+def _after_new_axes(operation: tf.Operation) -> int | None:
+    """Of a slice such as `x[None]`; others do not move the token axis."""
+    new, whole = (operation.get_attr(f"{mask}_mask") for mask in ("new_axis", "begin"))
+    whole &= operation.get_attr("end_mask")
+    axis = 0
+    while new >> axis & 1:
+        axis += 1
+    count = operation.inputs[1].shape[0]
+    is_named = axis and (count is None or axis < count)
+    ellipsis_mask = operation.get_attr("ellipsis_mask")
+    if is_named and not (whole >> axis & 1 or ellipsis_mask >> axis & 1):
+        return MIXED
+    return axis
+
+
+def _after_moved(operation: tf.Operation, axis: int | None) -> int | None:
+    """Of an op on a tensor in which the token axis is not the first."""
+    rank = operation.inputs[0].shape.rank
+    if axis is None or rank is None:
+        return MIXED
+    if operation.type in _LAST_AXIS and axis + 1 < rank:
+        return axis
+    if operation.type in REDUCTIONS:
+        axes = static_value(operation.inputs[1])
+        if axes is None:
+            return MIXED
+        reduced = {int(place) % rank for place in np.atleast_1d(axes)}
+        if axis in reduced:
+            return MIXED
+        keeps = operation.outputs[0].shape.rank == rank
+        return axis if keeps else axis - sum(place < axis for place in reduced)
+    if operation.type == "Squeeze":
+        sizes = operation.inputs[0].shape
+        dims = operation.get_attr("squeeze_dims") or [d for d in range(rank) if sizes[d] == 1]
+        return axis - sum(int(dim) % rank < axis for dim in dims)
+    return MIXED

@@ -1,0 +1,84 @@
+"""Programs that mix tokens are refused, however they do it; others are right for each token."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+
+X = tf.constant(np.random.default_rng(0).normal(size=(4, 2)), tf.float32)
+
+MIXING = {
+    "softmax": lambda x: tf.nn.softmax(x, axis=0),
+    "log softmax of an outer product": lambda x: tf.nn.log_softmax(
+        x[:, :, None] * x[:, None, :], axis=0
+    )[:, 0],
+    "sort": lambda x: tf.sort(x, axis=0),
+    "sort of a transpose": lambda x: tf.transpose(tf.sort(tf.transpose(x))),
+    "Gram matrix": lambda x: tf.matmul(x, tf.matmul(x, x, transpose_a=True)),
+    "sum over tokens by einsum": lambda x: x @ tf.einsum("bi,bj->ij", x, x),
+    "two labels in einsum": lambda x: tf.einsum("bi,cj,ci->bj", x, x, x),
+    "tensordot": lambda x: x @ tf.tensordot(x, x, [[0], [0]]),
+    "attention among tokens": lambda x: tf.nn.softmax(x @ tf.transpose(x)) @ x,
+    "centering a transpose": lambda x: tf.transpose(
+        tf.transpose(x) - tf.reduce_mean(tf.transpose(x), axis=1, keepdims=True)
+    ),
+    "cumsum of a transpose": lambda x: tf.transpose(tf.cumsum(tf.transpose(x), axis=1)),
+    "l2_normalize": lambda x: tf.math.l2_normalize(x, axis=0),
+    "moments": lambda x: x - tf.nn.moments(x, [0])[0],
+    "triangular matrix": lambda x: tf.linalg.band_part(tf.ones([tf.shape(x)[0]] * 2), -1, 0) @ x,
+    "convolution": lambda x: tf.nn.conv1d(x[None], tf.ones([3, 2, 2]), 1, "SAME")[0],
+    "differences of pairs": lambda x: tf.reduce_sum(x[:, None] - x[None], 1),
+    "a part of the tokens": lambda x: x + x[None, 1:][0],
+    "positions": lambda x: x * tf.cast(tf.range(tf.shape(x)[0])[:, None], tf.float32),
+    "turned around": lambda x: tf.gather(x, tf.range(tf.shape(x)[0])[::-1]),
+    # It runs where there are as many tokens as features, and means something else.
+    "tokens against features": lambda x: x * x[:, 0],
+}
+
+APART = {
+    "a transpose and back": lambda x: tf.transpose(tf.sin(tf.transpose(x)) * 2.0),
+    "softmax along another axis": lambda x: tf.transpose(
+        tf.nn.softmax(tf.transpose(x[:, :, None] * x[:, None, :], [1, 0, 2])), [1, 0, 2]
+    )[:, 0],
+    "reduction of a transpose": lambda x: tf.stack([tf.reduce_sum(tf.transpose(x), axis=0)] * 2, 1),
+    "einsum": lambda x: tf.einsum("...i,ij->...j", x, tf.constant([[1.0, 2.0], [3.0, 4.0]])),
+    "einsum of two": lambda x: tf.einsum("bi,bj->bij", x, x)[:, 0],
+    "einsum that moves": lambda x: tf.einsum("ib->bi", tf.einsum("bi->ib", x)),
+    "matvec": lambda x: tf.linalg.matvec(x[:, :, None] * x[:, None, :], x),
+    "product from the left": lambda x: tf.transpose(
+        tf.matmul(tf.constant([[1.0, 2.0], [3.0, 4.0]]), x, transpose_b=True)
+    ),
+    "an axis that goes again": lambda x: tf.squeeze(tf.expand_dims(x, 0), 0),
+    "gather_nd by place": lambda x: tf.stack(
+        [
+            tf.gather_nd(
+                x, tf.stack([tf.range(tf.shape(x)[0]), tf.zeros([tf.shape(x)[0]], tf.int32)], 1)
+            )
+        ]
+        * 2,
+        1,
+    ),
+    "gather with batch_dims": lambda x: tf.gather(x, tf.cast(x > 0, tf.int32), batch_dims=1),
+    "one_hot": lambda x: tf.one_hot(tf.argmax(x, 1), 2),
+    "tile": lambda x: tf.tile(x[:, None], [1, 3, 1])[:, 0],
+}
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_programs_that_mix_tokens_are_refused(name):
+    alone = (
+        tf.concat([MIXING[name](X[place : place + 1]) for place in range(4)], 0)
+        if (name not in ("tokens against features", "a part of the tokens"))
+        else None
+    )
+    if alone is not None:
+        assert not np.allclose(MIXING[name](X), alone, atol=1e-3)
+    with pytest.raises(kerasrec.TraceError, match="not one value per token"):
+        kerasrec.recursive(MIXING[name])(X)
+
+
+@pytest.mark.parametrize("name", APART)
+def test_programs_that_leave_tokens_apart_are_right(name):
+    expected = tf.concat([APART[name](X[place : place + 1]) for place in range(4)], 0)
+    np.testing.assert_allclose(kerasrec.recursive(APART[name])(X), expected, rtol=1e-5, atol=1e-6)
