@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.datatypes.declare import DataType
-from kerasrec.datatypes.reference import Value
+from kerasrec.datatypes.values import Value
 from kerasrec.errors import TraceError
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.conditional import switch

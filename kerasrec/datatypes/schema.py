@@ -19,7 +19,7 @@ from kerasrec.datatypes.field import described
 from kerasrec.datatypes.flat import flat_of
 from kerasrec.datatypes.infer import infer
 from kerasrec.datatypes.kinds import Kind, Kinds
-from kerasrec.datatypes.reference import Tables, Value
+from kerasrec.datatypes.values import Tables, Value
 from kerasrec.errors import SentenceFirst
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.datatypes.declare import DataType
-from kerasrec.datatypes.reference import Tables, tables_in
 from kerasrec.datatypes.schema import as_values
+from kerasrec.datatypes.values import Tables, tables_in
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.ragged import entries_of

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.datatypes.reference import Tables, with_tables
+from kerasrec.datatypes.values import Tables, with_tables
 from kerasrec.function.arguments import Arguments
 
 # The result of a function, and the tables of `kerasrec.collect`.
@@ -71,20 +72,28 @@ def _key_of(given: Arguments) -> tuple[Any, ...]:
 def _new_run(given: Arguments, run: Run) -> tuple[Any, list[Any]]:
     """A `tf.function`, and what it returns: its nest, and the tables of values in that."""
     structure: list[Any] = []
-    kept = given.tables
-    signature = given.signature
+    # Stand for the tables of this call, whose tensors are not to be kept.
+    stand_in = {tables: Tables(tables.schema, None, None, {}) for tables in given.tables}
+    blanks = list(stand_in.values())
+    sizes = [len(tables.flat()) for tables in given.tables]
+    nest = with_tables(given.signature.structure, stand_in.__getitem__)
+    signature = dataclasses.replace(given.signature, structure=nest)
 
     def traced(tensors: Sequence[tf.Tensor], flat: Sequence[Any]) -> Any:
         left = iter(flat)
-        tables = [Tables.of_flat(item.schema, [next(left) for _ in item.flat()]) for item in kept]
-        forth = dict(zip(kept, tables, strict=True))
-        nest = with_tables(signature.structure, forth.__getitem__)
-        found = dataclasses.replace(signature, structure=nest)
+        tables = [
+            Tables.of_flat(blank.schema, list(itertools.islice(left, size)))
+            for blank, size in zip(blanks, sizes, strict=True)
+        ]
+        forth = dict(zip(blanks, tables, strict=True))
+        found = dataclasses.replace(
+            signature, structure=with_tables(signature.structure, forth.__getitem__)
+        )
         result, collected = run(Arguments(list(tensors), False, None, found, tables))
         structure[:] = [(tf.nest.map_structure(lambda _: 0, result), tables)]
         return tf.nest.flatten(result), collected
 
-    table_specs = [spec for tables in kept for spec in tables.specs()]
+    table_specs = [spec for tables in given.tables for spec in tables.specs()]
     specs = [signature.tensor_specs(), table_specs]
     function = tf.function(traced, input_signature=specs, autograph=False)
     return function, structure

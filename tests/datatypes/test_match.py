@@ -1,5 +1,8 @@
 """Recursive functions over values of data types, against plain Python."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -304,3 +307,13 @@ def test_a_batch_whose_references_lead_to_another_type():
     batch["Branch.leaf"] = tf.ragged.constant([[2, 2]], tf.int32)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Branch.leaf.* node of another type"):
         schema.values(batch)
+
+
+def test_the_values_of_a_call_are_not_kept():
+    function = value_function()
+    values = SCHEMA.of(TREES)
+    tables = weakref.ref(values._tables)
+    function(values)
+    del values
+    gc.collect()
+    assert tables() is None and function.num_traces == 1
