@@ -54,11 +54,12 @@ class SchemaEncoder(keras.layers.Layer):
 
     Example:
 
+    >>> documents = [{"size": 1.5, "parts": [{"name": "a"}, {"name": "b"}]}, {"size": 2.5}]
     >>> schema = kerasrec.Schema.infer(documents)
-    >>> inputs = schema.inputs()
     >>> encoder = kerasrec.layers.SchemaEncoder(schema, 32)
     >>> encoder.adapt(schema.encode(documents))
-    >>> model = keras.Model(inputs, keras.layers.Dense(2)(encoder(inputs)))
+    >>> encoder(schema.encode(documents)).shape
+    TensorShape([2, 32])
     """
 
     def __init__(

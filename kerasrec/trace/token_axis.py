@@ -145,7 +145,10 @@ def _after_elementwise(operation: tf.Operation, axes: Axes) -> int | None:
     if rank is None or None in ranks:
         return None
     places = {axis - rank for axis, rank in zip(axes, ranks, strict=True) if axis is not None}
-    return MIXED if len(places) > 1 else places.pop() + rank
+    if len(places) == 1:
+        return places.pop() + rank
+    # [tokens] with [tokens, n] is found when it runs: types that are tried meet like this, too.
+    return MIXED if any(axes) else None
 
 
 def _after_new_order(operation: tf.Operation, axis: int) -> int | None:

@@ -237,7 +237,7 @@ def test_mixed_precision_does_not_narrow_the_numbers_of_documents():
 
 
 @pytest.mark.many
-def test_a_strategy_divides_batches(trained):
+def test_a_strategy_divides_batches(trained, two_replicas):
     _, _, batch, labels, _ = trained
     data = tf.data.Dataset.from_tensor_slices((batch, labels)).batch(6)
 
@@ -252,7 +252,7 @@ def test_a_strategy_divides_batches(trained):
         return before, model.get_weights()
 
     before, alone = fitted()
-    with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    with two_replicas.scope():
         _, divided = fitted()
     assert max(np.abs(one - other).max() for one, other in zip(before, alone, strict=True)) > 1e-2
     for one, other in zip(alone, divided, strict=True):
