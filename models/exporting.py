@@ -7,6 +7,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+# The inputs of a model of trees in ragged batches: tokens and children.
+RAGGED_TREES = (
+    tf.RaggedTensorSpec([None, None], tf.int32),
+    tf.RaggedTensorSpec([None, None, None], tf.int32),
+)
+
 
 def export(model: keras.Model, signature: Sequence[Any], folder: Path) -> None:
     """Writes a SavedModel.
@@ -21,8 +27,6 @@ def export(model: keras.Model, signature: Sequence[Any], folder: Path) -> None:
         return model(inputs[0] if len(inputs) == 1 else list(inputs))
 
     function = tf.function(serve, input_signature=list(signature))
-    function.get_concrete_function()
     archive = keras.export.ExportArchive()
-    archive.track(model)
     archive.add_endpoint("serve", function)
     archive.write_out(folder, verbose=False)

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from comparison import Run, report
+from exporting import RAGGED_TREES, export
 from kerasrec.layers import Recursive
 from operations import OPERATORS, SYMBOLS, batches, draw
 from operator_cell import OperatorCell
@@ -35,16 +35,6 @@ def build_model(hidden: int, return_sequences: bool = False) -> keras.Model:
     tokens = keras.Input([None], dtype="int32", ragged=True, name="tokens")
     children = keras.Input([None, None], dtype="int32", ragged=True, name="children")
     return keras.Model([tokens, children], layer(tokens, children))
-
-
-def export(model: keras.Model, directory: Path) -> None:
-    """Exports for serving; what takes ragged tensors needs a function that says so."""
-    words = tf.RaggedTensorSpec([None, None], tf.int32)
-    rows = tf.RaggedTensorSpec([None, None, None], tf.int32)
-    serve = tf.function(lambda *trees: model(list(trees)), input_signature=[words, rows])
-    archive = keras.export.ExportArchive()
-    archive.add_endpoint("serve", serve)
-    archive.write_out(directory, verbose=False)
 
 
 def main(argv: Sequence[str] | None = None) -> list[Run]:
@@ -75,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
         figures = {f"{of}, %": 100 * share for of, share in right.items()} | {"minutes": minutes}
         runs.append({"operators": figures})
         model.save(options.output / f"seed_{seed}.keras")
-    export(model, options.output / "export")
+    export(model, RAGGED_TREES, options.output / "export")
     at_nodes = build_model(options.hidden, return_sequences=True)
     at_nodes.set_weights(model.get_weights())
     draw_picture(at_nodes, short, options.output / "expression.png")

@@ -21,16 +21,11 @@ import numpy as np
 import tensorflow as tf
 
 from comparison import Run, report
-from exporting import export
+from exporting import RAGGED_TREES, export
 from kerasrec.datasets import tree_batches
 from kerasrec.layers import ChildSumTreeLSTM
 from standard_library import Example, examples
 from syntax_trees import KINDS, draw, encoded
-
-SIGNATURE = [  # of a batch of ragged trees
-    tf.RaggedTensorSpec([None, None], tf.int32, 1),
-    tf.RaggedTensorSpec([None, None, None], tf.int32, 2),
-]
 
 
 def tree_model(units: int) -> keras.Model:
@@ -68,7 +63,7 @@ def run(options: argparse.Namespace, found: list[Example], seed: int) -> Run:
     tests = tree_batches([encoded(*item) for item in test], 64, ragged=True)
     rows = {"syntax tree": fitted(trees, batches, tests, options.epochs)}
     trees.save(options.output / "model.keras")
-    export(trees, SIGNATURE, options.output / "export")
+    export(trees, RAGGED_TREES, options.output / "export")
     shown = next(tree for tree, label in test if label and len(list(ast.walk(tree))) < 90)
     draw(trees, shown, options.output / "function.png")
 

@@ -1,8 +1,4 @@
-"""The sentence pairs of SICK (Marelli et al. 2014), as dependency trees in a file a kind of column.
-
-The form is that of Tai et al. 2015: `a.toks` and `b.toks` have a sentence a line, `a.parents` and
-`b.parents` the heads of its words, counted from 1, and `sim.txt` a score from 1 to 5.
-"""
+"""The sentence pairs of SICK (Marelli et al. 2014) as batches, with a distribution over scores."""
 
 from pathlib import Path
 
@@ -13,6 +9,7 @@ from kerasrec.datasets import (
     DependencyTree,
     Vocabulary,
     encode_dependencies,
+    read_sick,
     tree_pair_batches,
 )
 
@@ -22,16 +19,8 @@ Pairs = tuple[list[DependencyTree], list[DependencyTree], np.ndarray]
 
 def read(directory: Path, split: str) -> Pairs:
     """Reads the first and the second sentences of a split, and the scores, float32 `[pairs]`."""
-
-    def lines(name: str) -> list[list[str]]:
-        text = (directory / split / name).read_text(encoding="utf-8")
-        return [line.split() for line in text.splitlines()]
-
-    def trees(side: str) -> list[DependencyTree]:
-        pairs = zip(lines(f"{side}.toks"), lines(f"{side}.parents"), strict=True)
-        return [DependencyTree(words, [int(head) - 1 for head in heads]) for words, heads in pairs]
-
-    return trees("a"), trees("b"), np.array(lines("sim.txt"), np.float32)[:, 0]
+    first, second, scores = zip(*read_sick(directory / split), strict=True)
+    return list(first), list(second), np.array(scores, np.float32)
 
 
 def batches(pairs: Pairs, vocabulary: Vocabulary, seed: int | None = None) -> tf.data.Dataset:

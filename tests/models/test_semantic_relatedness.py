@@ -26,6 +26,7 @@ def directory(tmp_path):
         for side, words in zip("ab", zip(*pairs, strict=True), strict=True):
             (place / f"{side}.toks").write_text("".join(f"two {word} run\n" for word in words))
             (place / f"{side}.parents").write_text("2 3 0\n" * len(pairs))
+            (place / f"{side}.rels").write_text("nummod nsubj root\n" * len(pairs))
         scores = [4.6 if WORDS[one] == WORDS[other] else 1.2 for one, other in pairs]
         (place / "sim.txt").write_text("\n".join(map(str, scores)))
     return tmp_path
