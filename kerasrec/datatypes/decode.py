@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.datatypes.declare import family_of
-from kerasrec.datatypes.documents import ITEM
+from kerasrec.datatypes.documents import ITEM, KIND_KEY
 from kerasrec.datatypes.field import Choice, Field, Reference
 from kerasrec.datatypes.kinds import KIND, LIST, OBJECT, Kind, Kinds
 
@@ -40,10 +40,10 @@ def _example(schema: Kinds, arrays: dict[str, list[Any]]) -> Any:
     """One value. Its nodes are there before their fields, since an object may have many parents."""
     kinds = [schema.kinds[number] for number in arrays[KIND]]
     nodes = [_new(kind) for kind in kinds]
-    rows, num_rows = [], dict.fromkeys(schema.kinds, 0)
+    rows, num_rows = [], [0] * len(schema.kinds)
     for kind in kinds:
-        rows.append(num_rows[kind])
-        num_rows[kind] += 1
+        rows.append(num_rows[kind.number])
+        num_rows[kind.number] += 1
     # Numbers and texts are known when what holds them is filled: they have larger numbers.
     for place in reversed(range(len(nodes))):
         kind = kinds[place]
@@ -64,7 +64,7 @@ def _new(kind: Kind) -> Any:
         return object.__new__(kind.type)
     is_named = kind.name != family_of(kind.type).__name__
     if kind.form == OBJECT:
-        return {"kind": kind.name} if is_named else {}
+        return {KIND_KEY: kind.name} if is_named else {}
     return [] if kind.form == LIST else None
 
 

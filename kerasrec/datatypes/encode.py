@@ -93,7 +93,7 @@ class _Columns:
         self._kinds: list[int] = []
         self._num_nodes: list[int] = []
         self._num_rows: list[list[int]] = [[] for _ in schema.kinds]
-        self._columns = {kind.key(item): _Column() for kind in schema.kinds for item in kind.fields}
+        self._columns = [[_Column() for _ in kind.fields] for kind in schema.kinds]
 
     def add_example(self, value: Any, place: _Place, reader: Reader) -> None:
         """Adds an example; its tree nodes are numbered level by level, without recursion."""
@@ -104,47 +104,20 @@ class _Columns:
             number = node.kind.number
             num_rows[number] += 1
             self._kinds.append(number)
-            for item in node.kind.fields:
-                self._add_field(node, item, example)
+            for item, column in zip(node.kind.fields, self._columns[number], strict=True):
+                _add_field(node, item, column, example)
         example.refuse_circles()
         self._num_nodes.append(len(example.nodes))
         for counts, count in zip(self._num_rows, num_rows, strict=True):
             counts.append(count)
 
-    def _add_field(self, node: _Node, item: Field, example: _Example) -> None:
-        column = self._columns[node.kind.key(item)]
-        place = _Place(node.place, f".{item.name}")
-        try:
-            value = node.read(item)
-        except ValueError as error:
-            raise place.error(error) from error
-        if item.is_list:
-            if value is MISSING:
-                value = []
-            if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
-                raise place.error(f"is {described(value)}; expected {item}")
-            entries = [(_Place(place, f"[{index}]"), entry) for index, entry in enumerate(value)]
-            column.lengths.append(len(entries))
-        else:
-            entries = [(place, value)]
-            is_given = value is not None and value is not MISSING
-            column.is_given.append(is_given)
-            if not is_given and not item.is_optional:
-                reason = "is missing" if value is MISSING else "is None"
-                raise place.error(f"{reason}; expected {item}")
-        column.values += [
-            item.content.empty
-            if (entry is None and item.is_optional) or entry is MISSING
-            else _stored(item, entry, below, example)
-            for below, entry in entries
-        ]
-
     def batch(self) -> dict[str, tf.RaggedTensor]:
         """All examples as ragged tensors."""
         found = {KIND: _rows(np.array(self._kinds, np.int32), self._num_nodes)}
-        for kind, num_rows in zip(self._schema.kinds, self._num_rows, strict=True):
-            for item in kind.fields:
-                column = self._columns[kind.key(item)]
+        for kind, columns, num_rows in zip(
+            self._schema.kinds, self._columns, self._num_rows, strict=True
+        ):
+            for item, column in zip(kind.fields, columns, strict=True):
                 values = _array(item, column.values)
                 rows = _rows(values, column.lengths) if item.is_list else values
                 found[kind.key(item)] = _rows(rows, num_rows)
@@ -214,6 +187,35 @@ class _Example:
             raise self.nodes[number].place.error(
                 "leads back to itself through its fields; a recursion over it would not end"
             )
+
+
+def _add_field(node: _Node, item: Field, column: _Column, example: _Example) -> None:
+    """Adds what a tree node holds in a field."""
+    place = _Place(node.place, f".{item.name}")
+    try:
+        value = node.read(item)
+    except ValueError as error:
+        raise place.error(error) from error
+    if item.is_list:
+        if value is MISSING:
+            value = []
+        if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
+            raise place.error(f"is {described(value)}; expected {item}")
+        entries = [(_Place(place, f"[{index}]"), entry) for index, entry in enumerate(value)]
+        column.lengths.append(len(entries))
+    else:
+        entries = [(place, value)]
+        is_given = value is not None and value is not MISSING
+        column.is_given.append(is_given)
+        if not is_given and not item.is_optional:
+            reason = "is missing" if value is MISSING else "is None"
+            raise place.error(f"{reason}; expected {item}")
+    column.values += [
+        item.content.empty
+        if (entry is None and item.is_optional) or entry is MISSING
+        else _stored(item, entry, below, example)
+        for below, entry in entries
+    ]
 
 
 def _stored(item: Field, entry: Any, place: _Place, example: _Example) -> Any:

@@ -134,7 +134,7 @@ class _Nodes:
             _assert(tf.reduce_all(self.sizes > 0), f"An example has no tree nodes. {_MEND}"),
         ]
         _, *keys = schema.element_spec
-        kinds = [kind.number for kind in schema.kinds for _ in _keys_of(kind)]
+        kinds = [kind.number for kind in schema.kinds for _ in kind.specs]
         if keys:
             splits = tf.stack([tf.cast(batch[key].row_splits, tf.int32) for key in keys])
             wanted = tf.gather(tf.cumsum(self.counts, axis=0), kinds, axis=1)
@@ -142,15 +142,6 @@ class _Nodes:
             message = "' of the batch has not a row for each tree node of its kind. "
             found.append(_assert_each(are_right, keys, tf.range(len(keys)), message))
         return found
-
-
-def _keys_of(kind: Kind) -> list[str]:
-    """The keys of all tensors of a kind, in the order of `element_spec`."""
-    return [
-        key
-        for item in kind.fields
-        for key in [kind.key(item)] + [kind.presence_key(item)] * item.needs_presence
-    ]
 
 
 def _example_of_each(entries: Sequence[_Entries], nodes: _Nodes) -> tf.Tensor:

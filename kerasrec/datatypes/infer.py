@@ -74,14 +74,9 @@ class _Scalars:
             if self.are_integers and self.are_choices:
                 return _choices(sorted({as_number(value) for value in self.different}))
             return {"dtype": "float64", "shape": []}  # As many digits as numbers of JSON have.
-        return (
-            _choices(sorted(self.different))
-            if self.are_choices
-            else {
-                "dtype": "string",
-                "shape": [],
-            }
-        )
+        if self.are_choices:
+            return _choices(sorted(self.different))
+        return {"dtype": "string", "shape": []}
 
 
 def _choices(values: list[Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ PRESENCE = "has"
 OBJECT, LIST, NUMBER, TEXT, TRUTH = "object", "list", "number", "text", "truth"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """A kind of a schema.
 
@@ -57,6 +57,19 @@ class Kind:
     def names(self) -> list[str]:
         """The names of its fields."""
         return [item.name for item in self.fields]
+
+    @functools.cached_property
+    def specs(self) -> dict[str, tf.RaggedTensorSpec]:
+        """The tensors of its fields in a batch."""
+        specs = {}
+        for field in self.fields:
+            shape, rank = field.content.shape, 1 + field.is_list
+            specs[self.key(field)] = tf.RaggedTensorSpec(
+                [None] * (1 + rank) + list(shape), field.content.dtype, rank, tf.int64
+            )
+            if field.needs_presence:
+                specs[self.presence_key(field)] = _rows_of(tf.bool)
+        return specs
 
     def field(self, name: str) -> Field | None:
         """The field of a name."""
@@ -109,19 +122,15 @@ class Kinds:
     @functools.cached_property
     def element_spec(self) -> dict[str, tf.RaggedTensorSpec]:
         """What a batch is, as `tf.data` says it."""
-        nodes = tf.RaggedTensorSpec([None, None], tf.int32, 1, tf.int64)
-        specs = {KIND: nodes}
+        specs = {KIND: _rows_of(tf.int32)}
         for kind in self.kinds:
-            for field in kind.fields:
-                shape, rank = field.content.shape, 1 + field.is_list
-                specs[kind.key(field)] = tf.RaggedTensorSpec(
-                    [None] * (1 + rank) + list(shape), field.content.dtype, rank, tf.int64
-                )
-                if field.needs_presence:
-                    specs[kind.presence_key(field)] = tf.RaggedTensorSpec(
-                        [None, None], tf.bool, 1, tf.int64
-                    )
+            specs |= kind.specs
         return specs
+
+
+def _rows_of(dtype: tf.DType) -> tf.RaggedTensorSpec:
+    """A row of values for each example."""
+    return tf.RaggedTensorSpec([None, None], dtype, 1, tf.int64)
 
 
 def _reachable(family: type[DataType]) -> list[Kind]:
