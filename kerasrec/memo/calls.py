@@ -15,11 +15,11 @@ from kerasrec.emit.arrays import array_of, joined, one_tensor
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.passed import empty
 from kerasrec.emit.results import Tensors
-from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.graph import Body, TaggedGraph
 from kerasrec.graph.nodes import Entrance
 from kerasrec.graph.values import Value
 from kerasrec.memo.known import KnownCalls, KnownStrings
-from kerasrec.schedule.instructions import Effect, Reduce, Save, Send
+from kerasrec.schedule.instructions import Effect, Item, Reduce, Save, Select, Send
 from kerasrec.schedule.linkage import Together, alternating
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop
@@ -35,6 +35,8 @@ class Calls:
         arguments: by body, what its parameters are, `[calls, ...]` each.
         numbers: by body, the numbers of its calls in the run, int32 `[calls]`, ascending.
         roots: the numbers of the calls from outside, int32 `[tokens]`.
+        copies: int32 scalar. If all root tokens have equal keys, and nothing else decides, the
+          calls are those of one of them, and this is how many root tokens there are. Otherwise 1.
         edges: for call sites that call for the same tokens, who calls whom, int32 `[edges]` each;
           ordered by the caller, and as a caller makes its calls.
         count: int32 scalar, how many calls there are.
@@ -43,6 +45,7 @@ class Calls:
     arguments: dict[str, Tensors]
     numbers: dict[str, tf.Tensor]
     roots: tf.Tensor
+    copies: tf.Tensor
     edges: dict[Together, tuple[tf.Tensor, tf.Tensor]]
     count: tf.Tensor
 
@@ -87,12 +90,14 @@ class CallFinder:
         loop: its first.
         shared: tensors of SHARED values.
         limits: bounds on depth, width and memory.
+        is_for_copies: whether the calls of one root token may stand for those of others.
     """
 
     schedule: Schedule
     loop: Loop
     shared: dict[Value, tf.Tensor]
     limits: Limits
+    is_for_copies: bool
 
     def __post_init__(self) -> None:
         graph = self.graph
@@ -120,6 +125,9 @@ class CallFinder:
             tf.errors.InvalidArgumentError: when it is computed, the run exceeds its limits.
         """
         graph = self.graph
+        copies = self._copies(given)
+        given = [tensor[: tf.shape(tensor)[0] // tf.maximum(copies, 1)] for tensor in given]
+        self._copies_of_all = copies
         roots, is_new = self._known.number(self._keys(graph.entry, given), tf.constant(0))
         new = {name: empty(body.parameters) for name, body in graph.bodies.items()}
         numbers = {name: tf.zeros([0], tf.int32) for name in graph.bodies}
@@ -150,8 +158,9 @@ class CallFinder:
                 name="calls",
             )
         )
+        width = end.width * copies
         check = self.limits.check(
-            graph, end.depth, end.width, end.memory, lambda: tf.zeros([0], tf.int32)
+            graph, end.depth, width, end.memory, lambda: tf.zeros([0], tf.int32)
         )
         with tf.control_dependencies([check]):
             count = tf.identity(end.count)
@@ -166,9 +175,23 @@ class CallFinder:
             },
             {name: joined(array)[0] for name, array in end.all_numbers.items()},
             roots,
+            copies,
             edges,
             count,
         )
+
+    def _copies(self, given: Tensors) -> tf.Tensor:
+        """How many root tokens make the same calls."""
+        if not self.is_for_copies or reads_root(self.graph, self.loop):
+            return tf.constant(1)
+        parameters = self.graph.bodies[self.graph.entry].parameters
+        keys = [
+            tensor
+            for tensor, node in zip(given, parameters, strict=True)
+            if is_key(node) and not node.is_carried
+        ]
+        is_same = [tf.reduce_all(tensor == tensor[:1]) for tensor in keys]
+        return tf.where(tf.reduce_all(is_same), tf.shape(given[0])[0], 1)
 
     def _invariants(self, start: _State) -> _State:
         def shape(item: tf.Tensor | tf.TensorArray) -> tf.TensorShape:
@@ -179,7 +202,7 @@ class CallFinder:
         return tf.nest.map_structure(shape, start)
 
     def _goes_on(self, state: _State) -> tf.Tensor:
-        width = state.width
+        width = state.width * self._copies_of_all
         return (width > 0) & self.limits.allow(state.depth, width, state.memory)
 
     def _turn(self, state: _State) -> _State:
@@ -213,7 +236,7 @@ class CallFinder:
         return _State(
             state.depth + 1,
             state.count + tf.reduce_sum(tf.cast(is_new, tf.int32)),
-            state.memory + tf.add_n(bytes_kept),
+            state.memory + tf.add_n(bytes_kept) * tf.cast(self._copies_of_all, tf.int64),
             new,
             new_numbers,
             {
@@ -265,6 +288,30 @@ class CallFinder:
 def groups_of(graph: TaggedGraph) -> list[Together]:
     """All call sites of a program, in groups that call for the same tokens."""
     return [group for name in graph.bodies for group in alternating(graph.sites_to(name))]
+
+
+def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
+    """Whether the root token of a call decides what it calls."""
+    roots = {_root_of(body) for body in graph.bodies.values()}
+    found: set[Item] = {node.output() for node in roots}
+    for segment in loop.segments:
+        for one in segment.instructions:
+            if not found.intersection(one.reads) or isinstance(one, Effect | Reduce | Save):
+                continue
+            if isinstance(one, Select):
+                return True
+            if isinstance(one, Send):
+                parameters = graph.bodies[one.sites[0].callee].parameters
+                pairs = zip(one.values, parameters, strict=True)
+                if any(value in found and node not in roots for value, node in pairs):
+                    return True
+            found.update(one.writes)
+    return False
+
+
+def _root_of(body: Body) -> Entrance:
+    (root,) = [node for node in body.parameters if node.is_carried and node.name == "root"]
+    return root
 
 
 def is_key(node: Entrance) -> bool:

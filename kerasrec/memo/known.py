@@ -8,6 +8,8 @@ import tensorflow as tf
 
 _INT = tf.int64
 _NONE = -1
+# An odd number near 2 ** 64 divided by the golden ratio, as a signed integer.
+_MULTIPLIER = -7046029254386353131
 
 
 class KnownCalls:
@@ -18,7 +20,7 @@ class KnownCalls:
     """
 
     def __init__(self, num_columns: int):
-        rest = [0] * (num_columns - 1)
+        rest = [0] * num_columns
         self._table = tf.raw_ops.AnonymousMutableDenseHashTable(
             empty_key=tf.constant([_NONE, *rest], _INT),
             deleted_key=tf.constant([_NONE - 1, *rest], _INT),
@@ -29,10 +31,15 @@ class KnownCalls:
         self._num_columns = num_columns
 
     def key(self, body: int, columns: Sequence[tf.Tensor]) -> tf.Tensor:
-        """What tells calls of a body apart, int64 `[calls, columns]`."""
+        """What tells calls of a body apart, int64 `[calls, columns]`.
+
+        The last column is computed from the others. By itself the table finds neighbouring integers
+        in neighbouring places, and searches for long.
+        """
         first = tf.fill(tf.shape(columns[0]), tf.constant(body, _INT))
         found = tf.stack([first, *(tf.cast(column, _INT) for column in columns)], 1)
-        return tf.pad(found, [[0, 0], [0, self._num_columns - len(columns) - 1]])
+        found = tf.pad(found, [[0, 0], [0, self._num_columns - len(columns) - 1]])
+        return tf.concat([found, _mixed(found)[:, tf.newaxis]], 1)
 
     def number(self, keys: tf.Tensor, count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The numbers of calls; new ones get the next numbers, in order.
@@ -67,6 +74,16 @@ class KnownCalls:
 
     def _insert(self, keys: tf.Tensor, values: tf.Tensor) -> tf.Operation:
         return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=keys, values=values)
+
+
+def _mixed(keys: tf.Tensor) -> tf.Tensor:
+    """An integer for each key in which all bits depend on all columns, int64 `[calls]`."""
+    found = tf.zeros_like(keys[:, 0])
+    for column in tf.unstack(keys, axis=1):
+        found = tf.bitwise.bitwise_xor(found, column) * _MULTIPLIER
+        high = tf.bitwise.right_shift(found, tf.constant(29, _INT))
+        found = tf.bitwise.bitwise_xor(found, high)
+    return found
 
 
 class KnownStrings:

@@ -32,7 +32,10 @@ class LevelLoop(LoopRun):
         end = super().run(given, sums)
         if self._is_up:
             entry = self.graph.entry
-            rows = [tf.gather(tensor, self.plan.roots) for tensor in end.carry[entry]]
+            rows = [
+                tf.gather(tensor, self.plan.rows_of_roots(self.graph))
+                for tensor in end.carry[entry]
+            ]
             end = end._replace(carry={**end.carry, entry: rows})
         return end
 
@@ -50,8 +53,9 @@ class LevelLoop(LoopRun):
         if given is None:
             return carry
         entry = self.graph.entry
-        num_live = self.plan.num_live[entry]
-        rows = [tf.math.unsorted_segment_sum(item, self.plan.roots, num_live) for item in given]
+        num_live = self.plan.num_live[entry] * self.plan.copies
+        places = self.plan.rows_of_roots(self.graph)
+        rows = [tf.math.unsorted_segment_sum(item, places, num_live) for item in given]
         return {**carry, entry: rows}
 
     def _give(self, found: dict[str, WaveRegisters], state: State) -> Carry:
@@ -59,12 +63,12 @@ class LevelLoop(LoopRun):
         wave = state.wave
         if self._reads_arguments:
             for name, registers in found.items():
-                registers.given = [array.read(wave) for array in self.plan.arguments[name]]
+                registers.given = self.plan.arguments_of(self.graph, name, wave)
             return {}
         before = {}
         for name, tensors in state.carry.items():
-            here, live = tf.gather(self.plan.sizes[name], wave), self.plan.live[name].read(wave)
-            kept = self.plan.keeps[name].read(wave)
+            here, live = self.plan.size(name, wave), self.plan.num_live_before(name, wave)
+            kept = self.plan.rows_kept(name, wave)
             rows = [tf.math.unsorted_segment_sum(item, kept, here + live) for item in tensors]
             found[name].given = [item[:here] for item in rows]
             before[name] = [item[here:] for item in rows]
@@ -81,7 +85,7 @@ class LevelLoop(LoopRun):
         }
         for group, tensors in sent.items():
             callee = group[0].callee
-            rows = self.plan.reads[group].read(state.wave)
+            rows = self.plan.rows_read(group, state.wave)
             before[callee] = [
                 whole + tf.math.unsorted_segment_sum(item, rows, tf.shape(whole)[0])
                 for whole, item in zip(before[callee], tensors, strict=True)
@@ -94,7 +98,7 @@ class LevelLoop(LoopRun):
             one.sites: (found[name], one) for name, one in self._all(Returned)
         }
         for group in groups_of(self.graph):
-            rows = self.plan.reads[group].read(state.wave)
+            rows = self.plan.rows_read(group, state.wave)
             registers, one = returned[group]
             tensors = state.carry[group[0].callee]
             registers.returns[one] = [tf.gather(tensor, rows) for tensor in tensors]
@@ -103,7 +107,7 @@ class LevelLoop(LoopRun):
         """The rows that are live when a level has returned."""
         after = {}
         for name, registers in found.items():
-            kept = self.plan.keeps[name].read(state.wave)
+            kept = self.plan.rows_kept(name, state.wave)
             pairs = zip(registers.results, state.carry[name], strict=True)
             after[name] = [tf.gather(tf.concat(pair, 0), kept) for pair in pairs]
         return after

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.emit.arrays import array_of, divided
+from kerasrec.emit.results import Tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.memo.calls import Calls
 from kerasrec.memo.cycle import check_order
@@ -24,8 +25,12 @@ from kerasrec.schedule.linkage import Together
 class Plan:
     """When calls run. Waves are levels, the highest first.
 
+    It is made for the calls of one root token where others make the same. Then the rows of each
+    wave, and those that are live, are as many copies one behind the other.
+
     Args:
         num_waves: int32 scalar.
+        copies: int32 scalar.
         arguments: by body, for each parameter an array of the rows of each wave.
         sizes: by body, how many calls each wave has, int32 `[waves]`.
         reads: for call sites that call for the same tokens, an array of the rows of what is live
@@ -38,6 +43,7 @@ class Plan:
     """
 
     num_waves: tf.Tensor
+    copies: tf.Tensor
     arguments: dict[str, list[tf.TensorArray]]
     sizes: dict[str, tf.Tensor]
     reads: dict[Together, tf.TensorArray]
@@ -45,6 +51,52 @@ class Plan:
     live: dict[str, tf.TensorArray]
     roots: tf.Tensor
     num_live: dict[str, tf.Tensor]
+
+    def arguments_of(self, graph: TaggedGraph, name: str, wave: tf.Tensor) -> Tensors:
+        """The arguments of the calls of a wave, `[calls, ...]` each."""
+        found = []
+        nodes = graph.bodies[name].parameters
+        for node, array in zip(nodes, self.arguments[name], strict=True):
+            tensor = array.read(wave)
+            if node.is_carried and node.name == "root":
+                tensor = tf.reshape(tf.range(self.copies)[:, tf.newaxis] + tensor, [-1])
+            else:
+                multiples = tf.tensor_scatter_nd_update(
+                    tf.ones([tensor.shape.rank], tf.int32), [[0]], [self.copies]
+                )
+                tensor = tf.tile(tensor, multiples)
+            found.append(tensor)
+        return found
+
+    def size(self, name: str, wave: tf.Tensor) -> tf.Tensor:
+        """How many calls of a body a wave has, int32 scalar."""
+        return tf.gather(self.sizes[name], wave) * self.copies
+
+    def num_live_before(self, name: str, wave: tf.Tensor) -> tf.Tensor:
+        """How many rows are live before a wave, int32 scalar."""
+        return self.live[name].read(wave) * self.copies
+
+    def rows_read(self, group: Together, wave: tf.Tensor) -> tf.Tensor:
+        """The rows of what is live that a wave reads, int32."""
+        return self._of_copies(self.reads[group].read(wave), self.live[group[0].callee].read(wave))
+
+    def rows_kept(self, name: str, wave: tf.Tensor) -> tf.Tensor:
+        """The rows of what a wave returns, followed by what is live, that are live after it."""
+        size, live = tf.gather(self.sizes[name], wave), self.live[name].read(wave)
+        rows = self.keeps[name].read(wave)
+        copy = tf.range(self.copies)[:, tf.newaxis]
+        found = tf.where(
+            rows < size, rows + copy * size, rows + (self.copies - 1) * size + copy * live
+        )
+        return tf.reshape(found, [-1])
+
+    def rows_of_roots(self, graph: TaggedGraph) -> tf.Tensor:
+        """The rows of what is live at the end that the outside reads, int32 `[tokens]`."""
+        return self._of_copies(self.roots, self.num_live[graph.entry])
+
+    def _of_copies(self, rows: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+        """Rows of one copy, as those of all, where a copy has this many rows."""
+        return tf.reshape(tf.range(self.copies)[:, tf.newaxis] * size + rows, [-1])
 
 
 _NUMBERS = tf.TensorSpec([None], tf.int32)
@@ -69,7 +121,7 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
     level = check_order(graph, calls, callers, callees, level)
     if parallel_tokens is not None:
         level = _cut(level, calls, parallel_tokens)
-    num_waves = tf.reduce_max(level) + 1
+    num_waves = tf.reduce_max(tf.concat([level, [-1]], 0)) + 1
     wave = num_waves - 1 - level
     orders, sizes = {}, {}
     place = tf.zeros([calls.count], tf.int32)
@@ -107,7 +159,7 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
     last_read[graph.entry] = tf.tensor_scatter_nd_min(
         last_read[graph.entry], roots[:, tf.newaxis], tf.fill(tf.shape(roots), _OUTSIDE)
     )
-    return _with_rows(graph, num_waves, arguments, sizes, targets, last_read, roots)
+    return _with_rows(graph, num_waves, calls.copies, arguments, sizes, targets, last_read, roots)
 
 
 def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:
@@ -129,6 +181,7 @@ def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:
 def _with_rows(
     graph: TaggedGraph,
     num_waves: tf.Tensor,
+    copies: tf.Tensor,
     arguments: dict[str, list[tf.TensorArray]],
     sizes: dict[str, tf.Tensor],
     targets: dict[Together, tf.TensorArray],
@@ -140,6 +193,7 @@ def _with_rows(
     Args:
         graph: the program.
         num_waves: int32 scalar.
+        copies: int32 scalar.
         arguments: as in a plan.
         sizes: as in a plan.
         targets: for each wave, the places of the calls that are read; calls of a body are numbered
@@ -192,6 +246,7 @@ def _with_rows(
     )
     return Plan(
         num_waves,
+        copies,
         arguments,
         sizes,
         dict(zip(targets, reads, strict=True)),

@@ -31,7 +31,10 @@ class MemoRun(WaveRun):
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
         """Runs a loop over levels; the first finds out which calls there are."""
         if self._plan is None:
-            calls = CallFinder(self.schedule, loop, self.shared, self.limits).find(given)
+            finder = CallFinder(
+                self.schedule, loop, self.shared, self.limits, self.parallel_tokens is None
+            )
+            calls = finder.find(given)
             self._plan = plan_of(self.graph, calls, self.parallel_tokens)
             self.num_waves = self._plan.num_waves
         is_up = loop.direction is Direction.UP

@@ -123,12 +123,13 @@ class Rows:
         apply, region, source = primitives.apply, self.region, self.source
         if len(indices) == 1:
             return apply(tf.gather, [self.table, *indices], region, source)
-        places = apply(
-            lambda *tensors: tf.stack([tf.cast(item, tf.int64) for item in tensors], 1),
-            indices,
-            region,
-            source,
-        )
+        is_long = any(value.type.dtype == tf.int64 for value in indices)
+        dtype = tf.int64 if is_long else tf.int32
+
+        def stacked(*tensors: tf.Tensor) -> tf.Tensor:
+            return tf.stack([tf.cast(item, dtype) for item in tensors], 1)
+
+        places = apply(stacked, indices, region, source)
         return apply(tf.gather_nd, [self.table, places], region, source)
 
 

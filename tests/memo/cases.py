@@ -128,17 +128,13 @@ def plain_distance(a, b, costs, i, j):
 
 @kerasrec.recursive(memo=True, returns=tf.TensorSpec([], tf.float64))
 def matrix_chain(sizes, i, j):
-    """The cheapest order of the products of matrices i .. j - 1; rows of splits end it."""
+    """The fewest multiplications for the product of matrices i .. j - 1."""
     splits = tf.ragged.range(i + 1, j)
-    left, right = matrix_chain(sizes, i, splits), matrix_chain(sizes, splits, j)
-    outer = tf.gather(sizes, i, batch_dims=1) * tf.gather(sizes, j, batch_dims=1)
-    middle = kerasrec.map_fn(
-        lambda k: tf.gather(tf.repeat(sizes[:, tf.newaxis], 1, axis=1)[:, 0], k, batch_dims=1),
-        splits,
-    )
-    costs = left + right + middle * outer[:, tf.newaxis]
-    best = tf.reduce_min(costs, axis=1)
-    return tf.where(j - i < 2, tf.zeros_like(best), best)
+    ends = tf.gather(sizes, i, batch_dims=1) * tf.gather(sizes, j, batch_dims=1)
+    middle = kerasrec.map_fn(lambda k: at(sizes, k), splits)
+    costs = matrix_chain(sizes, i, splits) + matrix_chain(sizes, splits, j)
+    costs += middle * ends[:, tf.newaxis]
+    return tf.where(j - i < 2, tf.zeros_like(ends), tf.reduce_min(costs, axis=1))
 
 
 CASES = [
