@@ -116,7 +116,11 @@ def _with_options(function, **options):
 
 def test_many_calls_are_few():
     assert fib(np.int64(90)).numpy() == 2880067194370816120
-    assert fib.run_trace(np.int64(90)).calls == {"fib": 91}
+    trace = fib.run_trace(np.int64(90))
+    assert trace.calls == {"fib": 91}
+    # Of the two calls of each of 89, all but 90 were made before.
+    assert trace.num_shared == 2 * 89 - 90
+    assert "88 calls more shared the result of an equal one" in str(trace)
 
 
 @pytest.mark.parametrize(
