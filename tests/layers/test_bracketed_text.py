@@ -195,9 +195,8 @@ def test_errors_name_text_character_and_reason(text, character, reason):
         BracketedText()(["(3 film)", text, text])
     sentence = error.value.message.split("\n")[0]
     assert sentence.startswith(start) and reason in sentence
-    in_graph = tf.function(BracketedText(), input_signature=[tf.TensorSpec([None], tf.string)])
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
-        in_graph(["(3 film)", text])
+        reader(has_labels=True, arity=2)(["(3 film)", text])
     assert start in error.value.message and reason in error.value.message
 
 

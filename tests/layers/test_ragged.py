@@ -141,6 +141,7 @@ def test_dropout(options, embedding):
     assert np.abs(drawn[0] - drawn[1]).max() > 1e-3
 
 
+@pytest.mark.many
 def test_traced_once_whatever_comes():
     layer = ChildSumTreeLSTM(3)
     for seed, sizes in enumerate([SIZES, [2], [40, 1], [5] * 9]):
@@ -179,6 +180,12 @@ def test_saved_and_exported(tmp_path):
     np.testing.assert_allclose(served.flat_values, wanted.flat_values, atol=1e-6)
 
 
+@pytest.fixture(scope="module")
+def child_sum():
+    """One layer, traced once."""
+    return ChildSumTreeLSTM(3)
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -191,11 +198,11 @@ def test_saved_and_exported(tmp_path):
         ([[[]], []], r"no tree nodes in tree \[1\]"),
     ],
 )
-def test_rows_that_are_no_trees(rows, message):
+def test_rows_that_are_no_trees(rows, message, child_sum):
     children = tf.ragged.constant(rows, ragged_rank=2, dtype=tf.int32)
     x = tf.RaggedTensor.from_row_splits(tf.ones([children.values.nrows(), 4]), children.row_splits)
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        ChildSumTreeLSTM(3)(x, children)
+        child_sum(x, children)
 
 
 def test_more_children_than_the_arity():
