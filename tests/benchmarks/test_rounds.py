@@ -18,7 +18,13 @@ BY_HAND = [case for case in CASES if case.program in ("walk", "branches")]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 
 
-@each_case
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=() if case.program == "walk" else pytest.mark.many, id=case.title)
+        for case in CASES
+    ],
+)
 def test_kerasrec(case):
     rounds.check(case, "kerasrec", Kerasrec(WEIGHTS).computed(case), WEIGHTS)
 

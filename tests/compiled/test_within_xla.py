@@ -61,6 +61,7 @@ def test_the_tape_may_be_inside_and_the_function_called_before():
         np.testing.assert_array_equal(one, three)
 
 
+@pytest.mark.many
 def test_more_calls_than_there_is_room_for_are_not_a_number():
     fib, n, w = scaled_fib(xla_calls=14), tf.constant([5]), tf.constant([1.0])
     for found in by_xla(lambda n, w: with_gradient(fib, n, w))(n, w):

@@ -94,6 +94,7 @@ def second_derivative(function, x):
     return outer.gradient(first, x)
 
 
+@pytest.mark.many
 def test_second_derivatives():
     def power(**options):
         @kerasrec.recursive(engine="waves", **options)

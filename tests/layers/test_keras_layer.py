@@ -296,6 +296,7 @@ def test_a_tree_layer_comes_first_in_a_sequential_model(tmp_path):
         keras.Sequential([keras.Input([None, 4]), TreeLSTM(3)])
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("return_state", [True, False])
 def test_compute_mask_is_the_mask_of_the_outputs(return_state):
     children = random_children(4, 5, 2)
