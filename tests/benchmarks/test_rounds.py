@@ -63,6 +63,7 @@ def test_a_wrong_result_ends_the_run(wrong):
         rounds.check(case, "by hand", computed, WEIGHTS)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("depth", [1, 3])
 def test_waves_of_one_root(depth):
     traced = Kerasrec(WEIGHTS).traced(make_case("branches", 1, depth))

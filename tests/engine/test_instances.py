@@ -68,6 +68,7 @@ def tree_state(**options):
     return state, [table, kernel]
 
 
+@pytest.mark.many
 def test_as_an_option():
     """Of a tree of 5 nodes, whose lookups stay whole."""
     parts, variables = tree_state(instances=[FIRST, SECOND])

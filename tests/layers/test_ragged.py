@@ -84,6 +84,7 @@ def test_values_and_gradients_are_those_of_padded_trees(name, return_sequences):
         np.testing.assert_allclose(mine, theirs, atol=1e-5)
 
 
+@pytest.mark.many
 def test_outputs_of_all_nodes_are_ragged():
     (x, children), _ = trees(None)
     outputs = ChildSumTreeLSTM(3, return_sequences=True)(x, children)

@@ -69,6 +69,7 @@ def test_only_experts_that_are_reached_are_called(layer_and_inputs):
     assert [trace.fired[name] for name in products] == [plain.calls]
 
 
+@pytest.mark.many
 def test_gradient_is_that_of_a_mixture_that_computes_everything(layer_and_inputs):
     layer, inputs = layer_and_inputs
     weights = [layer.gates.value, layer.experts.value]
