@@ -118,6 +118,7 @@ def test_files_give_the_same_batches(kind, ragged, arity, tmp_path):
     np.testing.assert_equal(list(mine), list(wanted))
 
 
+@pytest.mark.many
 def test_files_of_rows_are_shuffled_and_sorted(tmp_path):
     trees = encoded("words")
     write_tree_files(trees, tmp_path / "trees", num_files=2, bucket_by_size=True)
