@@ -6,10 +6,11 @@ import dataclasses
 import sys
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeGuard
 
 from kerasrec.datatypes.field import Field, field_of
+from kerasrec.trace.tracer import Tracer, active_tracer
 
 if sys.version_info >= (3, 11):
     from typing import dataclass_transform
@@ -70,6 +71,17 @@ class DataType:
     _inferred_fields: ClassVar[tuple[Field, ...] | None] = None
     _is_declared: ClassVar[bool] = False  # One that was refused may still be listed by Python.
     _kinds: ClassVar[tuple[type[DataType], ...]] = ()
+    # Makes a value from an object, within a recursive function; `schema.py` sets it.
+    _make: ClassVar[Callable[[Tracer, DataType], Any]]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """An object; within a recursive function, a value for each token."""
+        item = object.__new__(cls)
+        tracer = active_tracer()
+        if tracer is None:
+            return item
+        item.__init__(*args, **kwargs)  # type: ignore[misc]
+        return DataType._make(tracer, item)
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)

@@ -19,8 +19,10 @@ from kerasrec.datatypes.field import described
 from kerasrec.datatypes.flat import flat_of
 from kerasrec.datatypes.infer import infer
 from kerasrec.datatypes.kinds import Kind, Kinds
+from kerasrec.datatypes.make import make
 from kerasrec.datatypes.values import Tables, Value
 from kerasrec.errors import SentenceFirst
+from kerasrec.trace.tracer import Tracer
 
 
 class Schema(Kinds):
@@ -181,6 +183,13 @@ def as_values(argument: Any) -> Any:
         return dataclasses.replace(values, _node=values._node[0])
     is_list = isinstance(argument, list) and argument and isinstance(argument[0], DataType)
     return _known(Schema(family_of(type(argument[0])))).of(argument) if is_list else argument
+
+
+def _make(tracer: Tracer, item: DataType) -> Value:
+    return make(tracer, item, lambda family: _known(Schema(family)))
+
+
+DataType._make = _make
 
 
 @functools.lru_cache(maxsize=64)

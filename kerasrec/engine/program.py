@@ -21,7 +21,7 @@ from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import TraceError
 from kerasrec.graph.carried import with_carried
 from kerasrec.graph.graph import TaggedGraph
-from kerasrec.graph.nodes import SumCotangent
+from kerasrec.graph.nodes import SumCotangent, keys_of
 from kerasrec.graph.values import Node, Value
 from kerasrec.private import in_xla
 from kerasrec.transform.connected import output_result, table_result
@@ -105,10 +105,12 @@ class Program:
         `tensors_closed_over`.
         """
         runs: list[Any] = []
+        keys: dict[str, tf.Tensor] = {}
 
         def forward(inputs: Inputs) -> Outcome:
             runs.append(self.choice.run(inputs.shared, self.limits))
             found = runs[0].forward(inputs.sweeps[0])
+            keys.update({name: found.sums[name] for name in self._names_of_keys})
             found.sums.update({_Mark(result): tf.zeros([]) for result in self._marked})
             return found
 
@@ -120,6 +122,7 @@ class Program:
                 raise TraceError(self.graph.obstacles[0])
             marks = {result: cotangents.sums.pop(_Mark(result)) for result in self._marked}
             is_read = self._read(marks, cotangents) if self._asked else {}
+            cotangents.sums.update(keys)  # By these, the gradient finds rows of tables.
             inputs = Inputs(inputs.sweeps, {**inputs.shared, **is_read})
             return self._derivative(1, backward, inputs, cotangents)
 
@@ -127,9 +130,21 @@ class Program:
         inputs = Inputs([given], shared_tensors(self.graph, closed_over))
         outcome = differentiable(forward, gradient, inputs)
         for node in self.graph.collects:
-            if node.size is None:  # Rows without an index have no gradient.
+            if not node.has_gradient:  # Rows without an index have no gradient.
                 outcome.sums[node.name] = tf.stop_gradient(outcome.sums[node.name])
+        for name in self._names_of_keys:
+            outcome.sums.pop(name)
         return outcome, {result: outcome.sums.pop(_Mark(result)) for result in self._marked}
+
+    @functools.cached_property
+    def _names_of_keys(self) -> list[str]:
+        """Tables of the keys of rows that have a gradient."""
+        found = {
+            keys_of(node.name)
+            for node in self.graph.collects
+            if node.has_keys and node.inputs[0].type.is_differentiable
+        }
+        return sorted(found)
 
     @functools.cached_property
     def _marked(self) -> list[str]:
@@ -145,7 +160,7 @@ class Program:
         tables = {
             table_result(node.name)
             for node in self.graph.collects
-            if node.size and node.inputs[0].type.is_differentiable
+            if node.has_gradient and node.inputs[0].type.is_differentiable
         }
         return [*found, *sorted(tables)]
 

@@ -23,6 +23,7 @@ The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, s
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -171,6 +172,7 @@ class _Run:
         for node in graph.shared:
             self._share(node)
         self.done = Interpretation([])
+        self.keys: dict[str, list[int]] = defaultdict(list)
         for node in graph.collects:
             found = node.inputs[0].type
             if found.is_static:
@@ -366,7 +368,12 @@ class _Run:
     def _collect(self, node: nodes.Collect, tag: Tag, inputs: list[Any]) -> list[Any]:
         data = inputs[0].numpy()
         table = self.done.tables.setdefault(node.name, self._table(node, data.shape[1:]))
-        if len(inputs) == 1:
+        if node.has_keys:
+            keys = self.keys[node.name]
+            place = bisect.bisect(keys, int(inputs[1]))
+            keys.insert(place, int(inputs[1]))
+            self.done.tables[node.name] = np.insert(table, place, data, 0)
+        elif len(inputs) == 1:
             self.done.tables[node.name] = np.concatenate([table, data])
         else:
             np.add.at(table, inputs[1].numpy(), data)

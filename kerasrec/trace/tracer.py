@@ -103,7 +103,7 @@ class MapRecord:
 class CollectRecord:
     """A value to be kept in the table `name`, at `index` if there is one.
 
-    `anchor` is an op of the same branch.
+    Without a size, the index is a key; `anchor` is an op of the same branch.
     """
 
     name: str
@@ -112,6 +112,19 @@ class CollectRecord:
     size: tf.Tensor | None
     anchor: tf.Operation
     source: Source | None
+
+
+@dataclass
+class Outside:
+    """What all functions of a program know of the outside.
+
+    Args:
+        arguments: the structure of what the program is called with.
+        found: what one function has found out for all.
+    """
+
+    arguments: Any
+    found: dict[Any, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -124,12 +137,14 @@ class Tracer:
         resolve_call: called with (function, flat arguments, structure) at each call; returns the
           callee's name, its argument tensors and the structure and types of what it returns.
         kind_outside: the kind of a tensor that the function closes over.
+        outside: of the program.
     """
 
     graph: tf.Graph
     parameters: Sequence[tf.Tensor]
     resolve_call: Callable[..., Any]
     kind_outside: Callable[[tf.Tensor], Kind]
+    outside: Outside
 
     def __post_init__(self) -> None:
         # The device of tracing: ops on it were not placed by the user.
@@ -138,6 +153,7 @@ class Tracer:
         self.conditionals: list[ConditionalRecord] = []
         self.maps: list[MapRecord] = []
         self.collects: list[CollectRecord] = []
+        self.keys: list[tf.Tensor] = []
         self.outputs: list[tf.Tensor] = []
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
@@ -259,6 +275,12 @@ class Tracer:
             self._kinds.add(result, item.kind)
         return results
 
+    def key(self) -> tf.Tensor:
+        """A placeholder for keys that no other tokens of the run have, int64 `[tokens]`."""
+        (key,) = self.placeholders([Type(tf.int64, ())])
+        self.keys.append(key)
+        return key
+
     def call(self, function: Any, arguments: tuple[Any, ...], source: Source | None = None) -> Any:
         """Records a call of another function, or of this one again.
 
@@ -319,12 +341,14 @@ def run_traced(
     specs: Sequence[tf.TensorSpec],
     resolve_call: Callable[..., Any],
     kind_outside: Callable[[tf.Tensor], Kind],
+    outside: Outside,
 ) -> tuple[Tracer, Any]:
     """Runs `function` on placeholders of the given specs; returns the tracer and its result."""
     outcome: dict[str, Any] = {}
 
     def run_python_function(*parameters: tf.Tensor) -> None:  # `source.py` knows it by name.
-        tracer = Tracer(tf.compat.v1.get_default_graph(), parameters, resolve_call, kind_outside)
+        graph = tf.compat.v1.get_default_graph()
+        tracer = Tracer(graph, parameters, resolve_call, kind_outside, outside)
         _traced_graphs.add(tracer.graph)
         stack = _active.__dict__.setdefault("stack", [])
         stack.append(tracer)
