@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -94,6 +94,8 @@ class Value:
     A value that may have been made in the same run is known by a key; it has fields after the run.
     """
 
+    # Numbers of the function take no dtype from what values are known by.
+    _holds_references: ClassVar[bool] = True
     # Names of dataclass fields, which begin with an underscore, are no names of a user's fields.
     _node: Any
     _tables: Tables

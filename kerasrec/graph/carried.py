@@ -24,8 +24,10 @@ FOR_ERRORS = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))
 FOR_VALUES = {"key": Type(tf.int64, ())}
 # Keys of what is made are from here on; numbers of the tree nodes of a batch are smaller.
 FIRST_KEY = 2**62
-# Odd, so that no two keys become one.
-_FACTOR = -7046029254386353131
+# Odd, so that no two keys become one. Labels are far apart, since keys of roots may not be.
+_FACTOR = 0xBF58476D1CE4E5B9 - 2**64
+_LABEL = 0x9E3779B97F4A7C15
+_PLACE = 0x94D049BB133111EB - 2**64
 
 
 def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -41,7 +43,7 @@ def _of_roots(name: str, num_tokens: tf.Tensor) -> tf.Tensor:
     if name == "tag":
         return tf.fill([num_tokens, _NUM_CARRIED], NO_LABEL)
     if name == "key":
-        return tf.range(tf.cast(num_tokens, tf.int64))
+        return key_inside(0, tf.range(tf.cast(num_tokens, tf.int64)))
     return tf.fill([num_tokens], True)  # The outside may read all results.
 
 
@@ -66,8 +68,7 @@ def tag_inside(label: int, tag: tf.Tensor) -> tf.Tensor:
 
 def key_inside(label: int, key: tf.Tensor) -> tf.Tensor:
     """The keys inside a call with this label, int64 `[tokens]`; for one label, no two are equal."""
-    mixed = (key + label) * _FACTOR
-    return tf.bitwise.bitwise_xor(mixed, tf.bitwise.right_shift(mixed, 32))
+    return _mixed(key + _step(label + 1))
 
 
 def key_of_entry(place: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
@@ -77,8 +78,7 @@ def key_of_entry(place: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
         place: int32 `[entries]`, of each in its row.
         key: that of its token.
     """
-    mixed = (key - 1 - tf.cast(place, tf.int64)) * _FACTOR
-    return tf.bitwise.bitwise_xor(mixed, tf.bitwise.right_shift(mixed, 29))
+    return _mixed(tf.bitwise.bitwise_xor(key, (tf.cast(place, tf.int64) + 1) * _PLACE))
 
 
 def key_of_made(number: int, key: tf.Tensor) -> tf.Tensor:
@@ -88,4 +88,16 @@ def key_of_made(number: int, key: tf.Tensor) -> tf.Tensor:
         number: of the place in the program where it is made.
         key: those of the tokens.
     """
-    return tf.bitwise.bitwise_or(key_inside(-1 - number, key) & tf.int64.max, FIRST_KEY)
+    made = tf.bitwise.bitwise_and(_mixed(key + _step(-1 - number)), FIRST_KEY - 1)
+    return tf.bitwise.bitwise_or(made, FIRST_KEY)
+
+
+def _step(number: int) -> int:
+    """What is added for a label, which int64 can hold."""
+    return (number * _LABEL + 2**63) % 2**64 - 2**63
+
+
+def _mixed(key: tf.Tensor) -> tf.Tensor:
+    """Different numbers for different numbers, in which all bits depend on the lower ones."""
+    mixed = key * _FACTOR
+    return tf.bitwise.bitwise_xor(mixed, tf.bitwise.right_shift(mixed, 32))

@@ -292,6 +292,7 @@ class _Tracing:
             tracer, (structure, types) = run_traced(
                 body,
                 specs,
+                state.signature.are_numbers,
                 self._resolve_call,
                 partial(self._kind_outside, state),
                 self.outside,

@@ -9,6 +9,7 @@ range of ops that were made while it ran.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -134,6 +135,8 @@ class Tracer:
     Args:
         graph: the `FuncGraph` that TensorFlow records into.
         parameters: the placeholders of the function's arguments.
+        are_numbers: which of them are the user's own, and not what values of data types are known
+          by.
         resolve_call: called with (function, flat arguments, structure) at each call; returns the
           callee's name, its argument tensors and the structure and types of what it returns.
         kind_outside: the kind of a tensor that the function closes over.
@@ -142,6 +145,7 @@ class Tracer:
 
     graph: tf.Graph
     parameters: Sequence[tf.Tensor]
+    are_numbers: Sequence[bool]
     resolve_call: Callable[..., Any]
     kind_outside: Callable[[tf.Tensor], Kind]
     outside: Outside
@@ -263,7 +267,8 @@ class Tracer:
     def _dtype_of_number(self, value: Any, like: Type | None) -> tf.DType | None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
-        known = [like.dtype] if like is not None else [item.dtype for item in self.parameters]
+        own = itertools.compress(self.parameters, self.are_numbers)
+        known = [like.dtype] if like is not None else [item.dtype for item in own]
         is_float = isinstance(value, float)
         same = {dtype for dtype in known if (dtype.is_floating if is_float else dtype.is_integer)}
         return same.pop() if len(same) == 1 else None
@@ -339,6 +344,7 @@ def active_tracer() -> Tracer | None:
 def run_traced(
     function: Callable[..., Any],
     specs: Sequence[tf.TensorSpec],
+    are_numbers: Sequence[bool],
     resolve_call: Callable[..., Any],
     kind_outside: Callable[[tf.Tensor], Kind],
     outside: Outside,
@@ -348,7 +354,7 @@ def run_traced(
 
     def run_python_function(*parameters: tf.Tensor) -> None:  # `source.py` knows it by name.
         graph = tf.compat.v1.get_default_graph()
-        tracer = Tracer(graph, parameters, resolve_call, kind_outside, outside)
+        tracer = Tracer(graph, parameters, are_numbers, resolve_call, kind_outside, outside)
         _traced_graphs.add(tracer.graph)
         stack = _active.__dict__.setdefault("stack", [])
         stack.append(tracer)
