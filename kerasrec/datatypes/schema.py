@@ -20,6 +20,7 @@ from kerasrec.datatypes.flat import flat_of
 from kerasrec.datatypes.infer import infer
 from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.datatypes.make import make
+from kerasrec.datatypes.to_batch import to_batch
 from kerasrec.datatypes.values import Tables, Value
 from kerasrec.errors import SentenceFirst
 from kerasrec.trace.tracer import Tracer
@@ -113,12 +114,52 @@ class Schema(Kinds):
         """A schema from what `get_config` gave, with new classes of the same names."""
         return cls(class_of(**config))
 
-    def decode(self, batch: Mapping[str, Any]) -> list[Any]:
+    def decode(self, batch: Mapping[str, Any] | Value) -> Any:
         """The values that a batch was encoded from: new objects, or documents.
 
         Documents lack what is None, and texts and numbers that are no known choice are None.
+
+        Args:
+            batch: as `encode` gives it; or what a recursive function returns, a value for each
+                token or, if it was called for one without a token axis, a single one.
+
+        Returns:
+            A list; for a single value, the object.
+
+        Raises:
+            ValueError: it is neither, or a value is of another type.
         """
-        return decode(self, batch)
+        if not isinstance(batch, Value):
+            return decode(self, batch)
+        found = decode(self, self.batch(batch))
+        return found if batch._node.shape.rank else found[0]
+
+    def batch(self, values: Value) -> dict[str, tf.RaggedTensor]:
+        """What a recursive function returns, as a batch.
+
+        Tree nodes that no value leads to are left out. Gradients reach the numbers of the batch.
+
+        Args:
+            values: of the type of the schema, an example each.
+
+        Raises:
+            ValueError: they are of another type.
+            tf.errors.InvalidArgumentError: one of them is None.
+        """
+        if not isinstance(values, Value) or values._type is not family_of(self.root):
+            raise ValueError(
+                f"Schema.batch got {values!r}; expected values of {self.root.__name__}, as a "
+                "recursive function returns them."
+            )
+        if isinstance(values._node, tf.RaggedTensor):
+            raise ValueError(
+                "Schema.batch got rows of values; expected one for each example. Take their "
+                "entries: `tf.nest.map_structure(lambda rows: rows.values, values)`."
+            )
+        with SentenceFirst():
+            if not values._node.shape.rank:
+                values = dataclasses.replace(values, _node=values._node[tf.newaxis])
+            return to_batch(self, values)
 
     def values(self, batch: Mapping[str, tf.RaggedTensor]) -> Value:
         """A batch as an argument of a recursive function, a token for each example.
