@@ -67,7 +67,8 @@ class _Made:
         """Numbers of tree nodes, int64, for these or for keys; -1 for None."""
         # The last one is for numbers that are no keys.
         places = tf.concat([tf.cast(self._order, tf.int64), [-1]], 0)
-        place = tf.gather(places, tf.searchsorted(self._sorted, nodes))
+        found = tf.searchsorted(self._sorted, tf.reshape(nodes, [-1]))
+        place = tf.gather(places, tf.reshape(found, tf.shape(nodes)))
         return tf.where(nodes < FIRST_KEY, nodes, self._num_given + place)
 
     def _tables(self) -> Tables:

@@ -101,7 +101,7 @@ class Value:
     _tables: Tables
     _kinds: tuple[int, ...]
     _is_optional: bool = False
-    _is_made: bool = False
+    _is_made: bool = field(default=False, compare=False)
     _row: Any = field(default=None, compare=False)
 
     # tf.nest takes a value for what differs from token to token: the number of a tree node. What
@@ -177,6 +177,13 @@ class Value:
                 "Find out which it is: kerasrec.match(value, {Kind: lambda value: ...})."
             )
         return kinds[0]
+
+    # What `trace/same_nest.py` asks of values.
+    def _merged(self, other: Value) -> Value:
+        return dataclasses.replace(self, _is_made=self._is_made or other._is_made)
+
+    def _covers(self, other: Value) -> bool:
+        return self._is_made or not other._is_made
 
     def _check_is_given(self, what: str) -> None:
         """Raises TraceError if the value may have been made in this run."""

@@ -25,6 +25,7 @@ from kerasrec.trace.build import Builder, Carried, Closures
 from kerasrec.trace.closures import free_tensors, variable_name
 from kerasrec.trace.effects import asserts_something
 from kerasrec.trace.loop import Loop
+from kerasrec.trace.same_nest import covers, same_nest
 from kerasrec.trace.signature import (
     Signature,
     Traceable,
@@ -148,7 +149,8 @@ class _Tracing:
                 return state
         running = [state for state in same if state.is_running]
         for state in reversed(running):
-            if state.signature.has_functions_of(signature):
+            known = state.signature
+            if known.has_functions_of(signature) and covers(known.structure, signature.structure):
                 raise call_does_not_fit(state.name, state.signature, signature)
         if len(running) >= _MAX_NESTED:
             raise _never_the_same_function(function.name)
@@ -259,9 +261,12 @@ class _Tracing:
 
     def _run(self, state: State) -> ReturnTypeUnknownError | None:
         """Runs a function; keeps what it did, or says why a branch had to be left out."""
+        known = state.return_structure
         tracer, structure, types = self._run_body(state)
         self._check_returns(state, structure, types)
         state.return_structure, state.return_types = structure, types
+        if known is not None and same_nest(known, structure) and not covers(known, structure):
+            return self._run(state)  # Its calls took what they returned for given.
         if tracer.unknown is None:
             state.recorded = tracer
             state.closed_over = state.variables()

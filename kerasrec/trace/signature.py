@@ -12,7 +12,7 @@ import tensorflow as tf
 from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
 from kerasrec.trace.same_function import Passed
-from kerasrec.trace.same_nest import same_nest
+from kerasrec.trace.same_nest import covers, same_nest
 from kerasrec.trace.source import current_source
 
 # Leaves of the structure of arguments.
@@ -65,6 +65,7 @@ class Signature:
         return (
             len(self.types) == len(other.types)
             and self.has_functions_of(other)
+            and covers(self.structure, other.structure)
             and all(
                 mine.accepts(theirs) for mine, theirs in zip(self.types, other.types, strict=True)
             )
