@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -213,17 +213,28 @@ class Schema(Kinds):
         return "\n".join(lines)
 
 
-def as_values(argument: Any) -> Any:
-    """An argument of a recursive function; data types in it as values, one token each.
+def as_values(arguments: Sequence[Any]) -> list[Any]:
+    """Arguments of a recursive function; data types among them as values, one token each.
 
     Args:
-        argument: an object of a data type, or a list of objects of one type; all else stays.
+        arguments: objects of a data type, and lists of objects of one type; all else stays. Those
+            of one type become values of one batch.
     """
-    if isinstance(argument, DataType):
-        values = _known(Schema(family_of(type(argument)))).of([argument])
-        return dataclasses.replace(values, _node=values._node[0])
-    is_list = isinstance(argument, list) and argument and isinstance(argument[0], DataType)
-    return _known(Schema(family_of(type(argument[0])))).of(argument) if is_list else argument
+    found = list(arguments)
+    places: dict[type[DataType], list[int]] = {}
+    for place, argument in enumerate(arguments):
+        first = argument[0] if isinstance(argument, list) and argument else argument
+        if isinstance(first, DataType):
+            places.setdefault(family_of(type(first)), []).append(place)
+    for family, chosen in places.items():
+        several = [found[place] for place in chosen]
+        lists = [item if isinstance(item, list) else [item] for item in several]
+        values = _known(Schema(family)).of([item for items in lists for item in items])
+        nodes = tf.split(values._node, list(map(len, lists)))
+        for place, item, node in zip(chosen, several, nodes, strict=True):
+            node = node if isinstance(item, list) else node[0]
+            found[place] = dataclasses.replace(values, _node=node)
+    return found
 
 
 def _make(tracer: Tracer, item: DataType) -> Value:
