@@ -23,7 +23,6 @@ The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, s
 
 from __future__ import annotations
 
-import bisect
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -172,7 +171,7 @@ class _Run:
         for node in graph.shared:
             self._share(node)
         self.done = Interpretation([])
-        self.keys: dict[str, list[int]] = defaultdict(list)
+        self.keys: dict[str, np.ndarray] = {}
         for node in graph.collects:
             found = node.inputs[0].type
             if found.is_static:
@@ -369,10 +368,13 @@ class _Run:
         data = inputs[0].numpy()
         table = self.done.tables.setdefault(node.name, self._table(node, data.shape[1:]))
         if node.has_keys:
-            keys = self.keys[node.name]
-            place = bisect.bisect(keys, int(inputs[1]))
-            keys.insert(place, int(inputs[1]))
+            (key,) = inputs[1].numpy()
+            keys = self.keys.get(node.name, np.zeros([0], np.int64))
+            place = np.searchsorted(keys, key)
+            self.keys[node.name] = np.insert(keys, place, key)
             self.done.tables[node.name] = np.insert(table, place, data, 0)
+            if node.inputs[0].type.is_differentiable:
+                self.done.tables[nodes.keys_of(node.name)] = self.keys[node.name]
         elif len(inputs) == 1:
             self.done.tables[node.name] = np.concatenate([table, data])
         else:
