@@ -14,9 +14,7 @@ from kerasrec.datatypes.values import Tables, Value, map_values
 from kerasrec.graph.carried import FIRST_KEY
 
 
-def with_made(
-    result: Any, collected: dict[str, tf.Tensor]
-) -> tuple[Any, dict[str, tf.Tensor]]:
+def with_made(result: Any, collected: dict[str, tf.Tensor]) -> tuple[Any, dict[str, tf.Tensor]]:
     """A result with numbers of tree nodes in place of keys, and what the user has collected.
 
     Args:

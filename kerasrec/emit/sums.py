@@ -12,6 +12,7 @@ from kerasrec.emit.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect, keys_of
 from kerasrec.graph.values import Value
 
+
 @dataclass
 class Sums:
     """What COLLECT and ACCUMULATE nodes have contributed, over all tags.

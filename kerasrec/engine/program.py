@@ -105,24 +105,26 @@ class Program:
         `tensors_closed_over`.
         """
         runs: list[Any] = []
-        keys: dict[str, tf.Tensor] = {}
+        keys: dict[Any, tf.Tensor] = {}
 
         def forward(inputs: Inputs) -> Outcome:
             runs.append(self.choice.run(inputs.shared, self.limits))
             found = runs[0].forward(inputs.sweeps[0])
-            keys.update({name: found.sums[name] for name in self._names_of_keys})
+            keys.update(self._keys(found))
             found.sums.update({_Mark(result): tf.zeros([]) for result in self._marked})
             return found
 
         def backward(inputs: Inputs) -> Outcome:
-            return runs[0].backward(inputs.sweeps[1:], inputs.shared)
+            shared = with_cotangents(self.graph, inputs.shared, keys)
+            return runs[0].backward(inputs.sweeps[1:], shared)
 
         def gradient(inputs: Inputs, cotangents: Outcome) -> Outcome:
             if self.graph.obstacles:
                 raise TraceError(self.graph.obstacles[0])
+            for name in self._names_of_keys:
+                cotangents.sums.pop(name)
             marks = {result: cotangents.sums.pop(_Mark(result)) for result in self._marked}
             is_read = self._read(marks, cotangents) if self._asked else {}
-            cotangents.sums.update(keys)  # By these, the gradient finds rows of tables.
             inputs = Inputs(inputs.sweeps, {**inputs.shared, **is_read})
             return self._derivative(1, backward, inputs, cotangents)
 
@@ -145,6 +147,10 @@ class Program:
             if node.has_keys and node.inputs[0].type.is_differentiable
         }
         return sorted(found)
+
+    def _keys(self, found: Outcome) -> dict[Any, tf.Tensor]:
+        """The keys by which a gradient finds rows of tables, as `with_cotangents` takes them."""
+        return {(1, name): found.sums[name] for name in self._names_of_keys}
 
     @functools.cached_property
     def _marked(self) -> list[str]:
@@ -233,8 +239,9 @@ class Program:
             with tf.control_dependencies(refusals):
                 arguments = [tf.identity(tensor) for tensor in inputs.sweeps[0]]
             run_again = program.run(inputs.shared, self.limits)
-            run_again.forward(arguments)
-            return run_again.backward(inputs.sweeps[1:], inputs.shared)
+            found = run_again.forward(arguments)
+            shared = with_cotangents(program.graph, inputs.shared, self._keys(found))
+            return run_again.backward(inputs.sweeps[1:], shared)
 
         return self._derivative(order, run, inputs, cotangents)
 

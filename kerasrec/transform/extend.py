@@ -398,9 +398,7 @@ class _BodyGradient:
         table = self._shared_cotangent(node.name, Type(value.type.dtype, shape))
         if node.has_keys:
             keys = self._shared_cotangent(nodes.keys_of(node.name), Type(tf.int64, (None,)))
-            index = [
-                self.primitives.apply(_searched, [keys, *index], node.region, node.source)
-            ]
+            index = [self.primitives.apply(_searched, [keys, *index], node.region, node.source)]
         looked_up = self.primitives.apply(tf.gather, [table, *index], node.region, node.source)
         self._add(value, looked_up)
 
