@@ -52,7 +52,17 @@ class _Made:
         self._keys = {kind: self._table(kind.name) for kind in kinds if self._has(kind.name)}
         keys = tf.concat(list(self._keys.values()), 0)
         self._order = tf.argsort(keys)
-        self._sorted = tf.gather(keys, self._order)
+        found = tf.gather(keys, self._order)
+        check = tf.debugging.Assert(
+            tf.reduce_all(found[1:] > found[:-1]),
+            [
+                "Two values that were made in one run have the same key of 62 bits, by chance. Call "
+                "the function for fewer tokens at once. Values made:",
+                tf.size(found),
+            ],
+        )
+        with tf.control_dependencies([check]):
+            self._sorted = tf.identity(found)
         self.tables = self._tables()
 
     def _has(self, *keys: str) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
-from kerasrec.datatypes.declare import DataType, family_of
+from kerasrec.datatypes.declare import DataType, family_of, kinds_of
 from kerasrec.datatypes.field import Choice, Field, Reference, described
 from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.datatypes.values import Tables, Value, tables_in
@@ -47,8 +48,16 @@ def make(tracer: Tracer, item: DataType, schema_of: Callable[[type[DataType]], K
 
     Raises:
         SignatureError: a field holds something else than is declared.
-        TraceError: its fields hold values of another batch, or of several.
+        TraceError: its fields hold values of another batch, or of several; or its type has
+            several kinds.
     """
+    kinds = kinds_of(type(item))
+    if len(kinds) > 1:
+        names = ", ".join(kind.__name__ for kind in kinds)
+        raise TraceError(
+            f"{type(item).__name__} is a type with several kinds, and values are of one of them. "
+            f"Call one of {names}."
+        )
     return _made(tracer, item, _tables_for(tracer, item, schema_of))
 
 
@@ -92,7 +101,7 @@ class _Making:
 
     def _list(self, field: Field, value: Any) -> None:
         """Collects the entries of a list, under keys of their own."""
-        if isinstance(value, list | tuple):
+        if isinstance(value, list | tuple | np.ndarray):
             for place, entry in enumerate(value):
                 self._entry(field, self._tensor(field, entry), self.key, tf.constant(place))
             return
@@ -103,13 +112,13 @@ class _Making:
         before = tf.gather(tf.cumsum(ids.lengths, exclusive=True), ids.ids)
         places = tf.range(tf.size(ids.ids)) - before
 
-        def entry(pair: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-            one, place = pair
-            self._check(field, one)
-            self._entry(field, one, self.key, place)
+        def each(pair: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+            entry, place = pair
+            self._check(field, entry)
+            self._entry(field, entry, self.key, place)
             return place
 
-        map_fn(entry, (rows, rows.with_values(places)))
+        map_fn(each, (rows, rows.with_values(places)))
 
     def _entry(self, field: Field, entry: tf.Tensor, owner: tf.Tensor, place: tf.Tensor) -> None:
         name, key = self.kind.key(field), self.tracer.key()

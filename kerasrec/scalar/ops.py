@@ -25,9 +25,9 @@ def obstacles(graph: TaggedGraph) -> list[str]:
             item = end.types[0]
             if not _is_number(item):
                 found.append(f"{body.name} has {what} of type {item}, which is not a plain number")
-        for node in body.collects:
-            what = "makes a value of a data type" if node.has_keys else "collects values"
-            found.append(f"{body.name} {what} at {node.source}")
+        for collect in body.collects:
+            what = "makes a value of a data type" if collect.has_keys else "collects values"
+            found.append(f"{body.name} {what} at {collect.source}")
         for node in body.sweeps[0].nodes:
             if isinstance(node, Computed | Effect) and node.device:
                 found.append(f"{body.name} is to run {node.op} on {node.device} at {node.source}")

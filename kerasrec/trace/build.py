@@ -52,7 +52,6 @@ from kerasrec.trace.tracer import (
     is_traced,
 )
 
-
 # A result that is zero: gradients enter a function through what it returns.
 _ENTRANCE = Type(tf.float32, ())
 
