@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.datatypes.field import Field
+from kerasrec.datatypes.declare import family_of
+from kerasrec.datatypes.field import Field, Reference
 from kerasrec.datatypes.kinds import Kind
 from kerasrec.datatypes.make import OWNER, PLACE, PREFIX, name_of_table
 from kerasrec.datatypes.values import Tables, Value, map_values
@@ -63,6 +64,8 @@ class _Made:
         )
         with tf.control_dependencies([check]):
             self._sorted = tf.identity(found)
+        made = [tf.fill([tf.size(found)], kind.number) for kind, found in self._keys.items()]
+        self._kinds = tf.concat([given.kinds, *made], 0)
         self.tables = self._tables()
 
     def _has(self, *keys: str) -> bool:
@@ -81,10 +84,9 @@ class _Made:
 
     def _tables(self) -> Tables:
         given = self._given
-        kinds, rows, fields = [given.kinds], [given.rows], dict(given.fields)
+        rows, fields = [given.rows], dict(given.fields)
         for kind, keys in self._keys.items():
             count = tf.size(keys)
-            kinds.append(tf.fill([count], kind.number))
             before = tf.math.count_nonzero(given.kinds == kind.number, dtype=tf.int32)
             rows.append(before + tf.range(count))
             for field in kind.fields:
@@ -93,11 +95,26 @@ class _Made:
                 if field.needs_presence:
                     key = kind.presence_key(field)
                     fields[key] = tf.concat([fields[key], self._table(key)], 0)
-        return Tables(given.schema, tf.concat(kinds, 0), tf.concat(rows, 0), fields)
+        return Tables(given.schema, self._kinds, tf.concat(rows, 0), fields)
 
     def _single(self, kind: Kind, field: Field) -> tf.Tensor:
         found = self._table(kind.key(field))
-        return self.numbers(found) if field.is_reference else found
+        if not isinstance(field.content, Reference):
+            return found
+        found = self.numbers(found)
+        schema = self._given.schema
+        allowed = schema.numbers(field.content.family)
+        if allowed == schema.numbers(family_of(field.content.family)):
+            return found
+        # The field takes some kinds of its type only.
+        kinds = tf.gather(self._kinds, tf.boolean_mask(found, found >= 0))
+        is_allowed = tf.constant([kind.number in allowed for kind in schema.kinds])
+        message = f"{kind.name}.{field.name} is a value that was made of another kind; expected "
+        check = tf.debugging.Assert(
+            tf.reduce_all(tf.gather(is_allowed, kinds)), [f"{message}{field}."]
+        )
+        with tf.control_dependencies([check]):
+            return tf.identity(found)
 
     def _list(self, kind: Kind, field: Field) -> tf.RaggedTensor:
         """A row of entries for each value of a kind."""

@@ -152,7 +152,10 @@ class _Making:
         """The numbers of a value, once it is known that the field may hold it."""
         content, schema = field.content, self.tables.schema
         allowed = schema.numbers(content.family) if isinstance(content, Reference) else ()
-        names = [schema.kinds[kind].name for kind in value._kinds if kind not in allowed]
+        others = [kind for kind in value._kinds if kind not in allowed]
+        if value._is_made and len(others) < len(value._kinds):
+            others = []  # Which it is can be asked only after the run: see `made.py`.
+        names = [schema.kinds[kind].name for kind in others]
         names += ["None"] * (value._is_optional and not field.is_optional)
         if names:
             raise self._error(field, f"is a value that may be {' or '.join(names)}")

@@ -406,6 +406,68 @@ def test_objects_of_several_arguments_stand_in_one_value():
 
 
 @pytest.mark.many
+@pytest.mark.parametrize("formulas", [[Var()], [Const(1.0), Var()], []])
+def test_kinds_that_no_token_makes(formulas):
+    found = derivative(SCHEMA.of(formulas))
+    assert plain(SCHEMA.decode(found)) == plain(list(map(plain_derivative, formulas)))
+
+
+class Tree(kerasrec.DataType):
+    value: int
+    below: list["Tree"]
+
+
+@pytest.mark.many
+def test_each_entry_of_a_row_makes_values_of_its_own():
+    @kerasrec.recursive
+    def spread(tree, n):
+        def each(tree):
+            return Tree(tree.value, [spread(tree, n - 1), Tree(0, [])])
+
+        return kerasrec.cond(
+            n < 1,
+            lambda: Tree(n, []),
+            lambda: Tree(n, kerasrec.map_fn(each, tree.below)),
+        )
+
+    def plain_spread(tree, n):
+        each = lambda tree: Tree(tree.value, [plain_spread(tree, n - 1), Tree(0, [])])  # noqa: E731
+        return Tree(n, list(map(each, tree.below)) if n > 0 else [])
+
+    tree = Tree(1, [Tree(2, [Tree(3, []), Tree(4, [])]), Tree(5, [])])
+    schema = kerasrec.Schema(Tree)
+    assert plain(schema.decode(spread(tree, 2))) == plain(plain_spread(tree, 2))
+    rows = schema.of([tree, tree.below[0], tree.below[1]]).below
+    found = tf.nest.map_structure(lambda rows: rows.values, spread(rows, 1))
+    expected = [plain_spread(item, 1) for item in [*tree.below, *tree.below[0].below]]
+    assert plain(schema.decode(found)) == plain(expected)
+
+
+@pytest.mark.many
+def test_a_program_that_asserts():
+    @kerasrec.recursive
+    def grow(n):
+        tf.debugging.assert_less(n, 5, "too large")
+        return kerasrec.cond(n < 1, lambda: Var(), lambda: Add(grow(n - 1), grow(n - 2)))
+
+    assert plain(SCHEMA.decode(grow(2))) == plain(Add(Add(Var(), Var()), Var()))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="too large"):
+        grow(7)
+
+
+@pytest.mark.many
+def test_saved_and_loaded(tmp_path):
+    class Module(tf.Module):
+        @tf.function(input_signature=[SCHEMA.element_spec])
+        def serve(self, batch):
+            return SCHEMA.batch(derivative(SCHEMA.values(batch)))
+
+    tf.saved_model.save(Module(), str(tmp_path))
+    found = tf.saved_model.load(str(tmp_path)).serve(SCHEMA.encode(FORMULAS))
+    assert plain(SCHEMA.decode(found)) == plain(list(map(plain_derivative, FORMULAS)))
+
+
+@pytest.mark.many
 def test_in_a_graph():
     traces = []
 
@@ -450,40 +512,77 @@ def test_models_read_what_is_made_and_train_what_makes_it():
 
 @pytest.mark.many
 def test_grown_trees_feed_a_tree_layer():
-    class Tree(kerasrec.DataType):
+    class Binary(kerasrec.DataType):
         word: int
-        left: "Tree | None"
-        right: "Tree | None"
+        left: "Binary | None"
+        right: "Binary | None"
 
-    schema = kerasrec.Schema(Tree)
+    schema = kerasrec.Schema(Binary)
 
     @kerasrec.recursive
     def grow(word):
         return kerasrec.cond(
             word > 5,
-            lambda: Tree(word, None, None),
-            lambda: Tree(word, grow(2 * word), grow(2 * word + 1)),
+            lambda: Binary(word, None, None),
+            lambda: Binary(word, grow(2 * word), grow(2 * word + 1)),
         )
 
     def plain_grow(word):
         if word > 5:
-            return Tree(word, None, None)
-        return Tree(word, plain_grow(2 * word), plain_grow(2 * word + 1))
+            return Binary(word, None, None)
+        return Binary(word, plain_grow(2 * word), plain_grow(2 * word + 1))
 
     keras.utils.set_random_seed(0)
     layer = kerasrec.layers.TreeLSTM(3)
     embedding = keras.layers.Embedding(20, 4)
 
     def states(batch):
-        children = tf.stack([batch["Tree.left"], batch["Tree.right"]], axis=2)
+        children = tf.stack([batch["Binary.left"], batch["Binary.right"]], axis=2)
         return layer(
-            embedding(batch["Tree.word"].to_tensor()), children.to_tensor(-1, [None, None, 2])
+            embedding(batch["Binary.word"].to_tensor()), children.to_tensor(-1, [None, None, 2])
         )
 
     found = states(schema.batch(grow([1, 3, 7])))
     expected = states(schema.encode(list(map(plain_grow, [1, 3, 7]))))
     assert found.shape == (3, 3)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+class Type(kerasrec.DataType):
+    pass
+
+
+class Atom(Type):
+    pass
+
+
+class Lasting(Type):
+    """A part of the type: one of two kinds."""
+
+
+class Int(Lasting):
+    size: int
+
+
+class Pair(Lasting):
+    left: Lasting
+    right: Type
+
+
+@pytest.mark.many
+def test_fields_that_take_a_part_of_a_type():
+    @kerasrec.recursive
+    def twin(n, first):
+        return kerasrec.cond(
+            n < 1,
+            lambda: kerasrec.cond(first < 1, lambda: Int(first), lambda: Atom()),
+            lambda: Pair(twin(n - 1, first), Atom()),
+        )
+
+    schema = kerasrec.Schema(Type)
+    assert plain(schema.decode(twin(2, 0))) == plain(Pair(Pair(Int(0), Atom()), Atom()))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Pair.left is a value that was made"):
+        twin(2, 1)
 
 
 def made(body, *arguments):
