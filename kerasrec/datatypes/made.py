@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.datatypes.declare import family_of
-from kerasrec.datatypes.field import Field, Reference
+from kerasrec.datatypes.field import Choice, Field, Reference
 from kerasrec.datatypes.kinds import Kind
 from kerasrec.datatypes.make import OWNER, PLACE, PREFIX, name_of_table
 from kerasrec.datatypes.values import Tables, Value, map_values
@@ -28,7 +28,9 @@ def with_made(result: Any, collected: dict[str, tf.Tensor]) -> tuple[Any, dict[s
         tables = value._tables
         if not any(name_of_table(tables, kind.name) in collected for kind in tables.schema.kinds):
             return value
-        made = found.setdefault(tables, _Made(tables, collected))
+        if tables not in found:
+            found[tables] = _Made(tables, collected)
+        made = found[tables]
         return dataclasses.replace(
             value, _node=made.numbers(value._node), _tables=made.tables, _is_made=False
         )
@@ -54,16 +56,11 @@ class _Made:
         keys = tf.concat(list(self._keys.values()), 0)
         self._order = tf.argsort(keys)
         found = tf.gather(keys, self._order)
-        check = tf.debugging.Assert(
-            tf.reduce_all(found[1:] > found[:-1]),
-            [
-                "Two values that were made in one run have the same key of 62 bits, by chance. Call "
-                "the function for fewer tokens at once. Values made:",
-                tf.size(found),
-            ],
+        message = (
+            "Two values that were made in one run have the same key of 62 bits, by chance. Call the "
+            "function for fewer tokens at once."
         )
-        with tf.control_dependencies([check]):
-            self._sorted = tf.identity(found)
+        self._sorted = _checked(found, found[1:] > found[:-1], message)
         made = [tf.fill([tf.size(found)], kind.number) for kind, found in self._keys.items()]
         self._kinds = tf.concat([given.kinds, *made], 0)
         self.tables = self._tables()
@@ -98,23 +95,24 @@ class _Made:
         return Tables(given.schema, self._kinds, tf.concat(rows, 0), fields)
 
     def _single(self, kind: Kind, field: Field) -> tf.Tensor:
-        found = self._table(kind.key(field))
-        if not isinstance(field.content, Reference):
+        """What was made in a field of a kind, or all entries of a list, in the order of keys."""
+        content, found = field.content, self._table(kind.key(field))
+        name = f"{kind.name}.{field.name}"
+        if isinstance(content, Choice):
+            is_right = (found >= 0) & (found < content.size)
+            message = f"{name} was made with a number of no choice; they are below {content.size}."
+            return _checked(found, is_right, message)
+        if not isinstance(content, Reference):
             return found
         found = self.numbers(found)
         schema = self._given.schema
-        allowed = schema.numbers(field.content.family)
-        if allowed == schema.numbers(family_of(field.content.family)):
+        allowed = schema.numbers(content.family)
+        if allowed == schema.numbers(family_of(content.family)):
             return found
-        # The field takes some kinds of its type only.
-        kinds = tf.gather(self._kinds, tf.boolean_mask(found, found >= 0))
         is_allowed = tf.constant([kind.number in allowed for kind in schema.kinds])
-        message = f"{kind.name}.{field.name} is a value that was made of another kind; expected "
-        check = tf.debugging.Assert(
-            tf.reduce_all(tf.gather(is_allowed, kinds)), [f"{message}{field}."]
-        )
-        with tf.control_dependencies([check]):
-            return tf.identity(found)
+        kinds = tf.gather(self._kinds, tf.boolean_mask(found, found >= 0))
+        message = f"{name} was made with a value of another kind; expected {field}."
+        return _checked(found, tf.gather(is_allowed, kinds), message)
 
     def _list(self, kind: Kind, field: Field) -> tf.RaggedTensor:
         """A row of entries for each value of a kind."""
@@ -128,3 +126,10 @@ class _Made:
         entries = tf.gather(self._single(kind, field), order)
         lengths = tf.math.unsorted_segment_sum(tf.ones_like(row), row, num_rows)
         return tf.RaggedTensor.from_row_lengths(entries, lengths, validate=False)
+
+
+def _checked(tensor: tf.Tensor, are_right: tf.Tensor, message: str) -> tf.Tensor:
+    """The same tensor, once it is known that a condition holds everywhere."""
+    check = tf.debugging.Assert(tf.reduce_all(are_right), [message])
+    with tf.control_dependencies([check]):
+        return tf.identity(tensor)

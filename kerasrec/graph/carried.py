@@ -100,4 +100,5 @@ def _step(number: int) -> int:
 def _mixed(key: tf.Tensor) -> tf.Tensor:
     """Different numbers for different numbers, in which all bits depend on the lower ones."""
     mixed = key * _FACTOR
-    return tf.bitwise.bitwise_xor(mixed, tf.bitwise.right_shift(mixed, 32))
+    upper = tf.bitwise.bitwise_and(tf.bitwise.right_shift(mixed, 32), 2**32 - 1)
+    return tf.bitwise.bitwise_xor(mixed, upper)

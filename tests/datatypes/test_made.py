@@ -185,6 +185,27 @@ def test_gradients_go_through_what_is_made_from_numbers(options):
 
 
 @pytest.mark.many
+def test_gradients_reach_the_numbers_of_a_batch():
+    batch = SCHEMA.encode(FORMULAS)
+    numbers = batch["Const.value"]
+    with tf.GradientTape() as tape:
+        tape.watch(numbers.values)
+        batch["Const.value"] = numbers.with_values(tf.identity(numbers.values))
+        total = tf.reduce_sum(value(derivative(SCHEMA.values(batch)), 2.0))
+    found = tf.convert_to_tensor(tape.gradient(total, numbers.values)).numpy()
+
+    def plain_total(values):
+        moved = {**batch, "Const.value": numbers.with_values(tf.constant(values, tf.float32))}
+        return sum(plain_value(plain_derivative(item), 2.0) for item in SCHEMA.decode(moved))
+
+    moves = np.eye(len(found)) * 0.5  # It is linear in each of them.
+    at = numbers.values.numpy()
+    expected = [plain_total(at + move) - plain_total(at - move) for move in moves]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert np.abs(found).max() > 1
+
+
+@pytest.mark.many
 def test_second_derivatives():
     x = tf.constant([0.5, 0.7])
     grow = grow_function(tf.Variable([1.25, 2.0]))
@@ -581,7 +602,7 @@ def test_fields_that_take_a_part_of_a_type():
 
     schema = kerasrec.Schema(Type)
     assert plain(schema.decode(twin(2, 0))) == plain(Pair(Pair(Int(0), Atom()), Atom()))
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Pair.left is a value that was made"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Pair.left was made with a value"):
         twin(2, 1)
 
 
@@ -614,6 +635,7 @@ def made(body, *arguments):
             kerasrec.TraceError,
             "The field value was asked of a value that may have been made",
         ),
+        (lambda f: Formula(), kerasrec.TraceError, "Call one of Const, Var, Add, Mul"),
         (lambda f: Series(f, 0.0), kerasrec.TraceError, "has no such kind; it has Const, Var"),
         (
             lambda f: kerasrec.match(derivative(f), {Formula: lambda _: 0}),
@@ -625,6 +647,12 @@ def made(body, *arguments):
 def test_errors(body, error, message):
     with pytest.raises(error, match=message):
         made(body, CUBE)
+
+
+@pytest.mark.many
+def test_a_number_of_no_choice():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Leaf.sort was made with a number"):
+        made(lambda sort: Leaf("x", sort, [0.0, 0.0], None), 2)
 
 
 @pytest.mark.many
