@@ -57,8 +57,8 @@ class _Made:
         self._order = tf.argsort(keys)
         found = tf.gather(keys, self._order)
         message = (
-            "Two values that were made in one run have the same key of 62 bits, by chance. Call the "
-            "function for fewer tokens at once."
+            "Two values that were made in one run have the same key of 62 bits, by chance. Call "
+            "the function for fewer tokens at once."
         )
         self._sorted = _checked(found, found[1:] > found[:-1], message)
         made = [tf.fill([tf.size(found)], kind.number) for kind, found in self._keys.items()]
