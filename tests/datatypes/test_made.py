@@ -506,6 +506,38 @@ def test_in_a_graph():
     assert len(traces) == 1
 
 
+class Slope(keras.layers.Layer):
+    """The derivative of formulas at a point that is learnt."""
+
+    def __init__(self):
+        super().__init__()
+        self.supports_jit = False
+        self.derivative = derivative_function()
+
+    def build(self, shape):
+        self.point = self.add_weight(shape=(), initializer="ones")
+
+    def call(self, batch):
+        return value(self.derivative(SCHEMA.values(batch)), tf.convert_to_tensor(self.point))[
+            :, None
+        ]
+
+    def compute_output_shape(self, shape):
+        return None, 1
+
+
+@pytest.mark.many
+def test_a_model_is_fitted_through_what_is_made():
+    inputs, layer = SCHEMA.inputs(), Slope()
+    model = keras.Model(inputs, layer(inputs))
+    model.compile(keras.optimizers.Adam(0.1), "mse")
+    slopes = [[plain_value(plain_derivative(item), 2.0)] for item in FORMULAS * 4]
+    batch = SCHEMA.encode(FORMULAS * 4)
+    model.fit(batch, np.float32(slopes), batch_size=8, epochs=40, verbose=0)
+    assert layer.point.numpy() == pytest.approx(2.0, abs=0.05)
+    assert layer.derivative.num_traces <= 2  # Once to learn shapes, once to train.
+
+
 @pytest.mark.many
 def test_models_read_what_is_made_and_train_what_makes_it():
     keras.utils.set_random_seed(0)
