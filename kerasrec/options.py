@@ -22,6 +22,7 @@ class Options:
     """
 
     returns: Any = None
+    memo: bool = False
     max_depth: int = 200_000
     max_width: int = 1 << 23
     max_memory: int | None = None

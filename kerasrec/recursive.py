@@ -273,6 +273,7 @@ def recursive(function: Callable[..., Any]) -> RecursiveFunction: ...
 def recursive(
     *,
     returns: Any = ...,
+    memo: bool = ...,
     max_depth: int = ...,
     max_width: int = ...,
     max_memory: int | None = ...,
@@ -289,6 +290,7 @@ def recursive(
     function: Callable[..., Any] | None = None,
     *,
     returns: Any = None,
+    memo: bool = False,
     max_depth: int = Options.max_depth,
     max_width: int = Options.max_width,
     max_memory: int | None = None,
@@ -324,6 +326,13 @@ def recursive(
         returns: a nest of `tf.TensorSpec` without the token axis, needed only if what the function
           returns cannot be inferred from its branches without calls. That is so if it returns a
           nest and only rows without entries end the recursion.
+        memo: whether calls of one root token with equal integers, bools and strings are one call,
+          as with `functools.cache`: dynamic programming. What else is passed, such as a float or a
+          vector, must be passed on unchanged; a call reads what it needs of it by an integer, as in
+          `tf.gather(x, i, batch_dims=1)`. Which calls there are must be known before any of them
+          returns. A call that needs itself is an error with the arguments of the calls on the way.
+          Waves run, in the order of the longest path to a call that calls nobody, and gradients of
+          all callers of a call are added up. Calls of different root tokens are never one.
         max_depth: how many calls may be nested before the run stops with an error. In the engine
           "scalar", calls whose result is returned as it is (tail calls) nest nothing and take no
           memory; a billion of them in a row are an error.
@@ -372,6 +381,7 @@ def recursive(
     decorate = functools.partial(
         RecursiveFunction,
         returns=returns,
+        memo=memo,
         max_depth=max_depth,
         max_width=max_width,
         max_memory=max_memory,

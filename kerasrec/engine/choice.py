@@ -76,6 +76,8 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> C
         TraceError: "scalar" or "compiled" is asked for and cannot run the program.
     """
     engine, parallel_tokens = options.engine, options.parallel_tokens
+    if program.graph.memo:
+        return _memo(program, options)
     if options.instances:
         reason = f"each divided among instances on {', '.join(options.instances)}"
         return Choice("waves", program.run, reason, program.schedule)
@@ -126,8 +128,24 @@ def choose_within_xla(program: Scheduled, in_blocks: InBlocks, options: EngineOp
     return Choice("compiled", run, "in blocks, compiled by XLA with all around it", schedule)
 
 
+def _memo(program: Scheduled, options: EngineOptions) -> Choice:
+    """Equal calls are one call: waves run, level by level."""
+    if options.engine not in ("auto", "waves"):
+        raise TraceError(
+            f"engine={options.engine!r} runs every call, and with memo=True equal calls are one. "
+            "Use engine='waves' or leave the choice to engine='auto'."
+        )
+    run, reason = program.run, "level by level, since memo=True makes equal calls one call"
+    if options.parallel_tokens is not None:
+        run = partial(program.run, parallel_tokens=options.parallel_tokens)
+        reason += f"; at most {options.parallel_tokens:,} tokens at once"
+    return Choice("waves", run, reason, program.schedule)
+
+
 def _obstacles_of_compiled(graph: TaggedGraph, options: EngineOptions) -> list[str]:
     found = compiled_obstacles(graph)
+    if graph.memo:
+        found.insert(0, "it has memo=True, which looks calls up in a table of the host")
     if options.parallel_tokens is not None:
         found.insert(0, "parallel_tokens is a bound on waves")
     if options.instances:

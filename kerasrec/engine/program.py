@@ -19,7 +19,7 @@ from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.engine.scheduled import Scheduled
 from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import TraceError
-from kerasrec.graph.carried import with_carried
+from kerasrec.graph.carried import rows_of_roots, with_carried
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import SumCotangent, keys_of
 from kerasrec.graph.values import Node, Value
@@ -129,7 +129,8 @@ class Program:
             return self._derivative(1, backward, inputs, cotangents)
 
         given = with_carried(self.graph, list(arguments))
-        inputs = Inputs([given], shared_tensors(self.graph, closed_over))
+        known = {**(closed_over or {}), **rows_of_roots(self.graph, list(arguments))}
+        inputs = Inputs([given], shared_tensors(self.graph, known))
         outcome = differentiable(forward, gradient, inputs)
         for node in self.graph.collects:
             if not node.has_gradient:  # Rows without an index have no gradient.

@@ -5,6 +5,8 @@ the token. So functions of a program with assertions take two more arguments, th
 tag. In a program that makes values of data types, tokens carry a key: what they make is known by
 it, before anyone knows in which row it will stand. And where calls of a function read different
 results of it, the function takes bools that say which results are read (see `transform/reads.py`).
+Where equal calls are one call, tokens carry their root token, since calls of different roots are
+never one.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from __future__ import annotations
 import tensorflow as tf
 
 from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.nodes import RowsOfRoots
 from kerasrec.graph.types import Type
+from kerasrec.graph.values import Value
 
 NUM_LABELS = 16
 NO_LABEL = -1
@@ -31,10 +35,22 @@ _PLACE = 0x94D049BB133111EB - 2**64
 
 
 def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
-    """The flat arguments of root tokens, `[tokens, ...]`, followed by what these tokens carry."""
+    """What the bodies take of the flat arguments `[tokens, ...]`, and what root tokens carry."""
     parameters = graph.bodies[graph.entry].parameters
     names = [node.name for node in parameters if node.is_carried]
-    return [*arguments, *(_of_roots(name, tf.shape(arguments[0])[0]) for name in names)]
+    left_out = graph.memo.per_root if graph.memo else ()
+    taken = [tensor for place, tensor in enumerate(arguments) if place not in left_out]
+    return [*taken, *(_of_roots(name, tf.shape(arguments[0])[0]) for name in names)]
+
+
+def rows_of_roots(graph: TaggedGraph, arguments: list[tf.Tensor]) -> dict[Value, tf.Tensor]:
+    """The shared values for the flat arguments that all calls of a root have in common."""
+    return {node.output(): arguments[node.place] for node in tables_of_roots(graph)}
+
+
+def tables_of_roots(graph: TaggedGraph) -> list[RowsOfRoots]:
+    """The nodes of these values."""
+    return [node for node in graph.shared if isinstance(node, RowsOfRoots)]
 
 
 def _of_roots(name: str, num_tokens: tf.Tensor) -> tf.Tensor:

@@ -236,6 +236,18 @@ def needed(roots: Iterable[Node], among: Sequence[Node]) -> list[Node]:
     return [node for node in among if node not in left]
 
 
+@dataclass(frozen=True)
+class Memo:
+    """How calls are told apart in a program in which equal calls are one call.
+
+    Args:
+        per_root: places of the flat arguments that all calls of a root have in common; each is a
+          `RowsOfRoots`, and no argument of the bodies.
+    """
+
+    per_root: tuple[int, ...]
+
+
 @dataclass
 class TaggedGraph(Drawable):
     """One static graph for the whole program (Kostopoulou et al., section 3).
@@ -253,6 +265,7 @@ class TaggedGraph(Drawable):
           for some tokens only, because some calls drop what depends on the op. Of ops that run
           again together, the last one is the key.
         read_by: by op, the results without which its gradient is zero, where others may be read.
+        memo: how calls are told apart, if equal ones are one call.
     """
 
     bodies: dict[str, Body]
@@ -262,6 +275,7 @@ class TaggedGraph(Drawable):
     obstacles: list[str] = field(default_factory=list)
     where_read: dict[Node, Branch] = field(default_factory=dict)
     read_by: dict[Node, frozenset[str]] = field(default_factory=dict)
+    memo: Memo | None = None
 
     @property
     def num_sweeps(self) -> int:

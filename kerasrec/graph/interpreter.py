@@ -18,6 +18,9 @@ The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, s
   LEAVE by way of the lengths.
 * Arguments arrive one by one, so a call may be partial: outputs that need only some of the
   arguments return before the others are there. Gradients are called this way.
+* With `memo`, calls of a function whose integers, bools and strings are equal run once, under the
+  tag of the first of them; the others return what it returns, and their cotangents are added up
+  (see `equal_calls.py`).
 * SHARED values are there under every tag. ACCUMULATE and COLLECT sum over all tags.
 """
 
@@ -34,7 +37,8 @@ import tensorflow as tf
 
 from kerasrec.errors import GraphError, SignatureError
 from kerasrec.graph import nodes
-from kerasrec.graph.carried import with_carried
+from kerasrec.graph.carried import rows_of_roots, tables_of_roots, with_carried
+from kerasrec.graph.equal_calls import EqualCalls
 from kerasrec.graph.fire import branch_chosen, read_shared, show
 from kerasrec.graph.graph import TaggedGraph, order_of, present
 from kerasrec.graph.kernels import Kernels
@@ -113,8 +117,9 @@ def interpret(
           the name of a table, or the shared value whose gradient was summed.
     """
     num_arguments = len(arguments)
+    rows = rows_of_roots(graph, [tf.constant(item) for item in arguments])
     arguments = [np.asarray(item) for item in with_carried(graph, list(arguments))]
-    run = _Run(graph, sums)
+    run = _Run(graph, sums, rows)
     # What tokens carry has no gradient.
     cotangents = tuple(
         [*arrays, *[None] * (len(trip.calls) - len(arrays))]
@@ -130,10 +135,28 @@ def interpret(
         [_rows(column) for column in zip(*sweep, strict=True)]
         for sweep in zip(*results, strict=True)
     ]
-    sweeps[1:2] = [sweep[:num_arguments] for sweep in sweeps[1:2]]
-    sweeps[3:4] = [sweep[:num_arguments] for sweep in sweeps[3:4]]
+    for place in (1, 3):
+        sweeps[place : place + 1] = [
+            _of_arguments(graph, sweep, num_arguments, run.done.shared_gradients)
+            for sweep in sweeps[place : place + 1]
+        ]
     run.done.sweeps = sweeps
     return run.done
+
+
+def _of_arguments(
+    graph: TaggedGraph,
+    sweep: list[Any],
+    num_arguments: int,
+    shared_gradients: dict[Value, np.ndarray],
+) -> list[Any]:
+    """Gradients of flat arguments, without those of what tokens carry."""
+    found = {node.place: shared_gradients.get(node.output()) for node in tables_of_roots(graph)}
+    taken = iter(sweep)
+    left_out = graph.memo.per_root if graph.memo else ()
+    return [
+        found.get(place) if place in left_out else next(taken) for place in range(num_arguments)
+    ]
 
 
 def _row(array: np.ndarray | None, place: int) -> np.ndarray | None:
@@ -148,7 +171,12 @@ def _rows(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
 
 
 class _Run:
-    def __init__(self, graph: TaggedGraph, sums: Mapping[nodes.SumKey, np.ndarray]):
+    def __init__(
+        self,
+        graph: TaggedGraph,
+        sums: Mapping[nodes.SumKey, np.ndarray],
+        rows: dict[Value, tf.Tensor],
+    ):
         self.graph = graph
         self.sums = sums
         order = order_of(graph.num_sweeps - 1)
@@ -167,7 +195,7 @@ class _Run:
             for before in node.control:
                 self.after[before].append(node)
         self.kernels = Kernels()
-        self.shared: dict[Value, Any] = {}
+        self.shared: dict[Value, Any] = dict(rows)
         for node in graph.shared:
             self._share(node)
         self.done = Interpretation([])
@@ -178,6 +206,8 @@ class _Run:
                 self.done.tables[node.name] = self._table(node, found.tensor_shape()[1:])
 
     def _share(self, node: Node) -> None:
+        if isinstance(node, nodes.RowsOfRoots):
+            return
         if isinstance(node, nodes.SumCotangent):
             # A result counts as read unless the caller says otherwise.
             given = self.sums.get(node.key, True if node.types[0].dtype.is_bool else None)
@@ -204,6 +234,7 @@ class _Run:
         self.entries: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
         self.passed: set[tuple[Node, Tag]] = set()
         self.queue: deque[tuple[Node, int, Tag, Any]] = deque()
+        self.equal = EqualCalls(self.graph) if self.graph.memo else None
         self.root_token = root_token
         root = self.graph.root
         self.found: dict[Node, Any] = {}
@@ -213,12 +244,22 @@ class _Run:
             for call, value in zip(trip.calls, values, strict=True):
                 if call is not None:
                     self._send(call.inputs[0], ROOT, tf.constant(value))
-        while self.queue:
-            self._arrive(*self.queue.popleft())
+        self._run_all()
+        while self.equal and (held := self.equal.released()):
+            tag, cotangents = held
+            for entrance, data in cotangents.items():
+                self.queue.append((entrance, 0, tag, data))
+            self._run_all()
         missing = [node for node in root.returns if node not in self.found]
+        if missing and self.equal:
+            self.equal.check_order()
         if missing:
             raise GraphError(f"{missing[0].title} received no token.")
         return [[self.found.get(node) if node else None for node in trip.returns] for trip in trips]
+
+    def _run_all(self) -> None:
+        while self.queue:
+            self._arrive(*self.queue.popleft())
 
     def _send(self, value: Value, tag: Tag, data: Any) -> None:
         """Puts a token on all edges that leave an output."""
@@ -281,7 +322,10 @@ class _Run:
                     self._send(back.output(), tag, DEAD)
         else:
             self._count(node, tag)
-            self._send(node.output(), enter(node.label, tag), data)
+            inside = enter(node.label, tag)
+            tokens = [(node.output(), inside, data)]
+            for token in self.equal.passed(node, inside, data) if self.equal else tokens:
+                self._send(*token)
 
     def _return(self, node: nodes.Return, place: int, tag: Tag, data: Any) -> None:
         caller = leave(node.label, tag)
@@ -292,6 +336,11 @@ class _Run:
             self.found[node] = data.numpy()
         else:
             self._send(node.output(), caller, data)
+
+    def _result(self, node: nodes.Result, tag: Tag, inputs: list[Any]) -> list[Any]:
+        for token in self.equal.returned(node, tag, inputs[0]) if self.equal else ():
+            self._send(*token)
+        return inputs
 
     def _entrance(self, node: nodes.Entrance, place: int, tag: Tag, data: Any) -> None:
         self._count(node, tag)
@@ -403,7 +452,7 @@ FIRING: dict[type[Node], Callable[..., list[Any]]] = {
     nodes.Switch: _Run._switch,
     nodes.Broadcast: lambda run, node, tag, inputs: [inputs[0][tf.newaxis]],
     nodes.Rows: lambda run, node, tag, inputs: [tf.zeros(inputs[0], node.types[0].dtype)],
-    nodes.Result: lambda run, node, tag, inputs: inputs,
+    nodes.Result: _Run._result,
     nodes.Collect: _Run._collect,
     nodes.Accumulate: _Run._accumulate,
     nodes.Check: _Run._check,

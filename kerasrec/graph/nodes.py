@@ -111,6 +111,18 @@ class Shared(Named):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
+class RowsOfRoots(Named):
+    """SHARED: an argument of the program, a row for each root token; see `transform/per_root.py`.
+
+    Args:
+        place: which flat argument.
+    """
+
+    kind = "SHARED"
+    place: int
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class SumCotangent(Named):
     """SHARED: the cotangent of a sum over all tokens; it is known when the gradient is asked for.
 

@@ -16,7 +16,7 @@ import tensorflow as tf
 from kerasrec.engine.program import Program
 from kerasrec.engine.scheduled import emit
 from kerasrec.engine.shared import shared_tensors
-from kerasrec.graph.carried import with_carried
+from kerasrec.graph.carried import rows_of_roots, with_carried
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Node, Region
 from kerasrec.inspect.run_step import RunStep
@@ -77,7 +77,8 @@ class Recorder:
         return _run_trace(self._schedule, notes.numpy().tolist(), found, self.usual_way)
 
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        shared, limits = shared_tensors(self.program.graph), self.program.limits
+        rows = rows_of_roots(self.program.graph, list(arguments))
+        shared, limits = shared_tensors(self.program.graph, rows), self.program.limits
         run = emit(self._schedule, shared, limits).recording()
         run.forward(with_carried(self.program.graph, list(arguments)))
         sizes = run.sizes()

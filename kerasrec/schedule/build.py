@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from kerasrec.graph.graph import TaggedGraph
+from kerasrec.errors import TraceError
+from kerasrec.graph.graph import CallSite, TaggedGraph
 from kerasrec.graph.nodes import Collect
 from kerasrec.graph.values import Node
 from kerasrec.schedule.check import check_schedule
@@ -30,10 +31,24 @@ def build(graph: TaggedGraph, is_linear: bool | None = None) -> Schedule:
         graph: extended.
         is_linear: False takes the queues of programs of several rounds for one of one round, too.
     """
-    has_rounds = any(len(rounds_of(body, graph)) > 1 for body in graph.bodies.values())
+    rounds = {name: rounds_of(body, graph) for name, body in graph.bodies.items()}
+    has_rounds = any(len(found) > 1 for found in rounds.values())
+    if graph.memo and has_rounds:
+        raise _waits_for_calls(rounds)
     found = _in_queues(graph) if is_linear is False or has_rounds else _in_waves(graph)
     check_schedule(found)
     return found
+
+
+def _waits_for_calls(rounds: Mapping[str, Mapping[int, Sequence[CallSite]]]) -> TraceError:
+    (name, groups) = next(item for item in rounds.items() if len(item[1]) > 1)
+    source = groups[2][0].source
+    return TraceError(
+        f"{name} makes a call{f' at {source.where}' if source else ''} that waits for what another "
+        "call returns. With memo=True it must be known which calls there are before any of them "
+        "returns. Call with integers that are computed from the arguments alone, not in a branch "
+        "that a result decides; or leave out memo=True."
+    )
 
 
 def build_blocks(graph: TaggedGraph) -> Schedule:
@@ -170,4 +185,4 @@ def forward_part(graph: TaggedGraph) -> TaggedGraph:
     """An extended graph without its gradients."""
     bodies = {name: replace(body, sweeps=body.sweeps[:1]) for name, body in graph.bodies.items()}
     sites = {label: replace(site, trips=site.trips[:1]) for label, site in graph.call_sites.items()}
-    return TaggedGraph(bodies, graph.entry, sites, graph.shared)
+    return TaggedGraph(bodies, graph.entry, sites, graph.shared, memo=graph.memo)

@@ -118,7 +118,8 @@ def linkage_is_in_its_place(schedule: Schedule) -> Iterator[str]:
         is_read = one.at_use and schedule.in_queues
         if not (is_read or allowed.get(type(one), True)):
             yield f"{segment.body}: {_name(one)} in stage {section.stage}"
-        if isinstance(one, Send) and one.by_frame != schedule.in_queues:
+        asks_who_calls = schedule.graph.memo is not None and not section.sweep
+        if isinstance(one, Send) and one.by_frame != (schedule.in_queues or asks_who_calls):
             yield f"{segment.body}: {_name(one)} passes in another way than others"
 
 

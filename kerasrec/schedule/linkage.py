@@ -53,7 +53,11 @@ def received(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
 
 def sent(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     """What a body passes to all that it calls; zeros stand for what a call site does not send."""
-    return [one for group in _groups_of(graph, name) for one in _sent(graph, group, sweep, False)]
+    # Where equal calls are one call, it is asked who makes a call.
+    by_frame = graph.memo is not None and not sweep
+    return [
+        one for group in _groups_of(graph, name) for one in _sent(graph, group, sweep, by_frame)
+    ]
 
 
 def returned(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:

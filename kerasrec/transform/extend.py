@@ -49,7 +49,8 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
     collecting = _collecting(graph, wanted)
     # Only for the first gradient: derivatives of a gradient op take over its `read_by`.
     results = connected_results(graph) if graph.num_sweeps == 1 else None
-    reads = Reads(graph) if graph.num_sweeps == 1 else None
+    # Callers of one call may read different results of it: with `memo` the outside counts for all.
+    reads = Reads(graph) if graph.num_sweeps == 1 and graph.memo is None else None
     if reads is not None:
         graph = with_reads(graph, reads, wanted)
     bodies = {}
@@ -68,6 +69,7 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
         list(graph.shared),
         where_read=graph.where_read,
         read_by=dict(graph.read_by),
+        memo=graph.memo,
     )
     for body in bodies.values():
         _BodyGradient(extended, body, wanted, collecting, results, reads, simplifies).run()

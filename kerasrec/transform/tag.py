@@ -5,6 +5,9 @@ output, arguments of a function become MERGEs that gather all its call sites, an
 leads from CALL_i to RETURN_i. Where the function is a loop, they are called ENTER_i, NEXT_i and
 EXIT_i. Call sites are numbered in the order in which they stand in the
 program, the call from outside last (as in Vasilakopoulos 2024, figure 4.6).
+
+With `memo`, equal calls are one call. What all calls of a root have in common is no argument then,
+but a table that they share (`per_root.py`).
 """
 
 from __future__ import annotations
@@ -12,30 +15,57 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kerasrec.errors import SignatureError
+from kerasrec.graph.carried import FOR_ERRORS
 from kerasrec.graph.check import check_tagged_graph
 from kerasrec.graph.graph import (
     Body,
     CallSite,
     FunctionGraph,
     FunctionGraphs,
+    Memo,
     Sweep,
     TaggedGraph,
     Traced,
 )
-from kerasrec.graph.nodes import Argument, CallOf, Collect, Computed, Entrance, Parameter, Result
+from kerasrec.graph.nodes import (
+    Argument,
+    CallOf,
+    Collect,
+    Computed,
+    Entrance,
+    Parameter,
+    Result,
+    RowsOfRoots,
+)
 from kerasrec.graph.values import Node, Region, Value
+from kerasrec.graph.writer import GraphWriter
+from kerasrec.transform.per_root import PerRoot, Rows, per_root_of, table_type
+from kerasrec.transform.primitives import PrimitiveWriter
 from kerasrec.transform.trips import trip
 
 
-def tag(graphs: FunctionGraphs) -> TaggedGraph:
-    """One graph in which each function has one body, however often it is called."""
-    tagging = _Tagging(frozenset(function.name for function in graphs if function.is_loop))
+def tag(graphs: FunctionGraphs, memo: bool = False) -> TaggedGraph:
+    """One graph in which each function has one body, however often it is called.
+
+    Args:
+        graphs: of all functions.
+        memo: whether equal calls of a root token are one call.
+
+    Raises:
+        TraceError: with `memo`, calls cannot be told apart.
+    """
+    per_root = per_root_of(graphs) if memo else None
+    tagging = _Tagging(graphs, per_root)
     for function in graphs:
         tagging.place(function)
     for function in graphs:
         tagging.connect(function)
     tagging.call_from_outside(graphs.entry)
     graph = TaggedGraph(tagging.bodies, graphs.entry, tagging.call_sites, tagging.shared)
+    if per_root is not None:
+        entry = graphs.functions[graphs.entry]
+        places = [place for place, node in enumerate(entry.parameters) if node in per_root]
+        graph.memo = Memo(tuple(places))
     _check_tables(graph)
     check_tagged_graph(graph)
     return graph
@@ -62,21 +92,36 @@ def _check_tables(graph: TaggedGraph) -> None:
             )
 
 
+def _root_of(body: Body) -> Value:
+    """The number of the root token that a token comes from."""
+    (root,) = [node for node in body.parameters if node.is_carried and node.name == "root"]
+    return root.output()
+
+
 class _Tagging:
-    def __init__(self, loops: frozenset[str]) -> None:
-        self._loops = loops
+    def __init__(self, graphs: FunctionGraphs, per_root: PerRoot | None) -> None:
+        self._graphs = graphs
+        self._per_root = per_root
         self.bodies: dict[str, Body] = {}
         self.call_sites: dict[int, CallSite] = {}
         self.shared: list[Node] = []
         self._moved: dict[Value, Value] = {}
         self._regions: dict[Region, Region] = {}
+        self._rows: dict[Value, Rows] = {}
 
     def place(self, function: FunctionGraph) -> None:
         """Puts the body's entrance and exit into the graph."""
+        taken = self._taken(function)
         parameters = [
             Entrance([], node.types, None, node.source, name=node.name, is_carried=node.is_carried)
-            for node in function.parameters
+            for node in taken
         ]
+        if self._per_root is not None and "root" not in {
+            node.name for node in parameters if node.is_carried
+        }:
+            parameters.append(
+                Entrance([], [FOR_ERRORS["root"]], None, None, name="root", is_carried=True)
+            )
         outputs = [Result([], [value.type], None, function.source) for value in function.outputs]
         self.bodies[function.name] = Body(
             function.name,
@@ -84,21 +129,28 @@ class _Tagging:
             (Traced(function.traced.concrete, {}),),
             function.source,
         )
-        for old, new in zip(function.parameters, parameters, strict=True):
+        for old, new in zip(taken, parameters, strict=False):
             self._moved[old.output()] = new.output()
 
     def connect(self, function: FunctionGraph) -> None:
         """Copies the body, each call replaced by CALL and RETURN nodes."""
         body = self.bodies[function.name]
+        self._writer = GraphWriter(body.sweeps[0].nodes)
+        if self._per_root is not None:
+            self._primitives = PrimitiveWriter(body.traced, self._writer, self.shared)
         for node in function.nodes:
             if isinstance(node, CallOf):
                 self._call(body, node)
-            elif not isinstance(node, Parameter):
+            elif isinstance(node, Parameter):
+                self._parameter(body, node)
+            elif not self._is_of_rows(node):
                 self._copy(body, node)
         for node, value in zip(body.outputs, function.outputs, strict=True):
-            node.inputs.append(self._moved[value])
+            node.inputs.append(self._value(value))
         body.sweeps[0].nodes += body.outputs
         (traced,) = body.traced
+        if self._rows:
+            body.traced = (traced, self._primitives.scratch)
         for name, value in function.traced.values.items():
             if value in self._moved:
                 traced.values[name] = self._moved[value]
@@ -111,8 +163,44 @@ class _Tagging:
         ]
         self._site(CallSite(len(self.call_sites), None, entry), arguments)
 
+    def _taken(self, function: FunctionGraph) -> list[Parameter]:
+        """The arguments that the body takes."""
+        per_root = self._per_root or {}
+        return [node for node in function.parameters if node not in per_root]
+
+    def _parameter(self, body: Body, node: Parameter) -> None:
+        """Lets a body read an argument that all calls of a root have in common."""
+        if self._per_root is None or node not in self._per_root:
+            return
+        table = RowsOfRoots(
+            [], [table_type(node)], None, node.source, name=node.name, place=self._per_root[node]
+        )
+        self.shared.append(table)
+        root = _root_of(body)
+        self._rows[node.output()] = Rows(table.output(), (root,), None, node.source)
+
+    def _is_of_rows(self, node: Node) -> bool:
+        """Whether a node only passes on what all calls of a root have in common, or a part of it.
+
+        That is read where something else needs it.
+        """
+        rows = self._rows.get(node.inputs[0]) if node.inputs else None
+        indices = None if rows is None else rows.within(node, self._value)
+        if rows is None or indices is None:
+            return False
+        for output in node.outputs:
+            region = self._region(output.region)
+            self._rows[output] = Rows(rows.table, indices, region, node.source)
+        return True
+
+    def _value(self, value: Value) -> Value:
+        """What a value of a function is in its body."""
+        if value not in self._moved and value in self._rows:
+            self._moved[value] = self._rows[value].read(self._writer, self._primitives)
+        return self._moved[value]
+
     def _copy(self, body: Body, node: Node) -> None:
-        copy = node.copy(self._moved.__getitem__, self._region(node.region))
+        copy = node.copy(self._value, self._region(node.region))
         is_shared = isinstance(copy, Computed) and not copy.types  # An assignment; it runs once.
         is_shared |= bool(copy.types) and copy.output().is_shared
         (self.shared if is_shared else body.sweeps[0].nodes).append(copy)
@@ -123,11 +211,18 @@ class _Tagging:
 
     def _call(self, body: Body, node: CallOf) -> None:
         label, region = len(self.call_sites), self._region(node.region)
+        callee = self._graphs.functions[node.callee]
+        taken = self._taken(callee)
+        arguments = [
+            self._value(value)
+            for value, parameter in zip(node.inputs, callee.parameters, strict=True)
+            if parameter in taken
+        ]
+        if len(arguments) < len(self.bodies[node.callee].parameters):
+            arguments.append(self._writer.into(_root_of(body), region))
         site = self._site(
-            CallSite(
-                label, body.name, node.callee, region, node.source, node.callee in self._loops
-            ),
-            [self._moved[value] for value in node.inputs],
+            CallSite(label, body.name, node.callee, region, node.source, callee.is_loop),
+            arguments,
         )
         body.sweeps[0].nodes += [*site.calls, *site.returns]
         for old, new in zip(node.outputs, site.returns, strict=True):
@@ -146,6 +241,6 @@ class _Tagging:
             self._regions[region] = replace(
                 region,
                 parent=self._region(region.parent),
-                selector=self._moved[region.selector],
+                selector=self._value(region.selector),
             )
         return self._regions[region]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kerasrec.graph.graph import TaggedGraph
-from kerasrec.graph.nodes import Argument, Shared, SumCotangent
+from kerasrec.graph.nodes import Argument, RowsOfRoots, Shared, SumCotangent
 from kerasrec.graph.values import Value
 from kerasrec.transform.connected import passes_cotangents
 
@@ -19,7 +19,7 @@ def wanted_values(graph: TaggedGraph) -> set[Value]:
     while size != len(wanted):
         size = len(wanted)
         for node in nodes:
-            is_source = isinstance(node, Shared | SumCotangent | Argument)
+            is_source = isinstance(node, Shared | RowsOfRoots | SumCotangent | Argument)
             if is_source or any(value in wanted for value in node.inputs):
                 wanted.update(filter(passes_cotangents, node.outputs))
     return {value for value in wanted if value.type.is_differentiable}

@@ -131,9 +131,7 @@ class LoopRun:
     def _start(self, given: Tensors | None) -> tuple[State, State]:
         """The state that the loop begins with, and its shapes for all waves."""
         carried = self._carried()
-        carry = {name: empty(nodes) for name, nodes in carried.items()}
-        if given is not None:
-            carry[self.graph.entry] = given
+        carry = self._first_carry({name: empty(nodes) for name, nodes in carried.items()}, given)
         types = [one.node.inputs[0].type for _, one in self._all(Reduce)]
         wave = tf.constant(0)
         if self._is_up and self.num_waves is not None:
@@ -147,15 +145,16 @@ class LoopRun:
         )
         invariants = State(
             tf.TensorShape([]),
-            {
-                name: [node.types[0].tensor_shape() for node in nodes]
-                for name, nodes in carried.items()
-            },
+            {name: [node.types[0].tensor_shape() for node in carried[name]] for name in carry},
             [tf.TensorShape(None)] * len(start.arrays),
             [item.tensor_shape() for item in types],
             [tf.TensorShape([])] * len(start.memory),
         )
         return start, invariants
+
+    def _first_carry(self, carry: Carry, given: Tensors | None) -> Carry:
+        """What is passed to the first wave, from what has no tokens."""
+        return carry if given is None else {**carry, self.graph.entry: given}
 
     def _goes_on(self, state: State) -> tf.Tensor:
         if self._is_first:
@@ -165,7 +164,9 @@ class LoopRun:
 
     def _turn(self, state: State) -> State:
         """Runs all segments on the wave that the loop has come to."""
-        carry = {name: apart(tensors) for name, tensors in state.carry.items()}
+        state = state._replace(
+            carry={name: apart(tensors) for name, tensors in state.carry.items()}
+        )
         found = {
             segment.body: WaveRegisters(
                 self.graph, segment.body, self.shared, self.store, state.wave
@@ -173,13 +174,13 @@ class LoopRun:
             for segment in self.loop.segments
         }
         if self._is_up:
-            self._run_up(found, carry)
-            carry = {name: registers.results for name, registers in found.items()}
+            self._run_up(found, state)
+            carry = self._returned(found, state)
         else:
+            before = self._give(found, state)
             for segment in self.loop.segments:
-                found[segment.body].given = carry[segment.body]
                 found[segment.body].run(segment.instructions)
-            carry = {name: self._passed(name, found) for name in self.graph.bodies}
+            carry = self._passed_on(found, before, state)
         saves = zip(self._all(Save), state.arrays, strict=True)
         totals = zip(self._all(Reduce), state.totals, strict=True)
         return State(
@@ -190,7 +191,13 @@ class LoopRun:
             [memory + self._bytes_kept(found) for memory in state.memory],
         )
 
-    def _run_up(self, found: dict[str, WaveRegisters], carry: Carry) -> None:
+    def _give(self, found: dict[str, WaveRegisters], state: State) -> Carry:
+        """Hands a wave what is passed to it; returns what is left of that."""
+        for name, registers in found.items():
+            registers.given = state.carry[name]
+        return {}
+
+    def _run_up(self, found: dict[str, WaveRegisters], state: State) -> None:
         """Runs the segments; those before their calls' returns tell how these are divided."""
         later = {}
         for segment in self.loop.segments:
@@ -199,14 +206,14 @@ class LoopRun:
             head = [one for one in ones[: max(places, default=0)] if not isinstance(one, Returned)]
             found[segment.body].run(head)
             later[segment.body] = [one for one in ones if one not in head]
-        self._hand_back(found, carry)
+        self._hand_back(found, state)
         for name, rest in later.items():
             found[name].run(rest)
 
-    def _hand_back(self, found: dict[str, WaveRegisters], carry: Carry) -> None:
+    def _hand_back(self, found: dict[str, WaveRegisters], state: State) -> None:
         """Divides what bodies return among the call sites that called them."""
         returned = {one.sites[0].label: (found[name], one) for name, one in self._all(Returned)}
-        for callee, tensors in carry.items():
+        for callee, tensors in state.carry.items():
             groups = [returned[group[0].label] for group in self._groups(callee)]
             if len(groups) > 1 and tensors:
                 sizes = [
@@ -219,6 +226,14 @@ class LoopRun:
                 pieces = [[tensor] * len(groups) for tensor in tensors]
             for place, (registers, one) in enumerate(groups):
                 registers.returns[one] = [piece[place] for piece in pieces]
+
+    def _returned(self, found: dict[str, WaveRegisters], state: State) -> Carry:
+        """What the wave before reads."""
+        return {name: registers.results for name, registers in found.items()}
+
+    def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: State) -> Carry:
+        """What a wave passes to the next."""
+        return {name: self._passed(name, found) for name in self.graph.bodies}
 
     def _passed(self, callee: str, found: dict[str, WaveRegisters]) -> Tensors:
         """What all call sites pass to a body, `[tokens, ...]` each."""

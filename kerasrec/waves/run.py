@@ -45,7 +45,7 @@ class WaveRun(ScheduleRun):
 
     def recording(self) -> WaveRun:
         """The same run, which keeps how many tokens each region has."""
-        return WaveRun(linked(self.schedule, saves_sizes=True), self.shared, self.limits)
+        return type(self)(linked(self.schedule, saves_sizes=True), self.shared, self.limits)
 
     def registers(self, body: str) -> WaveRegisters:
         """Registers for the tokens of all waves."""

@@ -24,7 +24,7 @@ KINDS = [
 # Of function graphs: tagging makes other nodes of them.
 BEFORE_TAGGING = {nodes.Parameter, nodes.CallOf}
 # Their values are there before any token is sent.
-GIVEN = {nodes.Argument, nodes.Shared, nodes.SumCotangent}
+GIVEN = {nodes.Argument, nodes.Shared, nodes.SumCotangent, nodes.RowsOfRoots}
 # A call and what it returns have one rule; entrances and results become each other's gradients.
 GRADIENT_OF_CALLS = {nodes.Call, nodes.Return, nodes.Entrance, nodes.Result}
 GRADIENT_OF_CALLS |= {nodes.LoopEnter, nodes.LoopNext, nodes.LoopExit}
@@ -50,11 +50,18 @@ def shows(x, n):
 (FOREST,) = [program for program in PROGRAMS if program.name == "forest"]
 
 
+@kerasrec.recursive(memo=True)
+def shares(x, n):
+    """Equal calls are one call."""
+    return kerasrec.cond(n < 1, lambda: x, lambda: shares(x, n - 1) + shares(x, n - 2))
+
+
 @pytest.fixture(scope="module")
 def by_kind():
     """For each kind, a node and the nodes of its graph."""
     found = {}
-    calls = [(shows, (np.float32([1]), np.int32([1]))), (FOREST.function, FOREST.inputs)]
+    arguments = np.float32([1]), np.int32([1])
+    calls = [(shows, arguments), (shares, arguments), (FOREST.function, FOREST.inputs)]
     for function, inputs in calls:
         for graph in (function.extended_graph(*inputs), *function.function_graphs(*inputs)):
             found.update({type(node): (node, graph.nodes) for node in graph.nodes})

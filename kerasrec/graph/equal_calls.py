@@ -1,0 +1,121 @@
+"""In the interpreter: equal calls of a root token as one call.
+
+A call runs under the tag that it was first made with. Under the tag of an equal call nothing runs:
+what the first returns, that one returns, too. A cotangent waits until all callers of the call have
+passed theirs, and their sum enters its gradient once.
+"""
+
+from __future__ import annotations
+
+import graphlib
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.nodes import Call, Entrance, Result
+from kerasrec.graph.tags import Entry, Tag
+from kerasrec.graph.values import Node, Value
+
+Tokens = Iterator[tuple[Value, Tag, Any]]
+"""Tokens to send: for each the output that gives it, its tag and its data."""
+
+
+class EqualCalls:
+    """The calls of one root token.
+
+    Args:
+        graph: of the program, with `memo`.
+    """
+
+    def __init__(self, graph: TaggedGraph):
+        # The sweep and the entrance that a CALL passes a value into, and how many CALLs there are.
+        self._goals: dict[Node, tuple[int, Entrance, int]] = {}
+        for site in graph.call_sites.values():
+            sweeps = graph.bodies[site.callee].sweeps
+            for index, (trip, sweep) in enumerate(zip(site.trips, sweeps, strict=True)):
+                for node, entrance in zip(trip.calls, sweep.parameters, strict=False):
+                    if node is not None and entrance is not None:
+                        self._goals[node] = (index, entrance, len(trip.calls))
+        self._arguments: dict[Tag, dict[Call, Any]] = defaultdict(dict)
+        self._keys: dict[Tag, str] = {}
+        self._first: dict[str, Tag] = {}
+        self._runs_as: dict[Tag, Tag] = {}
+        self._equal: dict[Tag, list[Tag]] = defaultdict(list)
+        self._results: dict[Tag, list[tuple[Value, Any]]] = defaultdict(list)
+        self._held: dict[Tag, dict[Entrance, Any]] = defaultdict(dict)
+
+    def passed(self, node: Call, tag: Tag, data: Any) -> Tokens:
+        """What follows when a CALL passes a value into the call that has this tag."""
+        sweep, entrance, count = self._goals[node]
+        if sweep:
+            held = self._held[self._runs_as[tag]]
+            held[entrance] = held[entrance] + data if entrance in held else data
+            return
+        arguments = self._arguments[tag]
+        arguments[node] = data
+        if len(arguments) < count:
+            return
+        key = f"{node.callee}({self._key(arguments)})"
+        first = self._runs_as[tag] = self._first.setdefault(key, tag)
+        self._equal[first].append(tag)
+        if first == tag:
+            self._keys[tag] = key
+            yield from ((call.output(), tag, value) for call, value in arguments.items())
+        else:
+            yield from ((output, tag, value) for output, value in self._results[first])
+
+    def returned(self, node: Result, tag: Tag, data: Any) -> Tokens:
+        """What equal calls return when a call does."""
+        self._results[tag].append((node.output(), data))
+        yield from ((node.output(), other, data) for other in self._equal[tag] if other != tag)
+
+    def released(self) -> tuple[Tag, dict[Entrance, Any]] | None:
+        """When nothing else can run: the cotangents of a call all of whose callers have run."""
+        if not self._held:
+            return None
+        callers: dict[Tag, list[Tag]] = {tag: [] for tag in self._equal}
+        for caller, called in self._calls().items():
+            for tag in called:
+                callers[tag].append(caller)
+        for tag in graphlib.TopologicalSorter(callers).static_order():
+            if tag in self._held:
+                return tag, self._held.pop(tag)
+        return None
+
+    def check_order(self) -> None:
+        """Fails if a call needs itself.
+
+        Raises:
+            tf.errors.InvalidArgumentError: with the arguments of the calls on the way.
+        """
+        try:
+            graphlib.TopologicalSorter(self._calls()).prepare()
+        except graphlib.CycleError as error:
+            path = " needs ".join(self._keys[tag] for tag in reversed(error.args[1]))
+            raise tf.errors.InvalidArgumentError(
+                None, None, f"A call needs itself: {path}."
+            ) from error
+
+    def _key(self, arguments: dict[Call, Any]) -> str:
+        """What tells a call apart from others of its function, as text."""
+        entrances = {self._goals[call][1]: data for call, data in arguments.items()}
+        keys = [
+            f"{entrance.name}={data.numpy()[0]!r}"
+            for entrance, data in entrances.items()
+            if not entrance.is_carried
+        ]
+        return ", ".join(sorted(keys))
+
+    def _calls(self) -> dict[Tag, list[Tag]]:
+        """By the tag of each call, the calls that it makes."""
+        found: dict[Tag, list[Tag]] = {tag: [] for tag in self._equal}
+        for tag, first in self._runs_as.items():
+            caller = tag[1:]
+            while caller and isinstance(caller[0], Entry):
+                caller = caller[1:]
+            if caller:
+                found[caller].append(first)
+        return found

@@ -1,0 +1,1 @@
+"""Runs schedules of programs in which equal calls are one call."""

@@ -1,0 +1,325 @@
+"""Finds out which calls a run makes, before any of them returns: control before data.
+
+A loop goes from the roots down. In each turn, what decides and what is passed is computed for the
+calls that are new, and the calls that they make are looked up: equal ones are one call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from kerasrec.emit.arrays import array_of, joined, one_tensor
+from kerasrec.emit.limits import Limits
+from kerasrec.emit.passed import empty
+from kerasrec.emit.results import Tensors
+from kerasrec.graph.graph import Body, TaggedGraph
+from kerasrec.graph.nodes import Entrance
+from kerasrec.graph.values import Value
+from kerasrec.memo.known import KnownCalls, KnownStrings
+from kerasrec.schedule.instructions import Effect, Item, Reduce, Save, Select, Send
+from kerasrec.schedule.linkage import Together, alternating
+from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Loop
+from kerasrec.waves.registers import WaveRegisters
+from kerasrec.waves.store import WaveStore
+
+
+@dataclass(frozen=True)
+class Calls:
+    """All calls of a run.
+
+    Args:
+        arguments: by body, what its parameters are, `[calls, ...]` each.
+        numbers: by body, the numbers of its calls in the run, int32 `[calls]`, ascending.
+        roots: the numbers of the calls from outside, int32 `[tokens]`.
+        copies: int32 scalar. If all root tokens have equal keys, and nothing else decides, the
+          calls are those of one of them, and this is how many root tokens there are. Otherwise 1.
+        edges: for call sites that call for the same tokens, who calls whom, int32 `[edges]` each;
+          ordered by the caller, and as a caller makes its calls.
+        count: int32 scalar, how many calls there are.
+    """
+
+    arguments: dict[str, Tensors]
+    numbers: dict[str, tf.Tensor]
+    roots: tf.Tensor
+    copies: tf.Tensor
+    edges: dict[Together, tuple[tf.Tensor, tf.Tensor]]
+    count: tf.Tensor
+
+
+class _State(NamedTuple):
+    """The state of the loop.
+
+    Args:
+        depth: int32 scalar.
+        count: int32 scalar, how many calls are known.
+        memory: int64 scalar, how many bytes they will keep.
+        new: by body, the arguments of the calls that the last turn has found.
+        numbers: by body, their numbers.
+        arguments: by body, what all turns have found.
+        all_numbers: by body, the same of numbers.
+        callers: by group of call sites, who calls.
+        callees: whom.
+    """
+
+    depth: tf.Tensor
+    count: tf.Tensor
+    memory: tf.Tensor
+    new: dict[str, Tensors]
+    numbers: dict[str, tf.Tensor]
+    arguments: dict[str, list[tf.TensorArray]]
+    all_numbers: dict[str, tf.TensorArray]
+    callers: list[tf.TensorArray]
+    callees: list[tf.TensorArray]
+
+    @property
+    def width(self) -> tf.Tensor:
+        """How many calls are new."""
+        return tf.add_n([tf.size(numbers) for numbers in self.numbers.values()])
+
+
+@dataclass
+class CallFinder:
+    """Finds the calls of a run.
+
+    Args:
+        schedule: of the program.
+        loop: its first.
+        shared: tensors of SHARED values.
+        limits: bounds on depth, width and memory.
+        is_for_copies: whether the calls of one root token may stand for those of others.
+    """
+
+    schedule: Schedule
+    loop: Loop
+    shared: dict[Value, tf.Tensor]
+    limits: Limits
+    is_for_copies: bool
+
+    def __post_init__(self) -> None:
+        graph = self.graph
+        self.groups = groups_of(graph)
+        keys = {
+            name: [is_key(node) for node in body.parameters] for name, body in graph.bodies.items()
+        }
+        self._is_key = keys
+        self._known = KnownCalls(1 + max(map(sum, keys.values())))
+        self._strings = KnownStrings()
+        self._bodies = list(graph.bodies)
+
+    @property
+    def graph(self) -> TaggedGraph:
+        """The program."""
+        return self.schedule.graph
+
+    def find(self, given: Tensors) -> Calls:
+        """All calls that calls from outside lead to.
+
+        Args:
+            given: what the outside passes to the entry.
+
+        Raises:
+            tf.errors.InvalidArgumentError: when it is computed, the run exceeds its limits.
+        """
+        graph = self.graph
+        copies = self._copies(given)
+        given = [tensor[: tf.shape(tensor)[0] // tf.maximum(copies, 1)] for tensor in given]
+        self._copies_of_all = copies
+        roots, is_new = self._known.number(self._keys(graph.entry, given), tf.constant(0))
+        new = {name: empty(body.parameters) for name, body in graph.bodies.items()}
+        numbers = {name: tf.zeros([0], tf.int32) for name in graph.bodies}
+        new[graph.entry] = [tf.boolean_mask(tensor, is_new) for tensor in given]
+        numbers[graph.entry] = tf.boolean_mask(roots, is_new)
+        of_numbers = tf.TensorSpec([None], tf.int32)
+        start = _State(
+            tf.constant(0),
+            tf.size(numbers[graph.entry]),
+            tf.constant(0, tf.int64),
+            new,
+            numbers,
+            {
+                name: [array_of(node.types[0].tensor_spec()) for node in body.parameters]
+                for name, body in graph.bodies.items()
+            },
+            {name: array_of(of_numbers) for name in graph.bodies},
+            [array_of(of_numbers) for _ in self.groups],
+            [array_of(of_numbers) for _ in self.groups],
+        )
+        end = _State(
+            *tf.while_loop(
+                lambda *state: self._goes_on(_State(*state)),
+                lambda *state: self._turn(_State(*state)),
+                start,
+                shape_invariants=self._invariants(start),
+                parallel_iterations=1,
+                name="calls",
+            )
+        )
+        width = end.width * copies
+        check = self.limits.check(
+            graph, end.depth, width, end.memory, lambda: tf.zeros([0], tf.int32)
+        )
+        with tf.control_dependencies([check]):
+            count = tf.identity(end.count)
+        edges = {
+            group: (joined(callers)[0], joined(callees)[0])
+            for group, callers, callees in zip(self.groups, end.callers, end.callees, strict=True)
+        }
+        return Calls(
+            {
+                name: [joined(array)[0] for array in arrays]
+                for name, arrays in end.arguments.items()
+            },
+            {name: joined(array)[0] for name, array in end.all_numbers.items()},
+            roots,
+            copies,
+            edges,
+            count,
+        )
+
+    def _copies(self, given: Tensors) -> tf.Tensor:
+        """How many root tokens make the same calls."""
+        if not self.is_for_copies or reads_root(self.graph, self.loop):
+            return tf.constant(1)
+        parameters = self.graph.bodies[self.graph.entry].parameters
+        keys = [
+            tensor
+            for tensor, node in zip(given, parameters, strict=True)
+            if is_key(node) and not node.is_carried
+        ]
+        is_same = [tf.reduce_all(tensor == tensor[:1]) for tensor in keys]
+        return tf.where(tf.reduce_all(is_same), tf.shape(given[0])[0], 1)
+
+    def _invariants(self, start: _State) -> _State:
+        def shape(item: tf.Tensor | tf.TensorArray) -> tf.TensorShape:
+            if isinstance(item, tf.TensorArray):
+                return tf.TensorShape(None)
+            return tf.TensorShape([None, *item.shape[1:]]) if item.shape.rank else item.shape
+
+        return tf.nest.map_structure(shape, start)
+
+    def _goes_on(self, state: _State) -> tf.Tensor:
+        width = state.width * self._copies_of_all
+        return (width > 0) & self.limits.allow(state.depth, width, state.memory)
+
+    def _turn(self, state: _State) -> _State:
+        """Looks up what the new calls call."""
+        sent = self._sent(state)
+        keys = [self._keys(group[0].callee, values) for group, (values, _) in sent.items()]
+        sizes = tf.stack([tf.shape(item)[0] for item in keys])
+        numbers, is_new = self._known.number(one_tensor(keys), state.count)
+        called = tf.split(numbers, sizes)
+        are_new = tf.split(is_new, sizes)
+        new, new_numbers = {}, {}
+        for name, body in self.graph.bodies.items():
+            places = [place for place, group in enumerate(sent) if group[0].callee == name]
+            values = list(sent.values())
+            columns = [
+                [tf.boolean_mask(tensor, are_new[place]) for tensor in values[place][0]]
+                for place in places
+            ]
+            new[name] = (
+                [one_tensor(tensors) for tensors in zip(*columns, strict=True)]
+                if places
+                else empty(body.parameters)
+            )
+            found = [tf.boolean_mask(called[place], are_new[place]) for place in places]
+            new_numbers[name] = one_tensor(found) if found else tf.zeros([0], tf.int32)
+        bytes_kept = [
+            tf.size(numbers, tf.int64) * self.schedule.bytes_kept(name)
+            for name, numbers in state.numbers.items()
+        ]
+        callers = [callers for _, callers in sent.values()]
+        return _State(
+            state.depth + 1,
+            state.count + tf.reduce_sum(tf.cast(is_new, tf.int32)),
+            state.memory + tf.add_n(bytes_kept) * tf.cast(self._copies_of_all, tf.int64),
+            new,
+            new_numbers,
+            {
+                name: [
+                    array.write(state.depth, tensor)
+                    for array, tensor in zip(arrays, state.new[name], strict=True)
+                ]
+                for name, arrays in state.arguments.items()
+            },
+            {
+                name: array.write(state.depth, state.numbers[name])
+                for name, array in state.all_numbers.items()
+            },
+            _written(state.callers, state.depth, callers),
+            _written(state.callees, state.depth, called),
+        )
+
+    def _sent(self, state: _State) -> dict[Together, tuple[Tensors, tf.Tensor]]:
+        """What the new calls pass to those that they call, and the numbers of the callers."""
+        found: dict[Together, tuple[Tensors, tf.Tensor]] = {}
+        for segment in self.loop.segments:
+            name = segment.body
+            registers = WaveRegisters(self.graph, name, self.shared, WaveStore(), None)
+            registers.given = state.new[name]
+            registers.run(
+                one for one in segment.instructions if not isinstance(one, Effect | Reduce | Save)
+            )
+            for one, values in registers.sent.items():
+                callers = self._callers(registers, one, state.numbers[name])
+                found[one.sites] = values, callers
+        return {group: found[group] for group in self.groups}
+
+    def _callers(self, registers: WaveRegisters, one: Send, numbers: tf.Tensor) -> tf.Tensor:
+        """The number of the caller of each call that call sites make."""
+        for region in one.region.path() if one.region else ():
+            numbers = tf.gather(numbers, registers.get(region))
+        return tf.repeat(numbers, len(one.sites)) if len(one.sites) > 1 else numbers
+
+    def _keys(self, body: str, arguments: Tensors) -> tf.Tensor:
+        """What tells calls of a body apart."""
+        columns = [
+            self._strings.number(tensor) if tensor.dtype == tf.string else tensor
+            for tensor, tells in zip(arguments, self._is_key[body], strict=True)
+            if tells
+        ]
+        return self._known.key(self._bodies.index(body), columns)
+
+
+def groups_of(graph: TaggedGraph) -> list[Together]:
+    """All call sites of a program, in groups that call for the same tokens."""
+    return [group for name in graph.bodies for group in alternating(graph.sites_to(name))]
+
+
+def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
+    """Whether the root token of a call decides what it calls."""
+    roots = {_root_of(body) for body in graph.bodies.values()}
+    found: set[Item] = {node.output() for node in roots}
+    for segment in loop.segments:
+        for one in segment.instructions:
+            if not found.intersection(one.reads) or isinstance(one, Effect | Reduce | Save):
+                continue
+            if isinstance(one, Select):
+                return True
+            if isinstance(one, Send):
+                parameters = graph.bodies[one.sites[0].callee].parameters
+                pairs = zip(one.values, parameters, strict=True)
+                if any(value in found and node not in roots for value, node in pairs):
+                    return True
+            found.update(one.writes)
+    return False
+
+
+def _root_of(body: Body) -> Entrance:
+    (root,) = [node for node in body.parameters if node.is_carried and node.name == "root"]
+    return root
+
+
+def is_key(node: Entrance) -> bool:
+    """Whether an argument tells calls apart."""
+    return not node.is_carried or node.name == "root"
+
+
+def _written(
+    arrays: list[tf.TensorArray], place: tf.Tensor, tensors: list[tf.Tensor]
+) -> list[tf.TensorArray]:
+    return [array.write(place, tensor) for array, tensor in zip(arrays, tensors, strict=True)]

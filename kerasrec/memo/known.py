@@ -1,0 +1,112 @@
+"""Which calls are known: from what tells a call apart to the number of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+_INT = tf.int64
+_NONE = -1
+# An odd number near 2 ** 64 divided by the golden ratio, as a signed integer.
+_MULTIPLIER = -7046029254386353131
+
+
+class KnownCalls:
+    """The calls of a run, by body and key; a hash table of the run's own.
+
+    Args:
+        num_columns: how many integers tell a call apart, its body's number first.
+    """
+
+    def __init__(self, num_columns: int):
+        rest = [0] * num_columns
+        self._table = tf.raw_ops.AnonymousMutableDenseHashTable(
+            empty_key=tf.constant([_NONE, *rest], _INT),
+            deleted_key=tf.constant([_NONE - 1, *rest], _INT),
+            value_dtype=_INT,
+            value_shape=[],
+            initial_num_buckets=1 << 10,
+        )
+        self._num_columns = num_columns
+
+    def key(self, body: int, columns: Sequence[tf.Tensor]) -> tf.Tensor:
+        """What tells calls of a body apart, int64 `[calls, columns]`.
+
+        The last column is computed from the others. By itself the table finds neighbouring integers
+        in neighbouring places, and searches for long.
+        """
+        first = tf.fill(tf.shape(columns[0]), tf.constant(body, _INT))
+        found = tf.stack([first, *(tf.cast(column, _INT) for column in columns)], 1)
+        found = tf.pad(found, [[0, 0], [0, self._num_columns - len(columns) - 1]])
+        return tf.concat([found, _mixed(found)[:, tf.newaxis]], 1)
+
+    def number(self, keys: tf.Tensor, count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The numbers of calls; new ones get the next numbers, in order.
+
+        Args:
+            keys: int64 `[calls, columns]`.
+            count: int32 scalar, how many calls have a number.
+
+        Returns:
+            int32 `[calls]`, and which of the calls are the first with their key, bool `[calls]`.
+        """
+        unknown = tf.where(self._find(keys) == _NONE)[:, 0]
+        some = tf.gather(keys, unknown)
+        candidates = tf.range(tf.size(unknown, _INT))
+        # Of equal keys, the last one that is inserted stays.
+        inserted = self._insert(tf.reverse(some, [0]), tf.reverse(candidates, [0]))
+        with tf.control_dependencies([inserted]):
+            is_first = self._find(some) == candidates
+        numbers = tf.cast(count, _INT) + tf.cumsum(tf.cast(is_first, _INT)) - 1
+        firsts = tf.boolean_mask(some, is_first), tf.boolean_mask(numbers, is_first)
+        with tf.control_dependencies([self._insert(*firsts)]):
+            found = self._find(keys)
+        is_new = tf.scatter_nd(unknown[:, tf.newaxis], is_first, tf.shape(found, _INT))
+        return tf.cast(found, tf.int32), is_new
+
+    def _find(self, keys: tf.Tensor) -> tf.Tensor:
+        default = tf.constant(_NONE, _INT)
+        found = tf.raw_ops.LookupTableFindV2(
+            table_handle=self._table, keys=keys, default_value=default
+        )
+        return tf.ensure_shape(found, [None])
+
+    def _insert(self, keys: tf.Tensor, values: tf.Tensor) -> tf.Operation:
+        return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=keys, values=values)
+
+
+def _mixed(keys: tf.Tensor) -> tf.Tensor:
+    """An integer for each key in which all bits depend on all columns, int64 `[calls]`."""
+    found = tf.zeros_like(keys[:, 0])
+    for column in tf.unstack(keys, axis=1):
+        found = tf.bitwise.bitwise_xor(found, column) * _MULTIPLIER
+        high = tf.bitwise.right_shift(found, tf.constant(29, _INT))
+        found = tf.bitwise.bitwise_xor(found, high)
+    return found
+
+
+class KnownStrings:
+    """Numbers for strings: equal strings have equal numbers; a hash table of the run's own."""
+
+    def __init__(self) -> None:
+        self._table = tf.raw_ops.AnonymousMutableHashTable(key_dtype=tf.string, value_dtype=_INT)
+
+    def number(self, strings: tf.Tensor) -> tf.Tensor:
+        """int64 `[strings]`."""
+        distinct, places = tf.unique(strings)
+        numbers = self._find(distinct)
+        new = tf.boolean_mask(distinct, numbers == _NONE)
+        first = tf.raw_ops.LookupTableSizeV2(table_handle=self._table)
+        added = tf.raw_ops.LookupTableInsertV2(
+            table_handle=self._table, keys=new, values=first + tf.range(tf.size(new, _INT))
+        )
+        with tf.control_dependencies([added]):
+            return tf.gather(self._find(distinct), places)
+
+    def _find(self, strings: tf.Tensor) -> tf.Tensor:
+        default = tf.constant(_NONE, _INT)
+        found = tf.raw_ops.LookupTableFindV2(
+            table_handle=self._table, keys=strings, default_value=default
+        )
+        return tf.ensure_shape(found, [None])

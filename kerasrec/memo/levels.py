@@ -1,0 +1,65 @@
+"""In which order equal calls run: by the longest path to a call that calls nobody."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from kerasrec.emit.arrays import array_of, joined
+
+
+def levels_of(callers: tf.Tensor, callees: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+    """The level of each call: 0 if it calls nobody, else one more than the highest that it calls.
+
+    Args:
+        callers: int32 `[edges]`, numbers of calls.
+        callees: int32 `[edges]`, the call that each of them makes.
+        count: int32 scalar, how many calls there are.
+
+    Returns:
+        int32 `[calls]`; -1 for a call that needs itself, or one that does.
+    """
+    order = tf.argsort(callees, stable=True)
+    callers_of = tf.gather(callers, order)
+    num_callers = tf.math.bincount(callees, minlength=count, maxlength=count)
+    starts = tf.cumsum(num_callers, exclusive=True)
+    num_called = tf.math.bincount(callers, minlength=count, maxlength=count)
+
+    def turn(
+        level: tf.Tensor, ready: tf.Tensor, left: tf.Tensor, done: tf.TensorArray
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.TensorArray]:
+        edges = rows_of_ranges(tf.gather(starts, ready), tf.gather(num_callers, ready))
+        parents, _, counts = tf.unique_with_counts(tf.gather(callers_of, edges))
+        left = tf.tensor_scatter_nd_sub(left, parents[:, tf.newaxis], counts)
+        now = tf.boolean_mask(parents, tf.gather(left, parents) == 0)
+        return level + 1, now, left, done.write(level, ready)
+
+    first = tf.where(num_called == 0)[:, 0]
+    _, _, _, done = tf.while_loop(
+        lambda _, ready, *__: tf.size(ready) > 0,
+        turn,
+        (
+            tf.constant(0),
+            tf.cast(first, tf.int32),
+            num_called,
+            array_of(tf.TensorSpec([None], tf.int32)),
+        ),
+        shape_invariants=(
+            tf.TensorShape([]),
+            tf.TensorShape([None]),
+            tf.TensorShape([None]),
+            tf.TensorShape(None),
+        ),
+        parallel_iterations=1,
+    )
+    calls, sizes = joined(done)
+    level = tf.repeat(tf.range(tf.size(sizes)), sizes)
+    found = tf.fill([count], -1)
+    return tf.tensor_scatter_nd_update(found, calls[:, tf.newaxis], level)
+
+
+def rows_of_ranges(starts: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+    """The integers of ranges, one range behind the other, int32 `[sum of sizes]`."""
+    ends = tf.cumsum(sizes)
+    rows = tf.range(tf.reduce_sum(sizes))
+    of = tf.searchsorted(ends, rows, side="right")
+    return rows + tf.gather(starts - (ends - sizes), of)

@@ -1,0 +1,257 @@
+"""When each call runs, and where what it needs lies then.
+
+Calls run level by level, those that call nobody first. What they return is kept as rows, as long as
+a call of a higher level reads it. So a level reads rows of what is live, and what it returns itself
+takes the place of what nobody reads any more. The gradient goes the same way back, and adds up
+rows where the values were read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from kerasrec.emit.arrays import array_of, divided
+from kerasrec.emit.results import Tensors
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.memo.calls import Calls
+from kerasrec.memo.cycle import check_order
+from kerasrec.memo.levels import levels_of
+from kerasrec.schedule.linkage import Together
+
+
+@dataclass(frozen=True)
+class Plan:
+    """When calls run. Waves are levels, the highest first.
+
+    It is made for the calls of one root token where others make the same. Then the rows of each
+    wave, and those that are live, are as many copies one behind the other.
+
+    Args:
+        num_waves: int32 scalar.
+        copies: int32 scalar.
+        arguments: by body, for each parameter an array of the rows of each wave.
+        sizes: by body, how many calls each wave has, int32 `[waves]`.
+        reads: for call sites that call for the same tokens, an array of the rows of what is live
+          that each wave reads, int32.
+        keeps: by body, an array of the rows that are live after each wave, int32: rows of what the
+          wave returns, followed by what is live before it.
+        live: by body, an array of how many rows are live before each wave, int32 scalars.
+        roots: the rows of what is live at the end that the outside reads, int32 `[tokens]`.
+        num_live: by body, int32 scalars, how many rows are live at the end.
+    """
+
+    num_waves: tf.Tensor
+    copies: tf.Tensor
+    arguments: dict[str, list[tf.TensorArray]]
+    sizes: dict[str, tf.Tensor]
+    reads: dict[Together, tf.TensorArray]
+    keeps: dict[str, tf.TensorArray]
+    live: dict[str, tf.TensorArray]
+    roots: tf.Tensor
+    num_live: dict[str, tf.Tensor]
+
+    def arguments_of(self, graph: TaggedGraph, name: str, wave: tf.Tensor) -> Tensors:
+        """The arguments of the calls of a wave, `[calls, ...]` each."""
+        found = []
+        nodes = graph.bodies[name].parameters
+        for node, array in zip(nodes, self.arguments[name], strict=True):
+            tensor = array.read(wave)
+            if node.is_carried and node.name == "root":
+                tensor = tf.reshape(tf.range(self.copies)[:, tf.newaxis] + tensor, [-1])
+            else:
+                multiples = tf.tensor_scatter_nd_update(
+                    tf.ones([tensor.shape.rank], tf.int32), [[0]], [self.copies]
+                )
+                tensor = tf.tile(tensor, multiples)
+            found.append(tensor)
+        return found
+
+    def size(self, name: str, wave: tf.Tensor) -> tf.Tensor:
+        """How many calls of a body a wave has, int32 scalar."""
+        return tf.gather(self.sizes[name], wave) * self.copies
+
+    def num_live_before(self, name: str, wave: tf.Tensor) -> tf.Tensor:
+        """How many rows are live before a wave, int32 scalar."""
+        return self.live[name].read(wave) * self.copies
+
+    def rows_read(self, group: Together, wave: tf.Tensor) -> tf.Tensor:
+        """The rows of what is live that a wave reads, int32."""
+        return self._of_copies(self.reads[group].read(wave), self.live[group[0].callee].read(wave))
+
+    def rows_kept(self, name: str, wave: tf.Tensor) -> tf.Tensor:
+        """The rows of what a wave returns, followed by what is live, that are live after it."""
+        size, live = tf.gather(self.sizes[name], wave), self.live[name].read(wave)
+        rows = self.keeps[name].read(wave)
+        copy = tf.range(self.copies)[:, tf.newaxis]
+        found = tf.where(
+            rows < size, rows + copy * size, rows + (self.copies - 1) * size + copy * live
+        )
+        return tf.reshape(found, [-1])
+
+    def rows_of_roots(self, graph: TaggedGraph) -> tf.Tensor:
+        """The rows of what is live at the end that the outside reads, int32 `[tokens]`."""
+        return self._of_copies(self.roots, self.num_live[graph.entry])
+
+    def _of_copies(self, rows: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+        """Rows of one copy, as those of all, where a copy has this many rows."""
+        return tf.reshape(tf.range(self.copies)[:, tf.newaxis] * size + rows, [-1])
+
+
+_NUMBERS = tf.TensorSpec([None], tf.int32)
+_NUMBER = tf.TensorSpec([], tf.int32)
+_OUTSIDE = -1
+
+
+def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None) -> Plan:
+    """When each call runs.
+
+    Args:
+        graph: of the program.
+        calls: all calls of the run.
+        parallel_tokens: how many calls of a body a wave has at most; None for all of a level.
+
+    Raises:
+        tf.errors.InvalidArgumentError: when it is computed, a call needs itself.
+    """
+    callers = tf.concat([callers for callers, _ in calls.edges.values()], 0)
+    callees = tf.concat([callees for _, callees in calls.edges.values()], 0)
+    level = levels_of(callers, callees, calls.count)
+    level = check_order(graph, calls, callers, callees, level)
+    if parallel_tokens is not None:
+        level = _cut(level, calls, parallel_tokens)
+    num_waves = tf.reduce_max(tf.concat([level, [-1]], 0)) + 1
+    wave = num_waves - 1 - level
+    orders, sizes = {}, {}
+    place = tf.zeros([calls.count], tf.int32)
+    for name, numbers in calls.numbers.items():
+        waves = tf.gather(wave, numbers)
+        orders[name] = tf.argsort(waves, stable=True)
+        sizes[name] = tf.math.bincount(waves, minlength=num_waves, maxlength=num_waves)
+        place = tf.tensor_scatter_nd_update(
+            place,
+            tf.gather(numbers, orders[name])[:, tf.newaxis],
+            tf.range(tf.size(numbers)),
+        )
+    arguments = {
+        name: [
+            divided(tf.gather(tensor, orders[name]), sizes[name], node.types[0].tensor_shape())
+            for tensor, node in zip(tensors, graph.bodies[name].parameters, strict=True)
+        ]
+        for name, tensors in calls.arguments.items()
+    }
+    targets = {}
+    last_read = {
+        name: tf.fill([tf.size(numbers)], num_waves) for name, numbers in calls.numbers.items()
+    }
+    for group, (one, other) in calls.edges.items():
+        order = tf.argsort(tf.gather(place, one), stable=True)
+        waves = tf.gather(wave, tf.gather(one, order))
+        target = tf.gather(place, tf.gather(other, order))
+        counts = tf.math.bincount(waves, minlength=num_waves, maxlength=num_waves)
+        targets[group] = divided(target, counts)
+        callee = group[0].callee
+        last_read[callee] = tf.tensor_scatter_nd_min(
+            last_read[callee], target[:, tf.newaxis], waves
+        )
+    roots = tf.gather(place, calls.roots)
+    last_read[graph.entry] = tf.tensor_scatter_nd_min(
+        last_read[graph.entry], roots[:, tf.newaxis], tf.fill(tf.shape(roots), _OUTSIDE)
+    )
+    return _with_rows(graph, num_waves, calls.copies, arguments, sizes, targets, last_read, roots)
+
+
+def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:
+    """The levels of calls, int32 `[calls]`, if those with many calls are cut into several."""
+    found = tf.zeros_like(level, tf.int64)
+    for numbers in calls.numbers.values():
+        levels = tf.gather(level, numbers)
+        order = tf.argsort(levels, stable=True)
+        ranks = tf.range(tf.size(order))
+        first = tf.searchsorted(tf.gather(levels, order), tf.gather(levels, order))
+        piece = tf.cast((ranks - first) // size, tf.int64)
+        pieces = tf.cast(tf.gather(levels, order), tf.int64) * tf.int32.max + piece
+        places = tf.gather(numbers, order)[:, tf.newaxis]
+        found = tf.tensor_scatter_nd_update(found, places, pieces)
+    distinct = tf.sort(tf.unique(found)[0])
+    return tf.searchsorted(distinct, found)
+
+
+def _with_rows(
+    graph: TaggedGraph,
+    num_waves: tf.Tensor,
+    copies: tf.Tensor,
+    arguments: dict[str, list[tf.TensorArray]],
+    sizes: dict[str, tf.Tensor],
+    targets: dict[Together, tf.TensorArray],
+    last_read: dict[str, tf.Tensor],
+    roots: tf.Tensor,
+) -> Plan:
+    """The plan, with the rows in which the returns of calls lie.
+
+    Args:
+        graph: the program.
+        num_waves: int32 scalar.
+        copies: int32 scalar.
+        arguments: as in a plan.
+        sizes: as in a plan.
+        targets: for each wave, the places of the calls that are read; calls of a body are numbered
+          in the order of their waves.
+        last_read: by body, for each place the wave that reads it last.
+        roots: the places of the calls from outside.
+    """
+    starts = {name: tf.cumsum(found, exclusive=True) for name, found in sizes.items()}
+
+    def turn(wave, places, reads, keeps, live):  # type: ignore[no-untyped-def]
+        """Goes on to a wave; `places` are those of the calls whose returns are live, ascending."""
+        rows = [
+            tf.searchsorted(places[group[0].callee], target.read(wave))
+            for group, target in targets.items()
+        ]
+        reads = [array.write(wave, found) for array, found in zip(reads, rows, strict=True)]
+        live = {name: array.write(wave, tf.size(places[name])) for name, array in live.items()}
+        after = {}
+        for name, array in keeps.items():
+            first = tf.gather(starts[name], wave)
+            here = tf.range(first, first + tf.gather(sizes[name], wave))
+            together = tf.concat([here, places[name]], 0)
+            kept = tf.cast(tf.where(tf.gather(last_read[name], together) < wave)[:, 0], tf.int32)
+            keeps[name] = array.write(wave, kept)
+            after[name] = tf.gather(together, kept)
+        return wave - 1, after, reads, keeps, live
+
+    names = list(graph.bodies)
+    start = (
+        num_waves - 1,
+        {name: tf.zeros([0], tf.int32) for name in names},
+        [array_of(_NUMBERS, num_waves) for _ in targets],
+        {name: array_of(_NUMBERS, num_waves) for name in names},
+        {name: array_of(_NUMBER, num_waves) for name in names},
+    )
+    _, places, reads, keeps, live = tf.while_loop(
+        lambda wave, *_: wave >= 0,
+        turn,
+        start,
+        shape_invariants=tf.nest.map_structure(
+            lambda item: (
+                tf.TensorShape(None)
+                if isinstance(item, tf.TensorArray)
+                else tf.TensorShape([None] * item.shape.rank)
+            ),
+            start,
+        ),
+        parallel_iterations=1,
+        name="rows",
+    )
+    return Plan(
+        num_waves,
+        copies,
+        arguments,
+        sizes,
+        dict(zip(targets, reads, strict=True)),
+        keeps,
+        live,
+        tf.searchsorted(places[graph.entry], roots),
+        {name: tf.size(found) for name, found in places.items()},
+    )

@@ -1,0 +1,43 @@
+"""Runs a schedule in which equal calls are one call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kerasrec.emit.results import Tensors
+from kerasrec.emit.sums import Sums
+from kerasrec.memo.calls import CallFinder
+from kerasrec.memo.loops import LevelLoop
+from kerasrec.memo.plan import Plan, plan_of
+from kerasrec.schedule.sections import Direction, Loop
+from kerasrec.waves.run import WaveRun
+
+
+@dataclass(eq=False)
+class MemoRun(WaveRun):
+    """One run of a schedule, level by level.
+
+    Args:
+        parallel_tokens: how many tokens of a body may run at once; None for all of a level. Further
+          arguments as for `ScheduleRun`.
+    """
+
+    parallel_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._plan: Plan | None = None
+
+    def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
+        """Runs a loop over levels; the first finds out which calls there are."""
+        if self._plan is None:
+            finder = CallFinder(
+                self.schedule, loop, self.shared, self.limits, self.parallel_tokens is None
+            )
+            calls = finder.find(given)
+            self._plan = plan_of(self.graph, calls, self.parallel_tokens)
+            self.num_waves = self._plan.num_waves
+        is_up = loop.direction is Direction.UP
+        state = self.schedule, loop, self.shared, self.limits, self.store, self.num_waves
+        end = LevelLoop(*state, self._plan).run(None if is_up else given, sums)
+        return end.carry[self.graph.entry] if is_up else []
