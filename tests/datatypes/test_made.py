@@ -206,6 +206,32 @@ def test_gradients_reach_the_numbers_of_a_batch():
 
 
 @pytest.mark.many
+def test_equal_calls_make_one_value():
+    weight = tf.Variable(2.0)
+
+    @kerasrec.recursive(memo=True)
+    def sums(n):
+        return kerasrec.cond(
+            n < 2,
+            lambda: Const(tf.cast(n, tf.float32) * weight),
+            lambda: Add(sums(n - 1), sums(n - 2)),
+        )
+
+    def fibonacci(n):
+        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+    numbers = [15, 10, 15]
+    expected = np.array(list(map(fibonacci, numbers)))
+    with tf.GradientTape() as tape:
+        made = sums(numbers)
+        found = value(made, 0.0)
+    np.testing.assert_allclose(found, 2 * expected)
+    assert tape.gradient(found, weight).numpy() == expected.sum()
+    nodes = SCHEMA.batch(made)["kind"].row_lengths()
+    assert nodes.numpy().tolist() == [n + 1 for n in numbers]
+
+
+@pytest.mark.many
 def test_second_derivatives():
     x = tf.constant([0.5, 0.7])
     grow = grow_function(tf.Variable([1.25, 2.0]))
