@@ -11,7 +11,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Type, shape_of
 from kerasrec.graph.values import Source
 from kerasrec.trace.autograph import not_converted
-from kerasrec.trace.same_nest import same_nest
+from kerasrec.trace.same_nest import merged_nest, same_nest
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
@@ -168,8 +168,10 @@ def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, 
     (first, (structure, types)), *rest = found.items()
     for name, (other_structure, other_types) in rest:
         try:
-            tf.nest.assert_same_structure(structure, other_structure)
             is_same = same_nest(structure, other_structure)
+            if is_same:
+                merged = merged_nest(structure, other_structure)
+                tf.nest.assert_same_structure(merged, merged_nest(other_structure, structure))
         except (TypeError, ValueError):
             is_same = False
         if not is_same:
@@ -186,6 +188,7 @@ def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, 
                 f"  {name} returns {_shown(other_structure, other_types)}\n"
                 f"{_mend(types, other_types)}"
             )
+        structure = merged
         types = [_general(one, two) for one, two in zip(types, other_types, strict=True)]
     return structure, types
 

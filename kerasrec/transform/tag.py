@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kerasrec.errors import SignatureError
-from kerasrec.graph.carried import CARRIED
+from kerasrec.graph.carried import FOR_ERRORS
 from kerasrec.graph.check import check_tagged_graph
 from kerasrec.graph.graph import (
     Body,
@@ -120,7 +120,7 @@ class _Tagging:
             node.name for node in parameters if node.is_carried
         }:
             parameters.append(
-                Entrance([], [CARRIED["root"]], None, None, name="root", is_carried=True)
+                Entrance([], [FOR_ERRORS["root"]], None, None, name="root", is_carried=True)
             )
         outputs = [Result([], [value.type], None, function.source) for value in function.outputs]
         self.bodies[function.name] = Body(
