@@ -64,6 +64,11 @@ class State:
     @property
     def functions(self) -> list[Callable[..., Any]]:
         """The functions of the user's that run when it is traced."""
+        return [*self._known, *map(_python_function, self.signature.functions_of_tables)]
+
+    @property
+    def _known(self) -> list[Callable[..., Any]]:
+        """Those whose variables it reads as they are, and not as a function value has them."""
         condition = [self.function.condition] if isinstance(self.function, Loop) else []
         passed = map(_python_function, self.signature.functions)
         return [self.function.python_function, *condition, *passed]
@@ -81,7 +86,7 @@ class State:
     def variables(self) -> dict[str, Any]:
         """What these stand for now, as `closed_over` has it."""
         found: dict[str, Any] = {}
-        for item in self.functions:
+        for item in self._known:
             found |= closed_over(item)
         return found
 
