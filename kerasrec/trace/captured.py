@@ -98,9 +98,7 @@ def with_tensors(functions: Captured, tensors: Sequence[Any]) -> list[Any]:
         functions: and what they have captured.
         tensors: one for each of these.
     """
-    found = {
-        tensor.ref(): other for tensor, other in zip(functions.tensors, tensors, strict=True)
-    }
+    found = {tensor.ref(): other for tensor, other in zip(functions.tensors, tensors, strict=True)}
     copies = _Copies(found)
     return [copies.of(function) for function in functions.functions]
 

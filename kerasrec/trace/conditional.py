@@ -177,7 +177,8 @@ def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, 
                 f"The branches of the conditional{place} return different structures:\n"
                 f"  {first} returns {_shown(structure, types)}\n"
                 f"  {name} returns {_shown(other_structure, other_types)}\n"
-                "Let all branches return the same nest, and values of data types of one batch."
+                "Let all branches return the same nest, values of data types of one batch, and "
+                "function values of one table (kerasrec.functions)."
             )
         if not all(one.accepts(two) for one, two in zip(types, other_types, strict=True)):
             raise SignatureError(
