@@ -1596,7 +1596,7 @@ def in_steps(step, x, n):
 
 @kerasrec.recursive
 def functions_as_values(x, n):
-    """Functions that are returned, chosen by each token, passed on and called by whom they reach."""
+    """Functions that are returned, chosen by each token, passed on, and called unknown."""
     return in_steps(step_of(x, n), x, n)
 
 

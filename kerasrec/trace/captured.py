@@ -1,4 +1,4 @@
-"""The tensors of a call that functions read, and the same functions that read others in their place.
+"""Tensors of a call that functions read, and the same functions with others in their place.
 
 A function that outlives the call that has made it needs the tensors of that call: closure
 conversion, as in defunctionalisation (Reynolds 1972, "Definitional Interpreters for Higher-Order
@@ -11,11 +11,13 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CellType, FunctionType, MethodType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import tensorflow as tf
 
 from kerasrec.trace.tracer import is_traced
+
+_Kind = TypeVar("_Kind")
 
 _EMPTY = object()  # What is in a cell whose variable has no value yet.
 _VALUES = (bool, int, float, complex, str, bytes)  # Compared by value.
@@ -83,6 +85,10 @@ class Captured:
             for part in inner:
                 self._add(part)
 
+    def kinds(self, wanted: type[_Kind]) -> list[_Kind]:
+        """What values that `tf.nest` takes apart say of themselves, as far as it is of a type."""
+        return [part for entry in self._outline for part in entry if isinstance(part, wanted)]
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Captured)
@@ -126,8 +132,8 @@ class _Copies:
     def _function(self, function: FunctionType) -> FunctionType:
         cells = tuple(CellType() for _ in function.__closure__ or ())
         copy = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
-        functools.update_wrapper(copy, function, updated=("__dict__",))
-        del copy.__wrapped__
+        copy.__qualname__ = function.__qualname__
+        copy.__dict__.update(function.__dict__)
         self.made[id(function)] = copy  # It may be in its own cells.
         for cell, old in zip(cells, function.__closure__ or (), strict=True):
             content = _content(old)

@@ -20,10 +20,11 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.captured import Captured, with_tensors
 from kerasrec.trace.conditional import as_int32, choose, predicate_of
-from kerasrec.trace.source import current_source, name_of
+from kerasrec.trace.source import code_of, current_source, name_of, undecorated
 from kerasrec.trace.tracer import active_tracer, tracer_for
 
 _NAME = "kerasrec.functions"
+_MAX_NESTED = 5
 
 
 @not_converted
@@ -106,9 +107,34 @@ class FunctionTable:
             )
         return index % len(self)
 
-    def as_passed(self) -> FunctionTable:
-        """The table with what its functions read now."""
-        return FunctionTable(self.functions, Captured(self.functions))
+    def as_passed(self) -> tuple[FunctionTable, list[tf.Tensor]]:
+        """The table with what its functions read now, and the tensors of the call among that.
+
+        Raises:
+            TraceError: they read values of such a table that read values of such a table, and so
+                on.
+        """
+        captured = Captured(self.functions)
+        table = FunctionTable(self.functions, captured)
+        if table._num_nested(table._lines) > _MAX_NESTED:
+            raise TraceError(
+                f"A function value{_here()}, one of {self}, captures another one of the same "
+                f"lines, and so on, more than {_MAX_NESTED} times inside of each other. A value is "
+                "a tensor with what its functions capture, so it cannot grow from call to call. "
+                "Pass what the functions are made of as tensors, and index the table where the "
+                "function is called."
+            )
+        return table, captured.tensors
+
+    @property
+    def _lines(self) -> list[Any]:
+        return list(map(code_of, self.functions))
+
+    def _num_nested(self, lines: list[Any]) -> int:
+        """How many tables of functions with these lines are captured inside of each other."""
+        captured = [] if self.captured is None else self.captured.kinds(FunctionTable)
+        inner = max((table._num_nested(lines) for table in captured), default=0)
+        return inner + (self._lines == lines)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -118,7 +144,7 @@ class FunctionTable:
         return self.captured == other.captured
 
     def __repr__(self) -> str:
-        return f"{_NAME}([{', '.join(map(name_of, self.functions))}])"
+        return f"{_NAME}([{', '.join(map(_name, self.functions))}])"
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,8 +164,8 @@ class FunctionValue:
     def __tf_flatten__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         if self._captured is not None:
             return (self._table,), (self._index, *self._captured)
-        table = self._table.as_passed()
-        return (table,), (self._index, *table.captured.tensors)
+        table, tensors = self._table.as_passed()
+        return (table,), (self._index, *tensors)
 
     @classmethod
     def __tf_unflatten__(
@@ -154,7 +180,7 @@ class FunctionValue:
         """What the function of each token returns."""
         tracer = tracer_for(f"A function of {self._table}")
         chosen = self._functions()
-        names = [f"functions[{place}] ({name_of(item)})" for place, item in enumerate(chosen)]
+        names = [f"functions[{place}] ({_name(item)})" for place, item in enumerate(chosen)]
         for name, function in zip(names, chosen, strict=True):
             _check_arguments(name, function, args, kwargs)
         label = predicate_of(tracer, self._index, f"A call of {self!r}", "index", tf.int32)
@@ -179,6 +205,10 @@ def tables_in(nest: Any) -> list[FunctionTable]:
         return tables_in(list(nest.values()))
     items = nest if isinstance(nest, list | tuple) else ()
     return [table for item in items for table in tables_in(item)]
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return name_of(undecorated(function))
 
 
 def _label_from_outside(index: Any) -> tf.Tensor:
