@@ -98,7 +98,7 @@ def as_rows(tree):
     for kind, word, below in waiting:
         numbers = [len(waiting) + place for place in range(len(below))]
         waiting += below
-        rows.append((kind, word, (numbers + [0, 0])[:2]))
+        rows.append((kind, word, [*numbers, 0, 0][:2]))
     return rows
 
 
