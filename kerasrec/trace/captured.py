@@ -15,7 +15,10 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import tensorflow as tf
 
-from kerasrec.trace.tracer import is_traced
+from kerasrec.errors import TraceError
+from kerasrec.graph.types import Kind
+from kerasrec.trace.source import current_source
+from kerasrec.trace.tracer import active_tracer, is_traced
 
 _Kind = TypeVar("_Kind")
 
@@ -54,6 +57,9 @@ class Captured:
             of functions around these and in defaults; in partials, methods, containers, values that
             `tf.nest` takes apart, and recursive functions among them; and not in variables of
             modules or attributes of objects.
+
+    Raises:
+        TraceError: they read rows of the call, which are no tensor.
     """
 
     functions: Sequence[Any]
@@ -73,6 +79,7 @@ class Captured:
                 self.tensors.append(item)
             self._outline.append(("tensor", self._numbers[item.ref()]))
             return
+        _check_not_rows(item)
         parts = _parts(item)
         if parts is None:
             self._outline.append(("thing", item))
@@ -157,6 +164,23 @@ class _Copies:
         if isinstance(item, Decorated):
             return item.with_function(*copies)
         return tf.nest.pack_sequence_as(item, copies)
+
+
+def _check_not_rows(item: Any) -> None:
+    tracer = active_tracer()
+    if (
+        tracer is not None
+        and isinstance(item, tf.RaggedTensor)
+        and getattr(item.row_splits, "graph", None) is tracer.graph
+        and tracer.kind(item.row_splits) is not Kind.SHARED
+    ):
+        source = current_source()
+        raise TraceError(
+            f"A function value that is passed on{f' at {source.where}' if source else ''} captures "
+            f"rows of its call, a tf.RaggedTensor {item.shape}. A value has one tensor for all "
+            "tokens, so rows do not fit. Look them up in the function, as tf.gather(children, "
+            "node) does from a captured `node`, or reduce or pad them before."
+        )
 
 
 def _is_of_a_call(item: Any) -> bool:

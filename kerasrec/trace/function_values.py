@@ -56,7 +56,8 @@ def functions(functions: Sequence[Callable[..., Any]]) -> FunctionTable:
 
     Args:
         functions: at least one: recursive functions, lambdas, Keras layers or other callables. They
-            take the same arguments and return the same structure, dtypes and shapes.
+            take the same arguments and return the same structure, dtypes and shapes. What calls
+            itself must be a recursive function.
 
     Raises:
         SignatureError: `functions` is empty, or holds something else.

@@ -437,6 +437,17 @@ def test_a_value_that_captures_itself_grows_without_end():
 
 
 @pytest.mark.many
+def test_rows_are_not_captured():
+    @kerasrec.recursive
+    def made(node):
+        below = kerasrec.map_fn(lambda child: child, tf.gather(CHILDREN, node))
+        return kerasrec.functions([lambda x: x + tf.reduce_sum(below, axis=1)])[0]
+
+    with pytest.raises(kerasrec.TraceError, match=r"captures rows of its call, a tf\.RaggedTensor"):
+        kerasrec.recursive(lambda node: made(node)(node))(0)
+
+
+@pytest.mark.many
 def test_a_call_from_outside_is_an_error():
     with pytest.raises(kerasrec.TraceError, match=r"was called outside a recursive function"):
         OPERATIONS[0](3)
