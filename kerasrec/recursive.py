@@ -92,7 +92,7 @@ class RecursiveFunction(Options):
             return self
 
         def bound() -> RecursiveFunction:
-            method = self._with(self.python_function.__get__(instance, owner))
+            method = self.with_function(self.python_function.__get__(instance, owner))
             method._decorated = self
             return method
 
@@ -111,7 +111,7 @@ class RecursiveFunction(Options):
         if python_function is self.python_function:
             return self
         # The object of a method may hold this function; it has been copied by now.
-        return memo.setdefault(id(self), self._with(python_function))
+        return memo.setdefault(id(self), self.with_function(python_function))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name, if other processes can import it; otherwise by its parts."""
@@ -260,7 +260,12 @@ class RecursiveFunction(Options):
         """The object whose method this is."""
         return self.python_function.__self__  # type: ignore[attr-defined]
 
-    def _with(self, python_function: Callable[..., Any]) -> RecursiveFunction:
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """The options of the decorator."""
+        return tuple(getattr(self, item.name) for item in dataclasses.fields(Options))
+
+    def with_function(self, python_function: Callable[..., Any]) -> RecursiveFunction:
         """The same options for another Python function."""
         return dataclasses.replace(self, python_function=python_function)
 

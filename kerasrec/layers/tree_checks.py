@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from kerasrec.errors import WITHOUT_FRAMES
 from kerasrec.layers.links import Links, links_of, links_of_rows
-from kerasrec.memo.levels import levels_of
 from kerasrec.row_ids import row_ids
 
 
@@ -201,15 +200,29 @@ def in_cycles(links: Links) -> tf.Tensor:
 
 
 def in_circles(links: Links) -> tf.Tensor:
-    """Which nodes are below themselves, or between two such; bool `[size]`."""
+    """Which nodes are below themselves, or between two such; bool `[size]`.
+
+    Goes from node to node as often as the longest path has nodes.
+    """
     numbers = tf.reshape(links.numbers, [-1])
     size = tf.size(links.roots)
     edges = tf.where(numbers < size)[:, 0]
     parents, children = tf.gather(links.parents, edges), tf.gather(numbers, edges)
-    is_above, is_below = (
-        levels_of(*ends, size) < 0 for ends in ((parents, children), (children, parents))
+    return _goes_on(parents, children, size) & _goes_on(children, parents, size)
+
+
+def _goes_on(ones: tf.Tensor, others: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Which nodes a path without an end begins at, bool `[size]`, by the ends of all edges."""
+
+    def turn(before: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        follows = tf.cast(tf.gather(found, others), tf.int32)
+        return found, tf.math.unsorted_segment_max(follows, ones, size) > 0
+
+    everything = tf.fill([size], True)
+    _, found = tf.while_loop(
+        lambda before, found: tf.reduce_any(before != found), turn, turn(everything, everything)
     )
-    return is_above & is_below
+    return found
 
 
 def check_cycles(links: Links, shares: bool = False) -> list[tf.Operation]:

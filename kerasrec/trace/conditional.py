@@ -63,12 +63,12 @@ def switch(index: Any, branches: Sequence[Branch]) -> Any:
     tracer = tracer_for("kerasrec.switch")
     if not branches:
         raise TraceError("kerasrec.switch needs at least one branch; it got none.")
-    predicate = predicate_of(tracer, _as_int32(index), "kerasrec.switch", "index", tf.int32)
+    predicate = predicate_of(tracer, as_int32(index), "kerasrec.switch", "index", tf.int32)
     named = {f"branches[{place}]": branch for place, branch in enumerate(branches)}
     return choose(tracer, predicate, named)
 
 
-def _as_int32(index: Any) -> Any:
+def as_int32(index: Any) -> Any:
     """An index of any int dtype as int32; what int32 cannot hold stays out of range."""
     dtype = getattr(index, "dtype", None)
     if dtype is None or not tf.as_dtype(dtype).is_integer or dtype == tf.int32:
@@ -179,7 +179,8 @@ def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, 
                 f"The branches of the conditional{place} return different structures:\n"
                 f"  {first} returns {_shown(structure, types)}\n"
                 f"  {name} returns {_shown(other_structure, other_types)}\n"
-                "Let all branches return the same nest, and values of data types of one batch."
+                "Let all branches return the same nest, values of data types of one batch, and "
+                "function values of one table (kerasrec.functions)."
             )
         if not all(one.accepts(two) for one, two in zip(types, other_types, strict=True)):
             raise SignatureError(

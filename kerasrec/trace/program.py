@@ -145,7 +145,9 @@ class _Tracing:
             if state.signature.accepts(signature):
                 if state.recorded is None and not state.is_running:
                     # What was passed before may read other variables by now.
-                    state.signature = replace(state.signature, passed=signature.passed)
+                    state.signature = replace(
+                        state.signature, structure=signature.structure, passed=signature.passed
+                    )
                 return state
         running = [state for state in same if state.is_running]
         for state in reversed(running):

@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
-from kerasrec.trace.same_function import Passed
-from kerasrec.trace.same_nest import covers, same_nest
+from kerasrec.trace.function_values import tables_in
+from kerasrec.trace.same_function import Passed, key_of
+from kerasrec.trace.same_nest import covers
 from kerasrec.trace.source import current_source
 
 # Leaves of the structure of arguments.
@@ -78,9 +79,17 @@ class Signature:
         )
 
     @property
+    def functions_of_tables(self) -> list[Callable[..., Any]]:
+        """The functions that function values among the arguments may be."""
+        return [function for table in tables_in(self.structure) for function in table.functions]
+
+    @property
     def keys_of_functions(self) -> tuple[Any, ...]:
         """What tells the functions among the arguments apart, whatever they read."""
-        return tuple(item.key for item in self.passed)
+        return (
+            *(item.key for item in self.passed),
+            *(key_of(function) for function in self.functions_of_tables),
+        )
 
     def arguments(self, tensors: Sequence[tf.Tensor]) -> Any:
         """The nest of arguments, as the Python function takes them."""

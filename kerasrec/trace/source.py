@@ -97,6 +97,12 @@ def name_of(function: Callable[..., Any]) -> str:
     return function.__name__ if inspect.isbuiltin(function) else type(function).__name__
 
 
+def undecorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What the user wrote, of a function that may be decorated."""
+    found: Callable[..., Any] = getattr(function, "python_function", function)
+    return found
+
+
 def code_of(function: Callable[..., Any]) -> CodeType | type:
     """The code of the `def` or `lambda` behind a callable; its type if there is no Python code."""
     found: CodeType | type = getattr(_defined(function), "__code__", type(function))
