@@ -13,7 +13,7 @@ from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
 from kerasrec.trace.function_values import tables_in
 from kerasrec.trace.same_function import Passed, key_of
-from kerasrec.trace.same_nest import covers
+from kerasrec.trace.same_nest import covers, same_nest
 from kerasrec.trace.source import current_source
 
 # Leaves of the structure of arguments.
