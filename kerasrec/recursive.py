@@ -28,7 +28,7 @@ from kerasrec.function.run import Runner
 from kerasrec.function.tables import TableRuns
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.inspect.run_trace import RunTrace
-from kerasrec.options import Options
+from kerasrec.options import MemoOption, Options
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.ragged import call
 from kerasrec.trace.signature import Signature
@@ -278,7 +278,7 @@ def recursive(function: Callable[..., Any]) -> RecursiveFunction: ...
 def recursive(
     *,
     returns: Any = ...,
-    memo: bool = ...,
+    memo: MemoOption = ...,
     max_depth: int = ...,
     max_width: int = ...,
     max_memory: int | None = ...,
@@ -295,7 +295,7 @@ def recursive(
     function: Callable[..., Any] | None = None,
     *,
     returns: Any = None,
-    memo: bool = False,
+    memo: MemoOption = False,
     max_depth: int = Options.max_depth,
     max_width: int = Options.max_width,
     max_memory: int | None = None,
@@ -337,7 +337,8 @@ def recursive(
           `tf.gather(x, i, batch_dims=1)`. Which calls there are must be known before any of them
           returns. A call that needs itself is an error with the arguments of the calls on the way.
           Waves run, in the order of the longest path to a call that calls nobody, and gradients of
-          all callers of a call are added up. Calls of different root tokens are never one.
+          all callers of a call are added up. Calls of different root tokens are one only with
+          "batch", where there may be no floats or vectors among the arguments.
         max_depth: how many calls may be nested before the run stops with an error. In the engine
           "scalar", calls whose result is returned as it is (tail calls) nest nothing and take no
           memory; a billion of them in a row are an error.

@@ -89,6 +89,16 @@ def _not_the_same(function: FunctionGraph, node: Parameter, source: Source | Non
     )
 
 
+def differs_by_root(graphs: FunctionGraphs, per_root: PerRoot) -> TraceError:
+    """The error for an argument because of which calls of different roots cannot be one."""
+    node = next(node for node in graphs.functions[graphs.entry].parameters if node in per_root)
+    return TraceError(
+        f"{graphs.entry} has memo='batch', where equal calls of different root tokens are one, and "
+        f"takes {node.name!r} ({node.types[0]}), of which each root token has its own. Use "
+        "memo=True; or let the function close over it, if it is the same for all."
+    )
+
+
 @dataclass(frozen=True)
 class Rows:
     """A row of a table for each token of a region, or an entry in that row.

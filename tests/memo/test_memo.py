@@ -164,6 +164,47 @@ def test_second_derivative():
     np.testing.assert_allclose(found, (up - down) / 2e-5, atol=1e-6)
 
 
+def test_calls_of_a_whole_batch():
+    @kerasrec.recursive(memo="batch")
+    def f(n):
+        tf.debugging.assert_less(n, 50)
+        return kerasrec.cond(n < 2, lambda: n, lambda: f(n - 1) + f(n - 2))
+
+    roots = np.int32([5, 6, 7, 5])
+    assert f(roots).numpy().tolist() == [5, 8, 13, 5]
+    assert f.run_trace(roots).num_calls == 8
+    assert interpret(f.tagged_graph(roots), [roots]).outputs[0].tolist() == [5, 8, 13, 5]
+
+
+def test_gradients_of_a_whole_batch():
+    table = tf.Variable([2.0, 3.0])
+
+    @kerasrec.recursive(memo="batch")
+    def f(n):
+        return kerasrec.cond(n < 2, lambda: tf.gather(table, n), lambda: f(n - 1) * f(n - 2))
+
+    def plain(n):
+        return table[n] if n < 2 else plain(n - 1) * plain(n - 2)
+
+    with tf.GradientTape(persistent=True) as tape:
+        found = tf.reduce_sum(f([4, 5, 4]) * [1.0, 2.0, 3.0])
+        expected = plain(4) + 2.0 * plain(5) + 3.0 * plain(4)
+    assert found.numpy() == expected.numpy()
+    one, other = (tf.convert_to_tensor(tape.gradient(item, table)) for item in (found, expected))
+    np.testing.assert_allclose(one, other)
+
+
+def test_what_differs_by_root_is_refused_for_a_batch():
+    @kerasrec.recursive(memo="batch")
+    def f(x, n):
+        return kerasrec.cond(n < 1, lambda: x, lambda: f(x, n - 1))
+
+    with pytest.raises(kerasrec.TraceError, match=r"memo='batch'.*takes 'x' \(f32\[\]\)"):
+        f(1.0, 3)
+    with pytest.raises(kerasrec.TraceError, match="memo is 'all'"):
+        kerasrec.recursive(memo="all")(lambda n: n)
+
+
 def test_no_tokens():
     assert fib(np.zeros([0], np.int32)).shape == [0]
 
@@ -313,4 +354,7 @@ def test_other_engines_are_refused(engine):
 
 def test_the_plan_says_so():
     assert "memo=True makes equal calls one call" in str(fib.execution_plan(3))
-    assert dataclasses.asdict(fib.tagged_graph(3).memo) == {"per_root": ()}
+    assert dataclasses.asdict(fib.tagged_graph(3).memo) == {
+        "per_root": (),
+        "across_roots": False,
+    }
