@@ -337,7 +337,9 @@ def recursive(
           `tf.gather(x, i, batch_dims=1)`. Which calls there are must be known before any of them
           returns. A call that needs itself is an error with the arguments of the calls on the way.
           Waves run, in the order of the longest path to a call that calls nobody, and gradients of
-          all callers of a call are added up. Calls of different root tokens are one only with
+          all callers of a call are added up. All functions that the function calls are taken in the
+          same way, whether or not they have the option, and draw random numbers once for equal
+          calls. Calls of different root tokens are one only with
           "batch", where there may be no floats or vectors among the arguments.
         max_depth: how many calls may be nested before the run stops with an error. In the engine
           "scalar", calls whose result is returned as it is (tail calls) nest nothing and take no

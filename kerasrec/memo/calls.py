@@ -6,6 +6,7 @@ calls that are new, and the calls that they make are looked up: equal ones are o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -161,7 +162,7 @@ class CallFinder:
         )
         width = end.width * copies
         check = self.limits.check(
-            graph, end.depth, width, end.memory, lambda: tf.zeros([0], tf.int32)
+            graph, end.depth, width, end.memory, call=lambda: one_call(graph, end.new)
         )
         with tf.control_dependencies([check]):
             count = tf.identity(end.count)
@@ -322,6 +323,26 @@ def is_key(graph: TaggedGraph, node: Entrance) -> bool:
     if not node.is_carried:
         return True
     return node.name == "root" and graph.memo is not None and not graph.memo.across_roots
+
+
+def one_call(graph: TaggedGraph, arguments: dict[str, Tensors]) -> tf.Tensor:
+    """One of some calls as users write it, a string; there is at least one."""
+    names = [
+        texts_of_calls(name, body.parameters, arguments[name])
+        for name, body in graph.bodies.items()
+    ]
+    return tf.concat(names, 0)[0]
+
+
+def texts_of_calls(name: str, parameters: Sequence[Entrance], arguments: Tensors) -> tf.Tensor:
+    """Calls of a body as users write them, string `[calls]`."""
+    parts: list[tf.Tensor | str] = []
+    for node, tensor in zip(parameters, arguments, strict=True):
+        if not node.is_carried:
+            text = tensor if tensor.dtype == tf.string else tf.strings.as_string(tensor)
+            parts += [", " if parts else "", f"{node.name}=", text]
+    found = tf.strings.join([f"{name}(", *parts, ")"])
+    return tf.broadcast_to(found, tf.shape(arguments[0])[:1])
 
 
 def _written(

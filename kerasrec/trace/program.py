@@ -79,10 +79,22 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
     state = tracing.state_of(function, signature)
     tracing.with_guesses(partial(tracing.learn_return_type, state))
     states = tracing.run_all(state)
+    _check_memo(function, states)
     _rename(states)
     graphs = FunctionGraphs(_build(states), state.name)
     check_function_graphs(graphs)
     return TracedProgram(graphs, state.return_structure)
+
+
+def _check_memo(function: Traceable, states: list[State]) -> None:
+    """Raises TraceError if a function has `memo`, and the one that is called first has not."""
+    for state in states:
+        if getattr(state.function, "memo", False) and not getattr(function, "memo", False):
+            raise TraceError(
+                f"{function.name} calls {state.name} ({state.source.where}), which has memo=True. "
+                f"Equal calls are found in a whole run: give {function.name} memo=True, too; or "
+                f"call {state.name} before {function.name}, and pass on what it returned."
+            )
 
 
 def _rename(states: list[State]) -> None:

@@ -320,7 +320,7 @@ def test_calls_without_end():
     def endless(n):
         return kerasrec.cond(n < 0, lambda: n, lambda: endless(n + 1))
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="max_depth=50"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"max_depth=50[^$]*endless\(n=51\)"):
         endless(1)
 
 
@@ -333,12 +333,74 @@ def test_a_float_that_varies_is_refused():
         f(1.0, 3)
 
 
+def test_what_is_passed_on_unchanged_is_known_to_be():
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        same = kerasrec.cond(n > 2, lambda: tf.identity(x), lambda: x)
+        return kerasrec.cond(n < 1, lambda: x, lambda: f(tf.identity(same), n - 1))
+
+    assert f([1.5, 2.5], [4, 0]).numpy().tolist() == [1.5, 2.5]
+
+
+def test_loops_of_floats_are_refused():
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        _, y = kerasrec.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, 2.0 * y), (n, x))
+        return kerasrec.cond(n < 1, lambda: y, lambda: f(x, n - 1) + y)
+
+    with pytest.raises(kerasrec.TraceError, match=r"kerasrec.while_loop.* changes .*tf.while_loop"):
+        f(1.0, 3)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda n: tf.random.uniform(tf.shape(n), 1, 3, tf.int32),
+        lambda n: tf.random.stateless_uniform(tf.shape(n), [1, 2], 1, 3, tf.int32),
+        lambda n: tf.ensure_shape(tf.numpy_function(lambda n: n, [n], tf.int32), [None]),
+    ],
+    ids=["random", "stateless", "numpy_function"],
+)
+def test_draws_that_decide_are_refused(draw):
+    @kerasrec.recursive(memo=True)
+    def key(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: key(n - draw(n)))
+
+    @kerasrec.recursive(memo=True)
+    def choice(n):
+        return kerasrec.cond(draw(n) + n < 2, lambda: n, lambda: choice(n - 1))
+
+    for function in (key, choice):
+        with pytest.raises(kerasrec.TraceError, match="decides which calls there are"):
+            function([3, 4])
+
+
+def test_a_draw_that_decides_nothing_is_made_once():
+    @kerasrec.recursive(memo=True)
+    def f(n):
+        drawn = tf.random.uniform(tf.shape(n))
+        return kerasrec.cond(n < 2, lambda: drawn, lambda: f(n - 1) - f(n - 1) + 0.0 * drawn)
+
+    assert f([2, 5]).numpy().tolist() == [0.0, 0.0]
+
+
+def test_a_function_without_the_option_calls_none_with_it():
+    @kerasrec.recursive
+    def outer(n):
+        return fib(n) + 1
+
+    with pytest.raises(kerasrec.TraceError, match=r"outer calls fib .* give outer memo=True"):
+        outer(3)
+
+
 def test_calls_that_wait_for_results_are_refused():
     @kerasrec.recursive(memo=True)
     def hofstadter(n):
         return kerasrec.cond(n < 1, lambda: n, lambda: n - hofstadter(hofstadter(n - 1)))
 
-    with pytest.raises(kerasrec.TraceError, match="waits for what another call returns"):
+    with pytest.raises(
+        kerasrec.TraceError, match="waits for what another call, or a loop, returns"
+    ):
         hofstadter(3)
 
 
