@@ -331,16 +331,17 @@ def recursive(
         returns: a nest of `tf.TensorSpec` without the token axis, needed only if what the function
           returns cannot be inferred from its branches without calls. That is so if it returns a
           nest and only rows without entries end the recursion.
-        memo: whether calls of one root token with equal integers, bools and strings are one call,
-          as with `functools.cache`: dynamic programming. What else is passed, such as a float or a
-          vector, must be passed on unchanged; a call reads what it needs of it by an integer, as in
-          `tf.gather(x, i, batch_dims=1)`. Which calls there are must be known before any of them
-          returns. A call that needs itself is an error with the arguments of the calls on the way.
-          Waves run, in the order of the longest path to a call that calls nobody, and gradients of
-          all callers of a call are added up. All functions that the function calls are taken in the
-          same way, whether or not they have the option, and draw random numbers once for equal
-          calls. Calls of different root tokens are one only with
-          "batch", where there may be no floats or vectors among the arguments.
+        memo: whether calls of one root token, an entry of the batch that is passed in, are one call
+          if their scalar integers, bools and strings are equal: dynamic programming. They are
+          computed once in a run, and nothing is remembered between runs. Anything else, such as a
+          float or a vector, must be passed on unchanged; a call reads what it needs of it by an
+          integer, as in `tf.gather(x, i, batch_dims=1)`. Which calls are made may not depend on
+          what a call returns, or on chance. A call that leads back to itself is an error that lists
+          the calls on the way. The gradient of a call is the sum over its callers. It runs by
+          waves; the engines "scalar" and "compiled" are a `TraceError`. The option holds for every
+          function that is called, with or without the option there, and equal calls share their
+          random numbers. With "batch" all root tokens share calls; then there may be no floats or
+          vectors among the arguments.
         max_depth: how many calls may be nested before the run stops with an error. In the engine
           "scalar", calls whose result is returned as it is (tail calls) nest nothing and take no
           memory; a billion of them in a row are an error.

@@ -89,9 +89,8 @@ class RunTrace:
             each = ", ".join(f"{name} {count:,}" for name, count in self.calls.items())
             lines.append(f"calls by function: {each}")
         if self.num_shared:
-            lines.append(
-                f"{_counted(self.num_shared, 'call')} more shared the result of an equal one"
-            )
+            more = f"{self.num_shared:,} more {'call' if self.num_shared == 1 else 'calls'}"
+            lines.append(f"{more} reused the result of an equal one")
         if self.usual_way:
             lines.append(f"this run went by waves; ordinary ones do not ({self.usual_way})")
         return "\n".join(lines)

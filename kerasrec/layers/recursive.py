@@ -63,10 +63,10 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
           could not load the model.
         instances: names of devices, such as `["/GPU:0", "/GPU:1"]`: each computes an even part of
             the tree nodes that are ready at once, also of a single tree; see `kerasrec.recursive`.
-        shared_nodes: whether a tree node may be a child of several nodes: `children` are a directed
-            acyclic graph below node 0 then, such as a syntax tree whose equal parts are one. A node
-            is computed once, its dropout drawn once, and the gradients of all its parents are added
-            up (`memo=True` of `kerasrec.recursive`). Waves run, also with "auto".
+        shared_nodes: whether a tree node may have several parents. `children` are then a directed
+            acyclic graph with the root 0, such as a syntax tree with equal subtrees merged. A node
+            is computed once, its dropout drawn once, and the gradients from its parents are added
+            up (`memo=True` of `kerasrec.recursive`). With engine="compiled" it is a `ValueError`.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
@@ -91,8 +91,9 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     Raises:
         ValueError: when called with a `mask`, with sparse tensors, with one ragged and one padded
           tensor, or with the outputs of another tree layer while `inner_inputs` is None.
-        tf.errors.InvalidArgumentError: when called with `children` that are not trees, with words
-          that have no vector, or with words that are not read; it names the tree and the node.
+        tf.errors.InvalidArgumentError: when called with `children` that are not trees (with
+          `shared_nodes`, not acyclic graphs), with words that have no vector, or with words that
+          are not read; it names the tree and the node.
 
     Example:
 

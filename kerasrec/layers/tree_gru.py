@@ -224,8 +224,8 @@ class TreeGRU(CellLayer):
             different word of a batch is looked up once. See `Recursive`.
         instances: names of devices, each of which computes a part of the tree nodes that are ready
             at once. See `Recursive`.
-        shared_nodes: whether a tree node may be a child of several nodes, as in syntax trees whose
-            equal parts are one. It is computed once, and gradients of all parents are added up.
+        shared_nodes: whether a tree node may have several parents, as in syntax trees with equal
+            subtrees merged. It is computed once, and the gradients from its parents are added up.
             See `Recursive`.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 

@@ -120,7 +120,7 @@ def test_many_calls_are_few():
     assert trace.calls == {"fib": 91}
     # Of the two calls of each of 89, all but 90 were made before.
     assert trace.num_shared == 2 * 89 - 90
-    assert "88 calls more shared the result of an equal one" in str(trace)
+    assert "88 more calls reused the result of an equal one" in str(trace)
 
 
 @pytest.mark.parametrize(
