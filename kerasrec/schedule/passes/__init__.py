@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kerasrec.schedule.check import check_schedule
 from kerasrec.schedule.passes.branches_apart import branches_apart
+from kerasrec.schedule.passes.count_by_level import count_by_level
 from kerasrec.schedule.passes.cut_again import cut_again
 from kerasrec.schedule.passes.decide_at_once import decide_at_once
 from kerasrec.schedule.passes.hoist_by_place import hoist_by_place
@@ -32,6 +33,7 @@ WAVE_PASSES: tuple[Pass, ...] = (
     rematerialise,
     cut_again,
     decide_at_once,
+    count_by_level,
 )
 # Those of the engine "compiled", in order.
 BLOCK_PASSES: tuple[Pass, ...] = (
