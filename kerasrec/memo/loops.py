@@ -92,8 +92,7 @@ class LevelLoop(LoopRun):
         for group in groups_of(self.graph):
             registers, one = returned[group]
             registers.returns[one] = [
-                self.plan.read(group, state.wave, tensor)
-                for tensor in state.carry[group[0].callee]
+                self.plan.read(group, state.wave, tensor) for tensor in state.carry[group[0].callee]
             ]
 
     def _returned(self, found: dict[str, WaveRegisters], state: State) -> Carry:

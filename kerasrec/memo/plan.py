@@ -69,18 +69,14 @@ class Plan:
             found.append(tensor)
         return found
 
-    def given(
-        self, name: str, wave: tf.Tensor, tensor: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def given(self, name: str, wave: tf.Tensor, tensor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """What of the rows that are live after a wave belongs to it, and to what is live before."""
         size, live = self._sizes(name, wave)
         found = added(tensor, self.keeps[name].read(wave), self.copies, size + live)
         found = by_copy(found, self.copies, size + live)
         return in_line(found[:, :size]), in_line(found[:, size:])
 
-    def kept(
-        self, name: str, wave: tf.Tensor, returned: tf.Tensor, tensor: tf.Tensor
-    ) -> tf.Tensor:
+    def kept(self, name: str, wave: tf.Tensor, returned: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
         """The rows that are live after a wave, of what it returns and of what is live before it."""
         size, live = self._sizes(name, wave)
         pieces = [by_copy(returned, self.copies, size), by_copy(tensor, self.copies, live)]
