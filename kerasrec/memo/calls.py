@@ -300,7 +300,8 @@ def _deciding(segment: Segment) -> list[Instruction]:
         if isinstance(one, Send) or read.intersection(one.writes):
             found.append(one)
             read.update(one.reads)
-            read.update(item.region for item in one.reads if isinstance(item, Tokens))
+            tokens = [item for item in one.reads if isinstance(item, Tokens)]
+            read.update(item.region for item in tokens if item.region)
     return found[::-1]
 
 

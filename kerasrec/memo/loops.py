@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import tensorflow as tf
-
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.sums import Sums
 from kerasrec.memo.calls import groups_of
