@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from kerasrec.schedule.check import check_schedule
 from kerasrec.schedule.passes.branches_apart import branches_apart
-from kerasrec.schedule.passes.count_by_level import count_by_level
 from kerasrec.schedule.passes.cut_again import cut_again
 from kerasrec.schedule.passes.decide_at_once import decide_at_once
 from kerasrec.schedule.passes.hoist_by_place import hoist_by_place
+from kerasrec.schedule.passes.integers_by_level import integers_by_level
 from kerasrec.schedule.passes.move_again import move_again
 from kerasrec.schedule.passes.rematerialise import rematerialise
 from kerasrec.schedule.passes.side_by_side import side_by_side
@@ -33,7 +33,7 @@ WAVE_PASSES: tuple[Pass, ...] = (
     rematerialise,
     cut_again,
     decide_at_once,
-    count_by_level,
+    integers_by_level,
 )
 # Those of the engine "compiled", in order.
 BLOCK_PASSES: tuple[Pass, ...] = (

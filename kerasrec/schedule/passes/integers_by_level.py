@@ -1,4 +1,4 @@
-"""The pass `count_by_level`."""
+"""The pass `integers_by_level`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kerasrec.schedule.sections import Loop
 from kerasrec.trace.functions import unrepeatable_op
 
 
-def count_by_level(schedule: Schedule) -> Schedule:
+def integers_by_level(schedule: Schedule) -> Schedule:
     """With `memo`, what integers give is computed in the first loop, level by level.
 
     The products of floats gain from all tokens at once. A sum of integers does not: the tokens of a
@@ -34,7 +34,7 @@ def count_by_level(schedule: Schedule) -> Schedule:
                 before,
                 instructions=(
                     *before.instructions,
-                    *(replace(one, by=count_by_level.__name__) for one in moved),
+                    *(replace(one, by=integers_by_level.__name__) for one in moved),
                 ),
             )
         )
