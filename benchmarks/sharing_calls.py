@@ -70,7 +70,7 @@ def rows():
 
 def _row(title, function, plain, tables, key):
     arguments = [*(table[np.newaxis] for table in tables), *(number[np.newaxis] for number in key)]
-    cached, every = _counted(plain)
+    cached, every = counted(plain)
     (found,) = function(*arguments).numpy()
     correct = cached(*key)
     is_there = np.isfinite(correct)
@@ -98,7 +98,7 @@ def _programs():
     yield "inside, 10 words", make_inside(tf.constant(rules)), plain, [words], np.int32([0, 10])
 
 
-def _counted(plain):
+def counted(plain):
     """The program with a cache, and what counts the calls that it would make without one."""
 
     @functools.cache

@@ -27,9 +27,8 @@ def test_quick_run(tmp_path, monkeypatch, capsys):
 def test_distances_are_those_of_plain_recursion():
     case = Edits(3, 5)
     for first, second, distance in zip(*case.strings, case.expected({}), strict=True):
-        find = functools.cache(
-            lambda *key, a=first, b=second: sharing_calls.plain_distance(a, b, find, *key)
-        )
+        plain = functools.partial(sharing_calls.plain_distance, first, second)
+        find, _ = sharing_calls.counted(plain)
         assert find(5, 5) == distance
 
 
