@@ -9,6 +9,7 @@ the edit distance. Every ratio is of times taken in the same run, in turns. Memo
 
 import argparse
 import contextlib
+import functools
 import importlib
 import json
 import statistics
@@ -53,24 +54,39 @@ def check(case, name, computed):
 
     Gradients are compared along a random direction, with differences.
     """
-    weights = case.weights(None)
-    correct = case.expected(weights)
+    correct = _expected(case)
     error = np.max(np.abs(computed["output"] - correct)) / np.max(np.abs(correct))
     # Not a number is no agreement.
     if not error <= TOLERANCE:
         raise ValueError(f"{name} computes other values; one is {error} of the largest off")
     if not case.has_gradient:
         return
-    rng = np.random.default_rng(1)
-    directions = {key: rng.standard_normal(value.shape) for key, value in weights.items()}
+    directions = _directions(case)
     gradients = {key: computed[f"gradient of {key}"] for key in directions}
     along = sum(np.sum(value * directions[key]) for key, value in gradients.items())
     norm = np.sqrt(sum(np.sum(np.square(value)) for value in gradients.values()))
-    error = abs(along - case.derivative(directions)) / norm
+    error = abs(along - _derivative(case)) / norm
     if not error <= DERIVATIVE_TOLERANCE:
         raise ValueError(
             f"{name} computes another gradient; along a direction it is {error} of its norm off"
         )
+
+
+@functools.cache
+def _expected(case):
+    return case.expected(case.weights(None))
+
+
+@functools.cache
+def _derivative(case):
+    return case.derivative(_directions(case))
+
+
+def _directions(case):
+    """Random numbers for each weight."""
+    rng = np.random.default_rng(1)
+    weights = case.weights(None)
+    return {key: rng.standard_normal(value.shape) for key, value in weights.items()}
 
 
 def measure(case, tiny, runners, repeats, pythons):
@@ -173,6 +189,8 @@ def columns(has_gradient):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}")
+    names = [*INSIDE, *(name for name in EDITS if name != OURS)]
+    parser.add_argument("--peers", nargs="+", choices=names, default=names)
     parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
     parser.add_argument("--quick", action="store_true", help="small ones only, to try it out")
     parser.add_argument(
@@ -196,10 +214,11 @@ def main():
     for title, runners in {"inside": INSIDE, "edits": EDITS}.items():
         if title in sections:
             case = cases[title]
+            chosen = {name: runners[name] for name in runners if name in arguments.peers}
             print(f"\n{case}\n")
             found[title] = report.print_table(
                 columns(case.has_gradient),
-                measure(case, TINY[title], runners, arguments.repeats, dict(arguments.python)),
+                measure(case, TINY[title], chosen, arguments.repeats, dict(arguments.python)),
             )
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
