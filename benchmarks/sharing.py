@@ -214,7 +214,7 @@ def main():
     for title, runners in {"inside": INSIDE, "edits": EDITS}.items():
         if title in sections:
             case = cases[title]
-            chosen = {name: runners[name] for name in runners if name in arguments.peers}
+            chosen = {name: runners[name] for name in runners if name in (OURS, *arguments.peers)}
             print(f"\n{case}\n")
             found[title] = report.print_table(
                 columns(case.has_gradient),
