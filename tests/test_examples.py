@@ -36,6 +36,7 @@ SAID = {
         "[False  True False]",
         "[21. 13.]",
     ],
+    "14_module_network": ["new questions: 100%", "answered alike: 48%"],
     "tree_lstm_sentiment": ["Tree-LSTM, all phrases", "very negative", "  being very dull\n"],
 }
 

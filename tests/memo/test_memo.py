@@ -116,7 +116,11 @@ def _with_options(function, **options):
 
 def test_many_calls_are_few():
     assert fib(np.int64(90)).numpy() == 2880067194370816120
-    assert fib.run_trace(np.int64(90)).calls == {"fib": 91}
+    trace = fib.run_trace(np.int64(90))
+    assert trace.calls == {"fib": 91}
+    # Of the two calls of each of 89, all but 90 were made before.
+    assert trace.num_shared == 2 * 89 - 90
+    assert "88 calls more shared the result of an equal one" in str(trace)
 
 
 @pytest.mark.parametrize(
@@ -158,6 +162,47 @@ def test_second_derivative():
     (up,) = _gradients(distance, (a, b, costs + 1e-5 * direction, i, j), weights)
     (down,) = _gradients(distance, (a, b, costs - 1e-5 * direction, i, j), weights)
     np.testing.assert_allclose(found, (up - down) / 2e-5, atol=1e-6)
+
+
+def test_calls_of_a_whole_batch():
+    @kerasrec.recursive(memo="batch")
+    def f(n):
+        tf.debugging.assert_less(n, 50)
+        return kerasrec.cond(n < 2, lambda: n, lambda: f(n - 1) + f(n - 2))
+
+    roots = np.int32([5, 6, 7, 5])
+    assert f(roots).numpy().tolist() == [5, 8, 13, 5]
+    assert f.run_trace(roots).num_calls == 8
+    assert interpret(f.tagged_graph(roots), [roots]).outputs[0].tolist() == [5, 8, 13, 5]
+
+
+def test_gradients_of_a_whole_batch():
+    table = tf.Variable([2.0, 3.0])
+
+    @kerasrec.recursive(memo="batch")
+    def f(n):
+        return kerasrec.cond(n < 2, lambda: tf.gather(table, n), lambda: f(n - 1) * f(n - 2))
+
+    def plain(n):
+        return table[n] if n < 2 else plain(n - 1) * plain(n - 2)
+
+    with tf.GradientTape(persistent=True) as tape:
+        found = tf.reduce_sum(f([4, 5, 4]) * [1.0, 2.0, 3.0])
+        expected = plain(4) + 2.0 * plain(5) + 3.0 * plain(4)
+    assert found.numpy() == expected.numpy()
+    one, other = (tf.convert_to_tensor(tape.gradient(item, table)) for item in (found, expected))
+    np.testing.assert_allclose(one, other)
+
+
+def test_what_differs_by_root_is_refused_for_a_batch():
+    @kerasrec.recursive(memo="batch")
+    def f(x, n):
+        return kerasrec.cond(n < 1, lambda: x, lambda: f(x, n - 1))
+
+    with pytest.raises(kerasrec.TraceError, match=r"memo='batch'.*takes 'x' \(f32\[\]\)"):
+        f(1.0, 3)
+    with pytest.raises(kerasrec.TraceError, match="memo is 'all'"):
+        kerasrec.recursive(memo="all")(lambda n: n)
 
 
 def test_no_tokens():
@@ -275,7 +320,7 @@ def test_calls_without_end():
     def endless(n):
         return kerasrec.cond(n < 0, lambda: n, lambda: endless(n + 1))
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="max_depth=50"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"max_depth=50[^$]*endless\(n=51\)"):
         endless(1)
 
 
@@ -288,12 +333,74 @@ def test_a_float_that_varies_is_refused():
         f(1.0, 3)
 
 
+def test_what_is_passed_on_unchanged_is_known_to_be():
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        same = kerasrec.cond(n > 2, lambda: tf.identity(x), lambda: x)
+        return kerasrec.cond(n < 1, lambda: x, lambda: f(tf.identity(same), n - 1))
+
+    assert f([1.5, 2.5], [4, 0]).numpy().tolist() == [1.5, 2.5]
+
+
+def test_loops_of_floats_are_refused():
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        _, y = kerasrec.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, 2.0 * y), (n, x))
+        return kerasrec.cond(n < 1, lambda: y, lambda: f(x, n - 1) + y)
+
+    with pytest.raises(kerasrec.TraceError, match=r"kerasrec.while_loop.* changes .*tf.while_loop"):
+        f(1.0, 3)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda n: tf.random.uniform(tf.shape(n), 1, 3, tf.int32),
+        lambda n: tf.random.stateless_uniform(tf.shape(n), [1, 2], 1, 3, tf.int32),
+        lambda n: tf.ensure_shape(tf.numpy_function(lambda n: n, [n], tf.int32), [None]),
+    ],
+    ids=["random", "stateless", "numpy_function"],
+)
+def test_draws_that_decide_are_refused(draw):
+    @kerasrec.recursive(memo=True)
+    def key(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: key(n - draw(n)))
+
+    @kerasrec.recursive(memo=True)
+    def choice(n):
+        return kerasrec.cond(draw(n) + n < 2, lambda: n, lambda: choice(n - 1))
+
+    for function in (key, choice):
+        with pytest.raises(kerasrec.TraceError, match="decides which calls there are"):
+            function([3, 4])
+
+
+def test_a_draw_that_decides_nothing_is_made_once():
+    @kerasrec.recursive(memo=True)
+    def f(n):
+        drawn = tf.random.uniform(tf.shape(n))
+        return kerasrec.cond(n < 2, lambda: drawn, lambda: f(n - 1) - f(n - 1) + 0.0 * drawn)
+
+    assert f([2, 5]).numpy().tolist() == [0.0, 0.0]
+
+
+def test_a_function_without_the_option_calls_none_with_it():
+    @kerasrec.recursive
+    def outer(n):
+        return fib(n) + 1
+
+    with pytest.raises(kerasrec.TraceError, match=r"outer calls fib .* give outer memo=True"):
+        outer(3)
+
+
 def test_calls_that_wait_for_results_are_refused():
     @kerasrec.recursive(memo=True)
     def hofstadter(n):
         return kerasrec.cond(n < 1, lambda: n, lambda: n - hofstadter(hofstadter(n - 1)))
 
-    with pytest.raises(kerasrec.TraceError, match="waits for what another call returns"):
+    with pytest.raises(
+        kerasrec.TraceError, match="waits for what another call, or a loop, returns"
+    ):
         hofstadter(3)
 
 
@@ -309,4 +416,7 @@ def test_other_engines_are_refused(engine):
 
 def test_the_plan_says_so():
     assert "memo=True makes equal calls one call" in str(fib.execution_plan(3))
-    assert dataclasses.asdict(fib.tagged_graph(3).memo) == {"per_root": ()}
+    assert dataclasses.asdict(fib.tagged_graph(3).memo) == {
+        "per_root": (),
+        "across_roots": False,
+    }
