@@ -21,10 +21,19 @@ from kerasrec.graph.graph import Body, TaggedGraph
 from kerasrec.graph.nodes import Entrance
 from kerasrec.graph.values import Value
 from kerasrec.memo.known import KnownCalls, KnownStrings
-from kerasrec.schedule.instructions import Effect, Item, Reduce, Save, Select, Send
+from kerasrec.schedule.instructions import (
+    Effect,
+    Instruction,
+    Item,
+    Reduce,
+    Save,
+    Select,
+    Send,
+    Tokens,
+)
 from kerasrec.schedule.linkage import Together, alternating
 from kerasrec.schedule.schedule import Schedule
-from kerasrec.schedule.sections import Loop
+from kerasrec.schedule.sections import Loop, Segment
 from kerasrec.waves.registers import WaveRegisters
 from kerasrec.waves.store import WaveStore
 
@@ -265,9 +274,7 @@ class CallFinder:
             name = segment.body
             registers = WaveRegisters(self.graph, name, self.shared, WaveStore(), None)
             registers.given = state.new[name]
-            registers.run(
-                one for one in segment.instructions if not isinstance(one, Effect | Reduce | Save)
-            )
+            registers.run(_deciding(segment))
             for one, values in registers.sent.items():
                 callers = self._callers(registers, one, state.numbers[name])
                 found[one.sites] = values, callers
@@ -287,6 +294,19 @@ class CallFinder:
             if tells
         ]
         return self._known.key(self._bodies.index(body), columns)
+
+
+def _deciding(segment: Segment) -> list[Instruction]:
+    """What a segment runs to find out what it passes to calls."""
+    read: set[Item] = set()
+    found = []
+    for one in reversed(segment.instructions):
+        if isinstance(one, Send) or read.intersection(one.writes):
+            found.append(one)
+            read.update(one.reads)
+            tokens = [item for item in one.reads if isinstance(item, Tokens)]
+            read.update(item.region for item in tokens if item.region)
+    return found[::-1]
 
 
 def groups_of(graph: TaggedGraph) -> list[Together]:

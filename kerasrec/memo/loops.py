@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import tensorflow as tf
-
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.sums import Sums
 from kerasrec.memo.calls import groups_of
@@ -32,10 +30,7 @@ class LevelLoop(LoopRun):
         end = super().run(given, sums)
         if self._is_up:
             entry = self.graph.entry
-            rows = [
-                tf.gather(tensor, self.plan.rows_of_roots(self.graph))
-                for tensor in end.carry[entry]
-            ]
+            rows = [self.plan.of_roots(self.graph, tensor) for tensor in end.carry[entry]]
             end = end._replace(carry={**end.carry, entry: rows})
         return end
 
@@ -53,9 +48,7 @@ class LevelLoop(LoopRun):
         if given is None:
             return carry
         entry = self.graph.entry
-        num_live = self.plan.num_live[entry] * self.plan.copies
-        places = self.plan.rows_of_roots(self.graph)
-        rows = [tf.math.unsorted_segment_sum(item, places, num_live) for item in given]
+        rows = [self.plan.added_of_roots(self.graph, item) for item in given]
         return {**carry, entry: rows}
 
     def _give(self, found: dict[str, WaveRegisters], state: State) -> Carry:
@@ -67,11 +60,9 @@ class LevelLoop(LoopRun):
             return {}
         before = {}
         for name, tensors in state.carry.items():
-            here, live = self.plan.size(name, wave), self.plan.num_live_before(name, wave)
-            kept = self.plan.rows_kept(name, wave)
-            rows = [tf.math.unsorted_segment_sum(item, kept, here + live) for item in tensors]
-            found[name].given = [item[:here] for item in rows]
-            before[name] = [item[here:] for item in rows]
+            pairs = [self.plan.given(name, wave, tensor) for tensor in tensors]
+            found[name].given = [here for here, _ in pairs]
+            before[name] = [live for _, live in pairs]
         return before
 
     def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: State) -> Carry:
@@ -85,9 +76,8 @@ class LevelLoop(LoopRun):
         }
         for group, tensors in sent.items():
             callee = group[0].callee
-            rows = self.plan.rows_read(group, state.wave)
             before[callee] = [
-                whole + tf.math.unsorted_segment_sum(item, rows, tf.shape(whole)[0])
+                whole + self.plan.added(group, state.wave, item)
                 for whole, item in zip(before[callee], tensors, strict=True)
             ]
         return before
@@ -98,16 +88,17 @@ class LevelLoop(LoopRun):
             one.sites: (found[name], one) for name, one in self._all(Returned)
         }
         for group in groups_of(self.graph):
-            rows = self.plan.rows_read(group, state.wave)
             registers, one = returned[group]
-            tensors = state.carry[group[0].callee]
-            registers.returns[one] = [tf.gather(tensor, rows) for tensor in tensors]
+            registers.returns[one] = [
+                self.plan.read(group, state.wave, tensor) for tensor in state.carry[group[0].callee]
+            ]
 
     def _returned(self, found: dict[str, WaveRegisters], state: State) -> Carry:
         """The rows that are live when a level has returned."""
         after = {}
         for name, registers in found.items():
-            kept = self.plan.rows_kept(name, state.wave)
-            pairs = zip(registers.results, state.carry[name], strict=True)
-            after[name] = [tf.gather(tf.concat(pair, 0), kept) for pair in pairs]
+            after[name] = [
+                self.plan.kept(name, state.wave, result, tensor)
+                for result, tensor in zip(registers.results, state.carry[name], strict=True)
+            ]
         return after

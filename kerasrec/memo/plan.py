@@ -16,6 +16,7 @@ from kerasrec.emit.arrays import array_of, divided
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.memo.calls import Calls
+from kerasrec.memo.copies import added, by_copy, in_line, taken
 from kerasrec.memo.cycle import check_order
 from kerasrec.memo.levels import levels_of
 from kerasrec.schedule.linkage import Together
@@ -68,35 +69,41 @@ class Plan:
             found.append(tensor)
         return found
 
-    def size(self, name: str, wave: tf.Tensor) -> tf.Tensor:
-        """How many calls of a body a wave has, int32 scalar."""
-        return tf.gather(self.sizes[name], wave) * self.copies
+    def given(self, name: str, wave: tf.Tensor, tensor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """What of the rows that are live after a wave belongs to it, and to what is live before."""
+        size, live = self._sizes(name, wave)
+        found = added(tensor, self.keeps[name].read(wave), self.copies, size + live)
+        found = by_copy(found, self.copies, size + live)
+        return in_line(found[:, :size]), in_line(found[:, size:])
 
-    def num_live_before(self, name: str, wave: tf.Tensor) -> tf.Tensor:
-        """How many rows are live before a wave, int32 scalar."""
-        return self.live[name].read(wave) * self.copies
-
-    def rows_read(self, group: Together, wave: tf.Tensor) -> tf.Tensor:
-        """The rows of what is live that a wave reads, int32."""
-        return self._of_copies(self.reads[group].read(wave), self.live[group[0].callee].read(wave))
-
-    def rows_kept(self, name: str, wave: tf.Tensor) -> tf.Tensor:
-        """The rows of what a wave returns, followed by what is live, that are live after it."""
-        size, live = tf.gather(self.sizes[name], wave), self.live[name].read(wave)
+    def kept(self, name: str, wave: tf.Tensor, returned: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+        """The rows that are live after a wave, of what it returns and of what is live before it."""
+        size, live = self._sizes(name, wave)
+        pieces = [by_copy(returned, self.copies, size), by_copy(tensor, self.copies, live)]
         rows = self.keeps[name].read(wave)
-        copy = tf.range(self.copies)[:, tf.newaxis]
-        found = tf.where(
-            rows < size, rows + copy * size, rows + (self.copies - 1) * size + copy * live
-        )
-        return tf.reshape(found, [-1])
+        return taken(in_line(tf.concat(pieces, 1)), rows, self.copies, size + live)
 
-    def rows_of_roots(self, graph: TaggedGraph) -> tf.Tensor:
-        """The rows of what is live at the end that the outside reads, int32 `[tokens]`."""
-        return self._of_copies(self.roots, self.num_live[graph.entry])
+    def read(self, group: Together, wave: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+        """The rows that a wave reads of what is live before it."""
+        live = self.live[group[0].callee].read(wave)
+        return taken(tensor, self.reads[group].read(wave), self.copies, live)
 
-    def _of_copies(self, rows: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-        """Rows of one copy, as those of all, where a copy has this many rows."""
-        return tf.reshape(tf.range(self.copies)[:, tf.newaxis] * size + rows, [-1])
+    def added(self, group: Together, wave: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+        """For each row that is live before a wave, the sum of what belongs to its readers."""
+        live = self.live[group[0].callee].read(wave)
+        return added(tensor, self.reads[group].read(wave), self.copies, live)
+
+    def of_roots(self, graph: TaggedGraph, tensor: tf.Tensor) -> tf.Tensor:
+        """The rows of what is live at the end that the outside reads, `[tokens, ...]`."""
+        return taken(tensor, self.roots, self.copies, self.num_live[graph.entry])
+
+    def added_of_roots(self, graph: TaggedGraph, tensor: tf.Tensor) -> tf.Tensor:
+        """For each row that is live at the end, the sum of what the outside passes to it."""
+        return added(tensor, self.roots, self.copies, self.num_live[graph.entry])
+
+    def _sizes(self, name: str, wave: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """How many calls of a body a wave has, and how many rows are live before it, a copy."""
+        return tf.gather(self.sizes[name], wave), self.live[name].read(wave)
 
 
 _NUMBERS = tf.TensorSpec([None], tf.int32)

@@ -14,6 +14,7 @@ from kerasrec.schedule.passes.branches_apart import branches_apart
 from kerasrec.schedule.passes.cut_again import cut_again
 from kerasrec.schedule.passes.decide_at_once import decide_at_once
 from kerasrec.schedule.passes.hoist_by_place import hoist_by_place
+from kerasrec.schedule.passes.integers_by_level import integers_by_level
 from kerasrec.schedule.passes.move_again import move_again
 from kerasrec.schedule.passes.rematerialise import rematerialise
 from kerasrec.schedule.passes.side_by_side import side_by_side
@@ -32,6 +33,7 @@ WAVE_PASSES: tuple[Pass, ...] = (
     rematerialise,
     cut_again,
     decide_at_once,
+    integers_by_level,
 )
 # Those of the engine "compiled", in order.
 BLOCK_PASSES: tuple[Pass, ...] = (

@@ -20,6 +20,8 @@ def decide_at_once(schedule: Schedule) -> Schedule:
     In programs that decide by integers alone, as all programs that go up trees do, the first loop
     then keeps only arguments, and deciding again for the tokens of all waves together is cheaper.
     """
+    if schedule.graph.memo is not None:  # See integers_by_level.
+        return schedule
     loop, hoisted, *rest = schedule.sections
     if not isinstance(loop, Loop) or loop.direction is not Direction.CALLS:
         return schedule

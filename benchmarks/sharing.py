@@ -1,0 +1,229 @@
+"""Dynamic programming with `memo=True` beside tables that are filled by hand.
+
+    python -m benchmarks.sharing
+
+prints how many calls programs make, and tables of time and memory for the inside algorithm and for
+the edit distance. Every ratio is of times taken in the same run, in turns. Memory is that of
+`memory.py`: the growth of a process' peak from a tiny case to the measured one.
+"""
+
+import argparse
+import contextlib
+import functools
+import importlib
+import json
+import statistics
+import time
+
+import numpy as np
+
+from benchmarks import report
+from benchmarks.memory import peak_memory
+from benchmarks.peers import OURS
+from benchmarks.process import Failed, Process
+from benchmarks.rounds import MODES
+from benchmarks.sharing_cases import Edits, Inside
+
+PROGRAMS = "benchmarks.sharing_programs"
+TORCH = "benchmarks.peers.sharing_torch"
+INSIDE = {
+    OURS: f"{PROGRAMS}:InsideByKerasrec",
+    "tensorflow": f"{PROGRAMS}:InsideByWidth",
+    "tensorflow by XLA": f"{PROGRAMS}:InsideByXLA",
+    "torch": f"{TORCH}:InsideByTorch",
+    "torch by sums": f"{TORCH}:InsideBySums",
+    "jax": "benchmarks.peers.sharing_jax:InsideByJax",
+}
+EDITS = {
+    OURS: f"{PROGRAMS}:EditsByKerasrec",
+    "while_loop": f"{PROGRAMS}:EditsByLoop",
+    "while_loop by XLA": f"{PROGRAMS}:EditsByXLA",
+}
+SECTIONS = ("calls", "inside", "edits")
+TINY = {"inside": Inside(2, 3, 2), "edits": Edits(2, 3)}
+CASES = {"inside": Inside(10, 50, 25), "edits": Edits(1000, 100)}
+QUICK = {"inside": Inside(2, 5, 3), "edits": Edits(5, 8)}
+
+TOLERANCE = 1e-5
+# Differences of float64 against gradients of float32.
+DERIVATIVE_TOLERANCE = 1e-4
+
+
+def check(case, name, computed):
+    """Raises ValueError unless values and gradients are those that NumPy finds.
+
+    Gradients are compared along a random direction, with differences.
+    """
+    correct = _expected(case)
+    error = np.max(np.abs(computed["output"] - correct)) / np.max(np.abs(correct))
+    # Not a number is no agreement.
+    if not error <= TOLERANCE:
+        raise ValueError(f"{name} computes other values; one is {error} of the largest off")
+    if not case.has_gradient:
+        return
+    directions = _directions(case)
+    gradients = {key: computed[f"gradient of {key}"] for key in directions}
+    along = sum(np.sum(value * directions[key]) for key, value in gradients.items())
+    norm = np.sqrt(sum(np.sum(np.square(value)) for value in gradients.values()))
+    error = abs(along - _derivative(case)) / norm
+    if not error <= DERIVATIVE_TOLERANCE:
+        raise ValueError(
+            f"{name} computes another gradient; along a direction it is {error} of its norm off"
+        )
+
+
+@functools.cache
+def _expected(case):
+    return case.expected(case.weights(None))
+
+
+@functools.cache
+def _derivative(case):
+    return case.derivative(_directions(case))
+
+
+def _directions(case):
+    """Random numbers for each weight."""
+    rng = np.random.default_rng(1)
+    weights = case.weights(None)
+    return {key: rng.standard_normal(value.shape) for key, value in weights.items()}
+
+
+def measure(case, tiny, runners, repeats, pythons):
+    """Yields a row for each runner: seconds of its first call and of later ones, and memory.
+
+    The row of one that does not run says why.
+    """
+    first, problems = {}, {}
+    with contextlib.ExitStack() as stack:
+        processes = {}
+        for name in runners:
+            try:
+                process = _started(runners[name], {}, name, pythons)
+            except Failed as failed:
+                problems[name] = str(failed)
+                continue
+            processes[name] = stack.enter_context(process)
+            start = time.perf_counter()
+            computed = process.call("computed", case)
+            first[name] = time.perf_counter() - start
+            check(case, name, computed)
+        modes = MODES[: 1 + case.has_gradient]
+        turns = {mode: _turns(processes, case, mode, repeats) for mode in modes}
+    for name in runners:
+        if name in problems:
+            yield {"name": f"{name}: {problems[name]}"}
+            continue
+        with _started("importlib:import_module", "benchmarks.sharing", name, pythons) as process:
+            memory = process.call("grown", runners[name], tiny, case)
+        row = {"name": name, "first": first[name], "MB": memory}
+        for mode, found in turns.items():
+            row[mode] = {
+                "seconds": statistics.median(turn[name] for turn in found),
+                "of": statistics.median(turn[OURS] / turn[name] for turn in found),
+            }
+        yield row
+
+
+def grown(factory, tiny, case):
+    """By how much this process' peak memory grows from a tiny case to this one, in MB."""
+    module, name = factory.split(":")
+    runner = getattr(importlib.import_module(module), name)({})
+    runner.computed(tiny)
+    before = peak_memory()
+    runner.computed(case)
+    return peak_memory() - before
+
+
+def _started(factory, argument, name, pythons):
+    return Process(
+        factory,
+        argument,
+        python=pythons.get(name.split()[0]),
+        environment={"CUDA_VISIBLE_DEVICES": ""},
+    )
+
+
+def _elsewhere(module, function):
+    """What a function of a benchmark returns, called in a process of its own.
+
+    This process does not import TensorFlow: those that it starts begin with its peak memory.
+    """
+    with Process("importlib:import_module", f"benchmarks.{module}") as process:
+        return process.call(function)
+
+
+def _turns(processes, case, mode, repeats):
+    """Seconds by name of each turn but the first, which warms up."""
+    return [
+        {name: process.call("turn", case.key, mode) for name, process in processes.items()}
+        for _ in range(1 + repeats)
+    ][1:]
+
+
+def _number(key, mode=None, scale=1):
+    def cell(row):
+        value = row.get(mode, {}).get(key) if mode else row.get(key)
+        return "" if value is None else report.short(scale * value)
+
+    return cell
+
+
+CALLS = {
+    "": lambda row: row["program"],
+    "memo=True": lambda row: f"{row['memo']:,}",
+    "functools.cache": lambda row: f"{row['cache']:,}",
+    "without": lambda row: f"{row['every']:,}",
+}
+
+
+def columns(has_gradient):
+    """Of a table of times and memory."""
+    found = {"": lambda row: row["name"], "first call, s": _number("first")}
+    for mode in MODES[: 1 + has_gradient]:
+        found[f"{mode}, ms"] = _number("seconds", mode, 1000)
+        found[f"{mode}, kerasrec's time / its"] = _number("of", mode)
+    return {**found, "MB": _number("MB")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}")
+    names = [*INSIDE, *(name for name in EDITS if name != OURS)]
+    parser.add_argument("--peers", nargs="+", choices=names, default=names)
+    parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
+    parser.add_argument("--quick", action="store_true", help="small ones only, to try it out")
+    parser.add_argument(
+        "--python",
+        metavar="PEER=PATH",
+        action="append",
+        default=[],
+        type=lambda text: text.split("=", 1),
+        help="another Python, where torch or jax is installed",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the tables there, too")
+    arguments = parser.parse_args()
+    sections = arguments.sections or SECTIONS
+    description = {"repeats": arguments.repeats, **_elsewhere("report", "machine")}
+    print(report.line(description))
+    found = {}
+    if "calls" in sections:
+        print("\ncalls\n")
+        found["calls"] = report.print_table(CALLS, _elsewhere("sharing_calls", "rows"))
+    cases = QUICK if arguments.quick else CASES
+    for title, runners in {"inside": INSIDE, "edits": EDITS}.items():
+        if title in sections:
+            case = cases[title]
+            chosen = {name: runners[name] for name in runners if name in (OURS, *arguments.peers)}
+            print(f"\n{case}\n")
+            found[title] = report.print_table(
+                columns(case.has_gradient),
+                measure(case, TINY[title], chosen, arguments.repeats, dict(arguments.python)),
+            )
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as file:
+            json.dump({**description, **found}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

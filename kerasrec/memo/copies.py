@@ -1,0 +1,55 @@
+"""Rows of several copies: root tokens that make the same calls.
+
+A tensor has all rows of one copy, then all of the next, `[copies * size, ...]`. Row numbers are
+those within a copy, int32 `[rows]`, the same for all copies. Numbers, one a row, are moved with
+their copies side by side, as neighbours in memory; vectors are neighbours by themselves.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+def taken(tensor: tf.Tensor, rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Some rows of each copy, `[copies * rows, ...]`."""
+    tensor = by_copy(tensor, copies, size)
+    if tensor.shape.rank == 2:
+        found = tf.transpose(tf.gather(tf.transpose(tensor), rows))
+    else:
+        found = tf.gather(tensor, rows, axis=1)
+    return in_line(found)
+
+
+def added(tensor: tf.Tensor, rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Rows added up where each belongs, `[copies * size, ...]`.
+
+    Args:
+        tensor: `[copies * rows, ...]`.
+        rows: to which row of its copy each is added.
+        copies: int32 scalar.
+        size: int32 scalar, how many rows there are to add to.
+    """
+    if tensor.shape.rank == 1:
+        columns = tf.transpose(by_copy(tensor, copies, tf.size(rows)))
+        return in_line(tf.transpose(tf.math.unsorted_segment_sum(columns, rows, size)))
+    return tf.math.unsorted_segment_sum(tensor, of_copies(rows, copies, size), copies * size)
+
+
+def of_copies(rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """The numbers of the same rows in a tensor of all copies, int32 `[copies * rows]`."""
+    return tf.reshape(tf.range(copies)[:, tf.newaxis] * size + rows, [-1])
+
+
+def by_copy(tensor: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Rows as those of each copy, `[copies, size, ...]`."""
+    found = tf.reshape(tensor, tf.concat([[copies, size], tf.shape(tensor)[1:]], 0))
+    found.set_shape([None, None, *tensor.shape[1:]])
+    return found
+
+
+def in_line(tensor: tf.Tensor) -> tf.Tensor:
+    """The same of all copies, one behind the other, `[copies * size, ...]`."""
+    shape = tf.shape(tensor)
+    found = tf.reshape(tensor, tf.concat([[shape[0] * shape[1]], shape[2:]], 0))
+    found.set_shape([None, *tensor.shape[2:]])
+    return found
