@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ class Options:
         in_queues: whether a program of one round runs by the engine for all programs, too.
         passes: over the schedule, by name. These two are of "traced" alone.
         has_values: whether branches are function values.
+        memo: whether equal calls are one.
     """
 
     way: str = "traced"
@@ -67,10 +69,22 @@ class Options:
     in_queues: bool = False
     passes: str = "default"
     has_values: bool = False
+    memo: bool = False
 
     def __str__(self) -> str:
         fields = {name: value for name, value in vars(self).items() if value not in (None, False)}
         return ", ".join(f"{name}={value!r}" for name, value in fields.items())
+
+
+def memoised(options: Options) -> Options:
+    """The same with `memo=True`, without what that does not take."""
+    return dataclasses.replace(
+        options,
+        engine="waves",
+        in_queues=False,
+        passes="default" if options.passes == "instances" else options.passes,
+        memo=True,
+    )
 
 
 class Run:
@@ -98,7 +112,7 @@ class Run:
     def _function(self) -> kerasrec.RecursiveFunction:
         options = {
             name: getattr(self.options, name)
-            for name in ("engine", "parallel_tokens", "recompute", "max_depth")
+            for name in ("engine", "parallel_tokens", "recompute", "max_depth", "memo")
             if getattr(self.options, name) is not None
         }
         space: dict[str, Any] = {
