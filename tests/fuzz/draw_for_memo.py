@@ -19,6 +19,7 @@ from tests.fuzz.syntax import (
     MATRIX,
     VECTOR,
     Apply,
+    Block,
     Call,
     Name,
     Passed,
@@ -116,6 +117,12 @@ class MemoDrawer(Drawer):
         places = [place for place, item in enumerate(signature.parameters) if item[1] == INT]
         arguments[self.rng.choice(places[:-1])] = Name(group, INT.of(group))
         return Call(signature, tuple(arguments), group)
+
+    def step(self, signature: Signature, scope: Scope, size: int) -> Block:
+        """A branch that calls somebody more than once, perhaps equally."""
+        statements, scope = self.call_let(scope, [])
+        found = super().step(signature, scope, size)
+        return dataclasses.replace(found, statements=(*statements, *found.statements))
 
     def same(self, parameter: str, scope: Scope) -> Name:
         """What is in common, under the name that it has here."""

@@ -18,7 +18,9 @@ from kerasrec.compiled.ops import obstacles
 from kerasrec.emit.limits import Limits
 from kerasrec.engine.program import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
+from kerasrec.graph.carried import tables_of_roots
 from kerasrec.graph.interpreter import interpret
+from kerasrec.graph.nodes import RowsOfRoots
 from kerasrec.schedule.passes import WAVE_PASSES, default_passes
 from kerasrec.schedule.passes.among_instances import among_instances
 from tests.compiled.helpers import never_by_waves
@@ -262,11 +264,18 @@ class Run:
             np.zeros_like(arguments[place]) if gradients[place] is None else gradients[place]
             for place in float_places(self.program)
         ]
-        values = list(found.shared_gradients)
+        values = [
+            value
+            for value in found.shared_gradients
+            if not isinstance(value.node, RowsOfRoots)  # A table of arguments.
+        ]
+        tables = {
+            node.output(): tf.constant(arguments[node.place]) for node in tables_of_roots(graph)
+        }
         with tf.GradientTape() as tape:
             tape.watch(self.read)
             tensors = tf.function(
-                lambda: [*map(shared_tensors(graph).__getitem__, values)], autograph=False
+                lambda: [*map(shared_tensors(graph, tables).__getitem__, values)], autograph=False
             )()
         through = tape.gradient(
             tensors, self.read, [tf.constant(found.shared_gradients[value]) for value in values]
