@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 TYPES = {
@@ -31,9 +31,8 @@ TYPES = {
     "pair?": "Pair | None",
 }
 WITHOUT_TREES = tuple(name for name in TYPES if "tree" not in name and "pa" not in name)
-ENDING = tuple(name for name in TYPES if name not in ("tree", "part", "pair"))
+IN_PAIRS = (*WITHOUT_TREES, "tree?", "trees")  # A value must end somewhere.
 PARTS = ("PartA", "PartB")
-FIXED = ("Tree", "Part", "Pair")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,15 +73,15 @@ class Typed:
         self.kinds = {name: self.fields(TYPES, 3) for name in [*trees, *PARTS]}
         self.kinds["TreeA"] = self.fields(WITHOUT_TREES, 3)
         self.kinds["PartA"] = self.fields(WITHOUT_TREES, 2)
-        self.kinds["Pair"] = self.fields([*{*ENDING} - {"pair?"}], 3)
+        self.kinds["Pair"] = self.fields(IN_PAIRS, 3)
         self.trees = [*trees, *PARTS]
         self.declared = self.declarations()
-        names = {
-            "value": "Tree",
-            "value_of_pair": "Pair",
-        }
         self.source = "\n\n".join(
-            [*(self.reader(*item) for item in names.items()), self.maker("change")]
+            [
+                self.function("value", self.match("item", "Tree", self.read_kind)),
+                self.function("value_of_pair", self.number(self.scope("Pair", "item"), 4)),
+                self.function("change", self.match("item", "Tree", self.make_kind)),
+            ]
         )
 
     def __str__(self) -> str:
@@ -150,36 +149,35 @@ class Typed:
 
     # Functions.
 
+    def function(self, name: str, body: str) -> str:
+        return f"@recursive\ndef {name}(item, x):\n    return {body}"
+
     def scope(self, kind: str, variable: str, numbers: Sequence[str] = ("x",)) -> Scope:
         fields = [(f"{variable}.{name}", found) for name, found in self.kinds[kind]]
         return Scope(tuple(fields), tuple(numbers))
 
-    def reader(self, name: str, of: str) -> str:
-        if of == "Pair":
-            body = self.number(self.scope("Pair", "item"), 4)
-        else:
-            body = self.match("item", [*self.trees], "Tree", self.read_kind, ("x",))
-        return f"@recursive\ndef {name}(item, x):\n    return {body}"
+    def match(self, item: str, whole: str, branch: Callable[[str, str], str]) -> str:
+        """A match of all kinds in some order, where one branch may match those of `Part`.
 
-    def read_kind(self, kind: str, variable: str, numbers: Sequence[str]) -> str:
-        return self.number(self.scope(kind, variable, numbers), 4)
-
-    def match(self, item: str, kinds: list[str], whole: str, branch: Any, numbers: Any) -> str:
-        """A match in some order, where some kinds may be handled by one branch for `Part`."""
+        Args:
+            item: source of what is matched.
+            whole: its type.
+            branch: what is done with a kind, and the variable that has it.
+        """
+        kinds = [*(PARTS if whole == "Part" else self.trees)]
+        if whole == "Tree" and self.chance(0.3):
+            kinds = [*(kind for kind in kinds if kind not in PARTS), "Part"]
         self.rng.shuffle(kinds)
         found = []
-        if set(PARTS) <= {*kinds} and whole == "Tree" and self.chance(0.3):
-            kinds = [kind for kind in kinds if kind not in PARTS]
-            place = self.rng.randint(0, len(kinds))
-            kinds.insert(place, "Part")
         for kind in kinds:
             variable = self.new("item")
-            if kind == "Part":
-                body = self.match(variable, [*PARTS], "Part", branch, numbers)
-            else:
-                body = branch(kind, variable, numbers)
+            is_part = kind == "Part"
+            body = self.match(variable, kind, branch) if is_part else branch(kind, variable)
             found.append(f"{kind}: lambda {variable}: {body}")
         return f"match({item}, {{{', '.join(found)}}})"
+
+    def read_kind(self, kind: str, variable: str) -> str:
+        return self.number(self.scope(kind, variable), 4)
 
     def number(self, scope: Scope, size: int) -> str:
         if size <= 0:
@@ -263,14 +261,8 @@ class Typed:
 
     # What makes values.
 
-    def maker(self, name: str) -> str:
-        body = self.match("item", [*self.trees], "Tree", self.make_kind, ("x",))
-        return f"@recursive\ndef {name}(item, x):\n    return {body}"
-
-    def make_kind(self, kind: str, variable: str, numbers: Sequence[str]) -> str:
-        scope = self.scope(kind, variable, numbers)
-        calls = any(found not in WITHOUT_TREES for _, found in scope.fields)
-        return self.made(self.rng.choice(self.trees), variable, scope, 3 if calls else 2)
+    def make_kind(self, kind: str, variable: str) -> str:
+        return self.made(self.rng.choice(self.trees), variable, self.scope(kind, variable), 3)
 
     def made(self, kind: str, variable: str, scope: Scope, size: int) -> str:
         parts = [self.part(found, variable, scope, size - 1) for _, found in self.kinds[kind]]
@@ -286,7 +278,7 @@ class Typed:
             return self.part(found[:-1], variable, scope, size)
         if same and self.chance(0.4):
             return self.rng.choice(same)
-        if found in ("tree", "trees", "part") or (found == "pair"):
+        if found in ("tree", "trees", "part", "pair"):
             return self.part_of_trees(found, variable, scope, size)
         if found in ("floats", "ints"):
             if same and self.chance(0.7):
