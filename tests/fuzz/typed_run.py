@@ -140,9 +140,13 @@ class Check:
         self.batch = self.schema.encode(self.typed.values(names, count))
         self.x, self.y, self.cotangents, self.direction_of_x = self.rng.normal(size=[4, count])
         self.moved = [name for name, tensor in self.batch.items() if tensor.dtype == tf.float64]
-        self.directions = {
-            name: self.rng.normal(size=self.batch[name].flat_values.shape) for name in self.moved
-        }
+        self.directions = {name: self._direction(name) for name in self.moved}
+
+    def _direction(self, name: str) -> np.ndarray:
+        """Of the numbers of a field; zero where a field is None and a zero is stored."""
+        found = self.rng.normal(size=self.batch[name].flat_values.shape)
+        has = self.batch.get(".has.".join(name.split(".")))
+        return found if has is None else found * has.flat_values.numpy()
 
     def plain(self) -> Results:
         """By plain Python on objects; slopes by differences."""
