@@ -174,10 +174,21 @@ def _cast_out_of_range(source: tf.DType, target: tf.DType) -> list[int]:
         return tf.cast(values, target).numpy().tolist()
 
 
+def _gather(node: Node, table: tf.Tensor, indices: tf.Tensor, axis: tf.Tensor) -> list[tf.Tensor]:
+    """Entries of a table; of an empty one, XLA's result lacks the axes of the indices."""
+    (operation,) = operations([node])
+    is_of_rows = tf.get_static_value(operation.inputs[2]) == 0
+    if is_of_rows and not operation.get_attr("batch_dims") and not table.shape[0]:
+        is_empty = tf.cast(tf.equal(tf.shape(table)[0], 0), tf.int32)
+        table = tf.pad(table, [[0, is_empty], *[[0, 0]] * (table.shape.rank - 1)])
+    return fire(node, [table, indices, axis])
+
+
 _FORMULAS: dict[str, Callable[..., list[tf.Tensor]]] = {
     "Cast": _cast,
     "Elu": _elu,
     "EluGrad": _elu_gradient,
+    "GatherV2": _gather,
     "Max": _extreme,
     "Maximum": _larger,
     "Min": _extreme,

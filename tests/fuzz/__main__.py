@@ -23,7 +23,9 @@ import numpy as np
 
 from tests.fuzz import check as checks
 from tests.fuzz.draw import draw_program
-from tests.fuzz.engines import Options
+from tests.fuzz.draw_for_memo import draw_for_memo
+from tests.fuzz.engines import Options, memoised
+from tests.fuzz.relations import RELATIONS
 from tests.fuzz.shrink import shrink
 from tests.fuzz.syntax import Apply, Program, walk
 
@@ -36,8 +38,13 @@ def main() -> int:
     parser.add_argument("--known", action="store_true", help="report known faults as finds, too")
     parser.add_argument("--seconds", type=float, default=60.0, help="to shrink a find in")
     parser.add_argument(
-        "--relations", action="store_true", help="check relations, and not against plain recursion"
+        "--relations",
+        nargs="?",
+        const="any",
+        choices=["any", *RELATIONS],
+        help="check relations, or one of them, and not against plain recursion",
     )
+    parser.add_argument("--memo", action="store_true", help="draw for memo=True, and run by it")
     parser.add_argument(
         "--compiled", action="store_true", help="run all that it takes by the engine 'compiled'"
     )
@@ -49,12 +56,16 @@ def main() -> int:
     def check(program: Program, options: Options, number: int) -> checks.Outcome:
         if given.compiled:
             options = checks.compiled(options)
+        if given.memo:
+            options = memoised(options)
         if given.relations:
-            return checks.check_relation(program, options, f"{given.seed} {number} relation")
+            seed = f"{given.seed} {number} relation"
+            name = None if given.relations == "any" else given.relations
+            return checks.check_relation(program, options, seed, name)
         return checks.check(program, options)
 
     numbers = range(given.first, given.first + given.programs)
-    return int(run(given.seed, numbers, check, given.seconds).num_finds > 0)
+    return int(run(given.seed, numbers, check, given.seconds, given.memo).num_finds > 0)
 
 
 def run(
@@ -62,6 +73,7 @@ def run(
     numbers: Iterable[int],
     check: Callable[[Program, Options, int], checks.Outcome],
     seconds: float,
+    memo: bool = False,
 ) -> Tally:
     """Checks programs of a seed and reports finds.
 
@@ -70,10 +82,11 @@ def run(
         numbers: of the programs, in order.
         check: a program under some options, with its number.
         seconds: to shrink a find in.
+        memo: whether to draw what `memo=True` takes.
     """
     tally, start = Tally(), time.monotonic()
     for count, number in enumerate(numbers, start=1):
-        program, options = drawn(seed, number)
+        program, options = drawn(seed, number, memo)
         outcome = check(program, options, number)
         tally.add(outcome)
         if outcome.is_find:
@@ -86,8 +99,8 @@ def run(
     return tally
 
 
-def drawn(seed: int, number: int) -> tuple[Program, Options]:
-    program = draw_program(seed, number)
+def drawn(seed: int, number: int, memo: bool = False) -> tuple[Program, Options]:
+    program = (draw_for_memo if memo else draw_program)(seed, number)
     return program, checks.draw_options(random.Random(f"{seed} {number} options"), program)
 
 
@@ -119,7 +132,9 @@ class Tally:
 
     def add(self, outcome: checks.Outcome) -> None:
         self.num_finds += outcome.is_find
-        self.num_checked += outcome.kind != "not applicable"
+        self.num_checked += outcome.kind != "not applicable" and not outcome.kind.startswith(
+            "refused"
+        )
         self.kinds[outcome.kind] += 1
         for name, value in vars(outcome.options).items():
             if value not in (None, False):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+import kerasrec
 from tests.fuzz.compare import Difference, differences
 from tests.fuzz.engines import PASSES, Options, Run, can_be_compiled
 from tests.fuzz.plain import Evaluator, Result, run_plain
@@ -100,8 +101,15 @@ def check(program: Program, options: Options) -> Outcome:
         options = _possible(program, options)
         found = Run(program, options)(program.tokens)
     except Exception as error:
+        if is_refused(error):
+            return Outcome(program, options, "refused")
         return _named(Outcome(program, options, f"error: {type(error).__name__}", error))
     return judge(program, options, found, expected)
+
+
+def is_refused(error: Exception) -> bool:
+    """Whether `memo=True` does not take a program, as it says."""
+    return isinstance(error, kerasrec.TraceError) and "memo=True" in str(error)
 
 
 def _possible(program: Program, options: Options) -> Options:
@@ -110,16 +118,27 @@ def _possible(program: Program, options: Options) -> Options:
     return options
 
 
-def check_relation(program: Program, options: Options, seed: str) -> Outcome:
-    """Checks one of the relations of `relations.py`, instead of against plain recursion."""
+def check_relation(
+    program: Program, options: Options, seed: str, name: str | None = None
+) -> Outcome:
+    """Checks one of the relations of `relations.py`, instead of against plain recursion.
+
+    Args:
+        program: to check.
+        options: under which it runs.
+        seed: of what is drawn.
+        name: of the relation; None for any.
+    """
     rng = random.Random(seed)
     if options.way == "interpreter":  # It takes no empty batches.
         options = dataclasses.replace(options, way="traced")
-    name = rng.choice(list(RELATIONS))
+    name = rng.choice(list(RELATIONS)) if name is None else name
     try:
         options = _possible(program, options)
         pair = RELATIONS[name](program, options, rng)
     except Exception as error:
+        if is_refused(error):
+            return Outcome(program, options, f"refused: {name}")
         kind = f"error: {name} {type(error).__name__}"
         return _named(Outcome(program, options, kind, error))
     if pair is None:

@@ -61,13 +61,13 @@ def draw_program(seed: int, number: int) -> Program:
     attempt = 0
     while True:
         rng = random.Random(f"{seed} {number} {attempt}")
-        program = _ending(reachable(_Drawer(rng).program()))
+        program = ending(reachable(Drawer(rng).program()))
         if program is not None:
             return program
         attempt += 1
 
 
-def _ending(program: Program) -> Program | None:
+def ending(program: Program) -> Program | None:
     """The same with so little fuel that it makes few calls; None if it makes many without."""
     for most in (3, 2, 1, 0):
         rows = tuple((*row[:-1], min(row[-1], most)) for row in program.rows)
@@ -88,7 +88,7 @@ def num_calls(program: Program) -> int:
 
 
 @dataclass(frozen=True)
-class _Scope:
+class Scope:
     """What may be read and called at a place.
 
     Args:
@@ -103,21 +103,21 @@ class _Scope:
     callees: tuple[tuple[Signature, str], ...] = ()
     passed: tuple[Passed, ...] = ()
 
-    def with_names(self, names: Sequence[Name]) -> _Scope:
+    def with_names(self, names: Sequence[Name]) -> Scope:
         return dataclasses.replace(
             self,
             names=(*self.names, *(name for name in names if not name.type.rows)),
             rows=(*self.rows, *(name for name in names if name.type.rows)),
         )
 
-    def without_calls(self) -> _Scope:
+    def without_calls(self) -> Scope:
         return dataclasses.replace(self, callees=(), passed=())
 
-    def inside(self, names: Sequence[Name]) -> _Scope:
+    def inside(self, names: Sequence[Name]) -> Scope:
         """What may be read and called in a loop or a function that stands here."""
         return dataclasses.replace(self, names=(*self.names, *names), rows=())
 
-    def with_passed(self, passed: Sequence[Passed]) -> _Scope:
+    def with_passed(self, passed: Sequence[Passed]) -> Scope:
         """With functions that were passed, and without callees that take others.
 
         What is passed to a call of the function itself must be one of these, or read no tokens:
@@ -144,7 +144,7 @@ class _Scope:
         return next(name for name in self.names[::-1] if name.type == INT)
 
 
-class _Drawer:
+class Drawer:
     def __init__(self, rng: random.Random):
         self.rng = rng
         self.count = 0
@@ -245,7 +245,7 @@ class _Drawer:
     def function(self, signature: Signature, callees: Sequence[Signature]) -> Function:
         names = tuple(Name(*item) for item in signature.parameters)
         callees_here = tuple((item, signature.fuel) for item in callees)
-        scope = _Scope(names, (), callees_here).with_passed(signature.functions)
+        scope = Scope(names, (), callees_here).with_passed(signature.functions)
         if signature.is_of_nodes:
             return Function(signature, self.body_of_nodes(signature, scope))
         fuel = Name(signature.fuel, INT)
@@ -265,17 +265,17 @@ class _Drawer:
     def is_inside(self, signature: Signature) -> bool:
         return signature.name not in NAMES
 
-    def inner(self, around: _Scope) -> Function:
+    def inner(self, around: Scope) -> Function:
         """A function that stands inside another, and may read what it has and call it."""
         signature = self.signature(self.new("inner"), is_inner=True)
         names = tuple(Name(*item) for item in signature.parameters)
         callees = (*around.callees, (signature, signature.fuel))
-        scope = _Scope((*around.names, *names), (), callees)
+        scope = Scope((*around.names, *names), (), callees)
         scope = scope.with_passed((*around.passed, *signature.functions))
         last = self.last(signature, scope, Name(signature.fuel, INT))
         return Function(signature, Block((), (last,), signature.structure))
 
-    def last(self, signature: Signature, scope: _Scope, fuel: Name) -> Choice:
+    def last(self, signature: Signature, scope: Scope, fuel: Name) -> Choice:
         """What a function returns: without fuel something that calls nobody."""
         is_done = Apply("is_done", (fuel,), BOOL)
         base = self.block(signature, scope.without_calls(), self.rng.randint(0, 2))
@@ -295,7 +295,7 @@ class _Drawer:
                 selector = Apply("or", (is_done, other), BOOL)
         return Choice(selector, tuple(branches), signature.results, signature.structure)
 
-    def step(self, signature: Signature, scope: _Scope, size: int) -> Block:
+    def step(self, signature: Signature, scope: Scope, size: int) -> Block:
         """A branch that calls somebody."""
         self.calls_left = self.rng.choice([1, 1, 2, 2, 3])
         statements = self.collects(scope, 0.2)
@@ -310,7 +310,7 @@ class _Drawer:
         found = self.block(signature, inside, size)
         return dataclasses.replace(found, statements=(*statements, *found.statements))
 
-    def body_of_nodes(self, signature: Signature, scope: _Scope) -> Block:
+    def body_of_nodes(self, signature: Signature, scope: Scope) -> Block:
         """What a function of nodes does: it calls itself for all children."""
         node = scope.names[0]
         group = self.new("children")
@@ -338,19 +338,19 @@ class _Drawer:
 
     # Blocks.
 
-    def block(self, signature: Signature, scope: _Scope, size: int) -> Block:
+    def block(self, signature: Signature, scope: Scope, size: int) -> Block:
         share = max(1, size // len(signature.results)) if size else 0
         results = tuple(self.expression(item, share, scope) for item in signature.results)
         return Block((), results, signature.structure)
 
-    def small_block(self, found: Type, size: int, scope: _Scope) -> Block:
+    def small_block(self, found: Type, size: int, scope: Scope) -> Block:
         """A branch of an expression."""
         statements = self.collects(scope, 0.05)
         if size > 2 and self.chance(0.2):
             statements, scope = self.lets(scope, statements, 1)
         return Block(tuple(statements), (self.expression(found, size, scope),))
 
-    def lets(self, scope: _Scope, statements: list, count: int) -> tuple[list, _Scope]:
+    def lets(self, scope: Scope, statements: list, count: int) -> tuple[list, Scope]:
         statements = list(statements)
         for _ in range(count):
             if self.has_rows and self.chance(0.5):
@@ -365,18 +365,17 @@ class _Drawer:
                 scope = scope.with_names([name])
         return statements, scope
 
-    def call_let(self, scope: _Scope, statements: list) -> tuple[list, _Scope]:
+    def call_let(self, scope: Scope, statements: list) -> tuple[list, Scope]:
         call = self.call(*self.rng.choice(scope.callees), scope)
         names = [Name(self.new("got"), found) for found in call.results]
         let = Let(tuple(name.text for name in names), call)
         return [*statements, let], scope.with_names(names)
 
-    def rows_let(self, scope: _Scope, statements: list) -> tuple[list, _Scope]:
+    def rows_let(self, scope: Scope, statements: list) -> tuple[list, Scope]:
         """Rows of children, and perhaps what a call for each of them returns."""
         group = self.new("children")
         rows = Name(group, INT.of(group))
-        node = self.node(scope, None)
-        statements = [*statements, Let((group,), ChildRows(node, rows.type))]
+        statements = [*statements, Let((group,), self.new_rows(scope, rows.type))]
         scope = scope.with_names([rows])
         if scope.callees_of_rows and self.calls_left and self.chance(0.7):
             call = self.call(*self.rng.choice(scope.callees_of_rows), scope, group)
@@ -385,7 +384,10 @@ class _Drawer:
             scope = scope.with_names(names)
         return statements, scope
 
-    def collects(self, scope: _Scope, probability: float) -> list:
+    def new_rows(self, scope: Scope, found: Type) -> Any:
+        return ChildRows(self.node(scope, None), found)
+
+    def collects(self, scope: Scope, probability: float) -> list:
         found = []
         for table, kind, has_index in self.tables:
             if self.chance(probability):
@@ -398,7 +400,7 @@ class _Drawer:
 
     # Expressions.
 
-    def expression(self, found: Type, size: int, scope: _Scope) -> Any:
+    def expression(self, found: Type, size: int, scope: Scope) -> Any:
         """One with so many ops, about."""
         if size <= 0:
             return self.leaf(found, scope)
@@ -434,7 +436,7 @@ class _Drawer:
             return Apply("sum_of_rows", (entries,), found)
         return self.leaf(found, scope)
 
-    def leaf(self, found: Type, scope: _Scope) -> Any:
+    def leaf(self, found: Type, scope: Scope) -> Any:
         names = [name for name in scope.names if name.type == found]
         if names and self.chance(0.85):
             # What was named last has most chances to be read.
@@ -446,10 +448,10 @@ class _Drawer:
             return Shared(self.rng.choice(weights), found)
         return Constant(self.value(found, found.shape, False), found)
 
-    def leaf_int(self, scope: _Scope) -> Name:
+    def leaf_int(self, scope: Scope) -> Name:
         return self.rng.choice([name for name in scope.names if name.type == INT])
 
-    def op(self, found: Type, size: int, scope: _Scope) -> Any:
+    def op(self, found: Type, size: int, scope: Scope) -> Any:
         ops = [
             op
             for op in BY_RESULT[found]
@@ -468,24 +470,28 @@ class _Drawer:
             operands.append(operand if op.is_elementwise else self.with_tokens(operand, scope))
         return Apply(op.name, tuple(operands), found)
 
-    def with_tokens(self, expression: Any, scope: _Scope) -> Any:
+    def with_tokens(self, expression: Any, scope: Scope) -> Any:
         """The same with a token axis, where it has none."""
         if is_token(expression):
             return expression
         found = type_of(expression)
         return Apply(REPEAT[found].name, (scope.fuel, expression), found)
 
-    def choice(self, found: Type, size: int, scope: _Scope) -> Choice:
+    def choice(self, found: Type, size: int, scope: Scope) -> Choice:
         size -= 1
         if self.chance(0.7):
             kind, count = BOOL, 2
         else:
             kind, count = INT, self.rng.choice([1, 2, 3, 3, 5])
-        selector = self.with_tokens(self.expression(kind, 1, scope), scope)
+        selector = self.with_tokens(self.selector(kind, scope), scope)
         branches = tuple(self.small_block(found, size // count, scope) for _ in range(count))
         return Choice(selector, branches, (found,))
 
-    def loop(self, found: Type, size: int, scope: _Scope) -> Loop:
+    def selector(self, kind: Type, scope: Scope) -> Any:
+        """What chooses a branch."""
+        return self.expression(kind, 1, scope)
+
+    def loop(self, found: Type, size: int, scope: Scope) -> Loop:
         """At most three iterations, which may call somebody."""
         names = [Name(self.new("number"), INT), Name(self.new("state"), found)]
         number = self.with_tokens(self.expression(INT, 1, scope.without_calls()), scope)
@@ -496,9 +502,7 @@ class _Drawer:
         count = Apply("place_in_table", (number,), INT)
         return Loop((names[0].text, names[1].text), count, first, condition, block, found)
 
-    def call(
-        self, signature: Signature, fuel: str, scope: _Scope, group: str | None = None
-    ) -> Call:
+    def call(self, signature: Signature, fuel: str, scope: Scope, group: str | None = None) -> Call:
         """A call, of each entry of a group of rows if there is one."""
         self.calls_left -= 1
         arguments: list[Any] = []
@@ -520,7 +524,7 @@ class _Drawer:
         functions = tuple(self.passed(item, scope) for item in signature.functions)
         return Call(signature, tuple(arguments), group, functions)
 
-    def passed(self, wanted: Passed, scope: _Scope) -> Lambda | PassOn:
+    def passed(self, wanted: Passed, scope: Scope) -> Lambda | PassOn:
         """A function to pass: one that was passed, or a new one."""
         known = [
             item
@@ -539,26 +543,26 @@ class _Drawer:
             tuple(name.text for name in names), dataclasses.replace(block, results=results)
         )
 
-    def invoke(self, function: Passed, size: int, scope: _Scope) -> Invoke:
+    def invoke(self, function: Passed, size: int, scope: Scope) -> Invoke:
         """A call of a function that was passed."""
         values = [self.expression(item, size - 1, scope) for item in function.operands]
         operands = [self.with_tokens(value, scope) for value in values]
         return Invoke(function.name, tuple(operands), function.result)
 
-    def node(self, scope: _Scope, group: str | None) -> Any:
+    def node(self, scope: Scope, group: str | None) -> Any:
         """An argument that is a node: children, where there are rows of them."""
         if group is not None:
             return Name(group, INT.of(group))
         return Apply("node", (self.with_tokens(self.expression(INT, 1, scope), scope),), INT)
 
-    def argument(self, found: Type, scope: _Scope, group: str | None) -> Any:
+    def argument(self, found: Type, scope: Scope, group: str | None) -> Any:
         if group is not None and self.chance(0.5):
             names = [name for name in scope.rows if name.type == found.of(group)]
             if names:
                 return self.rng.choice(names)
         return self.expression(found, self.rng.choice([0, 1, 1, 2]), scope)
 
-    def of_rows(self, found: Type, size: int, scope: _Scope) -> Any:
+    def of_rows(self, found: Type, size: int, scope: Scope) -> Any:
         """A value for each entry of rows."""
         group = found.rows
         names = [name for name in scope.rows if name.type == found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from kerasrec.compiled.ops import obstacles
 from kerasrec.emit.limits import Limits
 from kerasrec.engine.program import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
+from kerasrec.graph.carried import tables_of_roots
 from kerasrec.graph.interpreter import interpret
+from kerasrec.graph.nodes import RowsOfRoots
 from kerasrec.schedule.passes import WAVE_PASSES, default_passes
 from kerasrec.schedule.passes.among_instances import among_instances
 from tests.compiled.helpers import never_by_waves
@@ -57,6 +60,7 @@ class Options:
         in_queues: whether a program of one round runs by the engine for all programs, too.
         passes: over the schedule, by name. These two are of "traced" alone.
         has_values: whether branches are function values.
+        memo: whether equal calls are one.
     """
 
     way: str = "traced"
@@ -67,10 +71,22 @@ class Options:
     in_queues: bool = False
     passes: str = "default"
     has_values: bool = False
+    memo: bool = False
 
     def __str__(self) -> str:
         fields = {name: value for name, value in vars(self).items() if value not in (None, False)}
         return ", ".join(f"{name}={value!r}" for name, value in fields.items())
+
+
+def memoised(options: Options) -> Options:
+    """The same with `memo=True`, without what that does not take."""
+    return dataclasses.replace(
+        options,
+        engine="waves",
+        in_queues=False,
+        passes="default" if options.passes == "instances" else options.passes,
+        memo=True,
+    )
 
 
 class Run:
@@ -98,7 +114,7 @@ class Run:
     def _function(self) -> kerasrec.RecursiveFunction:
         options = {
             name: getattr(self.options, name)
-            for name in ("engine", "parallel_tokens", "recompute", "max_depth")
+            for name in ("engine", "parallel_tokens", "recompute", "max_depth", "memo")
             if getattr(self.options, name) is not None
         }
         space: dict[str, Any] = {
@@ -248,11 +264,18 @@ class Run:
             np.zeros_like(arguments[place]) if gradients[place] is None else gradients[place]
             for place in float_places(self.program)
         ]
-        values = list(found.shared_gradients)
+        values = [
+            value
+            for value in found.shared_gradients
+            if not isinstance(value.node, RowsOfRoots)  # A table of arguments.
+        ]
+        tables = {
+            node.output(): tf.constant(arguments[node.place]) for node in tables_of_roots(graph)
+        }
         with tf.GradientTape() as tape:
             tape.watch(self.read)
             tensors = tf.function(
-                lambda: [*map(shared_tensors(graph).__getitem__, values)], autograph=False
+                lambda: [*map(shared_tensors(graph, tables).__getitem__, values)], autograph=False
             )()
         through = tape.gradient(
             tensors, self.read, [tf.constant(found.shared_gradients[value]) for value in values]

@@ -194,6 +194,7 @@ _OTHERS = [
     ("gather_of_tensor", "tf.gather(offset, {0} % 3)", (K,), S, 2),
     ("gather_nd", "tf.gather_nd(table, {0}[:, tf.newaxis] % 3)", (K,), V, 1),
     ("gather_own", "tf.gather({0}, {1} % 3, batch_dims=1)", (V, K), S, 2),
+    ("gather_own_row", "tf.gather({0}, {1} % 2, batch_dims=1)", (M, K), V, 2),
     ("one_hot", "tf.one_hot({0} % 3, 3, dtype=FLOAT)", (K,), V, 1),
     # Loops and conditionals of TensorFlow's own.
     (

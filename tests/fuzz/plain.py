@@ -39,6 +39,7 @@ from tests.fuzz.syntax import (
     Part,
     PassOn,
     Program,
+    RangeRows,
     Shared,
     Type,
     reachable,
@@ -325,6 +326,9 @@ class Evaluator:
         if isinstance(expression, ChildRows):
             (node,) = self._one(expression.node, scope).numpy()
             return [tf.constant([child]) for child in NODE_ROWS[node]]
+        if isinstance(expression, RangeRows):
+            (limit,) = self._one(expression.limit, scope).numpy()
+            return [tf.constant([number]) for number in range(limit)]
         (value,) = self._all(expression, scope)
         return value
 

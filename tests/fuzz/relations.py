@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fuzz.engines import PASSES, Options, Run
+from tests.fuzz.engines import PASSES, Options, Run, memoised
 from tests.fuzz.ops import REPEAT
 from tests.fuzz.plain import Result, float_places, tables_of
 from tests.fuzz.syntax import (
@@ -23,6 +23,7 @@ from tests.fuzz.syntax import (
     Call,
     ChildRows,
     Choice,
+    Collect,
     Define,
     Function,
     Lambda,
@@ -167,14 +168,32 @@ def with_values(program: Program, options: Options, rng: random.Random) -> Pair 
     return Run(program, changed)(program.tokens), Run(program, options)(program.tokens)
 
 
+def with_memo(program: Program, options: Options, rng: random.Random) -> Pair | None:
+    """Equal calls that are one call give the same, but for what they collect."""
+    program = without_tables(program)
+    changed = memoised(options)
+    return Run(program, changed)(program.tokens), Run(program, options)(program.tokens)
+
+
 RELATIONS: dict[str, Relation] = {
     "permuted": permuted,
     "split": split,
     "with_branch": with_branch,
     "inlined": inlined,
     "with_values": with_values,
+    "with_memo": with_memo,
     "other_options": other_options,
 }
+
+
+def without_tables(program: Program) -> Program:
+    """Without all that is collected."""
+    for path, node in walk(program):
+        if isinstance(node, Block):
+            kept = tuple(item for item in node.statements if not isinstance(item, Collect))
+            if len(kept) < len(node.statements):
+                return without_tables(put(program, (*path, "statements"), kept))
+    return program
 
 
 def renamed(node: Any, suffix: str) -> Any:

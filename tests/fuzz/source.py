@@ -26,6 +26,7 @@ from tests.fuzz.syntax import (
     Part,
     PassOn,
     Program,
+    RangeRows,
     Shared,
     Signature,
     reachable,
@@ -166,6 +167,8 @@ class _Printer:
             return f"map_fn({mapped}, {nested('tuple', sources)})"
         if isinstance(expression, Loop):
             return self.loop(expression, lines)
+        if isinstance(expression, RangeRows):
+            return f"tf.ragged.range({self.expression(expression.limit, lines)})"
         return f"tf.gather(CHILDREN, {self.expression(expression.node, lines)})"
 
     def passed(self, function: Lambda | PassOn, lines: list[str]) -> str:

@@ -230,6 +230,14 @@ class ChildRows:
 
 
 @dataclass(frozen=True)
+class RangeRows:
+    """The row of all integers from zero to below a limit, which is at least zero."""
+
+    limit: Any
+    type: Type
+
+
+@dataclass(frozen=True)
 class Let:
     """Gives names to the value, or values, of an expression."""
 

@@ -17,7 +17,8 @@ from tests.fuzz import compare, plain
 from tests.fuzz.__main__ import drawn
 from tests.fuzz.compare import difference, differences
 from tests.fuzz.draw import draw_program
-from tests.fuzz.engines import Options, Run
+from tests.fuzz.draw_for_memo import draw_for_memo
+from tests.fuzz.engines import Options, Run, memoised
 from tests.fuzz.ops import OPS
 from tests.fuzz.relations import RELATIONS
 from tests.fuzz.shrink import shrink
@@ -36,11 +37,41 @@ def test_random_program(number):
     assert not outcome.is_find, f"{outcome}\n{checks.snippet(outcome)}"
 
 
+@pytest.mark.parametrize("number", few_of(range(NUM_MANY), *FEW))
+def test_random_program_with_memo(number):
+    program, options = drawn(SEED, number, memo=True)
+    outcome = checks.check(program, memoised(options))
+    assert not outcome.is_find, f"{outcome}\n{checks.snippet(outcome)}"
+
+
+@pytest.mark.many
+def test_most_programs_with_memo_make_equal_calls():
+    """By plain recursion, calls with equal keys of one row."""
+    assert sum(_num_equal_calls(draw_for_memo(SEED, number)) > 0 for number in range(30)) > 10
+
+
+def _num_equal_calls(program):
+    keys = []
+
+    class Counted(plain.Evaluator):
+        def _call(self, function, arguments, scope, passed):
+            pairs = zip(arguments, function.signature.parameters, strict=True)
+            key = [item.numpy()[0] for item, (_, found) in pairs if found.kind != "float"]
+            keys.append((row, function.signature.name, *key))
+            return super()._call(function, arguments, scope, passed)
+
+    counted = Counted(program)
+    for row in range(len(program.rows)):
+        counted.run(counted.arguments(row))
+    return len(keys) - len(set(keys))
+
+
 @pytest.mark.parametrize("name", few_of(RELATIONS, "split"))
 def test_relation(name):
     """Of the first program that it can be asked of."""
+    draw = draw_for_memo if name == "with_memo" else draw_program
     for number in range(20):
-        program = draw_program(SEED, number)
+        program = draw(SEED, number)
         if program.tokens and not program.is_special:
             pair = RELATIONS[name](program, Options(), random.Random(number))
             if pair is not None:

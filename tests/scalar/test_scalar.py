@@ -137,6 +137,26 @@ def test_the_error_tells_the_call_path():
 
 
 @pytest.mark.many
+@pytest.mark.parametrize("engine", ["scalar", "compiled"])
+def test_an_empty_table_in_a_branch_that_no_token_takes(engine):
+    table = tf.zeros([0], tf.float64)
+
+    @kerasrec.recursive(engine=engine)
+    def f(n, x):
+        def rest():
+            return kerasrec.cond(n < 9, lambda: f(n - 1, x * x), lambda: tf.gather(table, n))
+
+        return kerasrec.cond(n < 1, lambda: x, rest)
+
+    x = tf.constant([2.0, 3.0], tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        found = f([1, 2], x)
+    assert found.numpy().tolist() == [2.0**2, 3.0**4]
+    assert tape.gradient(found, x).numpy().tolist() == [2 * 2.0, 4 * 3.0**3]
+
+
+@pytest.mark.many
 def test_a_table_that_all_tokens_share():
     next_of = tf.constant([3, 0, 1, 2])
 
