@@ -56,11 +56,17 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     runs = []
     for seed in options.seeds:
         keras.utils.set_random_seed(seed)
-        model, start = WeightedGrammar(len(treebank.vocabulary), options.symbols), time.perf_counter()
+        model, start = (
+            WeightedGrammar(len(treebank.vocabulary), options.symbols),
+            time.perf_counter(),
+        )
         model.compile(keras.optimizers.Adam(0.03))
         model.fit((tokens, known), batch_size=64, epochs=options.epochs, verbose=2)
         minutes = (time.perf_counter() - start) / 60
-        best = [model.chart(tf.reduce_max, part) for part in np.split(test_tokens, range(64, len(lengths), 64))]
+        best = [
+            model.chart(tf.reduce_max, part)
+            for part in np.split(test_tokens, range(64, len(lengths), 64))
+        ]
         score = agreement(np.concatenate(best) > 0.5, test_known, lengths)
         runs.append({"grammar": {"F1, %": score, "minutes": minutes}})
         runs[-1]["right-branching"] = {"F1, %": baseline}

@@ -1,24 +1,17 @@
 """A weighted grammar of hidden symbols, with sums over all binary trees of a sentence.
 
 Its symbols are hidden as in Petrov and Klein 2008, "Discriminative log-linear grammars with latent
-variables": only brackets are known. That sums in other semirings are one program is Goodman 1999,
-"Semiring parsing"; that gradients are the outside pass, Eisner 2016, "Inside-outside and
-forward-backward algorithms are just backprop".
+variables": only brackets are known. One program for sums and for maxima is Goodman 1999, "Semiring
+parsing".
 """
-
-from collections.abc import Callable
 
 import keras
 import tensorflow as tf
 
 import kerasrec
+from expected_counts import Plus, at, counts
 
 NEVER = -1e6  # a logarithm of 0 that has gradients
-
-
-def at(table: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """The entry of each token's table."""
-    return tf.gather(table, index, batch_dims=1)
 
 
 class WeightedGrammar(keras.Model):
@@ -69,7 +62,7 @@ class WeightedGrammar(keras.Model):
 
         return kerasrec.cond(j - i < 2, lambda: at(words, i), combine)
 
-    def total(self, plus: Callable[..., tf.Tensor], tokens: tf.Tensor, spans: tf.Tensor):
+    def total(self, plus: Plus, tokens: tf.Tensor, spans: tf.Tensor):
         """The sum over all trees of each sentence, float32 `[batch]`; arguments as `inside`."""
         lengths = tf.math.count_nonzero(tokens, axis=1, dtype=tf.int32)
         return self.inside(plus, self.words(tokens), spans, tf.zeros_like(lengths), lengths)[:, 0]
@@ -83,15 +76,12 @@ class WeightedGrammar(keras.Model):
         return found
 
     @tf.function
-    def chart(self, plus: Callable[..., tf.Tensor], tokens: tf.Tensor) -> tf.Tensor:
+    def chart(self, plus: Plus, tokens: tf.Tensor) -> tf.Tensor:
         """What each phrase counts, by one gradient: `[batch, words + 1, words + 1]`.
 
         These are the chances of phrases if `plus` is `tf.reduce_logsumexp`, and for `tf.reduce_max`
         the phrases of the best tree, which have a 1.
         """
-        size = tf.shape(tokens) + 1
-        spans = tf.zeros([size[0] - 1, size[1], size[1]])
-        with tf.GradientTape() as tape:
-            tape.watch(spans)
-            total = self.total(plus, tokens, spans)
-        return tf.convert_to_tensor(tape.gradient(total, spans))
+        num_sentences, num_words = tf.unstack(tf.shape(tokens))
+        spans = tf.zeros([num_sentences, num_words + 1, num_words + 1])
+        return counts(lambda spans: self.total(plus, tokens, spans), spans)
