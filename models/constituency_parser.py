@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     parser.add_argument("--longest", type=int, default=15, help="words of a sentence")
     parser.add_argument("--train", type=int, default=10000, help="sentences to learn from, at most")
     parser.add_argument("--test", type=int, default=10000, help="sentences to test on, at most")
-    parser.add_argument("--symbols", type=int, default=8, help="of the grammar")
-    parser.add_argument("--epochs", type=int, default=10, help="of training")
+    parser.add_argument("--symbols", type=int, default=16, help="of the grammar")
+    parser.add_argument("--epochs", type=int, default=20, help="of training")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of training")
     parser.add_argument("--output", type=Path, default=Path("runs/constituency_parser"))
     options = parser.parse_args(argv)
@@ -63,10 +63,8 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
         model.compile(keras.optimizers.Adam(0.03))
         model.fit((tokens, known), batch_size=64, epochs=options.epochs, verbose=2)
         minutes = (time.perf_counter() - start) / 60
-        best = [
-            model.chart(tf.reduce_max, part)
-            for part in np.split(test_tokens, range(64, len(lengths), 64))
-        ]
+        parts = np.split(test_tokens, range(64, len(lengths), 64))
+        best = [model.chart(tf.reduce_max, part) for part in parts]
         score = agreement(np.concatenate(best) > 0.5, test_known, lengths)
         runs.append({"grammar": {"F1, %": score, "minutes": minutes}})
         runs[-1]["right-branching"] = {"F1, %": baseline}
