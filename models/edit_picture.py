@@ -14,7 +14,7 @@ def draw_edits(models: dict[str, np.ndarray], file: Path) -> None:
         models: `[letters + 1, letters + 1]`, the chance of each edit, by name.
         file: of the picture.
     """
-    figure = Figure(figsize=(4 * len(models) + 1, 4), layout="constrained")
+    figure = Figure(figsize=(4 * len(models) + 1, 4.6), layout="constrained")
     for axes, (name, chances) in zip(figure.subplots(1, len(models)), models.items(), strict=True):
         letters = [chr(ord("a") + letter) for letter in range(len(chances) - 1)]
         image = axes.imshow(chances, cmap="Blues", norm=LogNorm(1e-4, 0.2, clip=True))
