@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from brackets import agreement, brackets, right_branching
+from brackets import agreement, brackets, encode, right_branching
 from chart_picture import draw_chart
 from comparison import Run, report
 from kerasrec.datasets import load_treebank
@@ -38,36 +38,30 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     options = parser.parse_args(argv)
     options.output.mkdir(parents=True, exist_ok=True)
     treebank = load_treebank(options.data, min_count=2)
-
-    def short(trees, number):
-        """At most so many trees, their words, lengths and phrases."""
-        trees = [tree for tree in trees if 2 < len(tree.leaves()) <= options.longest][:number]
-        sentences = [tree.leaves() for tree in trees]
-        tokens = np.zeros([len(trees), options.longest], np.int32)
-        for row, words in zip(tokens, sentences, strict=True):
-            row[: len(words)] = treebank.vocabulary.encode(words)
-        return sentences, tokens, np.stack([brackets(tree, options.longest) for tree in trees])
-
-    _, tokens, known = short(treebank.train, options.train)
-    sentences, test_tokens, test_known = short(treebank.test, options.test)
+    train, test = (
+        [tree for tree in trees if 2 < len(tree.leaves()) <= options.longest][:number]
+        for trees, number in ((treebank.train, options.train), (treebank.test, options.test))
+    )
+    (tokens, known), (test_tokens, test_known) = (
+        encode(trees, treebank.vocabulary, options.longest) for trees in (train, test)
+    )
+    sentences = [tree.leaves() for tree in test]
     lengths = np.array([len(words) for words in sentences])
     rightward = [brackets(right_branching(words), options.longest) for words in sentences]
     baseline = agreement(np.stack(rightward), test_known, lengths)
     runs = []
     for seed in options.seeds:
         keras.utils.set_random_seed(seed)
-        model, start = (
-            WeightedGrammar(len(treebank.vocabulary), options.symbols),
-            time.perf_counter(),
-        )
+        start = time.perf_counter()
+        model = WeightedGrammar(len(treebank.vocabulary), options.symbols)
         model.compile(keras.optimizers.Adam(0.03))
         model.fit((tokens, known), batch_size=64, epochs=options.epochs, verbose=2)
         minutes = (time.perf_counter() - start) / 60
         parts = np.split(test_tokens, range(64, len(lengths), 64))
         best = [model.chart(tf.reduce_max, part) for part in parts]
         score = agreement(np.concatenate(best) > 0.5, test_known, lengths)
-        runs.append({"grammar": {"F1, %": score, "minutes": minutes}})
-        runs[-1]["right-branching"] = {"F1, %": baseline}
+        figures = {"F1, %": score, "minutes": minutes}
+        runs.append({"grammar": figures, "right-branching": {"F1, %": baseline}})
     chances = model.chart(tf.reduce_logsumexp, test_tokens[:1])[0].numpy()
     draw_chart(sentences[0], chances, test_known[0], options.output / "chart.png")
     report(runs, options.output)

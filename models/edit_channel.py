@@ -49,18 +49,16 @@ def draw_channel(letters: int, noise: float, seed: int) -> np.ndarray:
 
 
 def draw_pairs(chances: np.ndarray, number: int, seed: int) -> tuple[Pairs, np.ndarray]:
-    """Draws pairs of strings that are not empty, and how often each edit was made."""
+    """Draws pairs of strings, which may be empty, and how often each edit was made."""
     random = np.random.default_rng(seed)
     nothing = len(chances) - 1
     counts, pairs = np.zeros_like(chances), []
-    while len(pairs) < number:
+    for _ in range(number):
         edits: list[tuple[int, int]] = []
         while (nothing, nothing) not in edits:
             edits.append(divmod(random.choice(chances.size, p=chances.ravel()), len(chances)))
-        pair = [[edit[side] for edit in edits if edit[side] < nothing] for side in (0, 1)]
-        if all(pair):
-            np.add.at(counts, tuple(np.transpose(edits)), 1)
-            pairs.append(pair)
+        np.add.at(counts, tuple(np.transpose(edits)), 1)
+        pairs.append([[edit[side] for edit in edits if edit[side] < nothing] for side in (0, 1)])
     columns = []
     for side in zip(*pairs, strict=True):
         characters = np.zeros([number, max(map(len, side))], np.int32)

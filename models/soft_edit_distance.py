@@ -4,8 +4,8 @@
 
 A hidden channel writes words and misspellings of them (`edit_channel.py`). The chance of a pair is
 a sum over all ways to edit one into the other, a recursion in which equal calls are one call
-(`edit_distance.py`). Its gradient is how often each edit is expected to have been made, and their
-shares are the next costs: expectation maximization, without a rate to choose.
+(`edit_distance.py`). Its gradient is how often each edit is expected to have been made, and from
+these counts come the next costs (`edit_learning.py`).
 """
 
 import argparse
@@ -19,16 +19,8 @@ import tensorflow as tf
 from comparison import Run, report
 from edit_channel import draw_channel, draw_pairs
 from edit_distance import expected_edits, total
+from edit_learning import chances_of, learn, logarithms
 from edit_picture import draw_edits
-
-
-def chances_of(counts: np.ndarray) -> np.ndarray:
-    """Shares of counts, as if each edit had been made a tenth of a time more."""
-    return (counts + 0.1) / np.sum(counts + 0.1)
-
-
-def logarithms(chances: np.ndarray) -> tf.Tensor:
-    return tf.constant(np.log(chances), tf.float32)
 
 
 def main(argv: Sequence[str] | None = None) -> list[Run]:
@@ -47,16 +39,14 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
         hidden = draw_channel(options.letters, options.noise, seed)
         pairs, made = draw_pairs(hidden, options.pairs, seed)
         test, _ = draw_pairs(hidden, 1000, seed + 1000)
-        start, chances = time.perf_counter(), chances_of(np.zeros_like(hidden))
-        for _ in range(options.steps):
-            found = expected_edits(tf.reduce_logsumexp, logarithms(chances), pairs)
-            chances = chances_of(found.numpy())
+        start = time.perf_counter()
+        learned = learn(pairs, options.letters, options.steps)
         seconds = time.perf_counter() - start
         unit_costs = tf.eye(*hidden.shape) - 1.0
         fewest = expected_edits(tf.reduce_max, unit_costs, pairs).numpy()
         models = {
             "the channel": hidden,
-            "learned": chances,
+            "learned": learned,
             "shortest edits": chances_of(fewest),
             "edits that were made": chances_of(made),
         }
