@@ -18,8 +18,9 @@ class WeightedGrammar(keras.Model):
     """The log-likelihood of bracketings, given sentences.
 
     Called with tokens int32 `[batch, words]`, where 0 is padding, and brackets bool
-    `[batch, words + 1, words + 1]`, true at `i, j` if words `i` to `j - 1` are a phrase (phrases of
-    one word may be left out). Returns float32 `[batch]`, and adds its negative mean as a loss.
+    `[batch, words + 1, words + 1]`, true at `i, j` if words `i` to `j - 1` are a phrase of the
+    binary tree (phrases of one word may be left out). Returns float32 `[batch]`, and adds its
+    negative mean as a loss.
 
     Args:
         num_tokens: of the vocabulary, with that of padding.
