@@ -7,9 +7,7 @@ import tensorflow as tf
 
 import kerasrec
 from edit_channel import Pairs
-from expected_counts import Plus, at, counts
-
-NEVER = -1e6  # a logarithm of 0 that has gradients
+from expected_counts import NEVER, Plus, at, counts
 
 
 @kerasrec.recursive(memo=True)

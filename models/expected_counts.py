@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+NEVER = -1e6  # a logarithm of 0 that has gradients
 Plus = Callable[..., tf.Tensor]  # adds over axes: tf.reduce_logsumexp or tf.reduce_max
 
 

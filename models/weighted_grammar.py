@@ -9,9 +9,7 @@ import keras
 import tensorflow as tf
 
 import kerasrec
-from expected_counts import Plus, at, counts
-
-NEVER = -1e6  # a logarithm of 0 that has gradients
+from expected_counts import NEVER, Plus, at, counts
 
 
 class WeightedGrammar(keras.Model):
