@@ -42,7 +42,7 @@ def compile_function(
 ) -> Compiled:
     """Takes a function through all stages; each returns a value that can be printed."""
     traced = trace(function, signature)
-    tagged = tag(traced.graphs, options.memo)
+    tagged = tag(traced.graphs, bool(options.memo), options.memo == "batch")
     passes = default_passes(options.recompute)
     instances = tuple(options.instances)
     if instances:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import tensorflow as tf
 
 from kerasrec.engine.choice import ENGINES, Engine, EngineOptions
 from kerasrec.engine.instances import checked_instances
 from kerasrec.errors import TraceError
+
+MemoOption: TypeAlias = Literal[True, False, "batch"]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -22,7 +24,7 @@ class Options:
     """
 
     returns: Any = None
-    memo: bool = False
+    memo: MemoOption = False
     max_depth: int = 200_000
     max_width: int = 1 << 23
     max_memory: int | None = None
@@ -36,6 +38,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
             raise TraceError(f"engine is {self.engine!r}; it must be one of {', '.join(ENGINES)}.")
+        if self.memo not in get_args(MemoOption):
+            raise TraceError(f"memo is {self.memo!r}; it must be True, False or 'batch'.")
         if self.parallel_tokens is not None and self.parallel_tokens < 1:
             raise TraceError(
                 f"parallel_tokens is {self.parallel_tokens}; it must be at least 1, or None for "

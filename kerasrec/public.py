@@ -17,6 +17,7 @@ from kerasrec.recursive import RecursiveFunction, recursive
 from kerasrec.trace.collect import collect
 from kerasrec.trace.conditional import cond, switch
 from kerasrec.trace.demand import all_of, any_of, lazy
+from kerasrec.trace.function_values import functions
 from kerasrec.trace.loop import while_loop
 from kerasrec.trace.ragged import map_fn
 
@@ -33,6 +34,7 @@ __all__ = [
     "any_of",
     "collect",
     "cond",
+    "functions",
     "lazy",
     "map_fn",
     "match",

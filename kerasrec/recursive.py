@@ -28,7 +28,7 @@ from kerasrec.function.run import Runner
 from kerasrec.function.tables import TableRuns
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.inspect.run_trace import RunTrace
-from kerasrec.options import Options
+from kerasrec.options import MemoOption, Options
 from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.ragged import call
 from kerasrec.trace.signature import Signature
@@ -92,7 +92,7 @@ class RecursiveFunction(Options):
             return self
 
         def bound() -> RecursiveFunction:
-            method = self._with(self.python_function.__get__(instance, owner))
+            method = self.with_function(self.python_function.__get__(instance, owner))
             method._decorated = self
             return method
 
@@ -111,7 +111,7 @@ class RecursiveFunction(Options):
         if python_function is self.python_function:
             return self
         # The object of a method may hold this function; it has been copied by now.
-        return memo.setdefault(id(self), self._with(python_function))
+        return memo.setdefault(id(self), self.with_function(python_function))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name, if other processes can import it; otherwise by its parts."""
@@ -260,7 +260,12 @@ class RecursiveFunction(Options):
         """The object whose method this is."""
         return self.python_function.__self__  # type: ignore[attr-defined]
 
-    def _with(self, python_function: Callable[..., Any]) -> RecursiveFunction:
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """The options of the decorator."""
+        return tuple(getattr(self, item.name) for item in dataclasses.fields(Options))
+
+    def with_function(self, python_function: Callable[..., Any]) -> RecursiveFunction:
         """The same options for another Python function."""
         return dataclasses.replace(self, python_function=python_function)
 
@@ -273,7 +278,7 @@ def recursive(function: Callable[..., Any]) -> RecursiveFunction: ...
 def recursive(
     *,
     returns: Any = ...,
-    memo: bool = ...,
+    memo: MemoOption = ...,
     max_depth: int = ...,
     max_width: int = ...,
     max_memory: int | None = ...,
@@ -290,7 +295,7 @@ def recursive(
     function: Callable[..., Any] | None = None,
     *,
     returns: Any = None,
-    memo: bool = False,
+    memo: MemoOption = False,
     max_depth: int = Options.max_depth,
     max_width: int = Options.max_width,
     max_memory: int | None = None,
@@ -332,7 +337,10 @@ def recursive(
           `tf.gather(x, i, batch_dims=1)`. Which calls there are must be known before any of them
           returns. A call that needs itself is an error with the arguments of the calls on the way.
           Waves run, in the order of the longest path to a call that calls nobody, and gradients of
-          all callers of a call are added up. Calls of different root tokens are never one.
+          all callers of a call are added up. All functions that the function calls are taken in the
+          same way, whether or not they have the option, and draw random numbers once for equal
+          calls. Calls of different root tokens are one only with
+          "batch", where there may be no floats or vectors among the arguments.
         max_depth: how many calls may be nested before the run stops with an error. In the engine
           "scalar", calls whose result is returned as it is (tail calls) nest nothing and take no
           memory; a billion of them in a row are an error.

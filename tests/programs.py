@@ -6,6 +6,7 @@ with Python's own `if`. The two share nothing but the variables and tensors they
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -1570,6 +1571,56 @@ smooth(
     plain_passes_functions,
     f64(0.3, 0.8, -0.4, 0.5),
     i32(0, 4, 1, 3),
+    sources=(SCALE,),
+    num_rounds=2,
+)
+
+
+@kerasrec.recursive
+def step_of(x, n):
+    """A function for each token, which it has chosen, with what it captured in its call."""
+    choices = [lambda v: tf.sin(v) * x, lambda v: v * SCALE + x, lambda v: repeated(tf.sin, v, n)]
+    steps = kerasrec.functions(choices)
+    return kerasrec.cond(n > 3, lambda: step_of(x * 0.5, n - 3), lambda: steps[n % 3])
+
+
+@kerasrec.recursive
+def in_steps(step, x, n):
+    def again():
+        other = step_of(x, n)
+        chosen = kerasrec.cond(x > 0.6, lambda: step, lambda: other)
+        return step(in_steps(chosen, x * 0.9, n - 1))
+
+    return kerasrec.cond(n < 1, lambda: step(x), again)
+
+
+@kerasrec.recursive
+def functions_as_values(x, n):
+    """Functions that are returned, chosen by each token, passed on, and called unknown."""
+    return in_steps(step_of(x, n), x, n)
+
+
+def plain_step_of(x, n):
+    while n > 3:
+        x, n = x * 0.5, n - 3
+    return [
+        lambda v: tf.sin(v) * x,
+        lambda v: v * SCALE + x,
+        lambda v: functools.reduce(lambda found, _: tf.sin(found), range(n), v),
+    ][n % 3]
+
+
+def plain_in_steps(step, x, n):
+    if n < 1:
+        return step(x)
+    return step(plain_in_steps(step if x > 0.6 else plain_step_of(x, n), x * 0.9, n - 1))
+
+
+smooth(
+    functions_as_values,
+    lambda x, n: plain_in_steps(plain_step_of(x, n), x, n),
+    f64(0.3, 0.8, -0.4, 0.5, 1.1),
+    i32(0, 5, 1, 4, 2),
     sources=(SCALE,),
     num_rounds=2,
 )

@@ -37,6 +37,7 @@ SAID = {
         "[False  True False]",
         "[21. 13.]",
     ],
+    "14_module_network": ["new questions: 100%", "answered alike: 48%"],
     "15_matrix_chain": ["fewest multiplications: 15125 in the order ((A (B C)) ((D E) F))"],
     "tree_lstm_sentiment": ["Tree-LSTM, all phrases", "very negative", "  being very dull\n"],
 }

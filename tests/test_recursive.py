@@ -264,7 +264,7 @@ AROUND = {
         many=["for any number of tokens"],
     ),
 )
-@pytest.mark.parametrize("name", few_of(AROUND, "while_loop", "map_fn", many=["cond"]))
+@pytest.mark.parametrize("name", few_of(AROUND, "map_fn", many=["while_loop", "cond"]))
 def test_called_inside_control_flow(name, mode):
     """Values and gradients: x to the power of 3, as often as what is around it calls."""
 
@@ -476,6 +476,7 @@ def test_from_several_threads():
     assert found == {0: 0, 1: 1, 2: 1, 3: 2, 4: 3, 5: 5, 6: 8, 7: 13}
 
 
+@pytest.mark.many
 def test_a_replica_compiles_once(two_replicas, monkeypatch):
     """Each has its own variables; that a graph asks for its number again is nothing new."""
     compiled = []

@@ -25,6 +25,7 @@ ORDER = [
     "schedule",
     "emit",
     "waves",
+    "memo",
     "queues",
     "scalar",
     "compiled",

@@ -9,7 +9,7 @@ import tensorflow as tf
 from kerasrec.compiled.reductions import unknown_sums
 from kerasrec.emit.xla_ops import DIVISIONS, DTYPES, OPS
 from kerasrec.graph.graph import Body, TaggedGraph
-from kerasrec.graph.nodes import Check, Computed, Effect, Primitive
+from kerasrec.graph.nodes import Check, Collect, Computed, Effect, Primitive
 from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Each, Value
 from kerasrec.schedule.instructions import Fire
@@ -37,6 +37,8 @@ def _obstacles_of(body: Body) -> Iterator[str]:
         if isinstance(node, Check | Effect):
             what = "asserts" if isinstance(node, Check) else "shows"
             yield f"{body.name} {what} something {where}"
+        elif isinstance(node, Collect) and node.has_keys:
+            yield f"{body.name} makes a value of a data type {where}"
         elif isinstance(node, Computed) and node.device:
             yield f"{body.name} is to run {node.op} on {node.device} {where}"
         elif any(isinstance(item, Each) for item in (node.region.path() if node.region else ())):

@@ -113,6 +113,7 @@ class Treebank:
         bucket_by_size: bool = ...,
         drop_remainder: bool = ...,
         return_order: Literal[False] = ...,
+        ragged: bool = ...,
     ) -> tf.data.Dataset: ...
 
     @overload
@@ -126,6 +127,7 @@ class Treebank:
         drop_remainder: bool = ...,
         *,
         return_order: Literal[True],
+        ragged: bool = ...,
     ) -> tuple[tf.data.Dataset, TreeOrder]: ...
 
     @overload
@@ -138,6 +140,7 @@ class Treebank:
         bucket_by_size: bool = ...,
         drop_remainder: bool = ...,
         return_order: bool = ...,
+        ragged: bool = ...,
     ) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]: ...
 
     def batches(
@@ -149,6 +152,7 @@ class Treebank:
         bucket_by_size: bool = False,
         drop_remainder: bool = False,
         return_order: bool = False,
+        ragged: bool = False,
     ) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]:
         """Batches a split: `tree_batches` of `encoded(split)`, which says more.
 
@@ -163,11 +167,12 @@ class Treebank:
             drop_remainder: Whether a last batch with fewer trees is left out.
             return_order: Whether to return a `TreeOrder` as well, which puts predictions back
                 into the order of the split.
+            ragged: Whether batches are ragged, and not padded.
 
         Returns:
             A `tf.data.Dataset` of `((tokens, children), labels)`, all int32: `[batch, nodes]`,
-            `[batch, nodes, arity]` and `[batch, nodes]`. With `return_order`, a pair: the dataset
-            and a `TreeOrder`.
+            `[batch, nodes, arity]` and `[batch, nodes]`. With `ragged`, nodes and children are
+            ragged dimensions. With `return_order`, a pair: the dataset and a `TreeOrder`.
 
         Example:
 
@@ -182,6 +187,7 @@ class Treebank:
             bucket_by_size,
             drop_remainder,
             return_order=return_order,
+            ragged=ragged,
         )
 
 

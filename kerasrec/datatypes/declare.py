@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import sys
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeGuard
 
 from kerasrec.datatypes.field import Field, field_of
+from kerasrec.trace.tracer import Tracer, active_tracer
 
 if sys.version_info >= (3, 11):
     from typing import dataclass_transform
@@ -60,6 +62,11 @@ class DataType:
 
     Two fields may refer to one object, which is stored once.
 
+    Within a recursive function, calling a kind makes a value for each token. A field takes what it
+    is in the table above, or a Python value for all tokens; a list also takes a Python list of
+    these. The value has its fields after the run: pass what the function returns to a second one,
+    or to `Schema.decode`.
+
     Raises:
         TypeError: a field has one of the names `has`, `kind` and `lookup`, or a class is of two
             types. What fields hold is checked when a `Schema` is made.
@@ -70,6 +77,21 @@ class DataType:
     _inferred_fields: ClassVar[tuple[Field, ...] | None] = None
     _is_declared: ClassVar[bool] = False  # One that was refused may still be listed by Python.
     _kinds: ClassVar[tuple[type[DataType], ...]] = ()
+    __signature__ = inspect.Signature()
+    # Makes a value from an object, within a recursive function; `schema.py` sets it.
+    _make: ClassVar[Callable[[Tracer, DataType], Any]]
+
+    # Type checkers know a class by its fields.
+    if not typing.TYPE_CHECKING:
+
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            """An object; within a recursive function, a value for each token."""
+            item = object.__new__(cls)
+            tracer = active_tracer()
+            if tracer is None:
+                return item
+            item.__init__(*args, **kwargs)
+            return DataType._make(tracer, item)
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -84,6 +106,8 @@ class DataType:
                 "the bases, or let it have a field of the other type."
             )
         dataclasses.dataclass(eq=False, repr=False)(cls)
+        _, *fields = inspect.signature(cls.__init__).parameters.values()
+        cls.__signature__ = inspect.Signature(fields)
         for item in _declared(cls):
             if item.name in RESERVED or item.name.startswith("_"):
                 raise TypeError(

@@ -29,8 +29,8 @@ def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[A
     Returns:
         A list: int32 `[nodes]`, the kind of each tree node; int32 `[nodes]`, how many of its kind
         come before it; and each field, with a row for each tree node of its kind. Lists are
-        RaggedTensors, references are numbers of tree nodes of the batch. Then int32 `[batch]`, the
-        roots.
+        RaggedTensors, references are int64 numbers of tree nodes of the batch. Then int64
+        `[batch]`, the roots.
 
     Raises:
         tf.errors.InvalidArgumentError: if tensors of the batch do not fit together: a kind has not
@@ -48,6 +48,7 @@ def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[A
         examples = _example_of_each(references, nodes)
         numbers = tf.concat([item.values for item in references], 0)
         through = tf.where(numbers < 0, -1, numbers + tf.gather(nodes.starts, examples))
+        through = tf.cast(through, tf.int64)
         checks += _references_are_right(schema, references, nodes, numbers, examples)
         for item, part in zip(references, _cut(through, references), strict=True):
             flat[item.key] = flat[item.key].with_values(part) if item.field.is_list else part
@@ -57,7 +58,7 @@ def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[A
     with tf.control_dependencies(checks):
         kinds = tf.identity(nodes.kinds)
     _, *keys = schema.element_spec
-    return [kinds, nodes.rows, *(flat[key] for key in keys)], nodes.starts
+    return [kinds, nodes.rows, *(flat[key] for key in keys)], tf.cast(nodes.starts, tf.int64)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
             f"kerasrec.match got {value!r}; expected a value of a data type, as an argument of a "
             "recursive function is that was called with one, or a field of such a value."
         )
+    value._check_is_given("A match")
     schema, left = value._tables.schema, list(value._kinds)
     chosen: list[Callable[..., Any]] = []
     places = [len(branches)] * len(schema.kinds)
@@ -86,7 +87,7 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
     table = tf.concat([tf.gather(tf.constant(places), kinds), [len(chosen)]], 0)
     node = value._node
     if value._is_optional:
-        node = tf.where(node < 0, tf.size(kinds), node)
+        node = tf.where(node < 0, tf.size(kinds, tf.int64), node)
         chosen.append(branches[None])
     index = tf.gather(table, node)
     return switch(index, chosen)
@@ -95,4 +96,4 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
 def _branch(branch: Callable[..., Any], value: Value, kinds: tuple[int, ...]) -> Any:
     """Runs a branch on a value that is of these kinds."""
     row = tf.gather(value._tables.rows, value._node) if len(kinds) == 1 else None
-    return branch(Value(value._node, value._tables, kinds, False, row))
+    return branch(Value(value._node, value._tables, kinds, _row=row))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -19,8 +19,11 @@ from kerasrec.datatypes.field import described
 from kerasrec.datatypes.flat import flat_of
 from kerasrec.datatypes.infer import infer
 from kerasrec.datatypes.kinds import Kind, Kinds
+from kerasrec.datatypes.make import make
+from kerasrec.datatypes.to_batch import to_batch
 from kerasrec.datatypes.values import Tables, Value
 from kerasrec.errors import SentenceFirst
+from kerasrec.trace.tracer import Tracer
 
 
 class Schema(Kinds):
@@ -111,12 +114,52 @@ class Schema(Kinds):
         """A schema from what `get_config` gave, with new classes of the same names."""
         return cls(class_of(**config))
 
-    def decode(self, batch: Mapping[str, Any]) -> list[Any]:
+    def decode(self, batch: Mapping[str, Any] | Value) -> Any:
         """The values that a batch was encoded from: new objects, or documents.
 
         Documents lack what is None, and texts and numbers that are no known choice are None.
+
+        Args:
+            batch: as `encode` gives it; or what a recursive function returns, a value for each
+                token or, if it was called for one without a token axis, a single one.
+
+        Returns:
+            A list; for a single value, the object.
+
+        Raises:
+            ValueError: it is neither, or a value is of another type.
         """
-        return decode(self, batch)
+        if not isinstance(batch, Value):
+            return decode(self, batch)
+        found = decode(self, self.batch(batch))
+        return found if batch._node.shape.rank else found[0]
+
+    def batch(self, values: Value) -> dict[str, tf.RaggedTensor]:
+        """What a recursive function returns, as a batch.
+
+        Tree nodes that no value leads to are left out. Gradients reach the numbers of the batch.
+
+        Args:
+            values: of the type of the schema, an example each.
+
+        Raises:
+            ValueError: they are of another type.
+            tf.errors.InvalidArgumentError: one of them is None.
+        """
+        if not isinstance(values, Value) or values._type is not family_of(self.root):
+            raise ValueError(
+                f"Schema.batch got {values!r}; expected values of {self.root.__name__}, as a "
+                "recursive function returns them."
+            )
+        if isinstance(values._node, tf.RaggedTensor):
+            raise ValueError(
+                "Schema.batch got rows of values; expected one for each example. Take their "
+                "entries: `tf.nest.map_structure(lambda rows: rows.values, values)`."
+            )
+        with SentenceFirst():
+            if not values._node.shape.rank:
+                values = dataclasses.replace(values, _node=values._node[tf.newaxis])
+            return to_batch(self, values)
 
     def values(self, batch: Mapping[str, tf.RaggedTensor]) -> Value:
         """A batch as an argument of a recursive function, a token for each example.
@@ -170,17 +213,35 @@ class Schema(Kinds):
         return "\n".join(lines)
 
 
-def as_values(argument: Any) -> Any:
-    """An argument of a recursive function; data types in it as values, one token each.
+def as_values(arguments: Sequence[Any]) -> list[Any]:
+    """Arguments of a recursive function; data types among them as values, one token each.
 
     Args:
-        argument: an object of a data type, or a list of objects of one type; all else stays.
+        arguments: objects of a data type, and lists of objects of one type; all else stays. Those
+            of one type become values of one batch.
     """
-    if isinstance(argument, DataType):
-        values = _known(Schema(family_of(type(argument)))).of([argument])
-        return dataclasses.replace(values, _node=values._node[0])
-    is_list = isinstance(argument, list) and argument and isinstance(argument[0], DataType)
-    return _known(Schema(family_of(type(argument[0])))).of(argument) if is_list else argument
+    found = list(arguments)
+    places: dict[type[DataType], list[int]] = {}
+    for place, argument in enumerate(arguments):
+        first = argument[0] if isinstance(argument, list) and argument else argument
+        if isinstance(first, DataType):
+            places.setdefault(family_of(type(first)), []).append(place)
+    for family, chosen in places.items():
+        several = [found[place] for place in chosen]
+        lists = [item if isinstance(item, list) else [item] for item in several]
+        values = _known(Schema(family)).of([item for items in lists for item in items])
+        nodes = tf.split(values._node, list(map(len, lists)))
+        for place, item, node in zip(chosen, several, nodes, strict=True):
+            node = node if isinstance(item, list) else node[0]
+            found[place] = dataclasses.replace(values, _node=node)
+    return found
+
+
+def _make(tracer: Tracer, item: DataType) -> Value:
+    return make(tracer, item, lambda family: _known(Schema(family)))
+
+
+DataType._make = _make
 
 
 @functools.lru_cache(maxsize=64)

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -14,6 +14,8 @@ from kerasrec.datatypes.declare import DataType, family_of
 from kerasrec.datatypes.field import Field, Reference
 from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.errors import TraceError
+from kerasrec.graph.values import Source
+from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import active_tracer
 
 _numbers = itertools.count(1)
@@ -28,7 +30,7 @@ class Tables:
         kinds: int32 `[nodes]`, the kind of each tree node.
         rows: int32 `[nodes]`, its row in the tables of its kind.
         fields: by the keys of the schema, a row for each tree node of the kind; references are
-            numbers of tree nodes of the batch, and lists are RaggedTensors.
+            int64 numbers of tree nodes of the batch, and lists are RaggedTensors.
         number: tells tables apart.
     """
 
@@ -53,6 +55,22 @@ class Tables:
         _, *keys = schema.element_spec
         return Tables(schema, kinds, rows, dict(zip(keys, fields, strict=True)))
 
+    @staticmethod
+    def of_none(schema: Kinds) -> Tables:
+        """Tables without any tree nodes."""
+        with tf.init_scope():
+            none = tf.zeros([0], tf.int32)
+            fields: dict[str, Any] = {}
+            for kind in schema.kinds:
+                for item in kind.fields:
+                    dtype = tf.int64 if item.is_reference else item.content.dtype
+                    values = tf.zeros([0, *item.content.shape], dtype)
+                    rows = tf.RaggedTensor.from_row_lengths(values, none)
+                    fields[kind.key(item)] = rows if item.is_list else values
+                    if item.needs_presence:
+                        fields[kind.presence_key(item)] = tf.zeros([0], tf.bool)
+            return Tables(schema, none, none, fields)
+
     def __repr__(self) -> str:
         return f"batch {self.number}"
 
@@ -72,25 +90,30 @@ class Value:
     Its fields are attributes. A field may be read once it is known which kind the value is, inside
     a branch of `kerasrec.match`, or anywhere if its type has one kind. `has("field")` says where an
     optional field has a value, bool `[tokens]`.
+
+    A value that may have been made in the same run is known by a key; it has fields after the run.
     """
 
+    # Numbers of the function take no dtype from what values are known by.
+    _holds_references: ClassVar[bool] = True
     # Names of dataclass fields, which begin with an underscore, are no names of a user's fields.
     _node: Any
     _tables: Tables
     _kinds: tuple[int, ...]
     _is_optional: bool = False
+    _is_made: bool = field(default=False, compare=False)
     _row: Any = field(default=None, compare=False)
 
     # tf.nest takes a value for what differs from token to token: the number of a tree node. What
     # it may be is known of arguments and results by their type alone.
     def __tf_flatten__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        return (self._tables, self._type, self._is_optional), (self._node,)
+        return (self._tables, self._type, self._is_optional, self._is_made), (self._node,)
 
     @classmethod
     def __tf_unflatten__(cls, metadata: tuple[Any, ...], components: tuple[Any, ...]) -> Value:
-        tables, family, is_optional = metadata
+        tables, family, is_optional, is_made = metadata
         (node,) = components
-        return cls(node, tables, tables.schema.numbers(family), is_optional)
+        return cls(node, tables, tables.schema.numbers(family), is_optional, is_made)
 
     @property
     def _type(self) -> type[DataType]:
@@ -146,6 +169,7 @@ class Value:
     def _kind(self, what: str) -> Kind:
         """The only kind that the value may be."""
         kinds = [self._tables.schema.kinds[number] for number in self._kinds]
+        self._check_is_given(what)
         if len(kinds) > 1 or self._is_optional:
             names = [kind.name for kind in kinds] + ["None"] * self._is_optional
             raise TraceError(
@@ -154,6 +178,22 @@ class Value:
             )
         return kinds[0]
 
+    # What `trace/same_nest.py` asks of values.
+    def _merged(self, other: Value) -> Value:
+        return dataclasses.replace(self, _is_made=self._is_made or other._is_made)
+
+    def _covers(self, other: Value) -> bool:
+        return self._is_made or not other._is_made
+
+    def _check_is_given(self, what: str) -> None:
+        """Raises TraceError if the value may have been made in this run."""
+        if self._is_made:
+            raise TraceError(
+                f"{what} was asked of a value that may have been made in the same run, of which "
+                "nothing is known until the run ends. Call a second function on the result: "
+                f"`second(first(x))`, outside of both.{_at(current_source())}"
+            )
+
     def _rows(self) -> tf.Tensor:
         return tf.gather(self._tables.rows, self._node) if self._row is None else self._row
 
@@ -161,25 +201,36 @@ class Value:
         return f"<{self._type.__name__}{' or None' * self._is_optional} of {self._tables!r}>"
 
 
+def _at(source: Source | None) -> str:
+    return f" At {source.where}." if source else ""
+
+
 def tables_in(nest: Any) -> list[Tables]:
     """The tables that the values in a nest of arguments are of, each once."""
     found: dict[Tables, None] = {}
 
-    def add(tables: Tables) -> Tables:
-        found[tables] = None
-        return tables
+    def add(value: Value) -> Value:
+        found[value._tables] = None
+        return value
 
-    with_tables(nest, add)
+    map_values(add, nest)
     return list(found)
 
 
 def with_tables(nest: Any, replace: Callable[[Tables], Tables]) -> Any:
     """A nest of arguments whose values are of other tables."""
+    return map_values(
+        lambda value: dataclasses.replace(value, _tables=replace(value._tables)), nest
+    )
+
+
+def map_values(replace: Callable[[Value], Value], nest: Any) -> Any:
+    """A nest with other values; all else stays."""
     if isinstance(nest, Value):
-        return dataclasses.replace(nest, _tables=replace(nest._tables))
+        return replace(nest)
     if isinstance(nest, dict):
-        return {key: with_tables(item, replace) for key, item in nest.items()}
+        return {key: map_values(replace, item) for key, item in nest.items()}
     if isinstance(nest, list | tuple):
-        items = [with_tables(item, replace) for item in nest]
+        items = [map_values(replace, item) for item in nest]
         return type(nest)(*items) if hasattr(nest, "_fields") else type(nest)(items)
     return nest

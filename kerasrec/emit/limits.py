@@ -58,7 +58,8 @@ class Limits:
         depth: tf.Tensor,
         width: tf.Tensor,
         memory: tf.Tensor,
-        tag: Callable[[], tf.Tensor],
+        tag: Callable[[], tf.Tensor] | None = None,
+        call: Callable[[], tf.Tensor] | None = None,
     ) -> tf.Tensor:
         """Fails, when it is computed, where a run was stopped by these bounds.
 
@@ -69,6 +70,7 @@ class Limits:
             memory: int64 scalar, how many bytes are kept.
             tag: returns the tag of one of these tokens, int32 `[labels]`: the newest labels, at
               most `NUM_LABELS`.
+            call: returns one of these calls as users write it, a string, if there is no tag.
         """
         bounds = [
             (depth < self.max_depth, "recursion is deeper", "max_depth", self.max_depth),
@@ -78,11 +80,11 @@ class Limits:
 
         def stopped() -> tf.Tensor:
             state = ["Depth:", depth, "calls that wait:", width, "bytes kept:", memory]
-            state += [
-                "call path of one of them, newest first:",
-                tag(),
-                f"where {graph.meaning_of_labels}.",
-            ]
+            if call is not None:
+                state += ["one of them:", call()]
+            if tag is not None:
+                path = "call path of one of them, newest first:"
+                state += [path, tag(), f"where {graph.meaning_of_labels}."]
             state = [tf.convert_to_tensor(item) for item in state]
             checks = [
                 tf.raw_ops.Assert(

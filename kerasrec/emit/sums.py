@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 
 from kerasrec.emit.results import Tensors
-from kerasrec.graph.nodes import Accumulate, Collect
+from kerasrec.graph.nodes import Accumulate, Collect, keys_of
 from kerasrec.graph.values import Value
 
 
@@ -19,6 +19,7 @@ class Sums:
 
     Args:
         rows: by table name, (value, index) pairs, or values alone where there is no index.
+            An index of a table without a size is a key.
         sizes: int32 scalars by name of a table with an index.
         parts: contributions by SHARED value.
     """
@@ -49,8 +50,21 @@ class Sums:
         self.sizes[name] = size
 
     def tables(self) -> dict[str, tf.Tensor]:
-        """The collected tables; a row that several tokens wrote by index is the sum of these."""
-        return {name: self._table(name, rows) for name, rows in self.rows.items()}
+        """The collected tables; a row that several tokens wrote by index is the sum of these.
+
+        A table of floats whose rows have keys comes with a table of the keys.
+        """
+        found = {}
+        for name, rows in self.rows.items():
+            if name in self.sizes or len(rows[0]) == 1:
+                found[name] = self._table(name, rows)
+                continue
+            values, keys = (tf.concat(parts, 0) for parts in zip(*rows, strict=True))
+            order = tf.argsort(keys)
+            found[name] = tf.gather(values, order)
+            if values.dtype.is_floating or values.dtype.is_complex:
+                found[keys_of(name)] = tf.gather(keys, order)
+        return found
 
     def _table(self, name: str, rows: list[Tensors]) -> tf.Tensor:
         values, *indices = zip(*rows, strict=True)

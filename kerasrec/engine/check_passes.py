@@ -111,7 +111,7 @@ def _cotangents(extended: TaggedGraph, before: _Found) -> _Cotangents | None:
     tables = [str(node.key[1]) for node in _asked(extended, is_read=False)]
     return _Cotangents(
         outputs,
-        {name: _waves_of(before.values[("table", name)], 1) for name in tables},
+        {name: _cotangent_of(before.values[("table", name)]) for name in tables},
     )
 
 
@@ -122,6 +122,11 @@ def _asked(extended: TaggedGraph, is_read: bool) -> list[SumCotangent]:
         for node in extended.shared
         if isinstance(node, SumCotangent) and node.types[0].dtype.is_bool == is_read
     ]
+
+
+def _cotangent_of(table: np.ndarray) -> np.ndarray:
+    """A cotangent of a table; the gradient takes keys of rows as they are."""
+    return table if table.dtype.kind == "i" else _waves_of(table, 1)
 
 
 def _waves_of(value: np.ndarray, place: int) -> np.ndarray:

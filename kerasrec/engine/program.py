@@ -21,7 +21,7 @@ from kerasrec.engine.shared import shared_tensors, with_cotangents
 from kerasrec.errors import TraceError
 from kerasrec.graph.carried import rows_of_roots, with_carried
 from kerasrec.graph.graph import TaggedGraph
-from kerasrec.graph.nodes import SumCotangent
+from kerasrec.graph.nodes import SumCotangent, keys_of
 from kerasrec.graph.values import Node, Value
 from kerasrec.private import in_xla
 from kerasrec.transform.connected import output_result, table_result
@@ -105,19 +105,24 @@ class Program:
         `tensors_closed_over`.
         """
         runs: list[Any] = []
+        keys: dict[Any, tf.Tensor] = {}
 
         def forward(inputs: Inputs) -> Outcome:
             runs.append(self.choice.run(inputs.shared, self.limits))
             found = runs[0].forward(inputs.sweeps[0])
+            keys.update(self._keys(found))
             found.sums.update({_Mark(result): tf.zeros([]) for result in self._marked})
             return found
 
         def backward(inputs: Inputs) -> Outcome:
-            return runs[0].backward(inputs.sweeps[1:], inputs.shared)
+            shared = with_cotangents(self.graph, inputs.shared, keys)
+            return runs[0].backward(inputs.sweeps[1:], shared)
 
         def gradient(inputs: Inputs, cotangents: Outcome) -> Outcome:
             if self.graph.obstacles:
                 raise TraceError(self.graph.obstacles[0])
+            for name in self._names_of_keys:
+                cotangents.sums.pop(name)
             marks = {result: cotangents.sums.pop(_Mark(result)) for result in self._marked}
             is_read = self._read(marks, cotangents) if self._asked else {}
             inputs = Inputs(inputs.sweeps, {**inputs.shared, **is_read})
@@ -128,9 +133,25 @@ class Program:
         inputs = Inputs([given], shared_tensors(self.graph, known))
         outcome = differentiable(forward, gradient, inputs)
         for node in self.graph.collects:
-            if node.size is None:  # Rows without an index have no gradient.
+            if not node.has_gradient:  # Rows without an index have no gradient.
                 outcome.sums[node.name] = tf.stop_gradient(outcome.sums[node.name])
+        for name in self._names_of_keys:
+            outcome.sums.pop(name)
         return outcome, {result: outcome.sums.pop(_Mark(result)) for result in self._marked}
+
+    @functools.cached_property
+    def _names_of_keys(self) -> list[str]:
+        """Tables of the keys of rows that have a gradient."""
+        found = {
+            keys_of(node.name)
+            for node in self.graph.collects
+            if node.has_keys and node.inputs[0].type.is_differentiable
+        }
+        return sorted(found)
+
+    def _keys(self, found: Outcome) -> dict[Any, tf.Tensor]:
+        """The keys by which a gradient finds rows of tables, as `with_cotangents` takes them."""
+        return {(1, name): found.sums[name] for name in self._names_of_keys}
 
     @functools.cached_property
     def _marked(self) -> list[str]:
@@ -146,7 +167,7 @@ class Program:
         tables = {
             table_result(node.name)
             for node in self.graph.collects
-            if node.size and node.inputs[0].type.is_differentiable
+            if node.has_gradient and node.inputs[0].type.is_differentiable
         }
         return [*found, *sorted(tables)]
 
@@ -219,8 +240,9 @@ class Program:
             with tf.control_dependencies(refusals):
                 arguments = [tf.identity(tensor) for tensor in inputs.sweeps[0]]
             run_again = program.run(inputs.shared, self.limits)
-            run_again.forward(arguments)
-            return run_again.backward(inputs.sweeps[1:], inputs.shared)
+            found = run_again.forward(arguments)
+            shared = with_cotangents(program.graph, inputs.shared, self._keys(found))
+            return run_again.backward(inputs.sweeps[1:], shared)
 
         return self._derivative(order, run, inputs, cotangents)
 

@@ -102,7 +102,7 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
             "function runs in a graph. Turn it off; model.compile(run_eagerly=True) runs the "
             "rest of a model eagerly. tf.print and run_trace show what a recursion does."
         )
-    bound = tuple(_array_like(as_values(item)) for item in bind(function, args, kwargs))
+    bound = tuple(map(_array_like, as_values(bind(function, args, kwargs))))
     tensors, rows = entries_of(name, [_tensor(name, item) for item in tensors_in(bound)])
     for tensor in tensors:
         if tensor.shape.rank is None:

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.compile import Compiled
+from kerasrec.datatypes.made import with_made
 from kerasrec.engine import check_passes
 from kerasrec.engine.marks import marked
 from kerasrec.engine.program import Program
@@ -56,9 +57,13 @@ class Runner:
             tables = {
                 name: marked(table, marks.get(table_result(name))) for name, table in tables.items()
             }
+        returns = self.compiled.returns
+        # After what the function returns, there may be an entrance for the gradient.
+        result = tf.nest.pack_sequence_as(returns, outputs[: len(tf.nest.flatten(returns))])
+        result, tables = with_made(result, tables)
         if given.rows is not None:
-            outputs = [given.rows.with_values(tensor) for tensor in outputs]
-        return tf.nest.pack_sequence_as(self.compiled.returns, list(outputs)), tables
+            result = tf.nest.map_structure(given.rows.with_values, result)
+        return result, tables
 
     def record(self, given: Arguments) -> RunTrace:
         """Runs the program forward, by waves, and returns what happened."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.datatypes.values import Tables, with_tables
+from kerasrec.datatypes.values import Tables, tables_in, with_tables
 from kerasrec.function.arguments import Arguments
 
 # The result of a function, and the tables of `kerasrec.collect`.
@@ -45,9 +45,13 @@ class TableRuns:
             self._runs[key] = _new_run(given, run)
         function, structure = self._runs[key]
         flat = [item for tables in given.tables for item in tables.flat()]
-        outputs, collected = function(given.tokens(), flat)
-        ((result, tables),) = structure
+        outputs, made, collected = function(given.tokens(), flat)
+        ((result, tables, new),) = structure
         back = dict(zip(tables, given.tables, strict=True))
+        back |= {
+            item: Tables.of_flat(item.schema, tensors)
+            for item, tensors in zip(new, made, strict=True)
+        }
         if given.is_scalar:
             outputs = [tensor[0] for tensor in outputs]
         if given.rows is not None:
@@ -70,7 +74,10 @@ def _key_of(given: Arguments) -> tuple[Any, ...]:
 
 
 def _new_run(given: Arguments, run: Run) -> tuple[Any, list[Any]]:
-    """A `tf.function`, and what it returns: its nest, and the tables of values in that."""
+    """A `tf.function`, and what it returns: its nest, and the tables of values in that.
+
+    These are the tables that it is called with, and those of what it makes.
+    """
     structure: list[Any] = []
     # Stand for the tables of this call, whose tensors are not to be kept.
     stand_in = {tables: Tables(tables.schema, None, None, {}) for tables in given.tables}
@@ -90,10 +97,18 @@ def _new_run(given: Arguments, run: Run) -> tuple[Any, list[Any]]:
             signature, structure=with_tables(signature.structure, forth.__getitem__)
         )
         result, collected = run(Arguments(list(tensors), False, None, found, tables))
-        structure[:] = [(tf.nest.map_structure(lambda _: 0, result), tables)]
-        return tf.nest.flatten(result), collected
+        new = [item for item in tables_in(result) if _is_of_this_graph(item)]
+        new = [item for item in new if item not in tables]
+        structure[:] = [(tf.nest.map_structure(lambda _: 0, result), tables, new)]
+        return tf.nest.flatten(result), [item.flat() for item in new], collected
 
     table_specs = [spec for tables in given.tables for spec in tables.specs()]
     specs = [signature.tensor_specs(), table_specs]
     function = tf.function(traced, input_signature=specs, autograph=False)
     return function, structure
+
+
+def _is_of_this_graph(tables: Tables) -> bool:
+    """Whether tables were made in the graph that is being built."""
+    kinds = tables.kinds
+    return tf.is_symbolic_tensor(kinds) and kinds.graph is tf.compat.v1.get_default_graph()

@@ -2,9 +2,11 @@
 
 An engine knows a token only by its place in a wave, but the message of a failed assertion must name
 the token. So functions of a program with assertions take two more arguments, the root token and the
-tag. And where calls of a function read different results of it, the function takes bools that say
-which results are read (see `transform/reads.py`). Where equal calls are one call, tokens carry
-their root token, since calls of different roots are never one.
+tag. In a program that makes values of data types, tokens carry a key: what they make is known by
+it, before anyone knows in which row it will stand. And where calls of a function read different
+results of it, the function takes bools that say which results are read (see `transform/reads.py`).
+Where equal calls are one call, tokens carry their root token, since calls of different roots are
+never one.
 """
 
 from __future__ import annotations
@@ -21,7 +23,15 @@ NO_LABEL = -1
 # One label more than the message shows, to know whether there are more.
 _NUM_CARRIED = NUM_LABELS + 1
 # The place of the root token that a token comes from, and its newest labels, newest first.
-CARRIED = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))}
+FOR_ERRORS = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))}
+# A hash of the root token and of all labels of the tag.
+FOR_VALUES = {"key": Type(tf.int64, ())}
+# Keys of what is made are from here on; numbers of the tree nodes of a batch are smaller.
+FIRST_KEY = 2**62
+# Odd, so that no two keys become one. Labels are far apart, since keys of roots may not be.
+_FACTOR = 0xBF58476D1CE4E5B9 - 2**64
+_LABEL = 0x9E3779B97F4A7C15
+_PLACE = 0x94D049BB133111EB - 2**64
 
 
 def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -48,10 +58,63 @@ def _of_roots(name: str, num_tokens: tf.Tensor) -> tf.Tensor:
         return tf.range(num_tokens)
     if name == "tag":
         return tf.fill([num_tokens, _NUM_CARRIED], NO_LABEL)
+    if name == "key":
+        return key_inside(0, tf.range(tf.cast(num_tokens, tf.int64)))
     return tf.fill([num_tokens], True)  # The outside may read all results.
+
+
+def carried_inside(name: str, label: int, tensor: tf.Tensor) -> tf.Tensor:
+    """What tokens carry inside a call with this label.
+
+    Args:
+        name: "root", "tag" or "key".
+        label: of the call site.
+        tensor: what they carry where they call, `[tokens, ...]`.
+    """
+    if name == "root":
+        return tensor
+    return tag_inside(label, tensor) if name == "tag" else key_inside(label, tensor)
 
 
 def tag_inside(label: int, tag: tf.Tensor) -> tf.Tensor:
     """The tags inside a call with this label, int32 `[tokens, labels]`."""
     newest = tf.fill([tf.shape(tag)[0], 1], label)
     return tf.concat([newest, tag[:, :-1]], 1)
+
+
+def key_inside(label: int, key: tf.Tensor) -> tf.Tensor:
+    """The keys inside a call with this label, int64 `[tokens]`; for one label, no two are equal."""
+    return _mixed(key + _step(label + 1))
+
+
+def key_of_entry(place: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
+    """The keys of entries of rows, int64 `[entries]`.
+
+    Args:
+        place: int32 `[entries]`, of each in its row.
+        key: that of its token.
+    """
+    return _mixed(tf.bitwise.bitwise_xor(key, (tf.cast(place, tf.int64) + 1) * _PLACE))
+
+
+def key_of_made(number: int, key: tf.Tensor) -> tf.Tensor:
+    """The keys of what tokens make, int64 `[tokens]`.
+
+    Args:
+        number: of the place in the program where it is made.
+        key: those of the tokens.
+    """
+    made = tf.bitwise.bitwise_and(_mixed(key + _step(-1 - number)), FIRST_KEY - 1)
+    return tf.bitwise.bitwise_or(made, FIRST_KEY)
+
+
+def _step(number: int) -> int:
+    """What is added for a label, which int64 can hold."""
+    return (number * _LABEL + 2**63) % 2**64 - 2**63
+
+
+def _mixed(key: tf.Tensor) -> tf.Tensor:
+    """Different numbers for different numbers, in which all bits depend on the lower ones."""
+    mixed = key * _FACTOR
+    upper = tf.bitwise.bitwise_and(tf.bitwise.right_shift(mixed, 32), 2**32 - 1)
+    return tf.bitwise.bitwise_xor(mixed, upper)

@@ -39,6 +39,7 @@ class EqualCalls:
                 for node, entrance in zip(trip.calls, sweep.parameters, strict=False):
                     if node is not None and entrance is not None:
                         self._goals[node] = (index, entrance, len(trip.calls))
+        self._parameters = {name: body.parameters for name, body in graph.bodies.items()}
         self._arguments: dict[Tag, dict[Call, Any]] = defaultdict(dict)
         self._keys: dict[Tag, str] = {}
         self._first: dict[str, Tag] = {}
@@ -101,13 +102,10 @@ class EqualCalls:
 
     def _key(self, arguments: dict[Call, Any]) -> str:
         """What tells a call apart from others of its function, as text."""
-        entrances = {self._goals[call][1]: data for call, data in arguments.items()}
-        keys = [
-            f"{entrance.name}={data.numpy()[0]!r}"
-            for entrance, data in entrances.items()
-            if not entrance.is_carried
-        ]
-        return ", ".join(sorted(keys))
+        (callee,) = {call.callee for call in arguments}
+        given = {self._goals[call][1]: data for call, data in arguments.items()}
+        keys = [node for node in self._parameters[callee] if not node.is_carried]
+        return ", ".join(f"{node.name}={given[node].numpy()[0]}" for node in keys)
 
     def _calls(self) -> dict[Tag, list[Tag]]:
         """By the tag of each call, the calls that it makes."""

@@ -243,9 +243,11 @@ class Memo:
     Args:
         per_root: places of the flat arguments that all calls of a root have in common; each is a
           `RowsOfRoots`, and no argument of the bodies.
+        across_roots: whether calls of different root tokens may be one.
     """
 
     per_root: tuple[int, ...]
+    across_roots: bool = False
 
 
 @dataclass
@@ -325,7 +327,8 @@ class TaggedGraph(Drawable):
         for body in self.bodies.values():
             for index, sweep in enumerate(body.sweeps):
                 if index == 0:
-                    head = f"body {body.name}{comment(body.source)}"
+                    equal = ", equal calls are one" if self.memo else ""
+                    head = f"body {body.name}{equal}{comment(body.source)}"
                     sections.append(Section(head, sweep.nodes))
                 elif sweep.nodes:
                     sections.append(Section(f"{sweep_name(index)} of {body.name}", sweep.nodes))

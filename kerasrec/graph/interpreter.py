@@ -199,6 +199,7 @@ class _Run:
         for node in graph.shared:
             self._share(node)
         self.done = Interpretation([])
+        self.keys: dict[str, np.ndarray] = {}
         for node in graph.collects:
             found = node.inputs[0].type
             if found.is_static:
@@ -415,7 +416,15 @@ class _Run:
     def _collect(self, node: nodes.Collect, tag: Tag, inputs: list[Any]) -> list[Any]:
         data = inputs[0].numpy()
         table = self.done.tables.setdefault(node.name, self._table(node, data.shape[1:]))
-        if len(inputs) == 1:
+        if node.has_keys:
+            (key,) = inputs[1].numpy()
+            keys = self.keys.get(node.name, np.zeros([0], np.int64))
+            place = np.searchsorted(keys, key)
+            self.keys[node.name] = np.insert(keys, place, key)
+            self.done.tables[node.name] = np.insert(table, place, data, 0)
+            if node.inputs[0].type.is_differentiable:
+                self.done.tables[nodes.keys_of(node.name)] = self.keys[node.name]
+        elif len(inputs) == 1:
             self.done.tables[node.name] = np.concatenate([table, data])
         else:
             np.add.at(table, inputs[1].numpy(), data)

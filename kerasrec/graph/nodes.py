@@ -136,18 +136,37 @@ class SumCotangent(Named):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Collect(Named):
-    """COLLECT value [, index]: adds a value to a table of the run, at an index or in any order.
+    """COLLECT value [, index]: adds a value to a table of the run.
+
+    With an index and a size, at this row; with an index alone, which is a key that no other token
+    has, rows are in the order of their keys; without an index, in any order.
 
     Args:
         name: of the table.
-        size: of the table, SHARED; None if the value has no index.
+        size: of the table, SHARED; None if it has a row for each token.
     """
 
     size: Value | None = None
 
+    @property
+    def has_gradient(self) -> bool:
+        """Whether it is known which row of the table a token has written."""
+        return len(self.inputs) > 1
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether rows are in the order of keys."""
+        return self.size is None and self.has_gradient
+
     def rest(self, name: Callable[[Value], str]) -> str:
         value, *index = map(name, self.inputs)
-        return f"({value})" + (f" at {index[0]} of {name(self.size)}" if self.size else "")
+        of_size = f" of {name(self.size)}" if self.size else ""
+        return f"({value})" + (f" at {index[0]}{of_size}" if index else "")
+
+
+def keys_of(name: str) -> str:
+    """The name of the table that holds the keys of the rows of another."""
+    return f"keys of {name}"
 
 
 class _OfRows(Node):

@@ -17,7 +17,7 @@ from kerasrec.engine.program import Program
 from kerasrec.engine.scheduled import emit
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.carried import rows_of_roots, with_carried
-from kerasrec.graph.graph import TaggedGraph
+from kerasrec.graph.graph import CallSite, TaggedGraph
 from kerasrec.graph.values import Node, Region
 from kerasrec.inspect.run_step import RunStep
 from kerasrec.inspect.run_trace import RunTrace
@@ -37,6 +37,7 @@ from kerasrec.schedule.instructions import (
     Send,
     Stitch,
 )
+from kerasrec.schedule.linkage import region_of_call
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Queues, Section, Segment
 
@@ -74,7 +75,12 @@ class Recorder:
         found = {
             key: tensor.numpy().tolist() for key, tensor in zip(self._keys, sizes, strict=True)
         }
-        return _run_trace(self._schedule, notes.numpy().tolist(), found, self.usual_way)
+        run = _run_trace(self._schedule, notes.numpy().tolist(), found, self.usual_way)
+        if not self.program.graph.memo:
+            return run
+        sites = self.program.graph.inner_sites
+        made = sum(_tokens_of(site, found) for site in sites) + len(arguments[0])
+        return replace(run, num_shared=made - run.num_calls)
 
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         rows = rows_of_roots(self.program.graph, list(arguments))
@@ -84,6 +90,11 @@ class Recorder:
         sizes = run.sizes()
         self._keys = list(sizes)
         return run.notes(), list(sizes.values())
+
+
+def _tokens_of(site: CallSite, sizes: Sizes) -> int:
+    """How many calls a call site made."""
+    return sum(sizes[region_of_call(site) or str(site.caller)])
 
 
 def _run_trace(

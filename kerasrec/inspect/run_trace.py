@@ -27,6 +27,8 @@ class RunTrace:
         calls: by function, how many tokens entered it in the whole run: its number of calls.
         fired: by node, how many tokens it fired in the whole run; all forward nodes.
         usual_way: how ordinary calls of the function run, if not by waves as in this trace.
+        num_shared: with `memo`, how many more calls there would have been: they were equal to one
+          of the same root token, and returned what that did.
     """
 
     name: str
@@ -34,6 +36,7 @@ class RunTrace:
     calls: dict[str, int]
     fired: dict[str, int]
     usual_way: str = ""
+    num_shared: int = 0
 
     @property
     def waves(self) -> list[RunStep]:
@@ -85,6 +88,10 @@ class RunTrace:
         if len(self.calls) > 1:
             each = ", ".join(f"{name} {count:,}" for name, count in self.calls.items())
             lines.append(f"calls by function: {each}")
+        if self.num_shared:
+            lines.append(
+                f"{_counted(self.num_shared, 'call')} more shared the result of an equal one"
+            )
         if self.usual_way:
             lines.append(f"this run went by waves; ordinary ones do not ({self.usual_way})")
         return "\n".join(lines)

@@ -76,6 +76,11 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
                 "`layer` must go from the leaves up, as kerasrec.layers.TreeLSTM does; received "
                 f"{layer!r}."
             )
+        if layer.shared_nodes:
+            raise ValueError(
+                "`layer` has shared_nodes=True, and the layer that goes down takes trees alone: a "
+                "node with several parents would have several states. Use `layer` by itself."
+            )
         super().__init__(**{"dtype": layer.dtype_policy, **kwargs})
         if merge_mode is not None and merge_mode not in _MERGES:
             raise ValueError(

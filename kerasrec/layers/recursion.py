@@ -39,8 +39,9 @@ class Recursion:
         cell: built before the first call.
         visitor: makes the recursive function from the cell and a batch; see `visitor`.
         goes_down: whether that function takes states in addition to the node.
-        options: `engine`, `recompute` and `instances`, as for `kerasrec.recursive`. The engine
-            "compiled" keeps nothing for a gradient except in training, whatever `recompute` is.
+        options: `engine`, `recompute`, `instances` and `memo`, as for `kerasrec.recursive`. The
+            engine "compiled" keeps nothing for a gradient except in training, whatever `recompute`
+            is.
         embedding: maps words to inputs, if `x` are words.
     """
 
@@ -162,7 +163,9 @@ class Recursion:
             x = tf.identity(x)
         words, rules = self._words_to_check(x)
         with tf.name_scope("trees"):
-            trees = tables_of(children, words, rules, self._cell.arity)
+            trees = tables_of(
+                children, words, rules, self._cell.arity, self._options.get("memo", False)
+            )
         is_ragged = isinstance(x, tf.RaggedTensor)
         # As many rows as nodes in all, and a row of outputs for each.
         rows = x.values if is_ragged else tf.reshape(x, [-1, *x.shape[2:]], "inputs")

@@ -63,6 +63,10 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
           could not load the model.
         instances: names of devices, such as `["/GPU:0", "/GPU:1"]`: each computes an even part of
             the tree nodes that are ready at once, also of a single tree; see `kerasrec.recursive`.
+        shared_nodes: whether a tree node may be a child of several nodes: `children` are a directed
+            acyclic graph below node 0 then, such as a syntax tree whose equal parts are one. A node
+            is computed once, its dropout drawn once, and the gradients of all its parents are added
+            up (`memo=True` of `kerasrec.recursive`). Waves run, also with "auto".
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
@@ -112,6 +116,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
         instances: Sequence[str] = (),
+        shared_nodes: bool = False,
         **kwargs: Any,
     ):
         if not isinstance(cell, RecursiveCell):
@@ -136,6 +141,11 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
                 f"`instances` of {type(self).__name__} divide waves among devices, and "
                 f"engine={engine!r} has none. Leave `engine` out."
             )
+        if shared_nodes and engine not in ("auto", "waves"):
+            raise ValueError(
+                f"`shared_nodes` of {type(self).__name__} need waves, and engine={engine!r} has "
+                "none. Leave `engine` out."
+            )
         if cell.goes_down != self.goes_down:
             layer = "TopDown" if cell.goes_down else "Recursive"
             raise ValueError(
@@ -154,12 +164,18 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self.recompute = recompute
         self.engine = engine
         self.instances = list(instances)
+        self.shared_nodes = shared_nodes
         self.embedding: Any = embedding
         self.supports_masking = True
         # With a GPU, Keras compiles all that supports it, again for each number of tree nodes.
         self.supports_jit = cell.supports_jit and engine == "compiled" and not takes_text(embedding)
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
-        self._options = {"recompute": recompute, "engine": engine, "instances": tuple(instances)}
+        self._options = {
+            "recompute": recompute,
+            "engine": engine,
+            "instances": tuple(instances),
+            "memo": shared_nodes,
+        }
         self._recursion = Recursion(cell, visitor, False, self._options, embedding)
 
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -441,6 +457,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             "recompute": self.recompute,
             "engine": self.engine,
             "instances": self.instances,
+            "shared_nodes": self.shared_nodes,
             "embedding": keras.saving.serialize_keras_object(self.embedding),
         }
 

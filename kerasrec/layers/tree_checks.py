@@ -150,16 +150,21 @@ def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operatio
     return checks
 
 
-def check_parents(links: Links) -> list[tf.Operation]:
-    """Checks, when the graph runs, that the only node without a parent is the root."""
-    two = links.num_parents > 1
+def check_parents(links: Links, shares: bool = False) -> list[tf.Operation]:
+    """Checks, when the graph runs, that the only node without a parent is the root.
+
+    Args:
+        links: of the nodes.
+        shares: whether a node may have several parents.
+    """
+    two = tf.zeros_like(links.num_parents) > 1 if shares else links.num_parents > 1
     root_is_child = links.is_root & (links.num_parents > 0)
     second_root = ~links.is_root & (links.num_parents == 0) & links.has_children
     return [
         *check(
             ~tf.reduce_any(two),
             "`children` is not a tree: a node has two parents (-1 stands for no child). "
-            "[tree, node]: {}",
+            "[tree, node]: {} If nodes may be shared, give the layer shared_nodes=True.",
             links.tree_and_node(two),
         ),
         *check(
@@ -194,12 +199,44 @@ def in_cycles(links: Links) -> tf.Tensor:
     return (links.num_parents > 0) & (ancestors != links.roots)
 
 
-def check_cycles(links: Links) -> list[tf.Operation]:
-    """Checks, when the graph runs, that each node with a parent has the root as an ancestor."""
-    lost = in_cycles(links)
+def in_circles(links: Links) -> tf.Tensor:
+    """Which nodes are below themselves, or between two such; bool `[size]`.
+
+    Goes from node to node as often as the longest path has nodes.
+    """
+    numbers = tf.reshape(links.numbers, [-1])
+    size = tf.size(links.roots)
+    edges = tf.where(numbers < size)[:, 0]
+    parents, children = tf.gather(links.parents, edges), tf.gather(numbers, edges)
+    return _goes_on(parents, children, size) & _goes_on(children, parents, size)
+
+
+def _goes_on(ones: tf.Tensor, others: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Which nodes a path without an end begins at, bool `[size]`, by the ends of all edges."""
+
+    def turn(before: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        follows = tf.cast(tf.gather(found, others), tf.int32)
+        return found, tf.math.unsorted_segment_max(follows, ones, size) > 0
+
+    everything = tf.fill([size], True)
+    _, found = tf.while_loop(
+        lambda before, found: tf.reduce_any(before != found), turn, turn(everything, everything)
+    )
+    return found
+
+
+def check_cycles(links: Links, shares: bool = False) -> list[tf.Operation]:
+    """Checks, when the graph runs, that nodes form no cycle.
+
+    Args:
+        links: of the nodes.
+        shares: whether a node may have several parents.
+    """
+    lost = in_circles(links) if shares else in_cycles(links)
+    what = "an acyclic graph" if shares else "a tree"
     return check(
         ~tf.reduce_any(lost),
-        "`children` is not a tree: nodes form a cycle. [tree, node]: {}",
+        f"`children` is not {what}: nodes form a cycle. [tree, node]: {{}}",
         links.tree_and_node(lost),
     )
 
@@ -240,6 +277,7 @@ def tree_checks(
     word_dtype: tf.DType | None,
     rules: WordRules | None,
     arity: int | None = None,
+    shares: bool = False,
 ) -> Callable[..., tf.Tensor]:
     """A `tf.function` that fails with the first thing that is wrong with trees.
 
@@ -252,6 +290,7 @@ def tree_checks(
             takes none.
         rules: which words are allowed.
         arity: the most children in a row, if they are ragged; None for any number.
+        shares: whether a node may have several parents.
 
     Returns:
         A function of the children, or of children and words; it gives True.
@@ -262,7 +301,7 @@ def tree_checks(
         checks = check_rows(children, arity) if is_ragged else check_indices(children)
         with tf.control_dependencies(checks):
             links = links_of_rows(children) if is_ragged else links_of(children)
-            checks = check_parents(links) + check_cycles(links)
+            checks = check_parents(links, shares) + check_cycles(links, shares)
         if words is not None and rules is not None:
             with tf.control_dependencies(checks):
                 checks = check_words(words, links, rules)

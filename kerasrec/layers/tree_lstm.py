@@ -223,6 +223,9 @@ class TreeLSTM(CellLayer):
             different word of a batch is looked up once. See `Recursive`.
         instances: names of devices, each of which computes a part of the tree nodes that are ready
             at once. See `Recursive`.
+        shared_nodes: whether a tree node may be a child of several nodes, as in syntax trees whose
+            equal parts are one. It is computed once, and gradients of all parents are added up.
+            See `Recursive`.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
@@ -279,6 +282,7 @@ class TreeLSTM(CellLayer):
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
         instances: Sequence[str] = (),
+        shared_nodes: bool = False,
         **kwargs: Any,
     ):
         cell = TreeLSTMCell(
@@ -312,5 +316,6 @@ class TreeLSTM(CellLayer):
             engine=engine,
             embedding=embedding,
             instances=instances,
+            shared_nodes=shared_nodes,
             **kwargs,
         )

@@ -71,15 +71,19 @@ def tables_of(
     words: tf.Tensor | None = None,
     rules: WordRules | None = None,
     arity: int | None = None,
+    shares: bool = False,
 ) -> NodeTables:
     """`node_tables` of padded children, `tables_of_rows` of ragged ones."""
     if isinstance(children, tf.RaggedTensor):
-        return tables_of_rows(children, words, rules, arity)
-    return node_tables(children, words, rules)
+        return tables_of_rows(children, words, rules, arity, shares)
+    return node_tables(children, words, rules, shares)
 
 
 def node_tables(
-    children: tf.Tensor, words: tf.Tensor | None = None, rules: WordRules | None = None
+    children: tf.Tensor,
+    words: tf.Tensor | None = None,
+    rules: WordRules | None = None,
+    shares: bool = False,
 ) -> NodeTables:
     """Tables for trees, which are checked while the graph runs.
 
@@ -87,6 +91,7 @@ def node_tables(
         children: int32 or int64 `[batch, nodes, arity]`.
         words: int `[batch, nodes]`, if they are to be checked, too; padding may have any words.
         rules: which words are allowed.
+        shares: whether a node may have several parents.
 
     Raises:
         tf.errors.InvalidArgumentError: a child index is out of range, a node has two parents,
@@ -97,7 +102,7 @@ def node_tables(
     nodes, is_called = links.nodes, links.is_called
     # Nearly all trees are right and have parents before children, so that there are no cycles.
     comes_later = children > tf.cast(tf.range(nodes), children.dtype)[:, tf.newaxis]
-    is_right_node, words = _right_nodes(links, words, rules)
+    is_right_node, words = _right_nodes(links, words, rules, shares)
     is_in_order = tf.reduce_all((links.is_child & comes_later) | (children == -1))
     are_right = (nodes > 0) & tf.reduce_all(is_right_node)
     checks = []
@@ -108,7 +113,8 @@ def node_tables(
         )
     else:
         spec = tf.TensorSpec([None, None, None], children.dtype)
-        checks = [_raise_unless(are_right & is_in_order, spec, children, words, rules)]
+        is_usual = are_right & is_in_order
+        checks = [_raise_unless(is_usual, spec, children, words, rules, shares=shares)]
 
     # All tables wait for the checks, so that no op that reads them fails first, less clearly.
     with tf.control_dependencies(checks):
@@ -125,6 +131,7 @@ def tables_of_rows(
     words: tf.Tensor | None = None,
     rules: WordRules | None = None,
     arity: int | None = None,
+    shares: bool = False,
 ) -> NodeTables:
     """Tables for trees whose children are in rows; their size is that of nodes and children.
 
@@ -133,20 +140,21 @@ def tables_of_rows(
         words: int `[batch, (nodes)]`, if they are to be checked, too.
         rules: which words are allowed.
         arity: the most children of a tree node; None for any number.
+        shares: whether a node may have several parents.
 
     Raises:
         tf.errors.InvalidArgumentError: as `node_tables`, or for a row of more than `arity`.
     """
     links = links_of_rows(children)
     given, rows = children.flat_values, children.values
-    is_right_node, words = _right_nodes(links, words, rules)
+    is_right_node, words = _right_nodes(links, words, rules, shares)
     is_in_order = (links.is_child & (links.numbers > links.parents)) | (given == -1)
     are_right = tf.reduce_all(is_right_node) & tf.reduce_all(is_in_order)
     are_right &= tf.reduce_all(children.row_lengths() > 0)
     if arity is not None:
         are_right &= tf.reduce_all(rows.row_lengths() <= arity)
     spec = tf.RaggedTensorSpec([None, None, None], given.dtype, 2, tf.int64)
-    checks = [_raise_unless(are_right, spec, children, words, rules, arity)]
+    checks = [_raise_unless(are_right, spec, children, words, rules, arity, shares)]
     with tf.control_dependencies(checks):
         size = tf.cast(rows.nrows(), tf.int32)
         numbers: Any
@@ -165,11 +173,13 @@ def tables_of_rows(
 
 
 def _right_nodes(
-    links: Links, words: tf.Tensor | None, rules: WordRules | None
+    links: Links, words: tf.Tensor | None, rules: WordRules | None, shares: bool
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Which nodes have one caller, or are padding, and an allowed word; and flat words, if any."""
     is_called = links.is_called
-    is_right = (links.num_callers <= 1) & (is_called | ~links.has_children)
+    is_right = is_called | ~links.has_children
+    if not shares:
+        is_right &= links.num_callers <= 1
     if words is None or rules is None:
         return is_right, None
     words = words.values if isinstance(words, tf.RaggedTensor) else tf.reshape(words, [-1])
@@ -183,9 +193,10 @@ def _raise_unless(
     words: tf.Tensor | None,
     rules: WordRules | None,
     arity: int | None = None,
+    shares: bool = False,
 ) -> tf.Tensor:
     """Runs the slow checks where something is wrong or unusual; see `tree_checks`."""
     word_dtype = None if words is None else words.dtype
-    check = tree_checks(spec, word_dtype, rules if words is not None else None, arity)
+    check = tree_checks(spec, word_dtype, rules if words is not None else None, arity, shares)
     given = [children] if words is None else [children, words]
     return tf.cond(are_right, lambda: tf.constant(True), lambda: check(*given))

@@ -6,6 +6,7 @@ calls that are new, and the calls that they make are looked up: equal ones are o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from kerasrec.emit.arrays import array_of, joined, one_tensor
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.passed import empty
 from kerasrec.emit.results import Tensors
+from kerasrec.graph.carried import FOR_VALUES
 from kerasrec.graph.graph import Body, TaggedGraph
 from kerasrec.graph.nodes import Entrance
 from kerasrec.graph.values import Value
@@ -103,7 +105,8 @@ class CallFinder:
         graph = self.graph
         self.groups = groups_of(graph)
         keys = {
-            name: [is_key(node) for node in body.parameters] for name, body in graph.bodies.items()
+            name: [is_key(graph, node) for node in body.parameters]
+            for name, body in graph.bodies.items()
         }
         self._is_key = keys
         self._known = KnownCalls(1 + max(map(sum, keys.values())))
@@ -127,7 +130,6 @@ class CallFinder:
         graph = self.graph
         copies = self._copies(given)
         given = [tensor[: tf.shape(tensor)[0] // tf.maximum(copies, 1)] for tensor in given]
-        self._copies_of_all = copies
         roots, is_new = self._known.number(self._keys(graph.entry, given), tf.constant(0))
         new = {name: empty(body.parameters) for name, body in graph.bodies.items()}
         numbers = {name: tf.zeros([0], tf.int32) for name in graph.bodies}
@@ -150,8 +152,8 @@ class CallFinder:
         )
         end = _State(
             *tf.while_loop(
-                lambda *state: self._goes_on(_State(*state)),
-                lambda *state: self._turn(_State(*state)),
+                lambda *state: self._goes_on(_State(*state), copies),
+                lambda *state: self._turn(_State(*state), copies),
                 start,
                 shape_invariants=self._invariants(start),
                 parallel_iterations=1,
@@ -160,7 +162,7 @@ class CallFinder:
         )
         width = end.width * copies
         check = self.limits.check(
-            graph, end.depth, width, end.memory, lambda: tf.zeros([0], tf.int32)
+            graph, end.depth, width, end.memory, call=lambda: one_call(graph, end.new)
         )
         with tf.control_dependencies([check]):
             count = tf.identity(end.count)
@@ -182,13 +184,15 @@ class CallFinder:
 
     def _copies(self, given: Tensors) -> tf.Tensor:
         """How many root tokens make the same calls."""
-        if not self.is_for_copies or reads_root(self.graph, self.loop):
+        memo = self.graph.memo
+        if not self.is_for_copies or not memo or memo.across_roots:
             return tf.constant(1)
         parameters = self.graph.bodies[self.graph.entry].parameters
+        # Keys of what tokens make differ from root to root.
+        if reads_root(self.graph, self.loop) or any(node.name in FOR_VALUES for node in parameters):
+            return tf.constant(1)
         keys = [
-            tensor
-            for tensor, node in zip(given, parameters, strict=True)
-            if is_key(node) and not node.is_carried
+            tensor for tensor, node in zip(given, parameters, strict=True) if not node.is_carried
         ]
         is_same = [tf.reduce_all(tensor == tensor[:1]) for tensor in keys]
         return tf.where(tf.reduce_all(is_same), tf.shape(given[0])[0], 1)
@@ -201,11 +205,11 @@ class CallFinder:
 
         return tf.nest.map_structure(shape, start)
 
-    def _goes_on(self, state: _State) -> tf.Tensor:
-        width = state.width * self._copies_of_all
+    def _goes_on(self, state: _State, copies: tf.Tensor) -> tf.Tensor:
+        width = state.width * copies
         return (width > 0) & self.limits.allow(state.depth, width, state.memory)
 
-    def _turn(self, state: _State) -> _State:
+    def _turn(self, state: _State, copies: tf.Tensor) -> _State:
         """Looks up what the new calls call."""
         sent = self._sent(state)
         keys = [self._keys(group[0].callee, values) for group, (values, _) in sent.items()]
@@ -236,7 +240,7 @@ class CallFinder:
         return _State(
             state.depth + 1,
             state.count + tf.reduce_sum(tf.cast(is_new, tf.int32)),
-            state.memory + tf.add_n(bytes_kept) * tf.cast(self._copies_of_all, tf.int64),
+            state.memory + tf.add_n(bytes_kept) * tf.cast(copies, tf.int64),
             new,
             new_numbers,
             {
@@ -314,9 +318,31 @@ def _root_of(body: Body) -> Entrance:
     return root
 
 
-def is_key(node: Entrance) -> bool:
-    """Whether an argument tells calls apart."""
-    return not node.is_carried or node.name == "root"
+def is_key(graph: TaggedGraph, node: Entrance) -> bool:
+    """Whether an argument tells calls apart; what else tokens carry is that of the first call."""
+    if not node.is_carried:
+        return True
+    return node.name == "root" and graph.memo is not None and not graph.memo.across_roots
+
+
+def one_call(graph: TaggedGraph, arguments: dict[str, Tensors]) -> tf.Tensor:
+    """One of some calls as users write it, a string; there is at least one."""
+    names = [
+        texts_of_calls(name, body.parameters, arguments[name])
+        for name, body in graph.bodies.items()
+    ]
+    return tf.concat(names, 0)[0]
+
+
+def texts_of_calls(name: str, parameters: Sequence[Entrance], arguments: Tensors) -> tf.Tensor:
+    """Calls of a body as users write them, string `[calls]`."""
+    parts: list[tf.Tensor | str] = []
+    for node, tensor in zip(parameters, arguments, strict=True):
+        if not node.is_carried:
+            text = tensor if tensor.dtype == tf.string else tf.strings.as_string(tensor)
+            parts += [", " if parts else "", f"{node.name}=", text]
+    found = tf.strings.join([f"{name}(", *parts, ")"])
+    return tf.broadcast_to(found, tf.shape(arguments[0])[:1])
 
 
 def _written(

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from kerasrec.errors import WITHOUT_FRAMES
 from kerasrec.graph.graph import TaggedGraph
-from kerasrec.memo.calls import Calls, is_key
+from kerasrec.memo.calls import Calls, texts_of_calls
 
 _MAX_SHOWN = 16
 
@@ -70,11 +70,6 @@ def _names(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
     """Each call as users write it, string `[calls]`."""
     found = tf.fill([calls.count], "")
     for name, numbers in calls.numbers.items():
-        parts: list[tf.Tensor | str] = []
-        for node, tensor in zip(graph.bodies[name].parameters, calls.arguments[name], strict=True):
-            if is_key(node) and not node.is_carried:
-                text = tensor if tensor.dtype == tf.string else tf.strings.as_string(tensor)
-                parts += [", " if parts else "", f"{node.name}=", text]
-        texts = tf.broadcast_to(tf.strings.join([f"{name}(", *parts, ")"]), tf.shape(numbers))
+        texts = texts_of_calls(name, graph.bodies[name].parameters, calls.arguments[name])
         found = tf.tensor_scatter_nd_update(found, numbers[:, tf.newaxis], texts)
     return found

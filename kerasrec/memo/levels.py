@@ -52,7 +52,7 @@ def levels_of(callers: tf.Tensor, callees: tf.Tensor, count: tf.Tensor) -> tf.Te
         parallel_iterations=1,
     )
     calls, sizes = joined(done)
-    level = tf.repeat(tf.range(tf.size(sizes)), sizes)
+    level = tf.searchsorted(tf.cumsum(sizes), tf.range(tf.size(calls)), side="right")
     found = tf.fill([count], -1)
     return tf.tensor_scatter_nd_update(found, calls[:, tf.newaxis], level)
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from kerasrec.emit.xla_ops import DIVISIONS, DTYPES, INTEGERS, OPS
 from kerasrec.graph.graph import TaggedGraph
-from kerasrec.graph.nodes import Check, Collect, Computed, Effect, operations
+from kerasrec.graph.nodes import Check, Computed, Effect, operations
 from kerasrec.graph.types import Type
 from kerasrec.graph.values import Each, Node
 
@@ -25,11 +25,12 @@ def obstacles(graph: TaggedGraph) -> list[str]:
             item = end.types[0]
             if not _is_number(item):
                 found.append(f"{body.name} has {what} of type {item}, which is not a plain number")
+        for collect in body.collects:
+            what = "makes a value of a data type" if collect.has_keys else "collects values"
+            found.append(f"{body.name} {what} at {collect.source}")
         for node in body.sweeps[0].nodes:
             if isinstance(node, Computed | Effect) and node.device:
                 found.append(f"{body.name} is to run {node.op} on {node.device} at {node.source}")
-            elif isinstance(node, Collect):
-                found.append(f"{body.name} collects values at {node.source}")
             elif isinstance(node, Check | Effect):
                 what = "asserts" if isinstance(node, Check) else "shows"
                 found.append(f"{body.name} {what} something at {node.source}")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from kerasrec.errors import TraceError
-from kerasrec.graph.graph import CallSite, TaggedGraph
+from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Collect
 from kerasrec.graph.values import Node
 from kerasrec.schedule.check import check_schedule
 from kerasrec.schedule.instructions import Fire, Instruction, Reduce, Select
+from kerasrec.schedule.known_calls import check_no_call_waits, check_nothing_is_drawn
 from kerasrec.schedule.link import linked
 from kerasrec.schedule.linkage import received, results, returned, sent
 from kerasrec.schedule.place import placed
@@ -33,22 +33,13 @@ def build(graph: TaggedGraph, is_linear: bool | None = None) -> Schedule:
     """
     rounds = {name: rounds_of(body, graph) for name, body in graph.bodies.items()}
     has_rounds = any(len(found) > 1 for found in rounds.values())
-    if graph.memo and has_rounds:
-        raise _waits_for_calls(rounds)
+    if graph.memo:
+        check_no_call_waits(rounds)
     found = _in_queues(graph) if is_linear is False or has_rounds else _in_waves(graph)
+    if graph.memo:
+        check_nothing_is_drawn(found)
     check_schedule(found)
     return found
-
-
-def _waits_for_calls(rounds: Mapping[str, Mapping[int, Sequence[CallSite]]]) -> TraceError:
-    (name, groups) = next(item for item in rounds.items() if len(item[1]) > 1)
-    source = groups[2][0].source
-    return TraceError(
-        f"{name} makes a call{f' at {source.where}' if source else ''} that waits for what another "
-        "call returns. With memo=True it must be known which calls there are before any of them "
-        "returns. Call with integers that are computed from the arguments alone, not in a branch "
-        "that a result decides; or leave out memo=True."
-    )
 
 
 def build_blocks(graph: TaggedGraph) -> Schedule:

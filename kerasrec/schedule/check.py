@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any
 
 from kerasrec.errors import GraphError
-from kerasrec.graph.graph import present
+from kerasrec.graph.graph import CallSite, present
 from kerasrec.graph.nodes import Accumulate, Collect
 from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Region, Value
@@ -129,35 +131,37 @@ def calls_are_whole(schedule: Schedule) -> Iterator[str]:
         if not isinstance(section, Loop):
             continue
         is_up = section.direction is Direction.UP
+        sending = _sending(schedule, section)
         for body in schedule.graph.bodies:
             ones = [one for item in section.segments if item.body == body for one in item.placed]
             found = Counter(
                 one.sites[0].label for one in ones if isinstance(one, Returned if is_up else Send)
             )
-            wanted = _sending(schedule, section, body)
+            wanted = sending[body]
             if found != wanted:
                 yield f"{body} has linkage for {dict(found)}, not {dict(wanted)}"
             for one in ones:
                 yield from _wrongly_passed(schedule, section, one)
 
 
-def _sending(schedule: Schedule, section: Loop, body: str) -> Counter[int]:
-    """The call sites that pass something in a section, by label, of those together the first."""
+def _sending(schedule: Schedule, section: Loop) -> dict[str | None, Counter[int]]:
+    """By body, the call sites that pass something in a section, of those together the first."""
+    graph, in_queues = schedule.graph, isinstance(section, Queues)
     handed_on = {one.site.label for _, _, one in schedule.instructions() if isinstance(one, HandOn)}
-    rounds = call_depths(schedule.graph.bodies[body])
-    found: Counter[int] = Counter()
-    for callee in schedule.graph.bodies:
-        sites = schedule.graph.sites_to(callee)
-        if not isinstance(section, Queues):
-            groups = alternating(sites)
-            found.update(group[0].label for group in groups if group[0].caller == body)
-            continue
-        own = [site for site in sites if site.caller == body]
-        for number in set(rounds.values()):
-            for group in alternating(site for site in own if rounds[site.label] == number):
-                is_sent = any(site.trips[section.sweep].calls for site in group)
-                if is_sent and not (section.sweep % 2 and group[0].label in handed_on):
-                    found[group[0].label] += 1
+    rounds: dict[int, int] = {}
+    for body in graph.bodies.values():
+        rounds |= call_depths(body)
+    found: dict[str | None, Counter[int]] = {name: Counter() for name in graph.bodies}
+    for callee in graph.bodies:
+        sites: dict[Any, list[CallSite]] = defaultdict(list)
+        for site in graph.sites_to(callee):
+            sites[(site.caller, rounds[site.label]) if in_queues else None].append(site)
+        for first, *others in chain.from_iterable(map(alternating, sites.values())):
+            if in_queues:
+                is_sent = any(site.trips[section.sweep].calls for site in (first, *others))
+                if not is_sent or (section.sweep % 2 and first.label in handed_on):
+                    continue
+            found[first.caller][first.label] += 1
     return found
 
 

@@ -3,14 +3,20 @@
 Only some instructions of a stage are needed by calls and returns; they run in its loop. Nothing
 waits for the others, so they run once for all tokens together when the loop is done: the leaves of
 trees, the gradients of shared weights.
+
+What has rows of an open size, such as the padded rows of ragged values, is as wide as its wave
+needs, and waves of other widths cannot be put together. What reads that stays in the loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kerasrec.errors import GraphError
+from kerasrec.graph.nodes import Accumulate
+from kerasrec.graph.types import Kind
+from kerasrec.graph.values import Value
 from kerasrec.schedule.instructions import (
     Effect,
     HandOn,
@@ -40,6 +46,7 @@ def placed(schedule: Schedule) -> Schedule:
     """
     at_use = at_use_of(schedule)
     sections = list(schedule.sections)
+    by_width: set[Item] = set()
     for number, section in enumerate(sections):
         if not isinstance(section, Loop):
             continue
@@ -47,43 +54,99 @@ def placed(schedule: Schedule) -> Schedule:
         pairs = {}
         for segment in hoisted.segments:
             loops = [one for one in section.segments if one.body == segment.body]
-            pairs[segment.body] = _divided(loops, segment, at_use, isinstance(section, Queues))
+            waiting = _Waiting(at_use, by_width, isinstance(section, Queues))
+            pairs[segment.body] = _divided(loops, segment, waiting)
         by_body = {name: iter(loops) for name, (loops, _) in pairs.items()}
         segments = tuple(next(by_body[one.body]) for one in section.segments)
         sections[number] = replace(section, segments=segments)
+        if not isinstance(section, Queues):
+            by_width |= _by_width(one for segment in segments for one in segment.placed)
         sections[number + 1] = replace(
             hoisted, segments=tuple(pairs[one.body][1] for one in hoisted.segments)
         )
     return linked(replace(schedule, sections=tuple(sections)))
 
 
+@dataclass(frozen=True)
+class _Waiting:
+    """What is needed to know what a loop waits for.
+
+    Args:
+        at_use: what is materialised at use.
+        by_width: what loops before have computed for each wave in a width of its own.
+        in_queues: whether it is decided in the loop which tokens go where.
+    """
+
+    at_use: Mapping[Item, Instruction]
+    by_width: Collection[Item]
+    in_queues: bool
+
+    def needed(self, pool: Sequence[Instruction]) -> set[Instruction]:
+        """Those of some instructions that run in the loop."""
+        own = {item: one for one in pool for item in one.writes}
+        roots = (*_WAITED_FOR, Select) if self.in_queues else _WAITED_FOR
+        waiting = [one for one in pool if _is_waited_for(one, roots)]
+        found: set[Instruction] = set()
+        apart: set[Item] = set(self.by_width)
+        while waiting:
+            while waiting:
+                one = waiting.pop()
+                if one not in found:
+                    found.add(one)
+                    waiting += filter(None, (_source(item, own, self.at_use) for item in one.reads))
+            if not self.in_queues:
+                apart |= _by_width(found)
+                left = (one for one in pool if one not in found)
+                waiting = [one for one in left if self._reads(one, apart) and _may_stay(one)]
+                apart |= {item for one in waiting for item in one.writes if _is_of_wave(item)}
+        return found
+
+    def _reads(self, one: Instruction, items: Collection[Item]) -> bool:
+        """Whether an instruction reads any of some items, itself or by what runs at its use."""
+        sources = (self.at_use.get(item) for item in one.reads)
+        return any(item in items for item in one.reads) or any(
+            self._reads(source, items) for source in sources if source is not None
+        )
+
+
+def _by_width(ones: Iterable[Instruction]) -> set[Item]:
+    """What instructions of a loop compute that cannot be put together for all waves."""
+    return {
+        item
+        for one in ones
+        for item in one.writes
+        if isinstance(item, Value) and None in (item.type.tensor_shape() or ())[1:]
+    }
+
+
+def _is_of_wave(item: Item) -> bool:
+    return isinstance(item, Value) and item.type.kind is Kind.WAVE
+
+
+def _may_stay(one: Instruction) -> bool:
+    """Whether a loop can run an instruction that it does not wait for."""
+    return not isinstance(one, Reduce) or (
+        isinstance(one.node, Accumulate)
+        and len(one.node.inputs) == 1
+        and one.node.inputs[0].type.is_static
+    )
+
+
 def _divided(
-    loops: Sequence[Segment],
-    hoisted: Segment,
-    at_use: Mapping[Item, Instruction],
-    waits_for_regions: bool,
+    loops: Sequence[Segment], hoisted: Segment, waiting: _Waiting
 ) -> tuple[list[Segment], Segment]:
     """Segments with the instructions of all, the first with those that their loop waits for.
 
     Args:
         loops: of a body, in the order in which its tokens come to them.
         hoisted: for all its tokens.
-        at_use: what is materialised at use.
-        waits_for_regions: whether it is decided in the loop which tokens go where.
+        waiting: tells which these are.
     """
     in_loops = [one for segment in loops for one in segment.placed]
     here = {item for one in in_loops for item in one.writes}
     again = [one for one in hoisted.placed if here.intersection(one.writes)]
     pool = [*in_loops, *(one for one in hoisted.placed if one not in again)]
-    own = {item: one for one in pool for item in one.writes}
-    needed: set[Instruction] = set()
-    roots = (*_WAITED_FOR, Select) if waits_for_regions else _WAITED_FOR
-    waiting = [one for one in pool if _is_waited_for(one, roots)]
-    while waiting:
-        one = waiting.pop()
-        if one not in needed:
-            needed.add(one)
-            waiting += filter(None, (_source(item, own, at_use) for item in one.reads))
+    needed = waiting.needed(pool)
     # A loop with one segment for each body takes back what was hoisted and is waited for now.
     back = [one for one in hoisted.placed if one in needed]
     if back and len(loops) > 1:
@@ -93,7 +156,7 @@ def _divided(
         replace(
             segment,
             instructions=(
-                *(one for one in (*segment.placed, *back) if one in needed),
+                *(_in_loop(one) for one in (*segment.placed, *back) if one in needed),
                 *copies[: len(copies) if segment is loops[0] else 0],
             ),
         )
@@ -101,6 +164,10 @@ def _divided(
     ]
     left = (one for one in pool if one not in needed)
     return found, replace(hoisted, instructions=(*again, *left))
+
+
+def _in_loop(one: Instruction) -> Instruction:
+    return replace(one, by_wave=True) if isinstance(one, Reduce) else one
 
 
 def _is_waited_for(one: Instruction, roots: tuple[type[Instruction], ...]) -> bool:

@@ -6,7 +6,8 @@ The lines follow this grammar:
                    ["shared, the same for all tokens" {line}] ["prepared once" {line}] {sweep}
     sweep       := ("values" | "gradient, the backward pass" | "sweep " NUMBER) {section}
     section     := head {segment}
-    head        := "loop " NUMBER ", wave by wave, " DIRECTION | "all tokens at once" [", " PLACE]
+    head        := "loop " NUMBER ", " ("wave by wave" | "level by level") ", " DIRECTION
+                   | "all tokens at once" [", " PLACE]
                    | "queues, in turn where frames are ready: " turns {", then " turns}
                    | "queues, the same blocks, " DIRECTION
     turns       := FUNCTION " " NUMBER {", " FUNCTION " " NUMBER}
@@ -91,6 +92,11 @@ _DIRECTIONS = {
     Direction.DOWN: "from the first wave down to the last",
     Direction.UP: "from the last wave up to the first",
 }
+_DIRECTIONS_OF_LEVELS = {
+    Direction.CALLS: "from the highest down, when all calls are known, each once",
+    Direction.DOWN: "from the highest down",
+    Direction.UP: "from calls that call nobody up",
+}
 
 
 def print_schedule(
@@ -165,7 +171,10 @@ class _Printer:
                 return f"queues, in turn where frames are ready: {_turns(section)}"
             return f"queues, the same blocks, {section.direction.value}"
         if isinstance(section, Loop):
-            return f"loop {section.stage}, wave by wave, {_DIRECTIONS[section.direction]}"
+            how, directions = "wave by wave", _DIRECTIONS
+            if self._graph.memo:
+                how, directions = "level by level", _DIRECTIONS_OF_LEVELS
+            return f"loop {section.stage}, {how}, {directions[section.direction]}"
         if self._in_queues:
             return "all frames at once, hoisted out of the queues"
         stages = [item.stage for item in self._sections if isinstance(item, Loop)]

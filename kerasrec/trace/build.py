@@ -9,7 +9,7 @@ what is read from around it is REPEATed, and results LEAVE it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from kerasrec.errors import GraphError, SignatureError, TraceError
 from kerasrec.graph import nodes
-from kerasrec.graph.carried import CARRIED, tag_inside
+from kerasrec.graph.carried import FOR_ERRORS, carried_inside, key_of_entry, key_of_made
 from kerasrec.graph.graph import FunctionGraph, Traced, needed
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Branch, Each, Node, Region, Source, Value, branches
@@ -52,6 +52,9 @@ from kerasrec.trace.tracer import (
     is_traced,
 )
 
+# A result that is zero: gradients enter a function through what it returns.
+_ENTRANCE = Type(tf.float32, ())
+
 
 @dataclass
 class Closures:
@@ -67,6 +70,21 @@ class Closures:
     owners: dict[tf.Graph, FunctionGraph] = field(default_factory=dict)
 
 
+@dataclass
+class Carried:
+    """What tokens carry, see `graph/carried.py`.
+
+    Args:
+        types: by name.
+        first_label: the first label of the function's call sites.
+        first_key: the number of the first place where the function makes a value.
+    """
+
+    types: dict[str, Type]
+    first_label: int
+    first_key: int
+
+
 @dataclass(eq=False)
 class Builder:
     """Makes the function graph of what a tracer recorded.
@@ -77,7 +95,7 @@ class Builder:
         parameter_names: for the flat arguments, in order.
         source: where the user's function starts.
         closures: of all functions of the program.
-        first_label: the first label of the function's call sites, if tokens carry their tags.
+        carried: what tokens carry.
         is_loop: whether the function is a loop.
     """
 
@@ -86,7 +104,7 @@ class Builder:
     parameter_names: Sequence[str]
     source: Source | None
     closures: Closures
-    first_label: int | None
+    carried: Carried
     is_loop: bool = False
 
     def __post_init__(self) -> None:
@@ -97,8 +115,8 @@ class Builder:
         self.writer = GraphWriter(self.nodes)
         self.parameters: list[nodes.Parameter] = []
         self.effects: list[Node] = []
-        self.carried: list[tf.Tensor] = []
-        self.labels: Iterator[int] = iter(())
+        self.carries: dict[str, tf.Tensor] = {}
+        self.labels = itertools.count(self.carried.first_label)
         self.made_by: dict[str, Callable[[], None]] = {}
         self.sources: dict[str, Source | None] = {}
         for tensor, label in zip(tracer.parameters, self.parameter_names, strict=True):
@@ -123,21 +141,22 @@ class Builder:
             self.made_by[collected.anchor.name] = partial(self._collect, collected)
         self.variables = {id(variable.handle): variable for variable in tracer.graph.variables}
         self.captured = {inner.op.name: outer for outer, inner in tracer.graph.captures}
-        if self.first_label is not None:
-            self._carry_tags(self.first_label)
+        for number, key in enumerate(tracer.keys, self.carried.first_key):
+            self.made_by[key.op.name] = partial(self._new_key, key, number)
+        self._carry()
 
     def _parameter(self, name: str, found: Type, is_carried: bool = False) -> Value:
         node = nodes.Parameter([], [found], None, self.source, name=name, is_carried=is_carried)
         self.parameters.append(self.writer.add(node))
         return node.output()
 
-    def _carry_tags(self, first_label: int) -> None:
-        """Makes the function take the tag of its token, and pass tags to its calls."""
-        self.labels = itertools.count(first_label)
-        with self.tracer.graph.as_default():
-            self.carried = self.tracer.placeholders(list(CARRIED.values()))
-        for (label, found), tensor in zip(CARRIED.items(), self.carried, strict=True):
-            self.values[tensor.name] = self._parameter(label, found, is_carried=True)
+    def _carry(self) -> None:
+        """Makes the function take what tokens carry, and pass it to its calls."""
+        for name, found in self.carried.types.items():
+            with self.tracer.graph.as_default():
+                (self.carries[name],) = self.tracer.placeholders([found])
+            parameter = self._parameter(name, found, is_carried=True)
+            self.values[self.carries[name].name] = parameter
 
     def run(self) -> FunctionGraph:
         """The function graph."""
@@ -153,6 +172,9 @@ class Builder:
         for operation in operations:
             self._operation(operation)
         values = [self._tokens(tensor, None) for tensor in self.tracer.outputs]
+        if self._needs_entrance(self.tracer.outputs):
+            entrance = self._made(self.tracer.parameters[0].op, lambda: tf.zeros([]))
+            values.append(self._tokens(entrance, None))
         roots = [*self.parameters, *self.effects, *(value.node for value in values)]
         roots += [node for node in self.nodes if isinstance(node, nodes.CallOf | nodes.Collect)]
         self._show_unread(needed(roots, self.nodes))
@@ -311,7 +333,8 @@ class Builder:
             self._made(operation, partial(tf.convert_to_tensor, item)) for item in assertion.data
         ]
         region = self._region(operation)
-        values = [self._value(tensor) for tensor in (condition, *self.carried, *data)]
+        token = [self.carries[name] for name in FOR_ERRORS]
+        values = [self._value(tensor) for tensor in (condition, *token, *data)]
         inputs = [self.writer.into(value, region) for value in values]
         source = self._source_of(operation)
         self.writer.add(nodes.Check(inputs, [], region, source, summarize=assertion.summarize))
@@ -426,21 +449,59 @@ class Builder:
         inputs += [
             self._pass_on(free, region, record) for free in self.closures.free[record.callee]
         ]
-        inputs += self._tags_inside(record, region)
+        inputs += self._carried_inside(record, region)
         types = [self.tracer.type(tensor) for tensor in record.results]
+        if self._needs_entrance(record.results):
+            types.append(_ENTRANCE)
         node = nodes.CallOf(inputs, types, region, record.source, callee=record.callee)
         self.writer.add(node)
-        for tensor, value in zip(record.results, node.outputs, strict=True):
+        for tensor, value in zip(record.results, node.outputs, strict=False):
             self.values[tensor.name] = value
 
-    def _tags_inside(self, record: CallRecord, region: Region | None) -> list[Value]:
-        """Root and tag of the tokens that a call makes, if they carry them."""
-        if not self.carried:
-            return []
-        root, tag = self.carried
-        label = next(self.labels)
-        inside = self._made(record.results[0].op, lambda: tag_inside(label, tag))
-        return [self.writer.into(self._value(tensor), region) for tensor in (root, inside)]
+    def _needs_entrance(self, results: Sequence[tf.Tensor]) -> bool:
+        """Whether a function gets a result for the gradient of what it makes to enter by."""
+        makes = "key" in self.carried.types
+        return makes and not any(self.tracer.type(item).is_differentiable for item in results)
+
+    def _carried_inside(self, record: CallRecord, region: Region | None) -> list[Value]:
+        """What the tokens that a call makes carry."""
+        operation, label = record.results[0].op, next(self.labels)
+        found = []
+        for name, tensor in self.carries.items():
+            here = self._key(operation) if name == "key" else tensor
+            inside = self._made(operation, partial(carried_inside, name, label, here))
+            found.append(self.writer.into(self._value(inside), region))
+        return found
+
+    def _new_key(self, key: tf.Tensor, number: int) -> None:
+        made = self._made(key.op, partial(key_of_made, number, self._key(key.op)))
+        self.values[key.name] = self._value(made)
+
+    def _key(self, operation: tf.Operation) -> tf.Tensor:
+        """The keys of the tokens that reach an op; each entry of a row has its own."""
+        key = self.carries["key"]
+        for record in sorted(self.tracer.maps, key=lambda item: item.body.start):
+            if record.body.start <= self._index[operation.name] < record.body.stop:
+                key = self._made(operation, partial(key_of_entry, self._place(record), key))
+        return key
+
+    def _place(self, record: MapRecord) -> tf.Tensor:
+        """The place of each entry in its row, int32 `[entries]`."""
+        rows = record.rows[0]
+        with self.tracer.graph.as_default():
+            (place,) = self.tracer.placeholders([Type(tf.int32, ())])
+        places = self._made(rows.ids.op, partial(_places, rows))
+        region = self._region(record.entries[0].op)
+        if region is None:
+            raise GraphError(f"Entries at {record.source} enter no region.")
+        self.values[place.name] = self.writer.enter(
+            self.writer.into(self._value(places), region.parent),
+            [region.selector],
+            region,
+            self.tracer.type(place),
+            record.source,
+        )
+        return place
 
     def _known(self, operation: tf.Operation) -> Value | None:
         """What an op computes from the splits of rows, if it is known already where it stands."""
@@ -516,6 +577,7 @@ class Builder:
         size = None
         if record.index is not None:
             inputs.append(self._tokens(record.index, region))
+        if record.size is not None:
             size = self._value(record.size)
             if not size.is_shared:
                 raise SignatureError(
@@ -524,6 +586,13 @@ class Builder:
                 )
         node = nodes.Collect(inputs, [], region, record.source, name=record.name, size=size)
         self.writer.add(node)
+
+
+def _places(rows: Rows) -> tf.Tensor:
+    """The place of each entry in its row."""
+    before = tf.cumsum(rows.lengths, exclusive=True)
+    ids = tf.cast(rows.ids, tf.int32)
+    return tf.range(tf.size(ids)) - tf.gather(before, ids)
 
 
 def _outer_name(operation: tf.Operation, outer: tf.Tensor, variable: tf.Variable | None) -> str:

@@ -47,7 +47,9 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
     tracer.token_type(values, "`value` of kerasrec.collect")
     rows = count = None
     if index is not None:
-        (index,) = tf.nest.flatten(index)
+        (number,) = tf.nest.flatten(index)
+        # Values of data types have int64 numbers.
+        index = number if number is index else tf.cast(number, tf.int32)
         rows = tracer.tensor(index, None, "`index` of kerasrec.collect")
         found = tracer.token_type(rows, "`index` of kerasrec.collect")
         if found.shape != () or found.dtype != tf.int32:

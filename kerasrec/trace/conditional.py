@@ -11,7 +11,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Type, shape_of
 from kerasrec.graph.values import Source
 from kerasrec.trace.autograph import not_converted
-from kerasrec.trace.same_nest import same_nest
+from kerasrec.trace.same_nest import merged_nest, same_nest
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
@@ -63,12 +63,12 @@ def switch(index: Any, branches: Sequence[Branch]) -> Any:
     tracer = tracer_for("kerasrec.switch")
     if not branches:
         raise TraceError("kerasrec.switch needs at least one branch; it got none.")
-    predicate = predicate_of(tracer, _as_int32(index), "kerasrec.switch", "index", tf.int32)
+    predicate = predicate_of(tracer, as_int32(index), "kerasrec.switch", "index", tf.int32)
     named = {f"branches[{place}]": branch for place, branch in enumerate(branches)}
     return choose(tracer, predicate, named)
 
 
-def _as_int32(index: Any) -> Any:
+def as_int32(index: Any) -> Any:
     """An index of any int dtype as int32; what int32 cannot hold stays out of range."""
     dtype = getattr(index, "dtype", None)
     if dtype is None or not tf.as_dtype(dtype).is_integer or dtype == tf.int32:
@@ -168,8 +168,10 @@ def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, 
     (first, (structure, types)), *rest = found.items()
     for name, (other_structure, other_types) in rest:
         try:
-            tf.nest.assert_same_structure(structure, other_structure)
             is_same = same_nest(structure, other_structure)
+            if is_same:
+                merged = merged_nest(structure, other_structure)
+                tf.nest.assert_same_structure(merged, merged_nest(other_structure, structure))
         except (TypeError, ValueError):
             is_same = False
         if not is_same:
@@ -177,7 +179,8 @@ def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, 
                 f"The branches of the conditional{place} return different structures:\n"
                 f"  {first} returns {_shown(structure, types)}\n"
                 f"  {name} returns {_shown(other_structure, other_types)}\n"
-                "Let all branches return the same nest, and values of data types of one batch."
+                "Let all branches return the same nest, values of data types of one batch, and "
+                "function values of one table (kerasrec.functions)."
             )
         if not all(one.accepts(two) for one, two in zip(types, other_types, strict=True)):
             raise SignatureError(
@@ -186,6 +189,7 @@ def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, 
                 f"  {name} returns {_shown(other_structure, other_types)}\n"
                 f"{_mend(types, other_types)}"
             )
+        structure = merged
         types = [_general(one, two) for one, two in zip(types, other_types, strict=True)]
     return structure, types
 

@@ -40,6 +40,15 @@ class Lazy:
         found.append((tracer.scope, value))
         return value
 
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """Nothing besides the function."""
+        return ()
+
+    def with_function(self, function: Callable[[], Any]) -> Lazy:
+        """A value that another function computes."""
+        return Lazy(function)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has computed nothing yet."""
         return Lazy, (self.python_function,)

@@ -17,13 +17,15 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kerasrec.errors import KerasrecError, NoBaseCaseError, SignatureError, TraceError
+from kerasrec.graph.carried import FOR_ERRORS, FOR_VALUES
 from kerasrec.graph.check import check_function_graphs
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec.graph.types import Kind, Type
-from kerasrec.trace.build import Builder, Closures
+from kerasrec.trace.build import Builder, Carried, Closures
 from kerasrec.trace.closures import free_tensors, variable_name
 from kerasrec.trace.effects import asserts_something
 from kerasrec.trace.loop import Loop
+from kerasrec.trace.same_nest import covers, same_nest
 from kerasrec.trace.signature import (
     Signature,
     Traceable,
@@ -34,7 +36,7 @@ from kerasrec.trace.signature import (
 )
 from kerasrec.trace.source import current_source, source_of
 from kerasrec.trace.state import Code, State, numbered
-from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer, is_traced, run_traced
+from kerasrec.trace.tracer import Outside, ReturnTypeUnknownError, Tracer, is_traced, run_traced
 
 _Result = TypeVar("_Result")
 
@@ -73,14 +75,26 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
         SignatureError: arguments or returns do not fit together.
         TraceError: the function does what a graph cannot do.
     """
-    tracing = _Tracing()
+    tracing = _Tracing(Outside(signature.structure))
     state = tracing.state_of(function, signature)
     tracing.with_guesses(partial(tracing.learn_return_type, state))
     states = tracing.run_all(state)
+    _check_memo(function, states)
     _rename(states)
     graphs = FunctionGraphs(_build(states), state.name)
     check_function_graphs(graphs)
     return TracedProgram(graphs, state.return_structure)
+
+
+def _check_memo(function: Traceable, states: list[State]) -> None:
+    """Raises TraceError if a function has `memo`, and the one that is called first has not."""
+    for state in states:
+        if getattr(state.function, "memo", False) and not getattr(function, "memo", False):
+            raise TraceError(
+                f"{function.name} calls {state.name} ({state.source.where}), which has memo=True. "
+                f"Equal calls are found in a whole run: give {function.name} memo=True, too; or "
+                f"call {state.name} before {function.name}, and pass on what it returned."
+            )
 
 
 def _rename(states: list[State]) -> None:
@@ -103,9 +117,13 @@ def _build(states: list[State]) -> dict[str, FunctionGraph]:
             {state.name: state.signature.names for state in states},
         )
     )
-    asserts = any(asserts_something(state.tracer.graph.get_operations()) for state in states)
+    carried: dict[str, Type] = {}
+    if any(asserts_something(state.tracer.graph.get_operations()) for state in states):
+        carried |= FOR_ERRORS
+    if any(state.tracer.keys for state in states):
+        carried |= FOR_VALUES
     graphs: dict[str, FunctionGraph] = {}
-    num_calls = 0
+    num_calls = num_keys = 0
     for state in states:
         builder = Builder(
             state.name,
@@ -113,10 +131,11 @@ def _build(states: list[State]) -> dict[str, FunctionGraph]:
             state.signature.names,
             state.source,
             closures,
-            num_calls if asserts else None,
+            Carried(carried, num_calls, num_keys),
             isinstance(state.function, Loop),
         )
         num_calls += len(state.tracer.calls)
+        num_keys += len(state.tracer.keys)
         closures.owners[state.tracer.graph] = graphs[state.name] = builder.run()
     return graphs
 
@@ -125,6 +144,7 @@ def _build(states: list[State]) -> dict[str, FunctionGraph]:
 class _Tracing:
     """What is known while a program is traced."""
 
+    outside: Outside
     states: list[State] = field(default_factory=list)
     tracers: dict[tf.Graph, Tracer] = field(default_factory=dict)
     guesses: dict[Code, tuple[Any, list[Type]]] = field(default_factory=dict)
@@ -137,11 +157,14 @@ class _Tracing:
             if state.signature.accepts(signature):
                 if state.recorded is None and not state.is_running:
                     # What was passed before may read other variables by now.
-                    state.signature = replace(state.signature, passed=signature.passed)
+                    state.signature = replace(
+                        state.signature, structure=signature.structure, passed=signature.passed
+                    )
                 return state
         running = [state for state in same if state.is_running]
         for state in reversed(running):
-            if state.signature.has_functions_of(signature):
+            known = state.signature
+            if known.has_functions_of(signature) and covers(known.structure, signature.structure):
                 raise call_does_not_fit(state.name, state.signature, signature)
         if len(running) >= _MAX_NESTED:
             raise _never_the_same_function(function.name)
@@ -225,7 +248,7 @@ class _Tracing:
             states = [replace(item) for item in self.states]
             # The trace of the function around it has ended, but its tensors have their types.
             tracers = dict(self.tracers)
-            trial = _Tracing(states, tracers, dict(self.guesses), list(tracers))
+            trial = _Tracing(self.outside, states, tracers, dict(self.guesses), list(tracers))
             again = trial._named(state.name)
             again.return_structure, again.return_types = structure, types
             _, *returned = trial.with_guesses(partial(trial._run_body, again))
@@ -252,9 +275,12 @@ class _Tracing:
 
     def _run(self, state: State) -> ReturnTypeUnknownError | None:
         """Runs a function; keeps what it did, or says why a branch had to be left out."""
+        known = state.return_structure
         tracer, structure, types = self._run_body(state)
         self._check_returns(state, structure, types)
         state.return_structure, state.return_types = structure, types
+        if known is not None and same_nest(known, structure) and not covers(known, structure):
+            return self._run(state)  # Its calls took what they returned for given.
         if tracer.unknown is None:
             state.recorded = tracer
             state.closed_over = state.variables()
@@ -283,7 +309,12 @@ class _Tracing:
         specs = [item.tensor_spec() for item in state.signature.types]
         try:
             tracer, (structure, types) = run_traced(
-                body, specs, self._resolve_call, partial(self._kind_outside, state)
+                body,
+                specs,
+                state.signature.are_numbers,
+                self._resolve_call,
+                partial(self._kind_outside, state),
+                self.outside,
             )
         except tf.errors.OperatorNotAllowedInGraphError as error:
             raise TraceError(

@@ -41,9 +41,8 @@ class Passed:
 
     @property
     def key(self) -> Any:
-        """What tells functions apart: they themselves; of methods the object and the function."""
-        one = self.function
-        return (id(one.__self__), one.__func__) if isinstance(one, MethodType) else id(one)
+        """What tells the function from others."""
+        return key_of(self.function)
 
     def is_same(self, other: Passed) -> bool:
         """Whether it is the same function, or the same lines over the same constants and tensors.
@@ -59,6 +58,11 @@ class Passed:
                 for one, two in zip(self.variables, other.variables, strict=True)
             )
         )
+
+
+def key_of(one: Callable[..., Any]) -> Any:
+    """What tells functions apart: they themselves; of methods the object and the function."""
+    return (id(one.__self__), one.__func__) if isinstance(one, MethodType) else id(one)
 
 
 def _add_variables(item: Any, found: list[Any], seen: set[int]) -> None:

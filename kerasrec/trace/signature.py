@@ -11,8 +11,9 @@ import tensorflow as tf
 
 from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
-from kerasrec.trace.same_function import Passed
-from kerasrec.trace.same_nest import same_nest
+from kerasrec.trace.function_values import tables_in
+from kerasrec.trace.same_function import Passed, key_of
+from kerasrec.trace.same_nest import covers, same_nest
 from kerasrec.trace.source import current_source
 
 # Leaves of the structure of arguments.
@@ -65,6 +66,7 @@ class Signature:
         return (
             len(self.types) == len(other.types)
             and self.has_functions_of(other)
+            and covers(self.structure, other.structure)
             and all(
                 mine.accepts(theirs) for mine, theirs in zip(self.types, other.types, strict=True)
             )
@@ -77,15 +79,28 @@ class Signature:
         )
 
     @property
+    def functions_of_tables(self) -> list[Callable[..., Any]]:
+        """The functions that function values among the arguments may be."""
+        return [function for table in tables_in(self.structure) for function in table.functions]
+
+    @property
     def keys_of_functions(self) -> tuple[Any, ...]:
         """What tells the functions among the arguments apart, whatever they read."""
-        return tuple(item.key for item in self.passed)
+        return (
+            *(item.key for item in self.passed),
+            *(key_of(function) for function in self.functions_of_tables),
+        )
 
     def arguments(self, tensors: Sequence[tf.Tensor]) -> Any:
         """The nest of arguments, as the Python function takes them."""
         left = {TENSOR: iter(tensors), FUNCTION: iter(self.functions)}
         flat = [next(left[leaf]) for leaf in tf.nest.flatten(self.structure)]
         return tf.nest.pack_sequence_as(self.structure, flat)
+
+    @property
+    def are_numbers(self) -> list[bool]:
+        """For each tensor, whether it is the user's own, and not what a value is known by."""
+        return _are_numbers(self.structure) or [True]
 
     def tensor_specs(self) -> list[tf.TensorSpec]:
         """Specs of the flat arguments, token axis included."""
@@ -97,6 +112,15 @@ class Signature:
     def __str__(self) -> str:
         pairs = zip(self.names, self.types, strict=True)
         return ", ".join(f"{name}: {item}" for name, item in pairs)
+
+
+def _are_numbers(structure: Any) -> list[bool]:
+    if isinstance(structure, dict):
+        return [found for key in sorted(structure) for found in _are_numbers(structure[key])]
+    if isinstance(structure, list | tuple):
+        return [found for item in structure for found in _are_numbers(item)]
+    is_value = getattr(type(structure), "_holds_references", False)
+    return [not is_value for leaf in tf.nest.flatten(structure) if leaf == TENSOR]
 
 
 def tensors_in(args: tuple[Any, ...]) -> list[Any]:

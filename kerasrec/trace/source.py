@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from types import CodeType, TracebackType
 from typing import Any
 
@@ -31,17 +31,18 @@ _NOT_THE_USERS = (
 )
 
 
-def source_of(frames: Iterable[traceback.FrameSummary]) -> Source | None:
+def source_of(frames: Sequence[traceback.FrameSummary]) -> Source | None:
     """The innermost frame of the user or of a layer, not of TensorFlow, Keras or our compiler.
 
-    None if there is none in the function that is being traced.
+    None if there is none in the function that is being traced. TensorFlow makes a frame of Python
+    for each that is looked at, so those around the user's are not.
     """
-    for frame in reversed(list(frames)):
-        file = _cell_or_file(frame.filename)
-        if (file, frame.name) == _TRACED:
+    for frame in reversed(frames):
+        if (frame.filename, frame.name) == _TRACED:
             return None
-        if file.startswith(_NOT_THE_USERS) and not file.startswith(_LAYERS):
+        if frame.filename.startswith(_NOT_THE_USERS) and not frame.filename.startswith(_LAYERS):
             continue
+        file = _cell_or_file(frame.filename)
         if os.path.isabs(file) or file != frame.filename or file.startswith(_PROMPTS):
             # The line is None only for code that was compiled without lines.
             return Source(file, frame.lineno)  # type: ignore[arg-type]
@@ -96,6 +97,12 @@ def name_of(function: Callable[..., Any]) -> str:
     return function.__name__ if inspect.isbuiltin(function) else type(function).__name__
 
 
+def undecorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What the user wrote, of a function that may be decorated."""
+    found: Callable[..., Any] = getattr(function, "python_function", function)
+    return found
+
+
 def code_of(function: Callable[..., Any]) -> CodeType | type:
     """The code of the `def` or `lambda` behind a callable; its type if there is no Python code."""
     found: CodeType | type = getattr(_defined(function), "__code__", type(function))
@@ -117,4 +124,11 @@ def _defined(function: Any) -> Any:
 
 def current_source() -> Source | None:
     """The user's line that is running now."""
-    return source_of(traceback.extract_stack())
+    # traceback.extract_stack asks the file system about each frame's file.
+    frames = [
+        traceback.FrameSummary(
+            frame.f_code.co_filename, line, frame.f_code.co_name, lookup_line=False
+        )
+        for frame, line in traceback.walk_stack(inspect.currentframe())
+    ]
+    return source_of(frames[::-1])

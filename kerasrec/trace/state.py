@@ -13,7 +13,7 @@ from kerasrec.graph.values import Source
 from kerasrec.trace.closures import closed_over
 from kerasrec.trace.loop import Loop
 from kerasrec.trace.signature import Signature, Traceable
-from kerasrec.trace.source import code_of, name_of, start_of
+from kerasrec.trace.source import code_of, name_of, start_of, undecorated
 from kerasrec.trace.tracer import ReturnTypeUnknownError, Tracer
 
 Code: TypeAlias = tuple[Any, ...]
@@ -64,8 +64,13 @@ class State:
     @property
     def functions(self) -> list[Callable[..., Any]]:
         """The functions of the user's that run when it is traced."""
+        return [*self._known, *map(undecorated, self.signature.functions_of_tables)]
+
+    @property
+    def _known(self) -> list[Callable[..., Any]]:
+        """Those whose variables it reads as they are, and not as a function value has them."""
         condition = [self.function.condition] if isinstance(self.function, Loop) else []
-        passed = map(_python_function, self.signature.functions)
+        passed = map(undecorated, self.signature.functions)
         return [self.function.python_function, *condition, *passed]
 
     @property
@@ -81,7 +86,7 @@ class State:
     def variables(self) -> dict[str, Any]:
         """What these stand for now, as `closed_over` has it."""
         found: dict[str, Any] = {}
-        for item in self.functions:
+        for item in self._known:
             found |= closed_over(item)
         return found
 
@@ -90,7 +95,7 @@ class State:
         """Its name without a number: `twice_of_square`, if it was passed `square`."""
         parts = [self.function.name]
         for item in self.signature.functions:
-            parts += ["of", name_of(_python_function(item))]
+            parts += ["of", name_of(undecorated(item))]
         return "_".join(parts).replace("<", "").replace(">", "")
 
 
@@ -98,9 +103,3 @@ def numbered(name: str, taken: Collection[str]) -> str:
     """A name, with a number if it is taken."""
     others = (f"{name}_{number}" for number in itertools.count(1))
     return next(item for item in itertools.chain([name], others) if item not in taken)
-
-
-def _python_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What the user wrote, of a function that may be decorated."""
-    found: Callable[..., Any] = getattr(function, "python_function", function)
-    return found

@@ -9,6 +9,7 @@ range of ops that were made while it ran.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -103,7 +104,7 @@ class MapRecord:
 class CollectRecord:
     """A value to be kept in the table `name`, at `index` if there is one.
 
-    `anchor` is an op of the same branch.
+    Without a size, the index is a key; `anchor` is an op of the same branch.
     """
 
     name: str
@@ -114,6 +115,19 @@ class CollectRecord:
     source: Source | None
 
 
+@dataclass
+class Outside:
+    """What all functions of a program know of the outside.
+
+    Args:
+        arguments: the structure of what the program is called with.
+        found: what one function has found out for all.
+    """
+
+    arguments: Any
+    found: dict[Any, Any] = field(default_factory=dict)
+
+
 @dataclass(eq=False)
 class Tracer:
     """What happens while one function is traced, and what it returns then.
@@ -121,15 +135,20 @@ class Tracer:
     Args:
         graph: the `FuncGraph` that TensorFlow records into.
         parameters: the placeholders of the function's arguments.
+        are_numbers: which of them are the user's own, and not what values of data types are known
+          by.
         resolve_call: called with (function, flat arguments, structure) at each call; returns the
           callee's name, its argument tensors and the structure and types of what it returns.
         kind_outside: the kind of a tensor that the function closes over.
+        outside: of the program.
     """
 
     graph: tf.Graph
     parameters: Sequence[tf.Tensor]
+    are_numbers: Sequence[bool]
     resolve_call: Callable[..., Any]
     kind_outside: Callable[[tf.Tensor], Kind]
+    outside: Outside
 
     def __post_init__(self) -> None:
         # The device of tracing: ops on it were not placed by the user.
@@ -138,6 +157,7 @@ class Tracer:
         self.conditionals: list[ConditionalRecord] = []
         self.maps: list[MapRecord] = []
         self.collects: list[CollectRecord] = []
+        self.keys: list[tf.Tensor] = []
         self.outputs: list[tf.Tensor] = []
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
@@ -247,7 +267,8 @@ class Tracer:
     def _dtype_of_number(self, value: Any, like: Type | None) -> tf.DType | None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
-        known = [like.dtype] if like is not None else [item.dtype for item in self.parameters]
+        own = itertools.compress(self.parameters, self.are_numbers)
+        known = [like.dtype] if like is not None else [item.dtype for item in own]
         is_float = isinstance(value, float)
         same = {dtype for dtype in known if (dtype.is_floating if is_float else dtype.is_integer)}
         return same.pop() if len(same) == 1 else None
@@ -258,6 +279,12 @@ class Tracer:
         for result, item in zip(results, types, strict=True):
             self._kinds.add(result, item.kind)
         return results
+
+    def key(self) -> tf.Tensor:
+        """A placeholder for keys that no other tokens of the run have, int64 `[tokens]`."""
+        (key,) = self.placeholders([Type(tf.int64, ())])
+        self.keys.append(key)
+        return key
 
     def call(self, function: Any, arguments: tuple[Any, ...], source: Source | None = None) -> Any:
         """Records a call of another function, or of this one again.
@@ -317,14 +344,17 @@ def active_tracer() -> Tracer | None:
 def run_traced(
     function: Callable[..., Any],
     specs: Sequence[tf.TensorSpec],
+    are_numbers: Sequence[bool],
     resolve_call: Callable[..., Any],
     kind_outside: Callable[[tf.Tensor], Kind],
+    outside: Outside,
 ) -> tuple[Tracer, Any]:
     """Runs `function` on placeholders of the given specs; returns the tracer and its result."""
     outcome: dict[str, Any] = {}
 
     def run_python_function(*parameters: tf.Tensor) -> None:  # `source.py` knows it by name.
-        tracer = Tracer(tf.compat.v1.get_default_graph(), parameters, resolve_call, kind_outside)
+        graph = tf.compat.v1.get_default_graph()
+        tracer = Tracer(graph, parameters, are_numbers, resolve_call, kind_outside, outside)
         _traced_graphs.add(tracer.graph)
         stack = _active.__dict__.setdefault("stack", [])
         stack.append(tracer)

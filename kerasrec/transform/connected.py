@@ -34,7 +34,7 @@ def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
     for place, node in enumerate(graph.bodies[graph.entry].outputs):
         ends[output_result(place)].append(node.output())
     for collect in graph.collects:
-        if collect.size:  # Rows without an index have no gradient.
+        if collect.has_gradient:  # Rows without an index have no gradient.
             ends[table_result(collect.name)].append(collect.inputs[0])
     found: dict[Value, set[str]] = defaultdict(set)
     for result, waiting in ends.items():

@@ -97,7 +97,7 @@ def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
     found = {
         body.name
         for body in graph.bodies.values()
-        if any(node.inputs[0] in wanted for node in body.collects if node.size)
+        if any(node.inputs[0] in wanted for node in body.collects if node.has_gradient)
     }
     calls = [(site.caller, site.callee) for site in graph.call_sites.values() if site.caller]
     return grown(found, lambda found: {caller for caller, callee in calls if callee in found})
@@ -398,6 +398,9 @@ class _BodyGradient:
             return
         shape = None if value.type.shape is None else (None, *value.type.shape)
         table = self._shared_cotangent(node.name, Type(value.type.dtype, shape))
+        if node.has_keys:
+            keys = self._shared_cotangent(nodes.keys_of(node.name), Type(tf.int64, (None,)))
+            index = [self.primitives.apply(_searched, [keys, *index], node.region, node.source)]
         looked_up = self.primitives.apply(tf.gather, [table, *index], node.region, node.source)
         self._add(value, looked_up)
 
@@ -540,6 +543,10 @@ def _axis_of_one(axis: Value) -> int:
     """The axis in one token's value, from the axis in a tensor of tokens."""
     number = _static(axis) or 0
     return number - 1 if number > 0 else number
+
+
+def _searched(keys: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
+    return tf.searchsorted(keys, key)
 
 
 def _sum_of(*tensors: tf.Tensor) -> tf.Tensor:

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from kerasrec.errors import TraceError
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs
-from kerasrec.graph.nodes import Parameter, Primitive, Repeat, Switch
+from kerasrec.graph.nodes import Merge, Parameter, Primitive, Repeat, Switch
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Node, Region, Source, Value
 from kerasrec.graph.writer import GraphWriter
@@ -62,7 +62,7 @@ def per_root_of(graphs: FunctionGraphs) -> PerRoot:
     for function in graphs:
         for node in function.parameters:
             if node in varies:
-                raise _not_the_same(function, node, varies[node])
+                raise _not_the_same(graphs.entry, function, node, varies[node])
     return found
 
 
@@ -73,19 +73,43 @@ def _tells_apart(node: Parameter) -> bool:
 
 def _parameter_of(value: Value) -> Parameter | None:
     """The argument that a value is, unchanged."""
-    while isinstance(value.node, Switch | Repeat):
-        value = value.node.inputs[0]
-    return value.node if isinstance(value.node, Parameter) else None
+    node = value.node
+    if isinstance(node, Merge):
+        found = {_parameter_of(item) for item in node.inputs}
+        return found.pop() if len(found) == 1 else None
+    if isinstance(node, Switch | Repeat) or node.op == "Identity":
+        return _parameter_of(node.inputs[0])
+    return node if isinstance(node, Parameter) else None
 
 
-def _not_the_same(function: FunctionGraph, node: Parameter, source: Source | None) -> TraceError:
+def _not_the_same(
+    entry: str, function: FunctionGraph, node: Parameter, source: Source | None
+) -> TraceError:
     where = f" at {source.where}" if source else ""
+    what = f"{node.name!r} ({node.types[0]})"
+    if function.is_loop:
+        return TraceError(
+            f"A kerasrec.while_loop{where} changes {what}, and {entry} has memo=True, where a loop "
+            "counts as a function that calls itself: only integers, bools and strings may change "
+            "from turn to turn. Use tf.while_loop if the loop calls no recursive function; or "
+            "leave out memo=True."
+        )
     return TraceError(
-        f"{function.name} is called with another {node.name!r} ({node.types[0]}){where} than it "
-        "was given. With memo=True calls are told apart by integers, bools and strings, one for "
-        "each token; floats and vectors must be passed on unchanged. Pass the whole tensor, and "
-        "read what a call needs by an integer, as in tf.gather(x, i, batch_dims=1); or leave out "
-        "memo=True."
+        f"{function.name} is called with another {what}{where} than it was given, and {entry} has "
+        "memo=True, which holds for all functions that it calls. There calls are told apart by "
+        "integers, bools and strings, one for each token; floats and vectors must be passed on "
+        "unchanged. Pass the whole tensor, and read what a call needs by an integer, as in "
+        "tf.gather(x, i, batch_dims=1); or leave out memo=True."
+    )
+
+
+def differs_by_root(graphs: FunctionGraphs, per_root: PerRoot) -> TraceError:
+    """The error for an argument because of which calls of different roots cannot be one."""
+    node = next(node for node in graphs.functions[graphs.entry].parameters if node in per_root)
+    return TraceError(
+        f"{graphs.entry} has memo='batch', where equal calls of different root tokens are one, and "
+        f"takes {node.name!r} ({node.types[0]}), of which each root token has its own. Use "
+        "memo=True; or let the function close over it, if it is the same for all."
     )
 
 

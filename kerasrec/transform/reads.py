@@ -105,7 +105,7 @@ def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
         for node, output in zip(body.outputs, _outputs_of(body), strict=True)
     ]
     for collect in graph.collects:
-        if collect.size:  # Rows without an index have no gradient.
+        if collect.has_gradient:  # Rows without an index have no gradient.
             waiting.append((collect.inputs[0], None))
     while waiting:
         value, reader = waiting.pop()

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kerasrec.errors import SignatureError
-from kerasrec.graph.carried import CARRIED
+from kerasrec.graph.carried import FOR_ERRORS
 from kerasrec.graph.check import check_tagged_graph
 from kerasrec.graph.graph import (
     Body,
@@ -39,23 +39,26 @@ from kerasrec.graph.nodes import (
 )
 from kerasrec.graph.values import Node, Region, Value
 from kerasrec.graph.writer import GraphWriter
-from kerasrec.transform.per_root import PerRoot, Rows, per_root_of, table_type
+from kerasrec.transform.per_root import PerRoot, Rows, differs_by_root, per_root_of, table_type
 from kerasrec.transform.primitives import PrimitiveWriter
 from kerasrec.transform.trips import trip
 
 
-def tag(graphs: FunctionGraphs, memo: bool = False) -> TaggedGraph:
+def tag(graphs: FunctionGraphs, memo: bool = False, across_roots: bool = False) -> TaggedGraph:
     """One graph in which each function has one body, however often it is called.
 
     Args:
         graphs: of all functions.
         memo: whether equal calls of a root token are one call.
+        across_roots: whether those of different root tokens are, too.
 
     Raises:
         TraceError: with `memo`, calls cannot be told apart.
     """
     per_root = per_root_of(graphs) if memo else None
-    tagging = _Tagging(graphs, per_root)
+    if per_root and across_roots:
+        raise differs_by_root(graphs, per_root)
+    tagging = _Tagging(graphs, per_root, across_roots)
     for function in graphs:
         tagging.place(function)
     for function in graphs:
@@ -65,7 +68,7 @@ def tag(graphs: FunctionGraphs, memo: bool = False) -> TaggedGraph:
     if per_root is not None:
         entry = graphs.functions[graphs.entry]
         places = [place for place, node in enumerate(entry.parameters) if node in per_root]
-        graph.memo = Memo(tuple(places))
+        graph.memo = Memo(tuple(places), across_roots)
     _check_tables(graph)
     check_tagged_graph(graph)
     return graph
@@ -99,7 +102,10 @@ def _root_of(body: Body) -> Value:
 
 
 class _Tagging:
-    def __init__(self, graphs: FunctionGraphs, per_root: PerRoot | None) -> None:
+    def __init__(
+        self, graphs: FunctionGraphs, per_root: PerRoot | None, across_roots: bool
+    ) -> None:
+        self._has_roots = per_root is not None and not across_roots
         self._graphs = graphs
         self._per_root = per_root
         self.bodies: dict[str, Body] = {}
@@ -116,11 +122,9 @@ class _Tagging:
             Entrance([], node.types, None, node.source, name=node.name, is_carried=node.is_carried)
             for node in taken
         ]
-        if self._per_root is not None and "root" not in {
-            node.name for node in parameters if node.is_carried
-        }:
+        if self._has_roots and "root" not in {node.name for node in parameters if node.is_carried}:
             parameters.append(
-                Entrance([], [CARRIED["root"]], None, None, name="root", is_carried=True)
+                Entrance([], [FOR_ERRORS["root"]], None, None, name="root", is_carried=True)
             )
         outputs = [Result([], [value.type], None, function.source) for value in function.outputs]
         self.bodies[function.name] = Body(

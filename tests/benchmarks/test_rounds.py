@@ -18,7 +18,13 @@ BY_HAND = [case for case in CASES if case.program in ("walk", "branches")]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 
 
-@each_case
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=() if case.program == "walk" else pytest.mark.many, id=case.title)
+        for case in CASES
+    ],
+)
 def test_kerasrec(case):
     rounds.check(case, "kerasrec", Kerasrec(WEIGHTS).computed(case), WEIGHTS)
 
@@ -57,6 +63,7 @@ def test_a_wrong_result_ends_the_run(wrong):
         rounds.check(case, "by hand", computed, WEIGHTS)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("depth", [1, 3])
 def test_waves_of_one_root(depth):
     traced = Kerasrec(WEIGHTS).traced(make_case("branches", 1, depth))

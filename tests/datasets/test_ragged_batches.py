@@ -7,9 +7,11 @@ import tensorflow as tf
 from kerasrec.datasets import (
     encode,
     few_shapes,
+    read_tree,
     tree_batches,
     tree_file_batches,
     tree_pair_batches,
+    treebank_of,
     write_tree_files,
 )
 
@@ -81,6 +83,18 @@ def test_a_ragged_batch_has_the_trees_and_nothing_else(kind):
         np.testing.assert_equal(mine, as_lists(tree, kind))
 
 
+@pytest.mark.many
+def test_a_split_of_a_treebank():
+    """Labels of its trees, in the order of their tree nodes; what is below a tree node."""
+    trees = [read_tree(line) for line in ("(1 good)", "(0 (2 not) (4 (3 very) (4 good)))")] * 2
+    found = list(one_by_one(treebank_of(trees).batches("train", 3, ragged=True)))
+    for (_, rows, labels), tree in zip(found, trees, strict=True):
+        nodes = list(tree.subtrees())
+        assert labels == [node.label() for node in nodes]
+        below = [[child.label() for child in node if not isinstance(child, str)] for node in nodes]
+        assert [[labels[child] for child in row if child >= 0] for row in rows] == below
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_padded_batch_has_the_same_trees(kind):
     trees = encoded(kind)
@@ -118,6 +132,7 @@ def test_files_give_the_same_batches(kind, ragged, arity, tmp_path):
     np.testing.assert_equal(list(mine), list(wanted))
 
 
+@pytest.mark.many
 def test_files_of_rows_are_shuffled_and_sorted(tmp_path):
     trees = encoded("words")
     write_tree_files(trees, tmp_path / "trees", num_files=2, bucket_by_size=True)

@@ -102,6 +102,7 @@ def test_progress_is_shown_if_it_is_wanted(name, tmp_path, capsys):
     assert f"{size}/{size}" in capsys.readouterr().out
 
 
+@pytest.mark.many
 def test_progress_of_splits_and_of_pairs(tmp_path, capsys):
     load_treebank(verbose=1)
     shown = capsys.readouterr().out

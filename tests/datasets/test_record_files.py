@@ -173,6 +173,7 @@ def test_that_record_is_a_tree_as_it_is():
     np.testing.assert_array_equal(np.reshape(children, [2, -1]), [TREE["children"] + [-1] * 4] * 2)
 
 
+@pytest.mark.many
 def test_the_graph_names_file_and_record(written):
     files = dict(tree_directory())
     records = [example(**tree_of(record) | {"labels": []}) for record in records_of(files[FIRST])]

@@ -68,6 +68,7 @@ def tree_state(**options):
     return state, [table, kernel]
 
 
+@pytest.mark.many
 def test_as_an_option():
     """Of a tree of 5 nodes, whose lookups stay whole."""
     parts, variables = tree_state(instances=[FIRST, SECOND])
@@ -94,6 +95,7 @@ def second_derivative(function, x):
     return outer.gradient(first, x)
 
 
+@pytest.mark.many
 def test_second_derivatives():
     def power(**options):
         @kerasrec.recursive(engine="waves", **options)

@@ -301,7 +301,7 @@ def test_of_a_call_that_drops_what_another_reads(engine):
     assert np.isfinite(expected[0]).all()
 
 
-@pytest.mark.parametrize("name", few_of(PROGRAMS, "passed", many=["mutual"]))
+@pytest.mark.parametrize("name", few_of(PROGRAMS, many=["passed", "mutual"]))
 def test_of_functions_that_call_each_other(name):
     f = PROGRAMS[name](kerasrec.recursive(engine="waves"), kerasrec.cond)
     plain_f = PROGRAMS[name](lambda function: function, plain_cond)

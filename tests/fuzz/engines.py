@@ -56,6 +56,7 @@ class Options:
         max_depth: see there; None for its default.
         in_queues: whether a program of one round runs by the engine for all programs, too.
         passes: over the schedule, by name. These two are of "traced" alone.
+        has_values: whether branches are function values.
     """
 
     way: str = "traced"
@@ -65,6 +66,7 @@ class Options:
     max_depth: int | None = None
     in_queues: bool = False
     passes: str = "default"
+    has_values: bool = False
 
     def __str__(self) -> str:
         fields = {name: value for name, value in vars(self).items() if value not in (None, False)}
@@ -110,9 +112,10 @@ class Run:
             "map_fn": kerasrec.map_fn,
             "while_loop": kerasrec.while_loop,
             "lazy": kerasrec.lazy,
+            "functions": kerasrec.functions,
             "recursive": functools.partial(kerasrec.recursive, **options),
         }
-        exec(source_of(self.program), space)
+        exec(source_of(self.program, self.options.has_values), space)
         return space[self.program.entry.name]
 
     def __call__(self, tokens: Sequence[int] | None) -> Result:

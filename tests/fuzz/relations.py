@@ -21,9 +21,11 @@ from tests.fuzz.syntax import (
     Apply,
     Block,
     Call,
+    ChildRows,
     Choice,
     Define,
     Function,
+    Lambda,
     Let,
     Name,
     Program,
@@ -153,11 +155,24 @@ def other_options(program: Program, options: Options, rng: random.Random) -> Pai
     return Run(program, other)(program.tokens), Run(program, options)(program.tokens)
 
 
+def with_values(program: Program, options: Options, rng: random.Random) -> Pair | None:
+    """Branches that another function returns are the same branches."""
+    nodes = [node for _, node in walk(program)]
+    # Rows are not captured; what captures other tensors is another function to pass on or call.
+    if any(isinstance(node, ChildRows | Define | Lambda) for node in nodes):
+        return None
+    if not any(isinstance(node, Choice) for node in nodes):
+        return None
+    changed = dataclasses.replace(options, has_values=True)
+    return Run(program, changed)(program.tokens), Run(program, options)(program.tokens)
+
+
 RELATIONS: dict[str, Relation] = {
     "permuted": permuted,
     "split": split,
     "with_branch": with_branch,
     "inlined": inlined,
+    "with_values": with_values,
     "other_options": other_options,
 }
 

@@ -35,11 +35,19 @@ from tests.fuzz.syntax import (
 KEYS = ("a", "b", "c")  # in the order of tf.nest
 
 
-def source_of(program: Program) -> str:
-    """The functions as Python source, with `tf`, `kerasrec`'s names and weights given."""
-    return "\n\n".join(
-        "\n".join(_Printer().function(function)) for function in reachable(program).functions
-    )
+def source_of(program: Program, has_values: bool = False) -> str:
+    """The functions as Python source, with `tf`, `kerasrec`'s names and weights given.
+
+    Args:
+        program: to print.
+        has_values: whether branches are function values, which another function returns.
+    """
+    functions = [
+        "\n".join(_Printer(has_values).function(function))
+        for function in reachable(program).functions
+    ]
+    returned = "@recursive\ndef returned(function):\n    return function"
+    return "\n\n".join([returned] * has_values + functions)
 
 
 def weights_of(program: Program) -> list[str]:
@@ -66,7 +74,8 @@ def nested(structure: str, parts: list[str]) -> str:
 
 
 class _Printer:
-    def __init__(self) -> None:
+    def __init__(self, has_values: bool) -> None:
+        self.has_values = has_values
         self.count = 0
 
     def function(self, function: Function) -> list[str]:
@@ -127,7 +136,11 @@ class _Printer:
         if isinstance(expression, Choice):
             selector = self.expression(expression.selector, lines)
             branches = ", ".join(self.branch(item, lines) for item in expression.branches)
-            if len(expression.branches) == 2 and _kind(expression.selector) == "bool":
+            is_cond = len(expression.branches) == 2 and _kind(expression.selector) == "bool"
+            if self.has_values:
+                index = f"tf.where({selector}, 0, 1)" if is_cond else selector
+                return f"returned(functions([{branches}])[{index}])()"
+            if is_cond:
                 return f"cond({selector}, {branches})"
             return f"switch({selector}, [{branches}])"
         if isinstance(expression, Call):

@@ -25,7 +25,7 @@ from tests.fuzz.syntax import Apply, reachable, walk
 from tests.parameters import few_of
 
 SEED = 1
-FEW = (0, 1)
+FEW = (0,)
 NUM_MANY = 6
 NUM_CHECKED = 2
 

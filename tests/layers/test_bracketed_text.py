@@ -195,9 +195,8 @@ def test_errors_name_text_character_and_reason(text, character, reason):
         BracketedText()(["(3 film)", text, text])
     sentence = error.value.message.split("\n")[0]
     assert sentence.startswith(start) and reason in sentence
-    in_graph = tf.function(BracketedText(), input_signature=[tf.TensorSpec([None], tf.string)])
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
-        in_graph(["(3 film)", text])
+        reader(has_labels=True, arity=2)(["(3 film)", text])
     assert start in error.value.message and reason in error.value.message
 
 
@@ -281,36 +280,44 @@ SERVE = """
 import sys
 sys.modules["keras"] = sys.modules["kerasrec"] = None
 import numpy as np, tensorflow as tf
-folder, texts = sys.argv[1], tf.constant(sys.argv[2:])
-served = tf.saved_model.load(folder)
-np.save(folder + "/served.npy", served.serve(texts))
-try:
-    served.serve(tf.constant(["(1 a)", "(1 a b)"]))
-except tf.errors.InvalidArgumentError as error:
-    assert "`text[1]` has at character 1, `(1 a b)`: a tree node with 2 words" in error.message
-else:
-    raise AssertionError("no error")
+folders, texts = sys.argv[1:3], tf.constant(sys.argv[3:])
+for folder in folders:
+    served = tf.saved_model.load(folder)
+    np.save(folder + "/served.npy", served.serve(texts))
+    try:
+        served.serve(tf.constant(["(1 a)", "(1 a b)"]))
+    except tf.errors.InvalidArgumentError as error:
+        assert "`text[1]` has at character 1, `(1 a b)`: a tree node with 2 words" in error.message
+    else:
+        raise AssertionError("no error")
 """
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("has_numbers", [True, False])
-def test_a_model_takes_text_learns_is_saved_and_served_without_kerasrec(tmp_path, has_numbers):
-    keras.utils.set_random_seed(1)
-    if has_numbers:
-        model = model_of(BracketedText(vocabulary=["a", "film"]), keras.layers.Embedding(4, 3))
-    else:
-        model = model_of(BracketedText(), string_embedding())
+def learned(model):
+    """A model that has learned what the texts are."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.1), loss, metrics=["accuracy"])
     data = tf.data.Dataset.from_tensor_slices((TEXTS, [1, 0, 1, 0])).repeat(4).batch(8)
     assert model.fit(data, epochs=10, shuffle=False, verbose=0).history["accuracy"][-1] == 1
-    expected = model.predict(tf.constant(TEXTS), verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded.predict(tf.constant(TEXTS), verbose=0), expected)
-    model.export(tmp_path / "export", verbose=False)
-    command = [sys.executable, "-c", SERVE, str(tmp_path / "export"), *TEXTS]
-    subprocess.run(command, check=True)
-    served = np.load(tmp_path / "export" / "served.npy")
-    np.testing.assert_allclose(served, expected, atol=1e-6)
+    return model
+
+
+@pytest.mark.many
+def test_models_take_text_learn_and_are_saved_and_served_without_kerasrec(tmp_path):
+    """Of words as numbers and as text, both served by one process."""
+    made = [
+        lambda: model_of(BracketedText(vocabulary=["a", "film"]), keras.layers.Embedding(4, 3)),
+        lambda: model_of(BracketedText(), string_embedding()),
+    ]
+    expected, folders = [], [tmp_path / "numbers", tmp_path / "text"]
+    for make, folder in zip(made, folders, strict=True):
+        keras.utils.set_random_seed(1)
+        model = learned(make())
+        expected.append(model.predict(tf.constant(TEXTS), verbose=0))
+        model.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+        np.testing.assert_array_equal(loaded.predict(tf.constant(TEXTS), verbose=0), expected[-1])
+        model.export(folder, verbose=False)
+    subprocess.run([sys.executable, "-c", SERVE, *map(str, folders), *TEXTS], check=True)
+    for folder, wanted in zip(folders, expected, strict=True):
+        np.testing.assert_allclose(np.load(folder / "served.npy"), wanted, atol=1e-6)

@@ -501,6 +501,7 @@ def test_words_that_are_no_integers_are_found_before_there_is_data(make):
         layer(keras.Input([None]), keras.Input([None, 2], dtype="int32"))
 
 
+@pytest.mark.many
 def test_the_graph_gathers_the_states_of_leaves(pairs):
     layer, _, _ = pairs(TreeLSTM, False)
     assert str(layer.tagged_graph()).count("MatMul") == 1

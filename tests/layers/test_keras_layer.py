@@ -285,6 +285,7 @@ def test_clone_of_a_model(layer_class):
     np.testing.assert_allclose(clone((x, children)), model((x, children)), atol=1e-6)
 
 
+@pytest.mark.many
 def test_a_tree_layer_comes_first_in_a_sequential_model(tmp_path):
     children = random_children(4, 5, 2)
     x = features(children).astype("float32")
@@ -296,6 +297,7 @@ def test_a_tree_layer_comes_first_in_a_sequential_model(tmp_path):
         keras.Sequential([keras.Input([None, 4]), TreeLSTM(3)])
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("return_state", [True, False])
 def test_compute_mask_is_the_mask_of_the_outputs(return_state):
     children = random_children(4, 5, 2)

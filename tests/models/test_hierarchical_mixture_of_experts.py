@@ -54,6 +54,7 @@ def test_it_is_a_walk_over_the_tree(layer_and_inputs):
     np.testing.assert_allclose(layer(inputs), wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.many
 def test_only_experts_that_are_reached_are_called(layer_and_inputs):
     layer, inputs = layer_and_inputs
     plain = Plain(layer)
@@ -68,6 +69,7 @@ def test_only_experts_that_are_reached_are_called(layer_and_inputs):
     assert [trace.fired[name] for name in products] == [plain.calls]
 
 
+@pytest.mark.many
 def test_gradient_is_that_of_a_mixture_that_computes_everything(layer_and_inputs):
     layer, inputs = layer_and_inputs
     weights = [layer.gates.value, layer.experts.value]

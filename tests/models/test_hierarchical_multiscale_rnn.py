@@ -70,6 +70,7 @@ def layer_and_inputs():
     return layer, inputs
 
 
+@pytest.mark.many
 def test_states_are_those_of_the_equations(layer_and_inputs):
     layer, inputs = layer_and_inputs
     hidden, boundaries = layer(inputs)

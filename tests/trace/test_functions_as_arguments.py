@@ -160,14 +160,18 @@ def test_a_new_function_for_each_call_of_itself_is_an_error():
 
 @pytest.mark.many
 def test_functions_that_end_may_be_passed_inside_of_each_other():
-    def deep(depth):
-        return (lambda x: x + 1) if depth == 0 else (lambda x: twice(deep(depth - 1), x))
+    @kerasrec.recursive
+    def after(function, x):
+        return 1 + function(x)
+
+    def deep(depth, called):
+        return (lambda x: x + 1) if depth == 0 else lambda x: called(deep(depth - 1, called), x)
 
     @kerasrec.recursive
     def f(n):
-        return deep(9)(n)
+        return deep(20, after)(n), deep(4, twice)(n)
 
-    assert f(1) == 513
+    assert f(1) == (22, 17)
 
 
 @kerasrec.recursive

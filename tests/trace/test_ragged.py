@@ -309,3 +309,30 @@ def test_no_base_case_beside_rows():
         return f(node) + tf.reduce_sum(f(rows_of(node)), 1)
 
     answer(kerasrec.NoBaseCaseError, lambda: f(0), LINE, "no base case")
+
+
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"recompute": True}, marks=pytest.mark.many)], ids=str
+)
+def test_padded_rows_are_multiplied_by_a_weight(options):
+    """They are as wide as each wave needs, so their products are summed wave by wave."""
+    children = tf.ragged.constant([[1, 2, 3], [4, 5], [6], [], [], [], []], dtype=tf.int32)
+    x = np.random.default_rng(0).normal(size=[7, 3])
+    weight = tf.Variable(np.random.default_rng(1).normal(size=[3, 3]))
+
+    @kerasrec.recursive(returns=tf.TensorSpec([3], tf.float64), **options)
+    def state(node):
+        below = state(tf.gather(children, node)).to_tensor()
+        products = tf.tanh(tf.einsum("tkn,nm->tkm", below, weight))
+        return tf.gather(x, node) + tf.reduce_sum(products, axis=1)
+
+    def plain(node):
+        below = [tf.tanh(tf.linalg.matvec(weight, plain(child), True)) for child in rows[node]]
+        return x[node] + sum(below)
+
+    rows = children.to_list()
+    with tf.GradientTape(persistent=True) as tape:
+        found = tf.reduce_sum(state([0, 1]) ** 2)
+        expected = tf.reduce_sum(plain(0) ** 2) + tf.reduce_sum(plain(1) ** 2)
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(tape.gradient(found, weight), tape.gradient(expected, weight))

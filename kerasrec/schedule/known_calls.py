@@ -1,0 +1,67 @@
+"""What `memo` refuses: programs of which it is not known beforehand which calls a run makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kerasrec.errors import TraceError
+from kerasrec.graph.graph import CallSite
+from kerasrec.graph.nodes import operations
+from kerasrec.schedule.instructions import Fire
+from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Direction, Loop
+from kerasrec.trace.functions import definitions, unrepeatable_op
+
+_Rounds = Mapping[str, Mapping[int, Sequence[CallSite]]]
+
+
+def check_no_call_waits(rounds: _Rounds) -> None:
+    """Raises TraceError if a call waits for what another one returns.
+
+    Args:
+        rounds: by body, its call sites by round.
+    """
+    for name, groups in rounds.items():
+        if len(groups) > 1:
+            source = groups[2][0].source
+            raise TraceError(
+                f"{name} makes a call{f' at {source.where}' if source else ''} that waits for what "
+                "another call, or a loop, returns. With memo=True it must be known which calls "
+                "there are before any of them returns. Call with integers that are computed from "
+                "the arguments alone, not in a branch that a result decides; or leave out "
+                "memo=True."
+            )
+
+
+def check_nothing_is_drawn(schedule: Schedule) -> None:
+    """Raises TraceError if chance decides which calls there are: what decides runs twice.
+
+    Args:
+        schedule: before any pass, so that the first loop has what decides, and no more.
+    """
+    for section in schedule.sections:
+        if isinstance(section, Loop) and section.direction is Direction.CALLS:
+            fires = [
+                one
+                for segment in section.segments
+                for one in segment.instructions
+                if isinstance(one, Fire)
+            ]
+            for one in fires:
+                name = _drawing_op(one)
+                if name:
+                    raise TraceError(
+                        f"{name} at {one.node.source} decides which calls there are, or with which "
+                        "integers. With memo=True that is computed twice, and it may differ the "
+                        "second time. Draw before the call, and pass what was drawn as an "
+                        "argument; or leave out memo=True."
+                    )
+
+
+def _drawing_op(one: Fire) -> str | None:
+    """An op that may give something else when it runs again, or for other tokens together."""
+    found = operations([one.node])
+    if not found:
+        return None
+    names = [item.name for item in definitions(found) if item.name.startswith("Stateless")]
+    return unrepeatable_op(found) or next(iter(names), None)

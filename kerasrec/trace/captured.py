@@ -1,0 +1,227 @@
+"""Tensors of a call that functions read, and the same functions with others in their place.
+
+A function that outlives the call that has made it needs the tensors of that call: closure
+conversion, as in defunctionalisation (Reynolds 1972, "Definitional Interpreters for Higher-Order
+Programming Languages", section 6).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CellType, FunctionType, MethodType
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import tensorflow as tf
+
+from kerasrec.errors import TraceError
+from kerasrec.graph.types import Kind
+from kerasrec.trace.source import current_source
+from kerasrec.trace.tracer import active_tracer, is_traced
+
+_Kind = TypeVar("_Kind")
+
+_EMPTY = object()  # What is in a cell whose variable has no value yet.
+_VALUES = (bool, int, float, complex, str, bytes)  # Compared by value.
+
+
+@runtime_checkable
+class Decorated(Protocol):
+    """What a decorator, such as `kerasrec.recursive`, makes of a Python function."""
+
+    @property
+    def python_function(self) -> Callable[..., Any]:
+        """What was decorated."""
+        ...
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """What it is told besides the function."""
+        ...
+
+    def with_function(self, python_function: Callable[..., Any]) -> Any:
+        """The same settings for another function."""
+        ...
+
+
+@dataclass(eq=False)
+class Captured:
+    """What functions read of the call in which they are defined, and what else tells them apart.
+
+    Two of them are equal if the functions have the same lines and read the same things, tensors of
+    their calls aside: one graph serves both.
+
+    Args:
+        functions: in which tensors of traced functions are looked for. They are found in variables
+            of functions around these and in defaults; in partials, methods, containers, values that
+            `tf.nest` takes apart, and recursive functions among them; and not in variables of
+            modules or attributes of objects.
+
+    Raises:
+        TraceError: they read rows of the call, which are no tensor.
+    """
+
+    functions: Sequence[Any]
+    tensors: list[tf.Tensor] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._seen: dict[int, tuple[int, Any]] = {}
+        self._outline: list[tuple[Any, ...]] = []
+        for function in self.functions:
+            self._add(function)
+
+    def _add(self, item: Any) -> None:
+        if _is_of_a_call(item):
+            if item.ref() not in self._numbers:
+                self._numbers[item.ref()] = len(self.tensors)
+                self.tensors.append(item)
+            self._outline.append(("tensor", self._numbers[item.ref()]))
+            return
+        _check_not_rows(item)
+        parts = _parts(item)
+        if parts is None:
+            self._outline.append(("thing", item))
+        elif id(item) in self._seen:
+            self._outline.append(("again", self._seen[id(item)][0]))
+        else:
+            self._seen[id(item)] = len(self._seen), item
+            kind, inner = parts
+            self._outline.append((type(item), *kind, len(inner)))
+            for part in inner:
+                self._add(part)
+
+    def kinds(self, wanted: type[_Kind]) -> list[_Kind]:
+        """What values that `tf.nest` takes apart say of themselves, as far as it is of a type."""
+        return [part for entry in self._outline for part in entry if isinstance(part, wanted)]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Captured)
+            and len(self._outline) == len(other._outline)
+            and all(map(_is_same, self._outline, other._outline))
+        )
+
+
+def with_tensors(functions: Captured, tensors: Sequence[Any]) -> list[Any]:
+    """Functions that read other tensors in place of those that they have captured.
+
+    Args:
+        functions: and what they have captured.
+        tensors: one for each of these.
+    """
+    found = {tensor.ref(): other for tensor, other in zip(functions.tensors, tensors, strict=True)}
+    copies = _Copies(found)
+    return [copies.of(function) for function in functions.functions]
+
+
+@dataclass
+class _Copies:
+    """Copies of what reads tensors, in which it reads others; what reads none stays itself."""
+
+    tensors: Mapping[Any, Any]
+    made: dict[int, Any] = field(default_factory=dict)
+
+    def of(self, item: Any) -> Any:
+        if _is_of_a_call(item):
+            return self.tensors[item.ref()]
+        if id(item) in self.made:
+            return self.made[id(item)]
+        parts = _parts(item)
+        if parts is None or not Captured([item]).tensors:
+            return item
+        _, inner = parts
+        copy = self._function(item) if isinstance(item, FunctionType) else self._other(item, inner)
+        self.made[id(item)] = copy
+        return copy
+
+    def _function(self, function: FunctionType) -> FunctionType:
+        cells = tuple(CellType() for _ in function.__closure__ or ())
+        copy = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
+        copy.__qualname__ = function.__qualname__
+        copy.__dict__.update(function.__dict__)
+        self.made[id(function)] = copy  # It may be in its own cells.
+        for cell, old in zip(cells, function.__closure__ or (), strict=True):
+            content = _content(old)
+            if content is not _EMPTY:
+                cell.cell_contents = self.of(content)
+        copy.__defaults__ = self.of(function.__defaults__)
+        copy.__kwdefaults__ = self.of(function.__kwdefaults__)
+        return copy
+
+    def _other(self, item: Any, inner: Sequence[Any]) -> Any:
+        copies = list(map(self.of, inner))
+        if isinstance(item, MethodType):
+            return MethodType(*copies)
+        if isinstance(item, functools.partial):
+            function, args, keywords = copies
+            return functools.partial(function, *args, **keywords)
+        if type(item) in (list, tuple):
+            return type(item)(copies)
+        if type(item) is dict:
+            return dict(zip(item, copies, strict=True))
+        if isinstance(item, Decorated):
+            return item.with_function(*copies)
+        return tf.nest.pack_sequence_as(item, copies)
+
+
+def _check_not_rows(item: Any) -> None:
+    tracer = active_tracer()
+    if (
+        tracer is not None
+        and isinstance(item, tf.RaggedTensor)
+        and getattr(item.row_splits, "graph", None) is tracer.graph
+        and tracer.kind(item.row_splits) is not Kind.SHARED
+    ):
+        source = current_source()
+        raise TraceError(
+            f"A function value that is passed on{f' at {source.where}' if source else ''} captures "
+            f"rows of its call, a tf.RaggedTensor {item.shape}. A value has one tensor for all "
+            "tokens, so rows do not fit. Look them up in the function, as tf.gather(children, "
+            "node) does from a captured `node`, or reduce or pad them before."
+        )
+
+
+def _is_of_a_call(item: Any) -> bool:
+    return bool(tf.is_symbolic_tensor(item)) and is_traced(item)
+
+
+def _parts(item: Any) -> tuple[tuple[Any, ...], Sequence[Any]] | None:
+    """What something is made of: what it is besides its parts, and the parts; None for others."""
+    if isinstance(item, FunctionType):
+        cells = map(_content, item.__closure__ or ())
+        return (item.__code__, id(item.__globals__)), [
+            *cells,
+            item.__defaults__,
+            item.__kwdefaults__,
+        ]
+    if isinstance(item, MethodType):
+        return (), [item.__func__, item.__self__]
+    if isinstance(item, functools.partial):
+        return (), [item.func, item.args, item.keywords]
+    if type(item) in (list, tuple):
+        return (), item
+    if type(item) is dict:
+        return tuple(item), list(item.values())
+    if hasattr(type(item), "__tf_flatten__"):
+        return item.__tf_flatten__()
+    if not isinstance(item, type) and isinstance(item, Decorated):
+        return item.settings, [item.python_function]
+    return None
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _EMPTY
+
+
+def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    if one[0] == other[0] == "thing":
+        (_, mine), (_, others) = one, other
+        return mine is others or (
+            type(mine) is type(others) and isinstance(mine, _VALUES) and mine == others
+        )
+    return one == other

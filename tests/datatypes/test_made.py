@@ -1,0 +1,736 @@
+"""Values that recursive functions make, against the same recursion on Python's objects."""
+
+from typing import Literal
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.engine import check_passes
+from tests.datatypes.formulas import (
+    CUBE,
+    FORMULAS,
+    SCHEMA,
+    Add,
+    Const,
+    Formula,
+    Mul,
+    Var,
+    derivative,
+    derivative_function,
+    plain,
+    plain_derivative,
+    plain_value,
+    value,
+)
+
+OPTIONS = [
+    {},
+    pytest.param({"parallel_tokens": 3}, marks=pytest.mark.many),
+    pytest.param({"recompute": True}, marks=pytest.mark.many),
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_symbolic_derivatives(options):
+    function = derivative_function(**options)
+    assert plain(SCHEMA.decode(function(CUBE))) == plain(plain_derivative(CUBE))
+    found = function(SCHEMA.of(FORMULAS))
+    assert plain(SCHEMA.decode(found)) == plain(list(map(plain_derivative, FORMULAS)))
+    twice = function(found)
+    expected = [plain_derivative(plain_derivative(item)) for item in FORMULAS]
+    assert plain(SCHEMA.decode(twice)) == plain(expected)
+    assert function.num_traces == 1
+
+
+def test_what_is_made_is_an_argument_of_another_function():
+    xs = np.float32([1.5, -2.0, 0.5, 3.0])
+    found = value(derivative(FORMULAS), xs).numpy()
+    step = 1e-5
+    differences = [
+        (plain_value(item, x + step) - plain_value(item, x - step)) / (2 * step)
+        for item, x in zip(FORMULAS, xs.astype(float), strict=True)
+    ]
+    np.testing.assert_allclose(found, differences, rtol=1e-5)
+
+
+@pytest.mark.many
+def test_a_batch_of_what_is_made_is_like_one_that_was_encoded():
+    expected = SCHEMA.encode(list(map(plain_derivative, FORMULAS)))
+    batch = SCHEMA.batch(derivative(FORMULAS))
+    assert {key: tensor.dtype for key, tensor in batch.items()} == {
+        key: tensor.dtype for key, tensor in expected.items()
+    }
+    for key, spec in SCHEMA.element_spec.items():
+        assert spec.is_compatible_with(batch[key])
+    roots = [batch["kind"].numpy()[place][0] for place in range(len(FORMULAS))]
+    assert roots == [expected["kind"].numpy()[place][0] for place in range(len(FORMULAS))]
+    for example in range(len(FORMULAS)):
+        for key in ("Add.left", "Add.right", "Mul.left", "Mul.right"):
+            kind = SCHEMA.kinds[[kind.name for kind in SCHEMA.kinds].index(key.split(".")[0])]
+            holders = np.flatnonzero(batch["kind"][example].numpy() == kind.number)
+            assert (batch[key][example].numpy() > holders).all()
+    np.testing.assert_allclose(
+        value(SCHEMA.values(batch), 2.0), value(SCHEMA.values(expected), 2.0), rtol=1e-6
+    )
+
+
+@pytest.mark.many
+def test_what_is_shared_stays_shared():
+    @kerasrec.recursive
+    def twice(formula):
+        return Add(formula, Mul(formula, formula))
+
+    found = SCHEMA.decode(twice(CUBE))
+    assert found.left is found.right.left is found.right.right
+    assert SCHEMA.batch(twice(CUBE))["kind"].row_lengths().numpy() == 2 + 7
+
+
+@kerasrec.recursive
+def fold(formula):
+    """A formula without sums and products of constants; whether it is a constant, and which."""
+
+    def constant(number):
+        return Const(number), True, number
+
+    def both(kind, operation):
+        def folded(formula):
+            left, left_is_known, one = fold(formula.left)
+            right, right_is_known, two = fold(formula.right)
+            return kerasrec.cond(
+                left_is_known & right_is_known,
+                lambda: constant(operation(one, two)),
+                lambda: (kind(left, right), False, 0.0),
+            )
+
+        return folded
+
+    return kerasrec.match(
+        formula,
+        {
+            Const: lambda f: (f, True, f.value),
+            Var: lambda f: (f, False, 0.0),
+            Add: both(Add, lambda one, two: one + two),
+            Mul: both(Mul, lambda one, two: one * two),
+        },
+    )
+
+
+def plain_fold(formula):
+    if isinstance(formula, Const | Var):
+        return formula
+    left, right = plain_fold(formula.left), plain_fold(formula.right)
+    if isinstance(left, Const) and isinstance(right, Const):
+        return Const(plain_value(type(formula)(left, right), 0.0))
+    return type(formula)(left, right)
+
+
+@pytest.mark.many
+def test_constants_are_folded():
+    formulas = [
+        Add(Mul(Const(2.0), Const(3.0)), Mul(Var(), Add(Const(1.0), Const(0.5)))),
+        Mul(Const(2.0), Add(Const(2.0), Const(4.0))),
+        *FORMULAS,
+    ]
+    found, *_ = fold(formulas)
+    assert plain(SCHEMA.decode(found)) == plain(list(map(plain_fold, formulas)))
+
+
+def grow_function(weights, **options):
+    @kerasrec.recursive(**options)
+    def grow(n, x):
+        return kerasrec.cond(
+            n < 1,
+            lambda: Const(x * weights[0]),
+            lambda: Add(grow(n - 1, tf.sin(x)), Mul(Var(), grow(n - 2, x * weights[1]))),
+        )
+
+    return grow
+
+
+def plain_grow(n, x, weights):
+    if n < 1:
+        return Const(x * weights[0])
+    rest = Mul(Var(), plain_grow(n - 2, x * weights[1], weights))
+    return Add(plain_grow(n - 1, np.sin(x), weights), rest)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_gradients_go_through_what_is_made_from_numbers(options):
+    numbers, xs, points = [4, 3, 0], np.float32([0.5, 0.7, 0.3]), np.float32([1.5, -2.0, 0.9])
+    weights = tf.Variable([1.25, 2.0])
+    grow = grow_function(weights, **options)
+    given = tf.constant(xs)
+    with tf.GradientTape() as tape:
+        tape.watch(given)
+        found = grow(numbers, given)
+        total = tf.reduce_sum(value(found, points))
+
+    def plain_total(values):
+        return sum(
+            plain_value(plain_grow(n, x, values[:2]), point)
+            for n, x, point in zip(numbers, values[2:], points.astype(float), strict=True)
+        )
+
+    at = np.concatenate([weights.numpy(), xs]).astype(float)
+    assert total.numpy() == pytest.approx(plain_total(at), rel=1e-5)
+    gradient = tf.concat(tape.gradient(total, [weights, given]), 0)
+    moves = np.eye(len(at)) * 1e-5
+    expected = [(plain_total(at + move) - plain_total(at - move)) / 2e-5 for move in moves]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4)
+    shapes = plain(SCHEMA.decode(found))
+    assert str(shapes[1]).count("Const") == str(plain(plain_grow(3, 0.7, [1, 1]))).count("Const")
+
+
+@pytest.mark.many
+def test_gradients_reach_the_numbers_of_a_batch():
+    batch = SCHEMA.encode(FORMULAS)
+    numbers = batch["Const.value"]
+    with tf.GradientTape() as tape:
+        tape.watch(numbers.values)
+        batch["Const.value"] = numbers.with_values(tf.identity(numbers.values))
+        total = tf.reduce_sum(value(derivative(SCHEMA.values(batch)), 2.0))
+    found = tf.convert_to_tensor(tape.gradient(total, numbers.values)).numpy()
+
+    def plain_total(values):
+        moved = {**batch, "Const.value": numbers.with_values(tf.constant(values, tf.float32))}
+        return sum(plain_value(plain_derivative(item), 2.0) for item in SCHEMA.decode(moved))
+
+    moves = np.eye(len(found)) * 0.5  # It is linear in each of them.
+    at = numbers.values.numpy()
+    expected = [plain_total(at + move) - plain_total(at - move) for move in moves]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert np.abs(found).max() > 1
+
+
+@pytest.mark.many
+def test_equal_calls_make_one_value():
+    weight = tf.Variable(2.0)
+
+    @kerasrec.recursive(memo=True)
+    def sums(n):
+        return kerasrec.cond(
+            n < 2,
+            lambda: Const(tf.cast(n, tf.float32) * weight),
+            lambda: Add(sums(n - 1), sums(n - 2)),
+        )
+
+    def fibonacci(n):
+        return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+    for numbers in ([15, 10, 15], [12, 12]):
+        expected = np.array(list(map(fibonacci, numbers)))
+        with tf.GradientTape() as tape:
+            made = sums(numbers)
+            found = value(made, 0.0)
+        np.testing.assert_allclose(found, 2 * expected)
+        assert tape.gradient(found, weight).numpy() == expected.sum()
+        nodes = SCHEMA.batch(made)["kind"].row_lengths()
+        assert nodes.numpy().tolist() == [n + 1 for n in numbers]
+
+
+@pytest.mark.many
+def test_second_derivatives():
+    x = tf.constant([0.5, 0.7])
+    grow = grow_function(tf.Variable([1.25, 2.0]))
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            total = tf.reduce_sum(value(grow([3, 4], x), 2.0))
+        first = inner.gradient(total, x)
+    found = outer.gradient(first, x).numpy()
+
+    def slope(at):
+        at = tf.constant(at, tf.float32)
+        with tf.GradientTape() as tape:
+            tape.watch(at)
+            total = tf.reduce_sum(value(grow([3, 4], at), 2.0))
+        return tape.gradient(total, at).numpy()
+
+    difference = (slope([0.51, 0.71]) - slope([0.49, 0.69])) / 0.02
+    np.testing.assert_allclose(found, difference, rtol=1e-2)
+
+
+@pytest.mark.many
+def test_the_interpreter_makes_the_same(monkeypatch):
+    monkeypatch.setattr(check_passes, "IS_ON", True)
+    found = grow_function(tf.Variable([1.25, 2.0]))([3, 1], [0.5, 0.7])
+    assert plain(SCHEMA.decode(found))[1][0] == "Add"
+
+
+class Part(kerasrec.DataType):
+    pass
+
+
+class Leaf(Part):
+    name: str
+    sort: Literal["a", "b"]
+    vector: tf.TensorSpec([2])
+    note: int | None
+
+
+class Node(Part):
+    weight: float
+    parts: list[Part]
+    extra: Part | None
+    tags: list[int]
+
+
+PARTS = kerasrec.Schema(Part)
+NONE = Leaf("none", "a", [9.0, 9.0], None)
+WHOLE = Node(
+    2.0,
+    [
+        Leaf("x", "a", [1.0, 2.0], None),
+        Node(3.0, [], None, []),
+        Leaf("y", "b", [3.0, 4.0], 7),
+    ],
+    Leaf("z", "b", [0.0, 1.0], 1),
+    [4, 5, 6],
+)
+
+
+def change_function(**options):
+    @kerasrec.recursive(**options)
+    def change(part):
+        def node(part):
+            none = lambda: Leaf("none", "a", [9.0, 9.0], None)  # noqa: E731
+            extra = kerasrec.match(part.extra, {None: none, Part: change})
+            return Node(part.weight * 2.0, change(part.parts), extra, part.tags + 1)
+
+        def noted(part):
+            name = tf.strings.join([part.name, "!"])
+            return Leaf(name, part.sort, part.vector * 2.0, part.note + 1)
+
+        def bare(part):
+            return Node(1, [Leaf("w", 1 - part.sort, part.vector, None), NONE, part], None, [])
+
+        def leaf(part):
+            return kerasrec.cond(part.has("note"), lambda: noted(part), lambda: bare(part))
+
+        return kerasrec.match(part, {Leaf: leaf, Node: node})
+
+    return change
+
+
+def plain_change(part):
+    if isinstance(part, Node):
+        extra = NONE if part.extra is None else plain_change(part.extra)
+        parts = [plain_change(item) for item in part.parts]
+        return Node(part.weight * 2, parts, extra, [tag + 1 for tag in part.tags])
+    if part.note is None:
+        other = Leaf("w", "b" if part.sort == "a" else "a", part.vector, None)
+        return Node(1.0, [other, NONE, part], None, [])
+    return Leaf(part.name + "!", part.sort, [2 * item for item in part.vector], part.note + 1)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("options", OPTIONS)
+def test_lists_and_optional_fields(options):
+    parts = [WHOLE, WHOLE.extra, WHOLE.parts[1], Node(0.5, [WHOLE, WHOLE], WHOLE, [])]
+    change = change_function(**options)
+    assert plain(PARTS.decode(change(parts))) == plain(list(map(plain_change, parts)))
+    assert plain(PARTS.decode(change(WHOLE))) == plain(plain_change(WHOLE))
+
+
+@pytest.mark.many
+def test_gradients_of_entries_of_lists():
+    @kerasrec.recursive
+    def scaled(numbers, x):
+        return Series(kerasrec.map_fn(lambda item: item * x, numbers.items), x)
+
+    @kerasrec.recursive
+    def polynomial(numbers):
+        squares = kerasrec.map_fn(tf.square, numbers.items).to_tensor(shape=[None, 3])
+        return tf.linalg.matvec(squares, [1.0, 2.0, 3.0]) + numbers.last
+
+    x = tf.constant([2.0, 3.0, 5.0])
+    series = [Series([1.0, 2.0, 4.0], 0.0), Series([], 0.0), Series([7.0], 0.0)]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        found = polynomial(scaled(kerasrec.Schema(Series).of(series), x))
+    squares = np.array([1 + 2 * 4 + 3 * 16, 0, 49])
+    np.testing.assert_allclose(found, squares * x.numpy() ** 2 + x.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(tape.gradient(found, x), 2 * squares * x.numpy() + 1, rtol=1e-6)
+
+
+class Series(kerasrec.DataType):
+    items: list[float]
+    last: float
+
+
+class Words(kerasrec.DataType):
+    """Tokens of a formula in prefix form: 0 is `+`, 1 is `*`, 2 is `x`, others are numbers."""
+
+    word: int
+    rest: "Words | None"
+
+
+@pytest.mark.many
+def test_a_parser_whose_second_call_waits_for_the_first():
+    words = tf.ragged.constant([[0, 5, 1, 2, 3], [2], [1, 0, 2, 2, 0, 9, 2]])
+
+    @kerasrec.recursive
+    def parse(sentence, place):
+        word = tf.gather_nd(words, tf.stack([sentence, place], 1))
+
+        def both(kind):
+            left, middle = parse(sentence, place + 1)
+            right, end = parse(sentence, middle)
+            return kind(left, right), end
+
+        return kerasrec.switch(
+            word,
+            [
+                lambda: both(Add),
+                lambda: both(Mul),
+                lambda: (Var(), place + 1),
+                lambda: (Const(tf.cast(word, tf.float32)), place + 1),
+            ],
+        )
+
+    def plain_parse(sentence, place):
+        word = sentence[place]
+        if word > 1:
+            return (Var() if word == 2 else Const(float(word))), place + 1
+        left, middle = plain_parse(sentence, place + 1)
+        right, end = plain_parse(sentence, middle)
+        return (Add, Mul)[word](left, right), end
+
+    found, ends = parse([0, 1, 2], 0)
+    expected = [plain_parse(sentence, 0) for sentence in words.to_list()]
+    assert plain(SCHEMA.decode(found)) == [plain(tree) for tree, _ in expected]
+    assert ends.numpy().tolist() == [end for _, end in expected]
+
+
+@pytest.mark.many
+def test_a_value_that_is_made_may_be_passed_on():
+    @kerasrec.recursive
+    def reverse(words, found):
+        found = Words(words.word, found)
+        return kerasrec.match(
+            words.rest, {None: lambda: found, Words: lambda rest: reverse(rest, found)}
+        )
+
+    @kerasrec.recursive
+    def count(n):
+        return kerasrec.while_loop(
+            lambda n, _: n > 0,
+            lambda n, found: (n - 1, Words(n, found)),
+            (n, Words(0, None)),
+        )[1]
+
+    schema = kerasrec.Schema(Words)
+    found = reverse(Words(1, Words(2, Words(3, None))), Words(0, None))
+    assert plain(schema.decode(found)) == plain(Words(3, Words(2, Words(1, Words(0, None)))))
+    assert plain(schema.decode(count([2, 0]))) == plain(
+        [Words(1, Words(2, Words(0, None))), Words(0, None)]
+    )
+
+
+@pytest.mark.many
+def test_objects_of_several_arguments_stand_in_one_value():
+    @kerasrec.recursive
+    def substitute(formula, other):
+        return kerasrec.match(
+            formula,
+            {
+                Const: lambda f: f,
+                Var: lambda _: other,
+                Add: lambda f: Add(substitute(f.left, other), substitute(f.right, other)),
+                Mul: lambda f: Mul(substitute(f.left, other), substitute(f.right, other)),
+            },
+        )
+
+    found = SCHEMA.decode(substitute(CUBE, Add(Var(), Const(1.0))))
+    assert plain_value(found, 2.0) == plain_value(CUBE, 3.0)
+    found = SCHEMA.decode(substitute([CUBE, Var()], [Const(2.0), CUBE]))
+    assert plain_value(found[0], 0.0) == plain_value(CUBE, 2.0)
+    assert plain(found[1]) == plain(CUBE)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("formulas", [[Var()], [Const(1.0), Var()], []])
+def test_kinds_that_no_token_makes(formulas):
+    found = derivative(SCHEMA.of(formulas))
+    assert plain(SCHEMA.decode(found)) == plain(list(map(plain_derivative, formulas)))
+
+
+class Tree(kerasrec.DataType):
+    value: int
+    below: list["Tree"]
+
+
+@pytest.mark.many
+def test_each_entry_of_a_row_makes_values_of_its_own():
+    @kerasrec.recursive
+    def spread(tree, n):
+        def each(tree):
+            return Tree(tree.value, [spread(tree, n - 1), Tree(0, [])])
+
+        return kerasrec.cond(
+            n < 1,
+            lambda: Tree(n, []),
+            lambda: Tree(n, kerasrec.map_fn(each, tree.below)),
+        )
+
+    def plain_spread(tree, n):
+        each = lambda tree: Tree(tree.value, [plain_spread(tree, n - 1), Tree(0, [])])  # noqa: E731
+        return Tree(n, list(map(each, tree.below)) if n > 0 else [])
+
+    tree = Tree(1, [Tree(2, [Tree(3, []), Tree(4, [])]), Tree(5, [])])
+    schema = kerasrec.Schema(Tree)
+    assert plain(schema.decode(spread(tree, 2))) == plain(plain_spread(tree, 2))
+    rows = schema.of([tree, tree.below[0], tree.below[1]]).below
+    found = tf.nest.map_structure(lambda rows: rows.values, spread(rows, 1))
+    expected = [plain_spread(item, 1) for item in [*tree.below, *tree.below[0].below]]
+    assert plain(schema.decode(found)) == plain(expected)
+
+
+@pytest.mark.many
+def test_a_program_that_asserts():
+    @kerasrec.recursive
+    def grow(n):
+        tf.debugging.assert_less(n, 5, "too large")
+        return kerasrec.cond(n < 1, lambda: Var(), lambda: Add(grow(n - 1), grow(n - 2)))
+
+    assert plain(SCHEMA.decode(grow(2))) == plain(Add(Add(Var(), Var()), Var()))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="too large"):
+        grow(7)
+
+
+@pytest.mark.many
+def test_saved_and_loaded(tmp_path):
+    class Module(tf.Module):
+        @tf.function(input_signature=[SCHEMA.element_spec])
+        def serve(self, batch):
+            return SCHEMA.batch(derivative(SCHEMA.values(batch)))
+
+    tf.saved_model.save(Module(), str(tmp_path))
+    found = tf.saved_model.load(str(tmp_path)).serve(SCHEMA.encode(FORMULAS))
+    assert plain(SCHEMA.decode(found)) == plain(list(map(plain_derivative, FORMULAS)))
+
+
+@pytest.mark.many
+def test_in_a_graph():
+    traces = []
+
+    @tf.function(input_signature=[SCHEMA.element_spec])
+    def slopes(batch):
+        traces.append(batch)
+        made = derivative(SCHEMA.values(batch))
+        return value(made, 2.0), SCHEMA.batch(made)
+
+    for formulas in (FORMULAS, [CUBE]):
+        found, batch = slopes(SCHEMA.encode(formulas))
+        expected = list(map(plain_derivative, formulas))
+        np.testing.assert_allclose(found, [plain_value(item, 2.0) for item in expected])
+        assert plain(SCHEMA.decode(batch)) == plain(expected)
+    assert len(traces) == 1
+
+
+class Slope(keras.layers.Layer):
+    """The derivative of formulas at a point that is learnt."""
+
+    def __init__(self):
+        super().__init__()
+        self.supports_jit = False
+        self.derivative = derivative_function()
+
+    def build(self, shape):
+        self.point = self.add_weight(shape=(), initializer="ones")
+
+    def call(self, batch):
+        return value(self.derivative(SCHEMA.values(batch)), tf.convert_to_tensor(self.point))[
+            :, None
+        ]
+
+    def compute_output_shape(self, shape):
+        return None, 1
+
+
+@pytest.mark.many
+def test_a_model_is_fitted_through_what_is_made():
+    inputs, layer = SCHEMA.inputs(), Slope()
+    model = keras.Model(inputs, layer(inputs))
+    model.compile(keras.optimizers.Adam(0.1), "mse")
+    slopes = [[plain_value(plain_derivative(item), 2.0)] for item in FORMULAS * 4]
+    batch = SCHEMA.encode(FORMULAS * 4)
+    model.fit(batch, np.float32(slopes), batch_size=8, epochs=40, verbose=0)
+    assert layer.point.numpy() == pytest.approx(2.0, abs=0.05)
+    assert layer.derivative.num_traces <= 2  # Once to learn shapes, once to train.
+
+
+@pytest.mark.many
+def test_models_read_what_is_made_and_train_what_makes_it():
+    keras.utils.set_random_seed(0)
+    encoder = kerasrec.layers.SchemaEncoder(SCHEMA, units=4)
+    head = keras.layers.Dense(1)
+    weights = keras.Variable([0.5, 0.5])
+    grow = grow_function(weights)
+
+    @tf.function
+    def loss():
+        batch = SCHEMA.batch(grow([3, 4, 2], [0.5, -0.7, 0.9]))
+        return tf.reduce_mean((head(encoder(batch))[:, 0] - tf.constant([1.0, -1.0, 0.5])) ** 2)
+
+    first = loss()
+    trained = [weights, *encoder.trainable_variables, *head.trainable_variables]
+    optimizer = keras.optimizers.Adam(0.02)
+    for _ in range(30):
+        with tf.GradientTape() as tape:
+            now = loss()
+        gradients = tape.gradient(now, [getattr(item, "value", item) for item in trained])
+        assert np.abs(gradients[0].numpy()).max() > 0
+        optimizer.apply_gradients(zip(gradients, trained, strict=True))
+    assert now < first / 2
+
+
+@pytest.mark.many
+def test_grown_trees_feed_a_tree_layer():
+    class Binary(kerasrec.DataType):
+        word: int
+        left: "Binary | None"
+        right: "Binary | None"
+
+    schema = kerasrec.Schema(Binary)
+
+    @kerasrec.recursive
+    def grow(word):
+        return kerasrec.cond(
+            word > 5,
+            lambda: Binary(word, None, None),
+            lambda: Binary(word, grow(2 * word), grow(2 * word + 1)),
+        )
+
+    def plain_grow(word):
+        if word > 5:
+            return Binary(word, None, None)
+        return Binary(word, plain_grow(2 * word), plain_grow(2 * word + 1))
+
+    keras.utils.set_random_seed(0)
+    layer = kerasrec.layers.TreeLSTM(3)
+    embedding = keras.layers.Embedding(20, 4)
+
+    def states(batch):
+        children = tf.stack([batch["Binary.left"], batch["Binary.right"]], axis=2)
+        return layer(
+            embedding(batch["Binary.word"].to_tensor()), children.to_tensor(-1, [None, None, 2])
+        )
+
+    found = states(schema.batch(grow([1, 3, 7])))
+    expected = states(schema.encode(list(map(plain_grow, [1, 3, 7]))))
+    assert found.shape == (3, 3)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+class Type(kerasrec.DataType):
+    pass
+
+
+class Atom(Type):
+    pass
+
+
+class Lasting(Type):
+    """A part of the type: one of two kinds."""
+
+
+class Int(Lasting):
+    size: int
+
+
+class Pair(Lasting):
+    left: Lasting
+    right: Type
+
+
+@pytest.mark.many
+def test_fields_that_take_a_part_of_a_type():
+    @kerasrec.recursive
+    def twin(n, first):
+        return kerasrec.cond(
+            n < 1,
+            lambda: kerasrec.cond(first < 1, lambda: Int(first), lambda: Atom()),
+            lambda: Pair(twin(n - 1, first), Atom()),
+        )
+
+    schema = kerasrec.Schema(Type)
+    assert plain(schema.decode(twin(2, 0))) == plain(Pair(Pair(Int(0), Atom()), Atom()))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Pair.left was made with a value"):
+        twin(2, 1)
+
+
+def made(body, *arguments):
+    return kerasrec.recursive(lambda *given: body(*given))(*arguments)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    ("body", "error", "message"),
+    [
+        (lambda f: Const("a"), kerasrec.SignatureError, "Const.value.* is 'a' .*expected a number"),
+        (lambda f: Const(f), kerasrec.SignatureError, "Const.value.* is a value that may be Const"),
+        (lambda f: Add(f, 1.0), kerasrec.SignatureError, "Add.right.* is 1.0 .*a value of Formula"),
+        (lambda f: Add(f, None), kerasrec.SignatureError, "Add.right.* is None .*a value of"),
+        (lambda f: Add(f, tf.constant(1)), kerasrec.SignatureError, "Add.right.* is a tensor;"),
+        (lambda f: Add(f), TypeError, "missing 1 required positional argument: 'right'"),
+        (
+            lambda f: Const(tf.constant([1, 2])),
+            kerasrec.SignatureError,
+            r"Const.value.* is int32 of shape \[2\] per token; expected float32 of shape \[\]",
+        ),
+        (
+            lambda f: kerasrec.match(Add(f, f), {Formula: lambda _: 0}),
+            kerasrec.TraceError,
+            r"A match was asked of a value that may have been made in the same run.*second\(first",
+        ),
+        (
+            lambda f: Const(1.0).value,
+            kerasrec.TraceError,
+            "The field value was asked of a value that may have been made",
+        ),
+        (lambda f: Formula(), kerasrec.TraceError, "Call one of Const, Var, Add, Mul"),
+        (lambda f: Series(f, 0.0), kerasrec.TraceError, "has no such kind; it has Const, Var"),
+        (
+            lambda f: kerasrec.match(derivative(f), {Formula: lambda _: 0}),
+            kerasrec.TraceError,
+            "may have been made in the same run",
+        ),
+    ],
+)
+def test_errors(body, error, message):
+    with pytest.raises(error, match=message):
+        made(body, CUBE)
+
+
+@pytest.mark.many
+def test_a_number_of_no_choice():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Leaf.sort was made with a number"):
+        made(lambda sort: Leaf("x", sort, [0.0, 0.0], None), 2)
+
+
+@pytest.mark.many
+def test_values_of_two_batches_cannot_be_one():
+    with pytest.raises(kerasrec.TraceError, match=r"Add.* is made of values of several"):
+        made(Add, SCHEMA.of([CUBE]), SCHEMA.of([CUBE]))
+
+
+@pytest.mark.many
+def test_what_decode_does_not_take():
+    with pytest.raises(ValueError, match="expected values of Words"):
+        kerasrec.Schema(Words).decode(derivative(CUBE))
+    rest = kerasrec.recursive(lambda words: words.rest)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="A value is None; an example"):
+        kerasrec.Schema(Words).decode(rest(Words(1, None)))
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("engine", ["scalar", "compiled"])
+def test_engines_that_cannot_make_values_say_so(engine):
+    grow = grow_function(tf.Variable([1.0, 1.0]), engine=engine)
+    with pytest.raises(kerasrec.TraceError, match="grow makes a value of a data type at"):
+        grow(2, 1.0)

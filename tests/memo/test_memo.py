@@ -1,0 +1,422 @@
+"""Programs in which equal calls are one call, against `functools.cache` and differences."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.graph.interpreter import interpret
+from tests.memo.cases import CASES, RULES, TRANSITIONS, at, distance, fib
+
+_FIRST, *_OTHERS = CASES
+_ALL = [
+    pytest.param(case, id=case.name, marks=[] if case.name == "inside" else pytest.mark.many)
+    for case in CASES
+]
+_WITH_GRADIENT = [
+    item for item in _ALL if any(a.dtype == np.float64 for a in item.values[0].arguments)
+]
+
+
+def _loss(values, weights):
+    return tf.reduce_sum(values * weights)
+
+
+def _gradients(function, arguments, weights, variables=()):
+    """Gradients of the float arguments, and of variables."""
+    tensors = [tf.constant(array) for array in arguments]
+    floats = [tensor for tensor in tensors if tensor.dtype.is_floating]
+    with tf.GradientTape() as tape:
+        tape.watch(floats)
+        loss = _loss(function(*tensors), weights)
+    found = tape.gradient(loss, [*floats, *variables])
+    return [tf.convert_to_tensor(item).numpy() for item in found]
+
+
+def _differences(case, weights, place):
+    """The gradient of one float argument, by differences of the plain program."""
+    found = np.zeros_like(case.arguments[place])
+    for index in np.ndindex(found.shape):
+        losses = []
+        for step in (1e-6, -1e-6):
+            arguments = [array.copy() for array in case.arguments]
+            arguments[place][index] += step
+            losses.append(np.sum(case.expected(tuple(arguments))[0] * weights))
+        found[index] = (losses[0] - losses[1]) / 2e-6
+    return found
+
+
+@pytest.mark.parametrize("case", _ALL)
+def test_values_and_calls(case):
+    expected, calls = case.expected(case.arguments)
+    np.testing.assert_allclose(case.function(*case.arguments), expected, rtol=1e-9)
+    assert sum(case.function.run_trace(*case.arguments).calls.values()) == calls
+    first = tuple(array[:1] for array in case.arguments)
+    np.testing.assert_allclose(case.function(*first), expected[:1], rtol=1e-9)
+    alike = tuple(np.repeat(array[:1], 3, axis=0) for array in case.arguments)
+    np.testing.assert_allclose(case.function(*alike), np.repeat(expected[:1], 3, 0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("case", _WITH_GRADIENT)
+def test_gradients(case):
+    values = case.expected(case.arguments)[0]
+    weights = np.random.default_rng(1).normal(size=values.shape)
+    found = _gradients(case.function, case.arguments, weights)
+    places = [place for place, array in enumerate(case.arguments) if array.dtype == np.float64]
+    for place, gradient in zip(places, found, strict=True):
+        np.testing.assert_allclose(gradient, _differences(case, weights, place), atol=1e-5)
+
+
+@pytest.mark.parametrize("case", _WITH_GRADIENT)
+def test_the_interpreter_agrees(case):
+    values = case.expected(case.arguments)[0]
+    weights = np.random.default_rng(1).normal(size=values.shape)
+    extended = case.function.extended_graph(*case.arguments)
+    found = interpret(extended, case.arguments, [weights])
+    np.testing.assert_allclose(found.outputs[0], values, rtol=1e-9)
+    assert found.fired_under_tag == 1
+    floats = [
+        gradient
+        for gradient, array in zip(found.gradients, case.arguments, strict=True)
+        if array.dtype == np.float64
+    ]
+    expected = _gradients(case.function, case.arguments, weights)
+    for one, other in zip(floats, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("options", [{"recompute": True}, {"parallel_tokens": 3}], ids=str)
+@pytest.mark.parametrize("case", _WITH_GRADIENT)
+def test_options(case, options):
+    values = case.expected(case.arguments)[0]
+    weights = np.random.default_rng(1).normal(size=values.shape)
+    found = _with_options(case.function, **options)
+    np.testing.assert_allclose(found(*case.arguments), values, rtol=1e-9)
+    expected = _gradients(case.function, case.arguments, weights)
+    for one, other in zip(_gradients(found, case.arguments, weights), expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
+def _with_options(function, **options):
+    """The same recursive function with other options, which calls itself."""
+    python_function = function.python_function
+    names = python_function.__globals__
+    changed = type(python_function)(
+        python_function.__code__, dict(names), closure=python_function.__closure__
+    )
+    found = kerasrec.recursive(memo=True, returns=function.returns, **options)(changed)
+    changed.__globals__[python_function.__name__] = found
+    return found
+
+
+def test_many_calls_are_few():
+    assert fib(np.int64(90)).numpy() == 2880067194370816120
+    trace = fib.run_trace(np.int64(90))
+    assert trace.calls == {"fib": 91}
+    # Of the two calls of each of 89, all but 90 were made before.
+    assert trace.num_shared == 2 * 89 - 90
+    assert "88 calls more shared the result of an equal one" in str(trace)
+
+
+@pytest.mark.parametrize(
+    ("case", "variable"),
+    [("inside", RULES), pytest.param("hidden Markov", TRANSITIONS, marks=pytest.mark.many)],
+)
+def test_gradients_of_variables(case, variable):
+    (case,) = [item for item in CASES if item.name == case]
+    values = case.expected(case.arguments)[0]
+    weights = np.random.default_rng(1).normal(size=values.shape)
+    *_, found = _gradients(case.function, case.arguments, weights, [variable])
+    before = variable.numpy()
+    try:
+        for index in np.ndindex(before.shape):
+            losses = []
+            for step in (1e-6, -1e-6):
+                moved = before.copy()
+                moved[index] += step
+                variable.assign(moved)
+                losses.append(np.sum(case.expected(case.arguments)[0] * weights))
+            assert found[index] == pytest.approx((losses[0] - losses[1]) / 2e-6, abs=1e-5)
+    finally:
+        variable.assign(before)
+
+
+def test_second_derivative():
+    """The Hessian of a soft edit distance in one of its costs, against differences of gradients."""
+    case = next(case for case in CASES if case.name == "edit distance")
+    a, b, costs, i, j = map(tf.constant, case.arguments)
+    direction = tf.constant(np.random.default_rng(2).normal(size=costs.shape))
+    with tf.GradientTape() as outer:
+        outer.watch(costs)
+        with tf.GradientTape() as inner:
+            inner.watch(costs)
+            total = tf.reduce_sum(distance(a, b, costs, i, j))
+        slope = tf.reduce_sum(inner.gradient(total, costs) * direction)
+    found = outer.gradient(slope, costs)
+    weights = np.ones(2)
+    (up,) = _gradients(distance, (a, b, costs + 1e-5 * direction, i, j), weights)
+    (down,) = _gradients(distance, (a, b, costs - 1e-5 * direction, i, j), weights)
+    np.testing.assert_allclose(found, (up - down) / 2e-5, atol=1e-6)
+
+
+def test_calls_of_a_whole_batch():
+    @kerasrec.recursive(memo="batch")
+    def f(n):
+        tf.debugging.assert_less(n, 50)
+        return kerasrec.cond(n < 2, lambda: n, lambda: f(n - 1) + f(n - 2))
+
+    roots = np.int32([5, 6, 7, 5])
+    assert f(roots).numpy().tolist() == [5, 8, 13, 5]
+    assert f.run_trace(roots).num_calls == 8
+    assert interpret(f.tagged_graph(roots), [roots]).outputs[0].tolist() == [5, 8, 13, 5]
+
+
+def test_gradients_of_a_whole_batch():
+    table = tf.Variable([2.0, 3.0])
+
+    @kerasrec.recursive(memo="batch")
+    def f(n):
+        return kerasrec.cond(n < 2, lambda: tf.gather(table, n), lambda: f(n - 1) * f(n - 2))
+
+    def plain(n):
+        return table[n] if n < 2 else plain(n - 1) * plain(n - 2)
+
+    with tf.GradientTape(persistent=True) as tape:
+        found = tf.reduce_sum(f([4, 5, 4]) * [1.0, 2.0, 3.0])
+        expected = plain(4) + 2.0 * plain(5) + 3.0 * plain(4)
+    assert found.numpy() == expected.numpy()
+    one, other = (tf.convert_to_tensor(tape.gradient(item, table)) for item in (found, expected))
+    np.testing.assert_allclose(one, other)
+
+
+def test_what_differs_by_root_is_refused_for_a_batch():
+    @kerasrec.recursive(memo="batch")
+    def f(x, n):
+        return kerasrec.cond(n < 1, lambda: x, lambda: f(x, n - 1))
+
+    with pytest.raises(kerasrec.TraceError, match=r"memo='batch'.*takes 'x' \(f32\[\]\)"):
+        f(1.0, 3)
+    with pytest.raises(kerasrec.TraceError, match="memo is 'all'"):
+        kerasrec.recursive(memo="all")(lambda n: n)
+
+
+def test_no_tokens():
+    assert fib(np.zeros([0], np.int32)).shape == [0]
+
+
+def test_strings_and_bools_tell_calls_apart():
+    @kerasrec.recursive(memo=True)
+    def length(text, is_long, n):
+        def longer():
+            more = tf.where(is_long, "ab", "a")
+            return length(tf.strings.join([text, more]), ~is_long, n - 1) + length(
+                text, is_long, n - 1
+            )
+
+        return kerasrec.cond(n < 1, lambda: tf.strings.length(text), longer)
+
+    def plain(text, is_long, n):
+        if n < 1:
+            return len(text)
+        more = text + ("ab" if is_long else "a")
+        return plain(more, not is_long, n - 1) + plain(text, is_long, n - 1)
+
+    found = length(["", "xy"], [True, False], [3, 4])
+    assert found.numpy().tolist() == [plain("", True, 3), plain("xy", False, 4)]
+
+
+def test_mutual_recursion():
+    @kerasrec.recursive(memo=True)
+    def even(x, n):
+        return kerasrec.cond(n == 0, lambda: at(x, n), lambda: odd(n - 1, x) + odd(n - 2, x))
+
+    @kerasrec.recursive(memo=True)
+    def odd(n, x):
+        return kerasrec.cond(n < 1, lambda: 2.0 * at(x, tf.zeros_like(n)), lambda: even(x, n - 1))
+
+    def plain_even(x, n):
+        return x[0] if n == 0 else plain_odd(n - 1, x) + plain_odd(n - 2, x)
+
+    def plain_odd(n, x):
+        return 2 * x[0] if n < 1 else plain_even(x, n - 1)
+
+    x = np.float32([[1.5], [2.0]])
+    assert even(x, [9, 4]).numpy().tolist() == [plain_even(x[0], 9), plain_even(x[1], 4)]
+
+
+def test_what_is_collected_is_there_once():
+    @kerasrec.recursive(memo=True)
+    def f(n):
+        kerasrec.collect("n", n)
+        return kerasrec.cond(n < 2, lambda: n, lambda: f(n - 1) + f(n - 2))
+
+    _, tables = f.with_tables(6)
+    assert sorted(tables["n"].numpy().tolist()) == list(range(7))
+
+
+def test_dropped_results_of_equal_calls():
+    """One caller reads both results of a call, another one of them."""
+
+    @kerasrec.recursive(memo=True)
+    def pair(x, n):
+        def below():
+            one, other = pair(x, n - 1)
+            _, third = pair(x, n - 2)
+            return tf.sin(one * other), other + third * one
+
+        return kerasrec.cond(n < 1, lambda: (at(x, tf.zeros_like(n)), at(x, -n)), below)
+
+    def plain(x, n):
+        if n < 1:
+            return x[0], x[-n]
+        (one, other), (_, third) = plain(x, n - 1), plain(x, n - 2)
+        return tf.sin(one * other), other + third * one
+
+    x = tf.constant([[0.7, 1.2]], tf.float64)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        found = pair(x, [5])
+        expected = plain(x[0], 5)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one[0], other, rtol=1e-12)
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(tape.gradient(one, x)), tape.gradient(other, x), rtol=1e-12
+        )
+
+
+@pytest.mark.many
+def test_export(tmp_path):
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 4, 4], tf.float64)])
+        def serve(self, costs):
+            corner = tf.fill(tf.shape(costs)[:1], 3)
+            (case,) = [case for case in CASES if case.name == "grid paths"]
+            return case.function(costs, corner, corner)
+
+    model, costs = Model(), np.random.default_rng(3).uniform(size=[3, 4, 4])
+    tf.saved_model.save(model, str(tmp_path))
+    found = tf.saved_model.load(str(tmp_path)).serve(costs)
+    np.testing.assert_allclose(found, model.serve(costs))
+
+
+def test_a_call_that_needs_itself():
+    @kerasrec.recursive(memo=True)
+    def circle(n, k):
+        return kerasrec.cond(n < 0, lambda: n, lambda: circle((n + 1) % 3, k) + circle(n - 1, k))
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"circle\(n=\d, k=7\) needs circle"):
+        circle([1, 2], [7, 7])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\(n=\d, k=7\) needs circle"):
+        interpret(circle.tagged_graph(1, 7), [np.int32([1]), np.int32([7])])
+
+
+def test_calls_without_end():
+    @kerasrec.recursive(memo=True, max_depth=50)
+    def endless(n):
+        return kerasrec.cond(n < 0, lambda: n, lambda: endless(n + 1))
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"max_depth=50[^$]*endless\(n=51\)"):
+        endless(1)
+
+
+def test_a_float_that_varies_is_refused():
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        return kerasrec.cond(n < 1, lambda: x, lambda: f(2.0 * x, n - 1))
+
+    with pytest.raises(kerasrec.TraceError, match=r"another 'x' \(f32\[\]\).*memo=True"):
+        f(1.0, 3)
+
+
+def test_what_is_passed_on_unchanged_is_known_to_be():
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        same = kerasrec.cond(n > 2, lambda: tf.identity(x), lambda: x)
+        return kerasrec.cond(n < 1, lambda: x, lambda: f(tf.identity(same), n - 1))
+
+    assert f([1.5, 2.5], [4, 0]).numpy().tolist() == [1.5, 2.5]
+
+
+def test_loops_of_floats_are_refused():
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        _, y = kerasrec.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, 2.0 * y), (n, x))
+        return kerasrec.cond(n < 1, lambda: y, lambda: f(x, n - 1) + y)
+
+    with pytest.raises(kerasrec.TraceError, match=r"kerasrec.while_loop.* changes .*tf.while_loop"):
+        f(1.0, 3)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda n: tf.random.uniform(tf.shape(n), 1, 3, tf.int32),
+        lambda n: tf.random.stateless_uniform(tf.shape(n), [1, 2], 1, 3, tf.int32),
+        lambda n: tf.ensure_shape(tf.numpy_function(lambda n: n, [n], tf.int32), [None]),
+    ],
+    ids=["random", "stateless", "numpy_function"],
+)
+def test_draws_that_decide_are_refused(draw):
+    @kerasrec.recursive(memo=True)
+    def key(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: key(n - draw(n)))
+
+    @kerasrec.recursive(memo=True)
+    def choice(n):
+        return kerasrec.cond(draw(n) + n < 2, lambda: n, lambda: choice(n - 1))
+
+    for function in (key, choice):
+        with pytest.raises(kerasrec.TraceError, match="decides which calls there are"):
+            function([3, 4])
+
+
+def test_a_draw_that_decides_nothing_is_made_once():
+    @kerasrec.recursive(memo=True)
+    def f(n):
+        drawn = tf.random.uniform(tf.shape(n))
+        return kerasrec.cond(n < 2, lambda: drawn, lambda: f(n - 1) - f(n - 1) + 0.0 * drawn)
+
+    assert f([2, 5]).numpy().tolist() == [0.0, 0.0]
+
+
+def test_a_function_without_the_option_calls_none_with_it():
+    @kerasrec.recursive
+    def outer(n):
+        return fib(n) + 1
+
+    with pytest.raises(kerasrec.TraceError, match=r"outer calls fib .* give outer memo=True"):
+        outer(3)
+
+
+def test_calls_that_wait_for_results_are_refused():
+    @kerasrec.recursive(memo=True)
+    def hofstadter(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: n - hofstadter(hofstadter(n - 1)))
+
+    with pytest.raises(
+        kerasrec.TraceError, match="waits for what another call, or a loop, returns"
+    ):
+        hofstadter(3)
+
+
+@pytest.mark.parametrize("engine", ["scalar", "compiled"])
+def test_other_engines_are_refused(engine):
+    @kerasrec.recursive(memo=True, engine=engine)
+    def f(n):
+        return kerasrec.cond(n < 2, lambda: n, lambda: f(n - 1) + f(n - 2))
+
+    with pytest.raises(kerasrec.TraceError, match="memo=True"):
+        f(3)
+
+
+def test_the_plan_says_so():
+    assert "memo=True makes equal calls one call" in str(fib.execution_plan(3))
+    assert dataclasses.asdict(fib.tagged_graph(3).memo) == {
+        "per_root": (),
+        "across_roots": False,
+    }
