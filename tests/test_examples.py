@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.parameters import few_of
@@ -37,10 +38,30 @@ SAID = {
         "[21. 13.]",
     ],
     "14_module_network": ["new questions: 100%", "answered alike: 48%"],
+    "15_matrix_chain": ["fewest multiplications: 15125 in the order ((A (B C)) ((D E) F))"],
     "tree_lstm_sentiment": ["Tree-LSTM, all phrases", "very negative", "  being very dull\n"],
 }
 
 TRAIN = ("05_own_cell", "09_matrix_vector")
+
+
+def orders(sizes, i, j):
+    """All orders of the product of matrices i to j - 1: multiplications, and the last split."""
+    if j - i == 1:
+        return [(0.0, None)]
+    return [
+        (left + right + sizes[i] * sizes[k] * sizes[j], k)
+        for k in range(i + 1, j)
+        for left, _ in orders(sizes, i, k)
+        for right, _ in orders(sizes, k, j)
+    ]
+
+
+def chances_of_last_products(sizes, temperature):
+    """How likely each last split is, where orders of fewer multiplications are likelier."""
+    costs, splits = np.transpose(orders(sizes, 0, len(sizes) - 1))
+    weights = np.exp((costs.min() - costs) / temperature)
+    return [weights[splits == k].sum() / weights.sum() for k in range(1, len(sizes) - 1)]
 
 
 def test_every_example_is_tested():
@@ -72,6 +93,10 @@ def test_example(path, capsys):
     if path.stem == "13_demand":
         calls = [int(line.split()[-1]) for line in said.splitlines() if line.startswith("calls wi")]
         assert 2 * calls[0] < calls[1]
+    if path.stem == "15_matrix_chain":
+        wanted = chances_of_last_products(module["SIZES"], module["TEMPERATURE"])
+        np.testing.assert_allclose(module["chances"][0, 0, 1:6, 6], wanted, atol=1e-3)
+        np.testing.assert_allclose(module["samples"].mean(0)[0, 1:6, 6], wanted, atol=0.05)
     if path.stem == "tree_lstm_sentiment":
         words, order, tree, phrases = module["accuracies"].values()
         assert words + 0.2 < order < tree - 0.05 and phrases > 0.9
