@@ -22,3 +22,10 @@ def empty(nodes: Sequence[Node]) -> Tensors:
         found.append(tf.zeros([none, *shape[1:]], node.types[0].dtype))
         found[-1].set_shape(shape)
     return found
+
+
+def no_numbers() -> tf.Tensor:
+    """int32 `[0]`, whose size the optimizer does not know."""
+    found = tf.zeros([hidden(0)], tf.int32)
+    found.set_shape([None])
+    return found

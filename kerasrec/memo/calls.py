@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from kerasrec.emit.arrays import array_of, joined, one_tensor
 from kerasrec.emit.limits import Limits
-from kerasrec.emit.passed import empty
+from kerasrec.emit.passed import empty, no_numbers
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.carried import FOR_VALUES
 from kerasrec.graph.graph import Body, TaggedGraph
@@ -141,7 +141,7 @@ class CallFinder:
         given = [tensor[: tf.shape(tensor)[0] // tf.maximum(copies, 1)] for tensor in given]
         roots, is_new = self._known.number(self._keys(graph.entry, given), tf.constant(0))
         new = {name: empty(body.parameters) for name, body in graph.bodies.items()}
-        numbers = {name: tf.zeros([0], tf.int32) for name in graph.bodies}
+        numbers = {name: no_numbers() for name in graph.bodies}
         new[graph.entry] = [tf.boolean_mask(tensor, is_new) for tensor in given]
         numbers[graph.entry] = tf.boolean_mask(roots, is_new)
         of_numbers = tf.TensorSpec([None], tf.int32)
@@ -240,7 +240,7 @@ class CallFinder:
                 else empty(body.parameters)
             )
             found = [tf.boolean_mask(called[place], are_new[place]) for place in places]
-            new_numbers[name] = one_tensor(found) if found else tf.zeros([0], tf.int32)
+            new_numbers[name] = one_tensor(found) if found else no_numbers()
         bytes_kept = [
             tf.size(numbers, tf.int64) * self.schedule.bytes_kept(name)
             for name, numbers in state.numbers.items()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.emit.arrays import array_of, divided
+from kerasrec.emit.passed import no_numbers
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.memo.calls import Calls
@@ -231,7 +232,7 @@ def _with_rows(
     names = list(graph.bodies)
     start = (
         num_waves - 1,
-        {name: tf.zeros([0], tf.int32) for name in names},
+        {name: no_numbers() for name in names},
         [array_of(_NUMBERS, num_waves) for _ in targets],
         {name: array_of(_NUMBERS, num_waves) for name in names},
         {name: array_of(_NUMBER, num_waves) for name in names},

@@ -114,6 +114,25 @@ def _with_options(function, **options):
     return found
 
 
+def test_a_run_of_one_level_in_a_graph():
+    """TensorFlow's optimizer took the rows before the first level for those of all."""
+
+    @kerasrec.recursive(memo=True, parallel_tokens=2)
+    def f(x, n):
+        return kerasrec.cond(n < 1, lambda: at(x, n), lambda: f(x, n - 1))
+
+    @tf.function
+    def gradient(x, n):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            found = f(x, n)
+        return tf.convert_to_tensor(tape.gradient(found, x))
+
+    x = tf.constant([[1.0, 2.0]])
+    assert gradient(x, tf.constant([0])).numpy().tolist() == [[1.0, 0.0]]
+    assert gradient(x, tf.constant([2])).numpy().tolist() == [[1.0, 0.0]]
+
+
 def test_many_calls_are_few():
     assert fib(np.int64(90)).numpy() == 2880067194370816120
     trace = fib.run_trace(np.int64(90))
