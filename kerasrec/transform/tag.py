@@ -114,6 +114,7 @@ class _Tagging:
         self._moved: dict[Value, Value] = {}
         self._regions: dict[Region, Region] = {}
         self._rows: dict[Value, Rows] = {}
+        self._tables: dict[int, RowsOfRoots] = {}
 
     def place(self, function: FunctionGraph) -> None:
         """Puts the body's entrance and exit into the graph."""
@@ -176,12 +177,14 @@ class _Tagging:
         """Lets a body read an argument that all calls of a root have in common."""
         if self._per_root is None or node not in self._per_root:
             return
-        table = RowsOfRoots(
-            [], [table_type(node)], None, node.source, name=node.name, place=self._per_root[node]
-        )
-        self.shared.append(table)
-        root = _root_of(body)
-        self._rows[node.output()] = Rows(table.output(), (root,), None, node.source)
+        place = self._per_root[node]
+        if place not in self._tables:
+            types = [table_type(node)]
+            table = RowsOfRoots([], types, None, node.source, name=node.name, place=place)
+            self._tables[place] = table
+            self.shared.append(table)
+        table_of_all = self._tables[place].output()
+        self._rows[node.output()] = Rows(table_of_all, (_root_of(body),), None, node.source)
 
     def _is_of_rows(self, node: Node) -> bool:
         """Whether a node only passes on what all calls of a root have in common, or a part of it.

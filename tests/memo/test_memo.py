@@ -265,7 +265,12 @@ def test_mutual_recursion():
         return 2 * x[0] if n < 1 else plain_even(x, n - 1)
 
     x = np.float32([[1.5], [2.0]])
-    assert even(x, [9, 4]).numpy().tolist() == [plain_even(x[0], 9), plain_even(x[1], 4)]
+    expected = [plain_even(x[0], 9), plain_even(x[1], 4)]
+    assert even(x, [9, 4]).numpy().tolist() == expected
+    found = interpret(even.extended_graph(x, [9, 4]), [x, np.int32([9, 4])], [np.float32([1, 1])])
+    assert found.outputs[0].tolist() == expected
+    # It is linear in x.
+    np.testing.assert_allclose(found.gradients[0][:, 0], expected / x[:, 0])
 
 
 def test_what_is_collected_is_there_once():
