@@ -45,6 +45,11 @@ class _OfToken(Named):
 
     is_carried: bool = False
 
+    @property
+    def is_root(self) -> bool:
+        """Whether it is the number of the root token, which tokens carry."""
+        return self.is_carried and self.name == "root"
+
 
 class Parameter(_OfToken):
     """An argument, in a function graph."""

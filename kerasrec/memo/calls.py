@@ -17,7 +17,7 @@ from kerasrec.emit.limits import Limits
 from kerasrec.emit.passed import empty, no_numbers
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.carried import FOR_VALUES
-from kerasrec.graph.graph import Body, TaggedGraph
+from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Entrance
 from kerasrec.graph.values import Value
 from kerasrec.memo.known import KnownCalls, KnownStrings
@@ -316,7 +316,7 @@ def groups_of(graph: TaggedGraph) -> list[Together]:
 
 def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
     """Whether the root token of a call decides what it calls."""
-    roots = {_root_of(body) for body in graph.bodies.values()}
+    roots = {node for body in graph.bodies.values() for node in body.parameters if node.is_root}
     found: set[Item] = {node.output() for node in roots}
     for segment in loop.segments:
         for one in segment.instructions:
@@ -333,16 +333,11 @@ def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
     return False
 
 
-def _root_of(body: Body) -> Entrance:
-    (root,) = [node for node in body.parameters if node.is_carried and node.name == "root"]
-    return root
-
-
 def is_key(graph: TaggedGraph, node: Entrance) -> bool:
     """Whether an argument tells calls apart; what else tokens carry is that of the first call."""
-    if not node.is_carried:
-        return True
-    return node.name == "root" and graph.memo is not None and not graph.memo.across_roots
+    if not node.is_root:
+        return not node.is_carried
+    return graph.memo is not None and not graph.memo.across_roots
 
 
 def one_call(graph: TaggedGraph, arguments: dict[str, Tensors]) -> tf.Tensor:

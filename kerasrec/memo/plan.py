@@ -17,7 +17,7 @@ from kerasrec.emit.passed import no_numbers
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.memo.calls import Calls
-from kerasrec.memo.copies import added, by_copy, in_line, taken
+from kerasrec.memo.copies import added, by_copy, in_line, of_copies, taken
 from kerasrec.memo.cycle import check_order
 from kerasrec.memo.levels import levels_of
 from kerasrec.schedule.linkage import Together
@@ -60,14 +60,10 @@ class Plan:
         nodes = graph.bodies[name].parameters
         for node, array in zip(nodes, self.arguments[name], strict=True):
             tensor = array.read(wave)
-            if node.is_carried and node.name == "root":
-                tensor = tf.reshape(tf.range(self.copies)[:, tf.newaxis] + tensor, [-1])
+            if node.is_root:
+                found.append(of_copies(tensor, self.copies, tf.constant(1)))
             else:
-                multiples = tf.tensor_scatter_nd_update(
-                    tf.ones([tensor.shape.rank], tf.int32), [[0]], [self.copies]
-                )
-                tensor = tf.tile(tensor, multiples)
-            found.append(tensor)
+                found.append(tf.tile(tensor, [self.copies, *[1] * (tensor.shape.rank - 1)]))
         return found
 
     def given(self, name: str, wave: tf.Tensor, tensor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -97,7 +97,7 @@ def _check_tables(graph: TaggedGraph) -> None:
 
 def _root_of(body: Body) -> Value:
     """The number of the root token that a token comes from."""
-    (root,) = [node for node in body.parameters if node.is_carried and node.name == "root"]
+    (root,) = [node for node in body.parameters if node.is_root]
     return root.output()
 
 
@@ -123,7 +123,7 @@ class _Tagging:
             Entrance([], node.types, None, node.source, name=node.name, is_carried=node.is_carried)
             for node in taken
         ]
-        if self._has_roots and "root" not in {node.name for node in parameters if node.is_carried}:
+        if self._has_roots and not any(node.is_root for node in parameters):
             parameters.append(
                 Entrance([], [FOR_ERRORS["root"]], None, None, name="root", is_carried=True)
             )

@@ -58,10 +58,15 @@ SPECIAL_INTS = (2**31 - 1, -(2**31), -1, 0)
 
 def draw_program(seed: int, number: int) -> Program:
     """The program with this number."""
+    return drawn(Drawer, seed, number)
+
+
+def drawn(drawer: type[Drawer], seed: int, number: int, kind: str = "") -> Program:
+    """The first program of a drawer that ends; `kind` gives it random numbers of its own."""
     attempt = 0
     while True:
-        rng = random.Random(f"{seed} {number} {attempt}")
-        program = ending(reachable(Drawer(rng).program()))
+        rng = random.Random(f"{seed} {number} {attempt}{kind}")
+        program = ending(reachable(drawer(rng).program()))
         if program is not None:
             return program
         attempt += 1

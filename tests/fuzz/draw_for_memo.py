@@ -10,7 +10,7 @@ import dataclasses
 import random
 from typing import Any
 
-from tests.fuzz.draw import Drawer, Scope, ending
+from tests.fuzz.draw import Drawer, Scope, drawn
 from tests.fuzz.ops import FUELS
 from tests.fuzz.syntax import (
     BOOL,
@@ -27,19 +27,12 @@ from tests.fuzz.syntax import (
     RangeRows,
     Signature,
     Type,
-    reachable,
 )
 
 
 def draw_for_memo(seed: int, number: int) -> Program:
     """The program with this number."""
-    attempt = 0
-    while True:
-        rng = random.Random(f"{seed} {number} {attempt} memo")
-        program = ending(reachable(MemoDrawer(rng).program()))
-        if program is not None:
-            return program
-        attempt += 1
+    return drawn(MemoDrawer, seed, number, " memo")
 
 
 class MemoDrawer(Drawer):
