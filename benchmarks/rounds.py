@@ -241,6 +241,12 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--programs", nargs="+", choices=programs, default=programs)
     parser.add_argument("--units", type=int, default=64, help="of walk, parser and branches")
+    add_options(parser)
+    return parser.parse_args()
+
+
+def add_options(parser):
+    """Adds what the user may say of turns, peers and the file that is written."""
     parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
     parser.add_argument("--quick", action="store_true", help="small ones only, to try it out")
     parser.add_argument(
@@ -252,7 +258,6 @@ def parse_arguments():
         help="another Python, of a peer that cannot be installed in this one",
     )
     parser.add_argument("--json", metavar="FILE", help="write the tables there, too")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from benchmarks import report
 from benchmarks.memory import peak_memory
 from benchmarks.peers import OURS
 from benchmarks.process import Failed, Process
-from benchmarks.rounds import MODES
+from benchmarks.rounds import MODES, add_options
 from benchmarks.sharing_cases import Edits, Inside
 
 PROGRAMS = "benchmarks.sharing_programs"
@@ -191,17 +191,7 @@ def main():
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}")
     names = [*INSIDE, *(name for name in EDITS if name != OURS)]
     parser.add_argument("--peers", nargs="+", choices=names, default=names)
-    parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
-    parser.add_argument("--quick", action="store_true", help="small ones only, to try it out")
-    parser.add_argument(
-        "--python",
-        metavar="PEER=PATH",
-        action="append",
-        default=[],
-        type=lambda text: text.split("=", 1),
-        help="another Python, where torch or jax is installed",
-    )
-    parser.add_argument("--json", metavar="FILE", help="write the tables there, too")
+    add_options(parser)
     arguments = parser.parse_args()
     sections = arguments.sections or SECTIONS
     description = {"repeats": arguments.repeats, **_elsewhere("report", "machine")}
