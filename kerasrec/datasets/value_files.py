@@ -39,7 +39,8 @@ def write_value_files(
     Raises:
         FileExistsError: If the directory exists.
         ValueError: If there are no values, one does not fit the schema, a label or a weight is
-            something else, or `num_files` is less than 1.
+            something else, `num_files` is less than 1, or a field of the schema has vectors without
+            entries.
     """
     if num_files < 1:
         raise ValueError(f"num_files is {num_files}; expected 1 or more.")
@@ -48,6 +49,9 @@ def write_value_files(
         raise ValueError(
             f"values is of type {type(values).__name__}; expected several values. Pass [value]."
         )
+    for key, spec in schema.element_spec.items():
+        if 0 in spec.shape[1:]:
+            raise ValueError(f"{key} has vectors without entries, which files cannot hold.")
     with new_directory(directory) as unfinished:
         _write(schema, values, unfinished, num_files)
 

@@ -43,7 +43,7 @@ class ValueIndex(NamedTuple):
     Attributes:
         num_values: In all files together.
         file_sizes: Of each file, in bytes.
-        numbers: None, labels, or labels and weights.
+        numbers: What labels and weights are, if there are any.
         schema: As plain data.
     """
 

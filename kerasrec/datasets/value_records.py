@@ -1,8 +1,8 @@
 """Values as records of files, and such records as batches of values.
 
-A record is a `tf.train.Example`. It has what a value has in each tensor of a batch, as a flat list
-under the tensor's key, and the lengths of its lists under this key with `/lengths`. Numbers of
-float64 and uint64 are stored by their bits, as int64.
+A record is a `tf.train.Example`. Under the key of each tensor of a batch it has the numbers or
+texts that belong to the value, as a flat list; where these are lists, it has their lengths under
+the key followed by `/lengths`. float64 and uint64 are stored as int64 with the same bits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ def records_of(batch: Mapping[str, tf.RaggedTensor], numbers: Sequence[np.ndarra
 
     Args:
         batch: As `kerasrec.Schema.encode` gives it.
-        numbers: None, labels, or labels and weights: `[values, ...]`.
+        numbers: Labels and weights, if there are any: `[values, ...]`.
     """
     columns: dict[str, Any] = dict(zip(NUMBERS, numbers, strict=False))
     for key, tensor in batch.items():
@@ -49,7 +49,7 @@ def batch_of(
     Args:
         records: Text `[values]`.
         specs: Of the tensors of the batch.
-        numbers: None, labels, or labels and weights.
+        numbers: What labels and weights are, if there are any.
     """
     features: dict[str, Any] = {}
     for key, spec in specs.items():

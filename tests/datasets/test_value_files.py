@@ -224,6 +224,13 @@ def test_wrong_values(tmp_path, values, reason):
 
 
 @pytest.mark.many
+def test_vectors_without_entries(tmp_path):
+    config = config_with("Atom", "place", shape=[2, 0])
+    with pytest.raises(ValueError, match=r"Atom\.place has vectors without entries"):
+        write_value_files(kerasrec.Schema.from_config(config), [{}], tmp_path / "values")
+
+
+@pytest.mark.many
 def test_directories_that_are_none(directory, tmp_path):
     with pytest.raises(FileExistsError, match="Its files are written once"):
         write_value_files(SCHEMA, VALUES, directory)
