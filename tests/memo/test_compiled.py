@@ -75,6 +75,29 @@ def test_gradient_of_what_a_function_closes_over():
 
 
 @pytest.mark.many
+def test_products_in_branches_that_return():
+    kernel = tf.Variable(np.random.default_rng(7).normal(size=[3, 3]))
+
+    @kerasrec.recursive(memo=True, engine="compiled")
+    def f(x, n):
+        def product(k):
+            return lambda: f(x, n - k) @ kernel + at(x, n)
+
+        kind = tf.where(n < 1, 0, 1 + n % 2)
+        return kerasrec.switch(kind, [lambda: at(x, 0 * n) @ kernel, product(1), product(2)])
+
+    def plain(x, n):
+        if n < 1:
+            return x[0] @ kernel.numpy()
+        return plain(x, n - 1 - n % 2) @ kernel.numpy() + x[n]
+
+    x = np.random.default_rng(8).normal(size=[2, 6, 3])
+    with never_by_waves():
+        found = f(x, [4, 5])
+    np.testing.assert_allclose(found, [plain(x[0], 4), plain(x[1], 5)], rtol=1e-9)
+
+
+@pytest.mark.many
 def test_how_many_rows_a_table_has():
     """What is padded for XLA has as many rows as before, for those who ask."""
 

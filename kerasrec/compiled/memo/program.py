@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from kerasrec.compiled.program import Circle, Program
 from kerasrec.compiled.rows import Sizes
+from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite
 from kerasrec.queues.buffers import Room
 from kerasrec.queues.layout import Layout
@@ -20,8 +21,15 @@ COPIES = ("copies",)
 
 
 def circles_of(layout: Layout) -> list[Circle]:
-    """The places of all bodies in two circles: what runs in any order, and level by level."""
+    """The places of all bodies in two circles: what runs in any order, and level by level.
+
+    Raises:
+        GraphError: there are others than those before and after calls.
+    """
     order = layout.queues[0].order
+    others = [key for key in order if key[1] > 1]
+    if others:
+        raise GraphError(f"With memo a body has places 0 and 1, and there are {others}.")
     names = list(layout.graph.bodies)
     places = [[(name, place) for name in names if (name, place) in order] for place in (0, 1)]
     return [circle for circle in places if circle]
