@@ -177,6 +177,28 @@ def test_functions_that_call_each_other():
 
 
 @pytest.mark.many
+def test_functions_without_calls():
+    """They have no place after their calls, where others go on level by level."""
+
+    @kerasrec.recursive(memo=True, engine="compiled")
+    def double(x, n):
+        return 2 * at(x, n)
+
+    @kerasrec.recursive(memo=True, engine="compiled")
+    def f(x, n):
+        return kerasrec.cond(n < 1, lambda: double(x, n), lambda: f(x, n - 1) + double(x, n))
+
+    x = tf.constant(np.random.default_rng(9).uniform(size=[3, 9]))
+    starts = [8, 5, 0]
+    with never_by_waves(), tf.GradientTape() as tape:
+        tape.watch(x)
+        found = f(x, starts)
+    mask = np.arange(9) <= np.array(starts)[:, np.newaxis]
+    np.testing.assert_allclose(found, (2 * x * mask).numpy().sum(1))
+    np.testing.assert_allclose(tf.convert_to_tensor(tape.gradient(found, x)), 2 * mask)
+
+
+@pytest.mark.many
 @pytest.mark.parametrize("starts", [[6, 6], [6, 4]], ids=["alike", "different"])
 def test_collected_tables(starts):
     @kerasrec.recursive(memo=True, engine="compiled")

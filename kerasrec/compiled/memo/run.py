@@ -9,7 +9,7 @@ import tensorflow as tf
 from kerasrec.compiled.again import Again
 from kerasrec.compiled.memo.block import memo_block_of
 from kerasrec.compiled.memo.order import Order, order_of
-from kerasrec.compiled.memo.program import COPIES, ROOTS, MemoProgram, called_key
+from kerasrec.compiled.memo.program import COPIES, ROOTS, MemoProgram, called_key, circles_of
 from kerasrec.compiled.memo.sweep import FirstMemoSweep, MemoAgain
 from kerasrec.compiled.padding import num_rows
 from kerasrec.compiled.program import Program
@@ -77,8 +77,7 @@ class MemoValues(Values):
             )
         for group, called in zip(groups_of(self.graph), given.called, strict=True):
             program.done[called_key(group)] = called
-        blocks = [given.entrance, given.levels][: len(program.circles)]
-        program.done.update((("trace", at), trace) for at, trace in enumerate(blocks))
+        program.done.update((("trace", at), trace) for at, trace in enumerate(given.blocks))
         program.done |= {ROOTS: given.roots, COPIES: given.num_copies}
         program.steps = given.num_blocks
         program.counts = dict(zip(bodies, given.counts, strict=True))
@@ -103,6 +102,8 @@ class MemoCompiledRun(CompiledRun):
 
     def _run_values(self, arguments: Tensors) -> State:
         """Finds all calls on the host, and runs their values."""
+        values = self._values
+        assert isinstance(values, MemoValues)
         shared = with_prepared(self.shared, self.in_waves.prepared_for([0]))
         (loop,) = (
             section
@@ -113,9 +114,8 @@ class MemoCompiledRun(CompiledRun):
             finder = CallFinder(self.in_waves, loop, shared, self.limits, is_for_copies=True)
             self._calls = finder.find(with_open_tokens(arguments))
             num_roots = num_rows(arguments[0])
-            order, sizes = order_of(self.schedule.graph, self._calls, num_roots)
-        values = self._values
-        assert isinstance(values, MemoValues)
+            circles = circles_of(values.layout)
+            order, sizes = order_of(self.schedule.graph, self._calls, num_roots, circles)
         return values.run_in(order, sizes, num_roots, self.limits.max_memory)
 
     def _in_waves(self) -> ScheduleRun:
