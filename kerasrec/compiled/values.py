@@ -84,7 +84,7 @@ class Values:
         Raises:
             TraceError: `calls` is None, and there is no such table.
         """
-        if not self.graph.call_sites:
+        if not self.graph.inner_sites:
             return tf.maximum(num_roots, 1)
         if calls is not None:
             return tf.maximum(num_roots * calls, 1)

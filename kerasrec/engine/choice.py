@@ -168,7 +168,7 @@ def _compiled(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -
     given = schedule, forward_only, program.run, known
     run: Any = partial(CompiledRun, *given)
     reason = "in blocks, compiled by XLA"
-    if program.graph.memo:
+    if program.graph.memo and program.graph.inner_sites:
         run = partial(MemoCompiledRun, program.schedule, *given)
         reason = f"level by level, {reason}"
     return Choice("compiled", run, reason, schedule, known)

@@ -154,6 +154,13 @@ def test_a_table_of_truth_values_cannot_be_compiled():
         by_xla(down)([3])
 
 
+@pytest.mark.many
+def test_a_function_that_makes_no_calls_needs_no_number_of_calls():
+    square = kerasrec.recursive(lambda x: x * x)
+    found = tf.function(square, jit_compile=True)(tf.constant([2.0, 3.0]))
+    np.testing.assert_allclose(found, [4.0, 9.0])
+
+
 def test_room_for_no_calls_is_refused():
     with pytest.raises(kerasrec.TraceError, match="xla_calls is 0"):
         kerasrec.recursive(xla_calls=0)(lambda n: n)

@@ -199,6 +199,22 @@ def test_functions_without_calls():
 
 
 @pytest.mark.many
+def test_a_function_that_makes_no_calls_at_all():
+    @kerasrec.recursive(memo=True, engine="compiled")
+    def square(x, n):
+        return at(x, n) ** 2
+
+    x = tf.constant(np.random.default_rng(10).uniform(size=[3, 9]))
+    starts = [8, 5, 5]
+    with never_by_waves(), tf.GradientTape() as tape:
+        tape.watch(x)
+        found = square(x, starts)
+    mask = tf.one_hot(starts, 9, dtype=tf.float64)
+    np.testing.assert_allclose(found, tf.reduce_sum(mask * x**2, axis=1))
+    np.testing.assert_allclose(tf.convert_to_tensor(tape.gradient(found, x)), 2 * mask * x)
+
+
+@pytest.mark.many
 @pytest.mark.parametrize("starts", [[6, 6], [6, 4]], ids=["alike", "different"])
 def test_collected_tables(starts):
     @kerasrec.recursive(memo=True, engine="compiled")
