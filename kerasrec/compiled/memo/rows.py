@@ -1,7 +1,7 @@
 """Rows of calls that several root tokens make: a row has a token for each of them.
 
-Rows are moved as wholes. XLA does it for each call and not for each token; and a buffer stays what
-it is in a loop, since XLA would copy all of it to see it in another shape.
+Rows are moved as wholes, so that XLA moves a piece for each call and not one for each token. A
+buffer keeps its shape within a loop: to see it in another one, XLA would copy all of it.
 """
 
 from __future__ import annotations
