@@ -9,7 +9,7 @@ import tensorflow as tf
 from kerasrec.compiled.again import Again
 from kerasrec.compiled.memo.block import memo_block_of
 from kerasrec.compiled.memo.order import Order, order_of
-from kerasrec.compiled.memo.program import COPIES, ROOTS, MemoProgram, called_key
+from kerasrec.compiled.memo.program import COPIES, ROOTS, MemoProgram, called_key, waiting_of
 from kerasrec.compiled.memo.sweep import FirstMemoSweep, MemoAgain
 from kerasrec.compiled.padding import num_rows
 from kerasrec.compiled.program import Program
@@ -113,9 +113,10 @@ class MemoCompiledRun(CompiledRun):
             finder = CallFinder(self.in_waves, loop, shared, self.limits, is_for_copies=True)
             self._calls = finder.find(with_open_tokens(arguments))
             num_roots = num_rows(arguments[0])
-            order, sizes = order_of(self.schedule.graph, self._calls, num_roots)
-        values = self._values
-        assert isinstance(values, MemoValues)
+            values = self._values
+            assert isinstance(values, MemoValues)
+            given = self.schedule.graph, waiting_of(values.layout), self._calls, num_roots
+            order, sizes = order_of(*given)
         return values.run_in(order, sizes, num_roots, self.limits.max_memory)
 
     def _in_waves(self) -> ScheduleRun:
