@@ -12,7 +12,6 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from kerasrec.compiled.padding import bucket, padded
-from kerasrec.compiled.program import Circle
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.memo.calls import Calls
@@ -31,9 +30,10 @@ class Order(NamedTuple):
         called: for call sites that call for the same tokens, the numbers of the calls that each
           call makes, int32 `[calls, sites]`.
         counts: for each body how many calls there are, int32 scalars.
-        blocks: for each circle of places in which blocks they run, int32 `[blocks, 3]`: which place
-          of the circle, the first call, how many calls.
-        num_blocks: how many there are for each circle, int32 scalars.
+        entrance: blocks of calls that may run in any order, int32 `[blocks, 3]`: which body, the
+          first call, how many calls.
+        levels: the same of blocks in the order of levels, of those bodies that wait for calls.
+        num_blocks: how many there are of either, int32 scalars.
         roots: calls and copies of root tokens, int32 `[tokens, 2]`.
         num_copies: int32 scalar.
     """
@@ -41,23 +41,23 @@ class Order(NamedTuple):
     arguments: list[Tensors]
     called: Tensors
     counts: Tensors
-    blocks: Tensors
+    entrance: tf.Tensor
+    levels: tf.Tensor
     num_blocks: Tensors
     roots: tf.Tensor
     num_copies: tf.Tensor
 
 
 def order_of(
-    graph: TaggedGraph, calls: Calls, num_roots: tf.Tensor, circles: Sequence[Circle]
+    graph: TaggedGraph, waiting: Sequence[str], calls: Calls, num_roots: tf.Tensor
 ) -> tuple[Order, Tensors]:
     """The order of all calls of a run.
 
     Args:
         graph: of the program.
+        waiting: bodies of which some calls wait for others.
         calls: all of them.
         num_roots: int32 scalar, how many root tokens there are.
-        circles: the places that run in any order; and, if there are any, those that run level by
-          level.
 
     Returns:
         The order, and the sizes of buffers, int32 scalars; see `rows.Sizes`.
@@ -90,21 +90,17 @@ def order_of(
         padded(_called(group, *edges, place, calls), room) for group, edges in calls.edges.items()
     ]
     counts = tf.stack(by_level, 1)
-    # Not all bodies have both places: one without calls has but the first.
-    entrance, *in_levels = (
-        tf.gather(counts, [names.index(name) for name, _ in circle], axis=1) for circle in circles
-    )
-    blocks = [_blocks(tf.reduce_sum(entrance, 0, keepdims=True), widest)]
-    rooms = [len(names) * (capacity // widest + 1), len(names) * capacity]
-    blocks += [_blocks(sizes, width) for sizes in in_levels]
+    entrance = _blocks(tf.reduce_sum(counts, 0, keepdims=True), widest)
+    in_levels = _blocks(tf.gather(counts, list(map(names.index, waiting)), axis=1), width)
     roots = tf.repeat(tf.gather(place, calls.roots), calls.copies)
     copy = tf.tile(tf.range(calls.copies), tf.shape(calls.roots))
     return Order(
         arguments,
         called,
         [tf.size(calls.numbers[name]) for name in names],
-        [padded(item, rows) for item, rows in zip(blocks, rooms, strict=False)],
-        [tf.shape(item)[0] for item in blocks],
+        padded(entrance, len(names) * (capacity // widest + 1)),
+        padded(in_levels, len(names) * capacity),
+        [tf.shape(item)[0] for item in (entrance, in_levels)],
         padded(tf.stack([roots, copy], 1), bucket(num_roots)),
         calls.copies,
     ), [capacity, width, widest, copies]

@@ -6,10 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.compiled.again import Again
 from kerasrec.compiled.memo.block import memo_block_of
 from kerasrec.compiled.memo.order import Order, order_of
-from kerasrec.compiled.memo.program import COPIES, ROOTS, MemoProgram, called_key, circles_of
+from kerasrec.compiled.memo.program import COPIES, ROOTS, MemoProgram, called_key, waiting_of
 from kerasrec.compiled.memo.sweep import FirstMemoSweep, MemoAgain
 from kerasrec.compiled.padding import num_rows
 from kerasrec.compiled.program import Program
@@ -21,15 +20,18 @@ from kerasrec.emit.host import integers_on_host
 from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.results import State, Tensors
 from kerasrec.emit.run import ScheduleRun
-from kerasrec.graph.values import Value
 from kerasrec.memo.calls import CallFinder, Calls, groups_of
 from kerasrec.memo.run import MemoRun
 from kerasrec.schedule.schedule import Schedule
-from kerasrec.schedule.sections import Direction, Loop, Queues
+from kerasrec.schedule.sections import Direction, Loop
 
 
 class MemoValues(Values):
     """Runs the values of a program on calls that are known; arguments as for `Values`."""
+
+    program_type = MemoProgram
+    again = MemoAgain
+    block_of = staticmethod(memo_block_of)
 
     def run_in(self, order: Order, sizes: Tensors, num_roots: tf.Tensor, max_memory: int) -> State:
         """Runs the program, if its buffers are no larger than so many bytes.
@@ -48,22 +50,6 @@ class MemoValues(Values):
         fits = tokens * bytes_kept <= max_memory
         return self._run_with(sizes, num_roots, order, fits)
 
-    def program(
-        self,
-        sizes: Tensors,
-        num_roots: tf.Tensor,
-        shared: dict[Value, tf.Tensor],
-        sizes_of_tables: dict[Value, tf.Tensor],
-        **known: Any,
-    ) -> MemoProgram:
-        """The program in one run; arguments as for `Program`."""
-        given = self.layout, Sizes(*sizes), memo_block_of, num_roots, shared, sizes_of_tables
-        return MemoProgram(*given, **known)
-
-    def again(self, program: Program, section: Queues) -> Again:
-        """A later sweep."""
-        return MemoAgain(program, section)
-
     def _padded_roots(self, given: Order) -> tf.Tensor:
         return tf.shape(given.roots)[0]
 
@@ -77,7 +63,8 @@ class MemoValues(Values):
             )
         for group, called in zip(groups_of(self.graph), given.called, strict=True):
             program.done[called_key(group)] = called
-        program.done.update((("trace", at), trace) for at, trace in enumerate(given.blocks))
+        blocks = [given.entrance, given.levels][: len(program.circles)]
+        program.done.update((("trace", at), trace) for at, trace in enumerate(blocks))
         program.done |= {ROOTS: given.roots, COPIES: given.num_copies}
         program.steps = given.num_blocks
         program.counts = dict(zip(bodies, given.counts, strict=True))
@@ -102,8 +89,6 @@ class MemoCompiledRun(CompiledRun):
 
     def _run_values(self, arguments: Tensors) -> State:
         """Finds all calls on the host, and runs their values."""
-        values = self._values
-        assert isinstance(values, MemoValues)
         shared = with_prepared(self.shared, self.in_waves.prepared_for([0]))
         (loop,) = (
             section
@@ -114,8 +99,10 @@ class MemoCompiledRun(CompiledRun):
             finder = CallFinder(self.in_waves, loop, shared, self.limits, is_for_copies=True)
             self._calls = finder.find(with_open_tokens(arguments))
             num_roots = num_rows(arguments[0])
-            circles = circles_of(values.layout)
-            order, sizes = order_of(self.schedule.graph, self._calls, num_roots, circles)
+            values = self._values
+            assert isinstance(values, MemoValues)
+            given = self.schedule.graph, waiting_of(values.layout), self._calls, num_roots
+            order, sizes = order_of(*given)
         return values.run_in(order, sizes, num_roots, self.limits.max_memory)
 
     def _in_waves(self) -> ScheduleRun:
