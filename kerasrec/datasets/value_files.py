@@ -31,7 +31,8 @@ def write_value_files(
         schema: A `kerasrec.Schema`.
         values: What `kerasrec.Schema.encode` takes, or tuples `(value, label)` or
             `(value, label, weight)`. An iterator is read once, some values at a time. Labels and
-            weights are numbers, or arrays of one shape; they are stored as int32 or float32.
+            weights are numbers, or arrays of one shape. They are stored as int32 if the first is an
+            integer, where a float is refused later; otherwise as float32.
         directory: The directory to make; it must not exist.
         num_files: The number of files. As many processes, or a number that divides it, can share
             the values. Batch sizes must be a multiple of it.
