@@ -60,3 +60,13 @@ def joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
         element_dtype=array.dtype,
     )
     return tensor, tf.cast(lengths, tf.int32)
+
+
+def without_rows(tensor: tf.Tensor) -> tf.Tensor:
+    """The same tensor; if it has no rows, open sizes are 1, so that the rest can be broadcast."""
+    sizes = [-1 if size is None else size for size in tensor.shape[1:]]
+    none = tf.stack([0, *(1 if size == -1 else size for size in sizes)])
+    is_none = tf.equal(tf.shape(tensor)[0], 0)
+    found = tf.reshape(tensor, tf.where(is_none, none, tf.shape(tensor)))
+    found.set_shape(tensor.shape)
+    return found

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import num_rows
+from kerasrec.emit.arrays import num_rows, without_rows
 from kerasrec.emit.barriers import hidden
 from kerasrec.errors import WITHOUT_FRAMES
 
@@ -121,16 +121,6 @@ def empty(room: Room, size: tf.Tensor, like: tf.Tensor | None = None) -> tf.Tens
     tensor = tf.raw_ops.Empty(shape=shape, dtype=room.dtype, init=True)
     tensor.set_shape([None, *room.shape])
     return tensor
-
-
-def without_rows(tensor: tf.Tensor) -> tf.Tensor:
-    """The same tensor; if it has no rows, open sizes are 1, so that the rest can be broadcast."""
-    sizes = [-1 if size is None else size for size in tensor.shape[1:]]
-    none = tf.stack([0, *(1 if size == -1 else size for size in sizes)])
-    is_none = tf.equal(tf.shape(tensor)[0], 0)
-    found = tf.reshape(tensor, tf.where(is_none, none, tf.shape(tensor)))
-    found.set_shape(tensor.shape)
-    return found
 
 
 def _fitted(values: tf.Tensor, buffer: tf.Tensor, room: Room) -> tuple[tf.Tensor, tf.Tensor]:
