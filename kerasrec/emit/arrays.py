@@ -33,6 +33,11 @@ def divided(
     return array.split(tensor, sizes)
 
 
+def num_rows(tensor: tf.Tensor) -> tf.Tensor:
+    """int32 scalar, how many rows a tensor has; of a vector in one op and not in five."""
+    return tf.size(tensor) if tensor.shape.rank == 1 else tf.shape(tensor)[0]
+
+
 def one_tensor(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """The rows of all tensors."""
     return tensors[0] if len(tensors) == 1 else tf.concat(tensors, 0)

@@ -155,6 +155,8 @@ def _tensor(name: str, value: Any) -> tf.Tensor | tf.RaggedTensor:
 
 def _same_tokens(name: str, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     """Gives every tensor the same token axis; 0-d tensors are repeated."""
+    if len(tensors) == 1:
+        return tensors
     with_axis = [tensor for tensor in tensors if tensor.shape.rank]
     sizes = {tensor.shape[0] for tensor in with_axis}
     if len(sizes - {None}) > 1:

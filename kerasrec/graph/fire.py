@@ -118,14 +118,20 @@ def copy_of(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operatio
     Attributes of the executor, such as colocation with other ops, are left out. So is the request
     for XLA, which would compile for each number of tokens.
     """
-    attributes = {
-        name: value
-        for name, value in operation.node_def.attr.items()
-        if not name.startswith("_") or name in OF_GRADIENTS
-    }
     dtypes = [item.dtype for item in operation.outputs]
     graph = tf.compat.v1.get_default_graph()
-    return graph.create_op(operation.type, list(inputs), dtypes, attrs=attributes)
+    return graph.create_op(
+        operation.type, list(inputs), dtypes, attrs=attributes_of(operation.node_def)
+    )
+
+
+def attributes_of(definition: tf.compat.v1.NodeDef) -> dict[str, tf.compat.v1.AttrValue]:
+    """The attributes of an op that its copies have, too."""
+    return {
+        name: value
+        for name, value in definition.attr.items()
+        if not name.startswith("_") or name in OF_GRADIENTS
+    }
 
 
 def read_shared(node: Shared) -> tf.Tensor:

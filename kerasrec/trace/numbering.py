@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import tensorflow as tf
 
 
@@ -27,22 +29,42 @@ class Numbering:
         """The number of a tensor of the graph."""
         operations = self._graph.get_operations()
         for place in range(self._num_seen, len(operations)):
-            key = self._key(operations[place])
-            for output in operations[place].outputs:
-                number = self._numbers.setdefault((*key, output.value_index), len(self._numbers))
-                self._of[output.name] = number
-                if number == len(self._first):
-                    self._first.append(place)
+            self._see(operations[place], self._of, place)
         self._num_seen = len(operations)
         return self._of[tensor.name]
 
-    def _key(self, operation: tf.Operation) -> tuple[object, ...]:
-        if operation.type == "Placeholder" or operation.op_def.is_stateful:
-            return (operation.name,)
-        attributes = sorted(
-            (name, value.SerializeToString())
-            for name, value in operation.node_def.attr.items()
-            if not name.startswith("_")
-        )
-        inputs = [self._of[source.name] for source in operation.inputs]
-        return (operation.type, *inputs, *attributes)
+    def numbers_as(
+        self, operations: Sequence[tf.Operation], known: Mapping[str, int]
+    ) -> dict[str, int]:
+        """The numbers that tensors would have if their ops were part of the graph.
+
+        Args:
+            operations: of another graph, in order.
+            known: numbers of the tensors that they read from before them, by name.
+        """
+        place = len(self._graph.get_operations())
+        numbers = dict(known)
+        for operation in operations:
+            self._see(operation, numbers, place)
+        return numbers
+
+    def _see(self, operation: tf.Operation, numbers: dict[str, int], place: int) -> None:
+        """Numbers the outputs of an op that has numbered inputs."""
+        key = _key(operation, numbers)
+        for output in operation.outputs:
+            number = self._numbers.setdefault((*key, output.value_index), len(self._numbers))
+            numbers[output.name] = number
+            if number == len(self._first):
+                self._first.append(place)
+
+
+def _key(operation: tf.Operation, numbers: Mapping[str, int]) -> tuple[object, ...]:
+    if operation.type == "Placeholder" or operation.op_def.is_stateful:
+        return (operation.name,)
+    attributes = sorted(
+        (name, value.SerializeToString())
+        for name, value in operation.node_def.attr.items()
+        if not name.startswith("_")
+    )
+    inputs = [numbers[source.name] for source in operation.inputs]
+    return (operation.type, *inputs, *attributes)

@@ -8,6 +8,8 @@ these numbers already, and replaces a tensor that is computed in the same way by
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -41,6 +43,33 @@ class Rows:
     scope: Scope
 
 
+@dataclass(frozen=True)
+class _Reduction:
+    """How TensorFlow reduces rows.
+
+    Args:
+        operations: all of a graph, after the placeholder of the splits.
+        splits: the name of the row splits that they read.
+        ids: the name of the row numbers of all entries.
+        count: the name of the number of rows.
+    """
+
+    operations: Sequence[tf.Operation]
+    splits: str
+    ids: str
+    count: str
+
+
+@functools.cache
+def _reduction(dtype: tf.DType, shape: tf.TensorShape) -> _Reduction:
+    """How rows are reduced whose splits have this dtype and shape."""
+    with tf.Graph().as_default() as graph:
+        splits = tf.compat.v1.placeholder(dtype, shape)
+        rows = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), splits, validate=False)
+        _, ids, count = tf.reduce_sum(rows, axis=1).op.inputs
+    return _Reduction(graph.get_operations()[1:], splits.name, ids.name, count.name)
+
+
 class RowsFinder:
     """The rows that a function was seen to use.
 
@@ -69,18 +98,17 @@ class RowsFinder:
         number = self._numbering.number
         splits = ragged.row_splits
         # TensorFlow will compute what it needs of these rows in the same way again.
-        probe = ragged.with_values(tf.zeros(tf.shape(ragged.values)[:1], tf.int32))
-        start = len(self._graph.get_operations())
-        tf.reduce_sum(probe, axis=1)
-        probe.to_tensor()
-        for operation in self._graph.get_operations()[start:]:
-            if operation.type in _SEGMENT_OPS:
-                self._ids[number(operation.inputs[1])] = number(splits)
-                self._counts[number(operation.inputs[2])] = number(splits)
-            if operation.type == _PADDING_OP:
-                self._paddings.add(self._partition(operation))
-        self._lengths.add(number(probe.row_lengths()))
-        lengths = tf.cast(probe.row_lengths(), tf.int32)
+        reduction = _reduction(splits.dtype, splits.shape)
+        numbers = self._numbering.numbers_as(
+            reduction.operations, {reduction.splits: number(splits)}
+        )
+        self._ids[numbers[reduction.ids]] = number(splits)
+        self._counts[numbers[reduction.count]] = number(splits)
+        padded = ragged.with_values(tf.zeros(tf.shape(ragged.values)[:1], tf.int32)).to_tensor()
+        self._paddings.add(self._partition(padded.op))
+        row_lengths = ragged.row_lengths()
+        self._lengths.add(number(row_lengths))
+        lengths = tf.cast(row_lengths, tf.int32)
         ids = tf.compat.v1.placeholder(splits.dtype, [None], "rows")
         rows = Rows(splits, lengths, ids, tf.shape(lengths)[0], scope)
         self._rows.setdefault(number(splits), []).append(rows)

@@ -1,10 +1,11 @@
 """Nodes for ops of TensorFlow, made by letting TensorFlow build them.
 
 The derivative of an op comes from TensorFlow's gradient registry: `tf.gradients` is called for a
-copy of the op, in a scratch graph, and the ops it adds become nodes. What TensorFlow traced for the
-function is not changed. The Python function of a `tf.custom_gradient` reads tensors of the graph it
-was traced in. The scratch graph captures these, and a captured tensor stands for the value that it
-has in the body.
+copy of the op, and the ops it adds become nodes. What TensorFlow traced for the function is not
+changed. Ops that are alike share what was added for one of them (`derivative.py`). Others have a
+copy in the scratch graph of the body: the Python function of a `tf.custom_gradient` reads tensors
+of the graph it was traced in. The scratch graph captures these, and a captured tensor stands for
+the value that it has in the body.
 """
 
 from __future__ import annotations
@@ -17,9 +18,18 @@ import tensorflow as tf
 from kerasrec.graph.fire import copy_of, on_device_of
 from kerasrec.graph.graph import Traced
 from kerasrec.graph.nodes import Computed, Primitive, Recomputed, Shared, operations
-from kerasrec.graph.types import Kind, Type
+from kerasrec.graph.types import Kind, Type, shape_of
 from kerasrec.graph.values import Node, Region, Source, Value
 from kerasrec.graph.writer import GraphWriter
+from kerasrec.transform.derivative import (
+    Derivative,
+    Question,
+    Read,
+    definition_of,
+    derivative,
+    parts_of,
+)
+from kerasrec.transform.derivative import cotangents as by_registry
 from kerasrec.transform.recompute import Group
 from kerasrec.transform.simplify import simpler
 
@@ -100,36 +110,59 @@ class PrimitiveWriter:
         Returns:
             The cotangent of each wanted input that the op is differentiable in.
         """
-        with self._graph.as_default(), on_device_of(node):
-            inputs = [self._tensor(value) for value in node.inputs]
-            copy = self._copy(node, inputs)
-            # Placeholders, so that no source depends on another.
-            sources = {
-                value: tensor
-                for value, tensor in zip(node.inputs, inputs, strict=True)
-                if value in wanted
-            }
-            outputs = [copy.outputs[value.index] for value in cotangents]
-            given = [self._tensor(value) for value in cotangents.values()]
-            start = len(self._graph.get_operations())
-            tensors = list(sources.values())
-            results = tf.gradients(outputs, tensors, given, stop_gradients=tensors)
-            results = [
-                _dense(result) if not value.is_shared else result
-                for result, value in zip(results, sources, strict=True)
-            ]
-        self._convert(start, region, node.source, node.device)
+        sources = [value for value in dict.fromkeys(node.inputs) if value in wanted]
+        question = _question(node, cotangents, sources)
+        known = derivative(question) if question else None
+        if known is None:
+            results = self._cotangents(node, cotangents, sources, region)
+        else:
+            results = self._known(known, node, cotangents, region)
         found: dict[Value, Cotangent] = {}
-        for result, value in zip(results, sources, strict=True):
-            if isinstance(result, tf.IndexedSlices):
-                found[value] = (self._value(result.values), self._value(result.indices))
-            elif result is not None:
-                cotangent = self._value(result)
-                found[value] = (cotangent,)
-                # TensorFlow's shapes may leave the kind open.
+        for value, result in zip(sources, results, strict=True):
+            if result:
+                found[value] = result
+            # TensorFlow's shapes may leave the kind open.
+            if len(result) == 1:
+                (cotangent,) = result
                 if not cotangent.is_shared and isinstance(cotangent.node, Computed):
                     cotangent.node.types[cotangent.index] = _type_of_cotangent(value)
         return found
+
+    def _known(
+        self,
+        known: Derivative,
+        node: Primitive,
+        cotangents: dict[Value, Value],
+        region: Region | None,
+    ) -> list[Cotangent]:
+        """Cotangents of inputs of an op, by a derivative that has been built."""
+        values = dict(zip(known.read, _read(node, cotangents), strict=True))
+        values.update(zip(known.outputs, node.outputs, strict=True))
+        for operation in known.operations:
+            inputs = [values[tensor.name] for tensor in operation.inputs]
+            outputs = self._add(operation, inputs, region, node.source, node.device)
+            pairs = zip(operation.outputs, outputs, strict=True)
+            values.update((tensor.name, value) for tensor, value in pairs)
+        return [tuple(values[name] for name in names) for names in known.results]
+
+    def _cotangents(
+        self,
+        node: Primitive,
+        cotangents: dict[Value, Value],
+        sources: Sequence[Value],
+        region: Region | None,
+    ) -> list[Cotangent]:
+        """Cotangents of inputs of an op, by a derivative of its own."""
+        with self._graph.as_default(), on_device_of(node):
+            copy = self._copy(node, [self._tensor(value) for value in node.inputs])
+            outputs = [copy.outputs[value.index] for value in cotangents]
+            given = [self._tensor(value) for value in cotangents.values()]
+            # Placeholders, so that no source depends on another.
+            inputs = [(self._tensor(value), value.is_shared) for value in sources]
+            start = len(self._graph.get_operations())
+            results = by_registry(outputs, given, inputs)
+        self._convert(start, region, node.source, node.device)
+        return [tuple(map(self._value, parts_of(result))) for result in results]
 
     def recomputed(
         self,
@@ -239,18 +272,30 @@ class PrimitiveWriter:
             if is_input or not operation.outputs or operation.outputs[0].name in self._values:
                 continue
             values = [self._value(tensor) for tensor in operation.inputs]
-            inputs = [self.writer.into(value, region) for value in values]
-            is_shared = all(value.is_shared for value in inputs)
-            kind = Kind.SHARED if is_shared else Kind.WAVE
-            types = [Type.of(out, kind) for out in operation.outputs]
-            place = None if is_shared else region
-            node = Primitive(inputs, types, place, source, operation=operation, device=device)
-            outputs = simpler(node) if self.simplifies else None
-            if outputs is None:
-                outputs = node.outputs
-                (self.shared if is_shared else self.writer.nodes).append(node)
+            outputs = self._add(operation, values, region, source, device)
             for output, value in zip(operation.outputs, outputs, strict=True):
                 self._values[output.name] = value
+
+    def _add(
+        self,
+        operation: tf.Operation,
+        values: Sequence[Value],
+        region: Region | None,
+        source: Source | None,
+        device: str,
+    ) -> list[Value]:
+        """Adds a node for an op on some values, unless it does nothing; returns its outputs."""
+        inputs = [self.writer.into(value, region) for value in values]
+        is_shared = all(value.is_shared for value in inputs)
+        kind = Kind.SHARED if is_shared else Kind.WAVE
+        types = [Type.of(out, kind) for out in operation.outputs]
+        place = None if is_shared else region
+        node = Primitive(inputs, types, place, source, operation=operation, device=device)
+        known = simpler(node) if self.simplifies else None
+        if known is not None:
+            return known
+        (self.shared if is_shared else self.writer.nodes).append(node)
+        return node.outputs
 
 
 def scratch_graph() -> tf.types.experimental.ConcreteFunction:
@@ -264,5 +309,33 @@ def _type_of_cotangent(value: Value) -> Type:
     return Type(value.type.dtype, value.type.shape, kind)
 
 
-def _dense(result: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | None:
-    return tf.convert_to_tensor(result) if isinstance(result, tf.IndexedSlices) else result
+def _read(node: Primitive, cotangents: dict[Value, Value]) -> list[Value]:
+    """What an op and its derivative read, each value once."""
+    return list(dict.fromkeys([*node.inputs, *cotangents.values()]))
+
+
+def _question(
+    node: Primitive, cotangents: dict[Value, Value], sources: Sequence[Value]
+) -> Question | None:
+    """What the derivative of an op depends on; None if it belongs to this op alone."""
+    definition = definition_of(node.operation)
+    if definition is None:
+        return None
+    values = _read(node, cotangents)
+    read = []
+    for value in values:
+        constant = None
+        if isinstance(value.node, Primitive) and value.node.op == "Const":
+            constant = definition_of(value.node.operation)
+            if constant is None:
+                return None
+        read.append(Read(value.type.dtype, shape_of(value.type.tensor_shape()), constant))
+    places = {value: place for place, value in enumerate(values)}
+    return Question(
+        definition,
+        tuple((output.dtype, shape_of(output.shape)) for output in node.operation.outputs),
+        tuple(read),
+        tuple(places[value] for value in node.inputs),
+        tuple((value.index, places[given]) for value, given in cotangents.items()),
+        tuple((places[value], value.is_shared) for value in sources),
+    )

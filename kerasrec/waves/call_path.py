@@ -11,12 +11,13 @@ from functools import partial
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import num_rows
 from kerasrec.emit.one_of import one_of
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.tags import Scalars, walk_up
 from kerasrec.graph.graph import CallSite, TaggedGraph
 from kerasrec.schedule.instructions import Tokens
-from kerasrec.schedule.linkage import alternating, region_of_call
+from kerasrec.schedule.linkage import Together, alternating, region_of_call
 from kerasrec.waves.store import WaveStore
 
 
@@ -52,7 +53,7 @@ def call_path(
         )
         return label, tuple(of_caller)
 
-    widths = tf.stack([tf.shape(waiting[name][0])[0] for name in called])
+    widths = tf.stack([num_rows(waiting[name][0]) for name in called])
     first = tf.cast(tf.argmax(widths > 0), tf.int32)
     return walk_up(wave, (first, tf.constant(0)), caller)
 
@@ -62,27 +63,35 @@ def _caller_of(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Which of the call sites, and which token of their wave, called a token of the next wave."""
     groups = alternating(sites)
-    found = [_rows(group[0], store, wave) for group in groups]
+    rows = [_rows(group[0], store, wave) for group in groups]
+    if len(groups) == 1:
+        return _caller_in(groups[0], rows[0], token)
     sizes = tf.constant([len(group) for group in groups])
-    ends = tf.cumsum(tf.stack([count for count, _ in found]) * sizes)
-    place = tf.reduce_sum(tf.cast(ends <= token, tf.int32))
-    size = tf.gather(sizes, place)
-    inside = token - tf.gather(tf.concat([[0], ends], 0), place)
-    row = inside // size
-    branches = [
-        lambda rows=rows: row if rows is None else tf.gather(rows, row) for _, rows in found
+    counts = [
+        store.load(Tokens(group[0].caller or ""), wave) if found is None else tf.size(found)
+        for group, found in zip(groups, rows, strict=True)
     ]
-    first = tf.gather(tf.cumsum(sizes, exclusive=True), place)
-    return first + inside % size, one_of(place, branches)
+    ends = tf.cumsum(tf.stack(counts) * sizes)
+    place = tf.reduce_sum(tf.cast(ends <= token, tf.int32))
+    inside = token - tf.gather(tf.concat([[0], ends], 0), place)
+    pairs = zip(groups, rows, strict=True)
+    site, caller = one_of(place, [partial(_caller_in, *pair, inside) for pair in pairs])
+    return tf.gather(tf.cumsum(sizes, exclusive=True), place) + site, caller
 
 
-def _rows(site: CallSite, store: WaveStore, wave: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """How many tokens call, and their places in the body; None for all tokens of the body."""
-    region = region_of_call(site)
-    if region is None:
-        return store.load(Tokens(site.caller or ""), wave), None
+def _caller_in(
+    group: Together, rows: tf.Tensor | None, token: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Which call site of a group, and which token of its body, called one of the group's tokens."""
+    row = token // len(group)
+    return token % len(group), row if rows is None else tf.gather(rows, row)
+
+
+def _rows(site: CallSite, store: WaveStore, wave: tf.Tensor) -> tf.Tensor | None:
+    """The places in the body of the tokens that call; None for all tokens of the body."""
     rows = None
-    for item in region.path():
+    region = region_of_call(site)
+    for item in region.path() if region else ():
         inner = store.load(item, wave)
         rows = inner if rows is None else tf.gather(rows, inner)
-    return tf.size(rows), rows
+    return rows

@@ -60,8 +60,8 @@ def test_a_graph_is_the_tree_that_it_stands_for(make, graph, engine):
     of_graph = make(3, inner_inputs=True, shared_nodes=True, engine=engine, dtype="float64")
     of_tree = make(3, inner_inputs=True, dtype="float64")
     tree, copies = _tree_of(graph[0])
-    of_graph(x, graph)
-    of_tree(tf.gather(x, copies, axis=1), tree)
+    for layer in (of_graph, of_tree):
+        layer.build(x.shape, graph.shape)
     of_tree.set_weights(of_graph.get_weights())
     with never_by_waves():
         loss, gradients = _loss_and_gradients(of_graph, x, graph)
@@ -110,6 +110,11 @@ def test_saved():
     assert keras.saving.deserialize_keras_object(config).shared_nodes
 
 
+@pytest.fixture(scope="module")
+def layer():
+    return kerasrec.layers.TreeRNN(2, inner_inputs=True, shared_nodes=True)
+
+
 @pytest.mark.parametrize(
     ("children", "sentence"),
     [
@@ -118,8 +123,7 @@ def test_saved():
         ([[1, 5], [-1, -1], [-1, -1]], "index out of range"),
     ],
 )
-def test_what_is_no_graph_is_refused(children, sentence):
-    layer = kerasrec.layers.TreeRNN(2, inner_inputs=True, shared_nodes=True)
+def test_what_is_no_graph_is_refused(layer, children, sentence):
     with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
         layer(tf.ones([1, 3, 2]), np.array([children]))
 

@@ -1,0 +1,57 @@
+"""The derivative of an op is built once for all ops that are alike."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.transform.derivative import definition_of, derivative
+
+
+def times(*factors):
+    """Compiles a program with a product for each factor."""
+
+    @kerasrec.recursive(engine="waves")
+    def product(x, n):
+        def call():
+            found = product(x, n - 1)
+            for factor in factors:
+                found = found * tf.constant(factor)
+            return found
+
+        return kerasrec.cond(n == 0, lambda: x, call)
+
+    return product
+
+
+def test_ops_that_are_alike_share_one():
+    times(2.0).extended_graph(1.0, 2)
+    built = derivative.cache_info().misses
+    times(2.0, 2.0).extended_graph(1.0, 2)
+    assert derivative.cache_info().misses == built
+
+
+def test_a_constant_that_a_derivative_reads_is_part_of_it():
+    assert times(2.0)(1.0, 3) == 8.0
+    for factor in (3.0, 5.0):
+        x = tf.constant([1.0, 2.0])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = times(factor)(x, [1, 2])
+        assert tape.gradient(y, x).numpy().tolist() == [factor, factor**2]
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    "make",
+    [
+        tf.custom_gradient(lambda x: (x + 0.0, lambda dy: 7.0 * dy)),
+        tf.function(lambda x: x * x),
+        lambda x: x + np.arange(2000, dtype=np.float32),
+    ],
+    ids=["a gradient of its own", "a function", "a large constant"],
+)
+def test_what_a_definition_does_not_say(make):
+    with tf.Graph().as_default() as graph:
+        make(tf.compat.v1.placeholder(tf.float32, []))
+        assert None in map(definition_of, graph.get_operations())
