@@ -26,6 +26,7 @@ from benchmarks.sharing_cases import Edits, Inside
 
 PROGRAMS = "benchmarks.sharing_programs"
 TORCH = "benchmarks.peers.sharing_torch"
+COMPILED = f"{OURS} compiled"
 INSIDE = {
     OURS: f"{PROGRAMS}:InsideByKerasrec",
     "tensorflow": f"{PROGRAMS}:InsideByWidth",
@@ -36,6 +37,7 @@ INSIDE = {
 }
 EDITS = {
     OURS: f"{PROGRAMS}:EditsByKerasrec",
+    COMPILED: f"{PROGRAMS}:EditsCompiled",
     "while_loop": f"{PROGRAMS}:EditsByLoop",
     "while_loop by XLA": f"{PROGRAMS}:EditsByXLA",
 }

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import kerasrec
 from benchmarks.sharing_cases import Edits, Inside
-from benchmarks.sharing_programs import distance, make_inside
+from benchmarks.sharing_programs import make_distance, make_inside
 
 TOLERANCE = 1e-5
 
@@ -93,7 +93,7 @@ def _programs():
     yield "binomial(30, 15)", binomial, plain_binomial, [], np.int32([30, 15])
     yield "diamond of height 12", diamond, plain_diamond, [], np.int32([12])
     plain = functools.partial(plain_distance, *strings)
-    yield "edit distance, 20 letters", distance, plain, strings, np.int32([20, 20])
+    yield "edit distance, 20 letters", make_distance("waves"), plain, strings, np.int32([20, 20])
     plain = functools.partial(plain_inside, words, rules.astype(float))
     yield "inside, 10 words", make_inside(tf.constant(rules)), plain, [words], np.int32([0, 10])
 

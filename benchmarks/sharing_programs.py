@@ -62,17 +62,20 @@ def make_inside(rules):
     return inside
 
 
-@kerasrec.recursive(memo=True)
-def distance(a, b, i, j):
-    """How many edits lead from a[:i] to b[:j]."""
+def make_distance(engine):
+    """A recursive function: how many edits lead from a[:i] to b[:j]."""
 
-    def edit():
-        differs = tf.gather(a, i - 1, batch_dims=1) != tf.gather(b, j - 1, batch_dims=1)
-        replaced = distance(a, b, i - 1, j - 1) + tf.cast(differs, tf.int32)
-        shorter = tf.minimum(distance(a, b, i - 1, j), distance(a, b, i, j - 1))
-        return tf.minimum(replaced, shorter + 1)
+    @kerasrec.recursive(memo=True, engine=engine)
+    def distance(a, b, i, j):
+        def edit():
+            differs = tf.gather(a, i - 1, batch_dims=1) != tf.gather(b, j - 1, batch_dims=1)
+            replaced = distance(a, b, i - 1, j - 1) + tf.cast(differs, tf.int32)
+            shorter = tf.minimum(distance(a, b, i - 1, j), distance(a, b, i, j - 1))
+            return tf.minimum(replaced, shorter + 1)
 
-    return kerasrec.cond((i == 0) | (j == 0), lambda: i + j, edit)
+        return kerasrec.cond((i == 0) | (j == 0), lambda: i + j, edit)
+
+    return distance
 
 
 class InsideByKerasrec(TensorFlowRunner):
@@ -114,10 +117,17 @@ class InsideByXLA(InsideByWidth):
 
 
 class EditsByKerasrec(TensorFlowRunner):
+    engine = "waves"
+
     def function(self, case, weights):
+        distance = make_distance(self.engine)
         first, second = map(tf.constant, case.strings)
         ends = tf.fill([case.batch], case.length)
         return lambda: distance(first, second, ends, ends)
+
+
+class EditsCompiled(EditsByKerasrec):
+    engine = "compiled"
 
 
 class EditsByLoop(TensorFlowRunner):

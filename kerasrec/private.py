@@ -227,7 +227,8 @@ def rows_from(buffer: tf.Tensor, start: tf.Tensor, number: tf.Tensor) -> tf.Tens
     """
     rest = buffer.shape[1:]
     begin = tf.stack([start, *([0] * rest.rank)])
-    found = _op_of_xla("XlaDynamicSlice", buffer, begin, tf.stack([number, *rest]))
+    sizes = [tf.shape(buffer)[1 + at] if size is None else size for at, size in enumerate(rest)]
+    found = _op_of_xla("XlaDynamicSlice", buffer, begin, tf.stack([number, *sizes]))
     found.set_shape([None, *rest])
     return found
 

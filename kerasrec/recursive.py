@@ -338,7 +338,7 @@ def recursive(
           integer, as in `tf.gather(x, i, batch_dims=1)`. Which calls are made may not depend on
           what a call returns, or on chance. A call that leads back to itself is an error that lists
           the calls on the way. The gradient of a call is the sum over its callers. It runs by
-          waves; the engines "scalar" and "compiled" are a `TraceError`. The option holds for every
+          waves, or by the engine "compiled"; "scalar" is a `TraceError`. The option holds for every
           function that is called, with or without the option there, and equal calls share their
           random numbers. With "batch" all root tokens share calls; then there may be no floats or
           vectors among the arguments.

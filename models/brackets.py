@@ -5,8 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 from nltk import Tree
 
-from kerasrec.datasets import Vocabulary
-
 
 def brackets(tree: Tree, size: int) -> np.ndarray:
     """Which words are a phrase: bool `[size + 1, size + 1]`, true at first word, last word + 1."""
@@ -23,20 +21,6 @@ def brackets(tree: Tree, size: int) -> np.ndarray:
 
     fill(tree, 0)
     return found
-
-
-def encode(
-    trees: Sequence[Tree], vocabulary: Vocabulary, size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sentences of at most `size` words and their phrases.
-
-    Returns:
-        int32 `[trees, size]`, words, padded with 0; and what `brackets` gives for each tree.
-    """
-    tokens = np.zeros([len(trees), size], np.int32)
-    for row, tree in zip(tokens, trees, strict=True):
-        row[: len(tree.leaves())] = vocabulary.encode(tree.leaves())
-    return tokens, np.stack([brackets(tree, size) for tree in trees])
 
 
 def right_branching(words: Sequence[str]) -> Tree:

@@ -3,6 +3,10 @@
 Source: Ristad and Yianilos 1998, "Learning string-edit distance", sections 2 and 3.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 import kerasrec
@@ -49,10 +53,35 @@ def total(plus: Plus, edits: tf.Tensor, pairs: Pairs) -> tf.Tensor:
         edits: float32 `[letters + 1, letters + 1]`.
         pairs: of strings.
     """
-    tables = tf.repeat(edits[tf.newaxis], len(pairs.x), axis=0)
+    tables = tf.repeat(edits[tf.newaxis], tf.shape(pairs.x)[0], axis=0)
     return score(plus, tables, *pairs) + edits[-1, -1]
 
 
 def expected_edits(plus: Plus, edits: tf.Tensor, pairs: Pairs) -> tf.Tensor:
     """How often each edit is made in all pairs, of the shape of `edits`."""
     return counts(lambda edits: total(plus, edits, pairs), edits)
+
+
+@keras.saving.register_keras_serializable("models")
+class SoftEditDistance(keras.Model):
+    """The distance of strings: minus the logarithm of the chance of a pair.
+
+    Called with `[x, y, x_lengths, y_lengths]` as `Pairs` has them; returns float32 `[pairs]`.
+
+    Args:
+        letters: of the alphabet.
+    """
+
+    def __init__(self, letters: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.letters = letters
+        self.edits = self.add_weight(shape=[letters + 1] * 2, name="edits")
+
+    def build(self, input_shape: object) -> None:
+        """There is nothing left to make."""
+
+    def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+        return -total(tf.reduce_logsumexp, tf.convert_to_tensor(self.edits), Pairs(*inputs))
+
+    def get_config(self) -> dict[str, int]:
+        return {"letters": self.letters}

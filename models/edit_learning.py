@@ -1,4 +1,4 @@
-"""Chances of edits, learned from pairs of strings by expectation maximization.
+"""Chances of edits, learned from pairs of strings by expectation maximization, and how good.
 
 Source: Ristad and Yianilos 1998, "Learning string-edit distance", section 2.
 """
@@ -6,8 +6,9 @@ Source: Ristad and Yianilos 1998, "Learning string-edit distance", section 2.
 import numpy as np
 import tensorflow as tf
 
+from comparison import Run
 from edit_channel import Pairs
-from edit_distance import expected_edits
+from edit_distance import expected_edits, total
 
 
 def chances_of(counts: np.ndarray) -> np.ndarray:
@@ -27,3 +28,25 @@ def learn(pairs: Pairs, letters: int, steps: int) -> np.ndarray:
         found = expected_edits(tf.reduce_logsumexp, logarithms(chances), pairs)
         chances = chances_of(found.numpy())
     return chances
+
+
+def compare(channel: np.ndarray, found: dict[str, np.ndarray], test: Pairs) -> Run:
+    """How far chances of edits are from those of the channel.
+
+    Args:
+        channel: `[letters + 1, letters + 1]`, its own chances.
+        found: others, by name.
+        test: pairs that the channel wrote.
+    """
+
+    def bits(chances: np.ndarray) -> float:
+        """What a pair takes on average."""
+        nats = -total(tf.reduce_logsumexp, logarithms(chances), test)
+        return float(np.mean(nats) / np.log(2))
+
+    fewest = bits(channel)
+    run = {"the channel": {"wrong edits, %": 0.0, "bits above the channel's": 0.0}}
+    for name, chances in found.items():
+        wrong = float(50 * np.abs(chances - channel).sum())
+        run[name] = {"wrong edits, %": wrong, "bits above the channel's": bits(chances) - fewest}
+    return run

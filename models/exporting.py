@@ -1,6 +1,9 @@
-"""Export of models whose inputs are ragged: Keras' own `export` takes dense ones."""
+"""Export of models whose inputs are ragged, or whose answer is not what a call returns.
 
-from collections.abc import Sequence
+Keras' own `export` takes dense inputs, and exports the call.
+"""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +17,25 @@ RAGGED_TREES = (
 )
 
 
-def export(model: keras.Model, signature: Sequence[Any], folder: Path) -> None:
-    """Writes a SavedModel.
+def call(model: keras.Model, *inputs: Any) -> Any:
+    """What a model returns for one input, or for several."""
+    return model(inputs[0] if len(inputs) == 1 else list(inputs))
+
+
+def export(
+    model: keras.Model, signature: Sequence[Any], folder: Path, answer: Callable[..., Any] = call
+) -> None:
+    """Writes a SavedModel with an endpoint `serve`.
 
     Args:
-        model: of inputs that are ragged.
-        signature: the type of the inputs: of one, or of several.
+        model: what is exported.
+        signature: the types of the inputs.
         folder: where it goes.
+        answer: what is served, a function of the model and its inputs.
     """
 
     def serve(*inputs: Any) -> Any:
-        return model(inputs[0] if len(inputs) == 1 else list(inputs))
+        return answer(model, *inputs)
 
     function = tf.function(serve, input_signature=list(signature))
     archive = keras.export.ExportArchive()

@@ -8,11 +8,9 @@ them, each part colored by what it adds to the answer.
 """
 
 import argparse
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -21,13 +19,9 @@ import tensorflow as tf
 import kerasrec
 from comparison import Run, report
 from document_picture import draw
-from exporting import export
-
-
-def read(file: Path) -> list[dict[str, Any]]:
-    """Documents: a JSON list, or JSON lines."""
-    text = file.read_text(encoding="utf-8")
-    return json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
+from documents import read_classes
+from recipe_options import parse, recipe_parser
+from saving import save_and_export
 
 
 def run(options: argparse.Namespace, documents: list, classes: list, seed: int) -> Run:
@@ -51,8 +45,7 @@ def run(options: argparse.Namespace, documents: list, classes: list, seed: int) 
     seconds = time.perf_counter() - start
     rest = schema.encode(documents[test])
     accuracy = model.evaluate(rest, labels[test], batch_size=100, verbose=0)[1]
-    model.save(options.output / "model.keras")
-    export(model, [schema.element_spec], options.output / "export")
+    save_and_export(model, [rest], options.output, signature=[schema.element_spec])
     draw(model, schema, documents[-1], options.output / "document.png")
     commonest = max(np.mean(labels[test] == number) for number in range(len(names)))
     return {
@@ -61,34 +54,20 @@ def run(options: argparse.Namespace, documents: list, classes: list, seed: int) 
     }
 
 
-def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Train a model for JSON documents.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+def main(argv: Sequence[str] | None = None) -> list[Run]:
+    """Trains with each seed and returns the figures."""
+    parser = recipe_parser("json_documents")
     parser.add_argument("--data", type=Path, required=True, help="a JSON list, or JSON lines")
     parser.add_argument("--label", required=True, help="the key of the class")
     parser.add_argument("--leave-out", nargs="*", default=[], help="other keys that are not read")
     parser.add_argument("--train", type=int, required=True, help="documents to train on")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--units", type=int, default=32)
-    parser.add_argument("--dropout", type=float, default=0.2)
-    parser.add_argument("--learning-rate", type=float, default=0.002)
-    parser.add_argument("--batch-size", type=int, default=10)
-    parser.add_argument("--epochs", type=int, default=25)
-    parser.add_argument("--output", type=Path, default=Path("runs/json_documents"))
-    return parser.parse_args(argv)
-
-
-def main(argv: Sequence[str] | None = None) -> list[Run]:
-    """Trains with each seed and returns the figures."""
-    options = parse_options(argv)
-    options.output.mkdir(parents=True, exist_ok=True)
-    documents = read(options.data)
-    classes = [document.pop(options.label) for document in documents]
-    for document in documents:
-        for key in options.leave_out:
-            document.pop(key, None)
+    parser.add_argument("--units", type=int, default=32, help="of the encoder")
+    parser.add_argument("--dropout", type=float, default=0.2, help="of the encoder")
+    parser.add_argument("--learning-rate", type=float, default=0.002, help="of AdamW")
+    parser.add_argument("--batch-size", type=int, default=10, help="of training")
+    parser.add_argument("--epochs", type=int, default=25, help="of training")
+    options = parse(parser, argv)
+    documents, classes = read_classes(options.data, options.label, options.leave_out)
     runs = [run(options, documents, classes, seed) for seed in options.seeds]
     report(runs, options.output)
     return runs

@@ -3,6 +3,8 @@
 Source: Lafferty, McCallum and Pereira 2001, "Conditional random fields".
 """
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -10,6 +12,7 @@ import kerasrec
 from expected_counts import Plus, at, counts
 
 
+@keras.saving.register_keras_serializable("models")
 class LinearChain(keras.layers.Layer):
     """Scores of neighbouring tags, on top of those of tags.
 
@@ -20,9 +23,10 @@ class LinearChain(keras.layers.Layer):
         tags: how many there are.
     """
 
-    def __init__(self, tags: int):
-        super().__init__()
+    def __init__(self, tags: int, **kwargs: Any):
+        super().__init__(**kwargs)
         self.supports_jit = False
+        self.tags = tags
         self.transitions = self.add_weight(shape=[tags, tags], initializer="zeros", name="next")
 
     def call(self, scores: tf.Tensor) -> tf.Tensor:
@@ -71,3 +75,17 @@ class LinearChain(keras.layers.Layer):
         """The best tags, int32 `[batch, words]`; behind the last word they mean nothing."""
         best = counts(lambda scores: self.total(tf.reduce_max, scores, lengths), scores)
         return tf.argmax(best, -1, tf.int32)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "tags": self.tags}
+
+
+def best_tags(model: keras.Sequential, words: tf.Tensor) -> tf.Tensor:
+    """The best tags of sentences by a model whose last layer is a chain, int32 `[batch, words]`.
+
+    Args:
+        model: from words to scores of tags.
+        words: int32 `[batch, words]`, padded with 0.
+    """
+    lengths = tf.math.count_nonzero(words, axis=1, dtype=tf.int32)
+    return model.layers[-1].decode(model(words), lengths)

@@ -10,20 +10,20 @@ meant for MAX, MIN and MED, plus a table that takes one after the other, meant f
 modulo 10.
 """
 
-import argparse
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import keras
 import numpy as np
 
 from comparison import Run, report
-from exporting import RAGGED_TREES, export
+from exporting import RAGGED_TREES
 from kerasrec.layers import Recursive
 from operations import OPERATORS, SYMBOLS, batches, draw
 from operator_cell import OperatorCell
 from operator_picture import draw_picture
+from recipe_options import parse, recipe_parser
+from saving import save_and_export
 
 
 def build_model(hidden: int, return_sequences: bool = False) -> keras.Model:
@@ -39,15 +39,12 @@ def build_model(hidden: int, return_sequences: bool = False) -> keras.Model:
 
 def main(argv: Sequence[str] | None = None) -> list[Run]:
     """Runs the recipe and returns the figures of each seed."""
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = recipe_parser("listops")
     parser.add_argument("--train", type=int, default=20000, help="expressions to learn from")
     parser.add_argument("--test", type=int, default=2000, help="expressions to test on")
     parser.add_argument("--hidden", type=int, default=64, help="units of the hidden layers")
     parser.add_argument("--epochs", type=int, default=10, help="of training")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of training")
-    parser.add_argument("--output", type=Path, default=Path("runs/listops"))
-    options = parser.parse_args(argv)
-    options.output.mkdir(parents=True, exist_ok=True)
+    options = parse(parser, argv)
     train = draw(options.train, 4, 50, seed=1)
     known = set(map(str, train))
     short = [of for of in draw(options.test, 4, 50, seed=2) if str(of) not in known]
@@ -64,8 +61,8 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
         right = {of: model.evaluate(batches(tests[of], 100), verbose=0)[1] for of in tests}
         figures = {f"{of}, %": 100 * share for of, share in right.items()} | {"minutes": minutes}
         runs.append({"operators": figures})
-        model.save(options.output / f"seed_{seed}.keras")
-    export(model, RAGGED_TREES, options.output / "export")
+    inputs, _ = next(iter(batches(short, 100)))
+    save_and_export(model, inputs, options.output, signature=RAGGED_TREES)
     at_nodes = build_model(options.hidden, return_sequences=True)
     at_nodes.set_weights(model.get_weights())
     draw_picture(at_nodes, short, options.output / "expression.png")

@@ -8,7 +8,6 @@ same functions, and are tested on functions of other modules. Names are not read
 class of its node. A picture shows what the model says of the statements of a function.
 """
 
-import argparse
 import ast
 import sysconfig
 import time
@@ -17,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import keras
-import numpy as np
-import tensorflow as tf
 
+from bag_of_tokens import bag_of_tokens
 from comparison import Run, report
-from exporting import RAGGED_TREES, export
-from kerasrec.datasets import tree_batches
+from exporting import RAGGED_TREES
 from kerasrec.layers import ChildSumTreeLSTM
-from standard_library import Example, examples
-from syntax_trees import KINDS, draw, encoded
+from recipe_options import parse, recipe_parser
+from saving import save_and_export
+from standard_library import read
+from syntax_trees import KINDS, batches, draw
 
 
 def tree_model(units: int) -> keras.Model:
@@ -44,77 +43,33 @@ def fitted(model: keras.Model, batches: Any, tests: Any, epochs: int) -> dict[st
     model.compile(keras.optimizers.Adam(0.005), loss, metrics=["accuracy"])
     model.fit(batches, epochs=epochs, verbose=0)
     seconds = time.perf_counter() - start
-    return {
-        "accuracy, %": 100 * model.evaluate(tests, verbose=0)[1],
-        "seconds": seconds,
-    }
-
-
-def run(options: argparse.Namespace, found: list[Example], seed: int) -> Run:
-    """Trains both models with a seed."""
-    keras.utils.set_random_seed(seed)
-    modules = sorted({module for module, *_ in found})
-    tested = set(np.random.default_rng(0).permutation(modules)[: len(modules) // 5])
-    train = [(tree, label) for module, tree, label in found if module not in tested]
-    test = [(tree, label) for module, tree, label in found if module in tested]
-
-    trees = tree_model(options.units)
-    batches = tree_batches([encoded(*item) for item in train], 16, True, seed, ragged=True)
-    tests = tree_batches([encoded(*item) for item in test], 64, ragged=True)
-    rows = {"syntax tree": fitted(trees, batches, tests, options.epochs)}
-    trees.save(options.output / "model.keras")
-    export(trees, RAGGED_TREES, options.output / "export")
-    shown = next(tree for tree, label in test if label and len(list(ast.walk(tree))) < 90)
-    draw(trees, shown, options.output / "function.png")
-
-    words = keras.layers.TextVectorization(10_000, output_mode="tf_idf", split=split_tokens)
-    words.adapt([ast.unparse(tree) for tree, _ in train])
-    batches, tests = (
-        tf.data.Dataset.from_tensor_slices(
-            (words([ast.unparse(tree) for tree, _ in part]), [int(label) for _, label in part])
-        )
-        for part in (train, test)
-    )
-    bag = keras.Sequential([keras.layers.Dense(64, "relu"), keras.layers.Dense(2)])
-    batches = batches.shuffle(len(train), seed).batch(16)
-    rows["bag of tokens"] = fitted(bag, batches, tests.batch(64), options.epochs)
-    share = float(np.mean([label for _, label in test]))
-    rows["the commoner answer"] = {"accuracy, %": 100 * max(share, 1 - share)}
-    print(f"{len(train)} functions to train on, {len(test)} to test on", flush=True)
-    return rows
-
-
-@keras.saving.register_keras_serializable("models")
-def split_tokens(sources: Any) -> Any:
-    """Words, and every other sign by itself."""
-    return tf.strings.split(tf.strings.regex_replace(sources, r"(\W)", r" \1 "))
-
-
-def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description="Learn a property of Python functions from their syntax trees.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        default=Path(sysconfig.get_path("stdlib")),
-        help="folder with Python files",
-    )
-    parser.add_argument("--most-nodes", type=int, default=500, help="of a function")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
-    parser.add_argument("--units", type=int, default=32)
-    parser.add_argument("--epochs", type=int, default=14)
-    parser.add_argument("--output", type=Path, default=Path("runs/python_functions"))
-    return parser.parse_args(argv)
+    return {"accuracy, %": 100 * model.evaluate(tests, verbose=0)[1], "seconds": seconds}
 
 
 def main(argv: Sequence[str] | None = None) -> list[Run]:
-    """Trains with each seed and returns the figures."""
-    options = parse_options(argv)
-    options.output.mkdir(parents=True, exist_ok=True)
-    found = examples(options.data, options.most_nodes)
-    runs = [run(options, found, seed) for seed in options.seeds]
+    """Trains both models with each seed and returns the figures."""
+    parser = recipe_parser("python_functions")
+    library = Path(sysconfig.get_path("stdlib"))
+    parser.add_argument("--data", type=Path, default=library, help="a folder of Python files")
+    parser.add_argument("--most-nodes", type=int, default=500, help="of a function")
+    parser.add_argument("--units", type=int, default=32, help="of the tree layer")
+    parser.add_argument("--epochs", type=int, default=14, help="of training")
+    options = parse(parser, argv)
+    train, test = read(options.data, options.most_nodes)
+    print(f"{len(train)} functions to train on, {len(test)} to test on", flush=True)
+    share = sum(label for _, label in test) / len(test)
+    shown = next(tree for tree, label in test if label and len(list(ast.walk(tree))) < 90)
+    tests = batches(test, 64)
+    runs = []
+    for seed in options.seeds:
+        keras.utils.set_random_seed(seed)
+        model = tree_model(options.units)
+        run = {"syntax tree": fitted(model, batches(train, 16, seed), tests, options.epochs)}
+        run["bag of tokens"] = fitted(*bag_of_tokens(train, test, seed), options.epochs)
+        runs.append(run | {"the commoner answer": {"accuracy, %": 100 * max(share, 1 - share)}})
+    inputs, _ = next(iter(tests))
+    save_and_export(model, inputs, options.output, signature=RAGGED_TREES)
+    draw(model, shown, options.output / "function.png")
     report(runs, options.output)
     return runs
 

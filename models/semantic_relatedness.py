@@ -9,7 +9,6 @@ batches of 25. The paper's word vectors are GloVe's 840B; here they are those of
 several files beside each other, and words without one take that of their stem.
 """
 
-import argparse
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from correlation import agreement_of, draw
 from kerasrec.datasets import Vocabulary, embedding_matrix, read_vectors
 from kerasrec.layers import ChildSumTreeLSTM
 from kerasrec.training import OptimizerPerLayer
+from recipe_options import parse, recipe_parser
 from sick_pairs import SCORES, batches, read
 from stem_vectors import with_stems
 
@@ -54,16 +54,13 @@ def fit(model: keras.Model, data: dict, true: np.ndarray, rate: float, epochs: i
 
 def main(argv: Sequence[str] | None = None) -> list[Run]:
     """Runs the recipe and returns the figures of each seed."""
-    parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = recipe_parser("semantic_relatedness")
     parser.add_argument("--data", type=Path, required=True, help="SICK: train, dev and test")
     parser.add_argument("--vectors", type=Path, nargs="+", required=True, help=".npz or .txt")
     parser.add_argument("--no-stems", action="store_true", help="keep vectors as they are")
     parser.add_argument("--epochs", type=int, default=8, help="the best on dev is kept")
     parser.add_argument("--rate", type=float, default=0.1, help="of SGD, for the word vectors")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of training")
-    parser.add_argument("--output", type=Path, default=Path("runs/semantic_relatedness"))
-    options = parser.parse_args(argv)
-    options.output.mkdir(parents=True, exist_ok=True)
+    options = parse(parser, argv)
     pairs = {split: read(options.data, split) for split in ("train", "dev", "test")}
     vocabulary = Vocabulary.from_trees([tree for of in pairs.values() for tree in of[0] + of[1]])
     vectors = [read_vectors(file) for file in options.vectors]

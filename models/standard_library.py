@@ -5,6 +5,9 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
+Labeled = tuple[ast.FunctionDef, bool]  # a function, and the property
 Example = tuple[str, ast.FunctionDef, bool]  # its module, its tree, and the property
 LOOPS = (ast.For, ast.While, ast.AsyncFor)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -43,3 +46,12 @@ def examples(folder: Path, most_nodes: int) -> list[Example]:
         if has_loop and has_return and sum(1 for _ in ast.walk(tree)) <= most_nodes:
             found.append((module, tree, label))
     return found
+
+
+def read(folder: Path, most_nodes: int) -> tuple[list[Labeled], list[Labeled]]:
+    """Functions to train on, and functions to test on, which are of a fifth of the modules."""
+    found = examples(folder, most_nodes)
+    modules = sorted({module for module, *_ in found})
+    tested = set(np.random.default_rng(0).permutation(modules)[: len(modules) // 5])
+    train = [(tree, label) for module, tree, label in found if module not in tested]
+    return train, [(tree, label) for module, tree, label in found if module in tested]

@@ -1,9 +1,11 @@
 """Syntax trees of Python as arrays, and a picture of what a model says of their statements."""
 
 import ast
+from collections.abc import Sequence
 from pathlib import Path
 
 import keras
+import tensorflow as tf
 from nltk import Tree
 
 from kerasrec.datasets import EncodedTree, encode, plot_tree, tree_batches
@@ -25,6 +27,14 @@ def encoded(tree: ast.AST, label: bool = False) -> EncodedTree:
         label_of=lambda _: int(label),
         labels="root",
     )
+
+
+def batches(
+    functions: Sequence[tuple[ast.AST, bool]], size: int, seed: int | None = None
+) -> tf.data.Dataset:
+    """Ragged batches of functions and their labels; with a seed they are shuffled."""
+    trees = [encoded(*function) for function in functions]
+    return tree_batches(trees, size, seed is not None, seed, ragged=True)
 
 
 def draw(model: keras.Model, tree: ast.FunctionDef, file: Path) -> None:

@@ -12,6 +12,7 @@ import kerasrec
 from expected_counts import NEVER, Plus, at, counts
 
 
+@keras.saving.register_keras_serializable("models")
 class WeightedGrammar(keras.Model):
     """The log-likelihood of bracketings, given sentences.
 
@@ -28,8 +29,12 @@ class WeightedGrammar(keras.Model):
     def __init__(self, num_tokens: int, symbols: int):
         super().__init__()
         self.supports_jit = False
+        self.num_tokens, self.symbols = num_tokens, symbols
         self.words = keras.layers.Embedding(num_tokens, symbols)
         self.rules = self.add_weight(shape=[symbols] * 3, initializer="random_normal", name="rules")
+
+    def build(self, input_shape: object) -> None:
+        self.words.build()
 
     @kerasrec.recursive(memo=True)
     def inside(self, plus, words, spans, i, j):
@@ -84,3 +89,11 @@ class WeightedGrammar(keras.Model):
         num_sentences, num_words = tf.unstack(tf.shape(tokens))
         spans = tf.zeros([num_sentences, num_words + 1, num_words + 1])
         return counts(lambda spans: self.total(plus, tokens, spans), spans)
+
+    def get_config(self) -> dict[str, int]:
+        return {"num_tokens": self.num_tokens, "symbols": self.symbols}
+
+
+def best_phrases(grammar: WeightedGrammar, tokens: tf.Tensor) -> tf.Tensor:
+    """The phrases of the best tree of each sentence, bool `[batch, words + 1, words + 1]`."""
+    return grammar.chart(tf.reduce_max, tokens) > 0.5

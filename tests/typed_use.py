@@ -148,6 +148,11 @@ def data() -> None:
     assert_type(kerasrec.datasets.decode_tree(encoded, treebank.vocabulary), Tree)
     kerasrec.datasets.decode_tree(own[0], treebank.vocabulary)
 
+    schema = kerasrec.Schema.infer([{"a": 1}])
+    kerasrec.datasets.write_value_files(schema, [({"a": 1}, 0.5)], "values")
+    kerasrec.datasets.value_file_batches(schema, "values", 8, shuffle=True).take(1)
+
+    kerasrec.datasets.write_value_files(3, [{"a": 1}], "values")  # type: ignore[arg-type]
     treebank.encoded("validation")  # type: ignore[arg-type]
     treebank.batches("valid", 32)  # type: ignore[call-overload]
     kerasrec.datasets.text_tree("not bad", shape="up")  # type: ignore[arg-type]

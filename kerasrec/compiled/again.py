@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from kerasrec.compiled.block import Block, block_of
+from kerasrec.compiled.block import Block
 from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Circle, Program
 from kerasrec.compiled.rows import Buffers, Rows, Sizes
 from kerasrec.emit.results import Tensors
 from kerasrec.schedule.instructions import Return
-from kerasrec.schedule.sections import Direction, Queues
+from kerasrec.schedule.sections import Direction, Queues, Segment
 from kerasrec.schedule.turns import Place
 
 
@@ -39,15 +39,19 @@ class Again:
             is_root: bool, which of them there are.
             given: what it passes, `[tokens, ...]` each.
         """
+        buffers = self._begin(roots, is_root, given)
+        circles = list(enumerate(self.program.circles))
+        for number, circle in reversed(circles) if self.is_back else circles:
+            buffers = self._run_circle(number, circle, buffers)
+        self.program.done.update(buffers)
+
+    def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
+        """The buffers before the first block."""
         program, entry = self.program, self.layout.graph.entry
         rows = Rows(program.sizes, program.empty(self.rooms), program.done)
         for number, tensor in enumerate(given):
             rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
-        buffers = rows.written
-        circles = list(enumerate(program.circles))
-        for number, circle in reversed(circles) if self.is_back else circles:
-            buffers = self._run_circle(number, circle, buffers)
-        program.done.update(buffers)
+        return rows.written
 
     def _run_circle(self, number: int, circle: Circle, buffers: Buffers) -> Buffers:
         last, trace = self.program.steps[number] - 1, self.program.done["trace", number]
@@ -63,7 +67,9 @@ class Again:
             def run(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
                 # Not `trace[at]`: a slice makes XLA compile anew for each number of blocks.
                 _, start, count = tf.unstack(tf.gather(trace, at), 3)
-                return at + step, self._run_block(circle[place], sizes, start, count, tensors)
+                now: Buffers = dict(zip(buffers, tensors, strict=True))
+                now = self._run_block(circle[place], sizes, start, count, now)
+                return at + step, list(now.values())
 
             def is_next(at: tf.Tensor, _: Tensors) -> tf.Tensor:
                 here = tf.gather(trace, tf.clip_by_value(at, 0, last))
@@ -85,20 +91,19 @@ class Again:
         return dict(zip(buffers, tensors, strict=True))
 
     def _run_block(
-        self, key: Place, sizes: Sizes, start: tf.Tensor, count: tf.Tensor, tensors: Tensors
-    ) -> Tensors:
+        self, key: Place, sizes: Sizes, start: tf.Tensor, count: tf.Tensor, buffers: Buffers
+    ) -> Buffers:
         """A place, on one block."""
-        buffers: Buffers = dict(zip(self.rooms, tensors, strict=True))
         segment = self.layout.segment(key[0], self.sweep, key[1])
-        block = block_of(self.program, segment, start, count, buffers, sizes)
+        block = self.program.block_of(self.program, segment, start, count, buffers, sizes)
         block.run(segment.instructions)
-        self._send(block)
+        self._pass_on(block, segment)
         returns = [one for one in segment.placed if isinstance(one, Return)]
         if returns:  # Also to those whose calls were handed on.
             block.give_back(returns, self.sweep)
-        return list(block.rows.written.values())
+        return block.rows.written
 
-    def _send(self, block: Block) -> None:
+    def _pass_on(self, block: Block, segment: Segment) -> None:
         """Passes values to frames that were called, and gradients to those that returned."""
         for one in block.sent:
             mask, called = block.mask(one.region), block.called(one.sites, self.is_back)

@@ -24,6 +24,7 @@ from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.fire import branch_chosen
 from kerasrec.graph.graph import CallSite
+from kerasrec.graph.nodes import Collect
 from kerasrec.graph.values import Node, Region, Value
 from kerasrec.schedule.instructions import (
     Fetch,
@@ -126,9 +127,9 @@ class Block(Registers):
     def bring(self, one: Instruction) -> Tensors:
         """What was passed to the frames, or kept of them."""
         if isinstance(one, Frames):
-            return [self.rows.sizes.width]
+            return [self.rows.sizes.tokens_of_block]
         if isinstance(one, Receive) and one.tokens:
-            return [self.rows.sizes.width, *self.given]
+            return [self.rows.sizes.tokens_of_block, *self.given]
         if isinstance(one, Receive):
             return [self._passed(value.node) for value in one.values]
         if isinstance(one, Load) and isinstance(one.item, Value):
@@ -165,6 +166,19 @@ class Block(Registers):
                 self.rows.write(key, self.rows_of_results(), found, mask)
         return mask
 
+    def fill(self, tables: dict[str, tf.Tensor]) -> None:
+        """Adds what COLLECT nodes give to the rows of their tables, the last of which is no row."""
+        for node in (one.node for one in self.reduced):
+            if not isinstance(node, Collect):
+                continue
+            value, index = self.all(node.inputs)
+            size = tf.cast(self.get(node.size), index.dtype)  # type: ignore[arg-type]
+            mask, is_inside = self.mask(node.region), (index >= 0) & (index < size)
+            self.has_fault |= tf.reduce_any(mask & ~is_inside)
+            dead = self.program.rows_of_tables[node.name]
+            places = tf.where(mask & is_inside, tf.cast(index, tf.int32), dead)[:, tf.newaxis]
+            tables[node.name] = tf.tensor_scatter_nd_add(tables[node.name], places, value)
+
     @singledispatchmethod
     def _run(self, one: Instruction) -> None:
         super()._run(one)
@@ -172,7 +186,7 @@ class Block(Registers):
     @_run.register
     def _(self, one: Measure) -> None:
         """Ops see as many tokens of any region as the block has rows."""
-        self._set(one, [self.rows.sizes.width])
+        self._set(one, [self.rows.sizes.tokens_of_block])
 
     @_run.register
     def _(self, one: Select) -> None:

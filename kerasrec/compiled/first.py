@@ -76,15 +76,9 @@ class FirstSweep:
             "tails": [zero for _ in self.layout.order],
             "steps": [zero for _ in circles],
             "traces": [tf.zeros([len(one) * sizes.capacity + 1, 3], tf.int32) for one in circles],
-            "tables": [self._table(name) for name in self.program.rows_of_tables],
+            "tables": list(self.program.empty_tables().values()),
             "fault": zero > 0,
         }
-
-    def _table(self, name: str) -> tf.Tensor:
-        """An empty table; its last row is for the dead."""
-        node = next(node for node in self.layout.graph.collects if node.name == name)
-        kind = node.inputs[0].type
-        return tf.zeros([self.program.rows_of_tables[name] + 1, *(kind.shape or ())], kind.dtype)
 
     def _run_circle(self, state: State, number: int, circle: Circle) -> State:
         """Runs places until no frame is ready for any of them."""

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from kerasrec.compiled.again import Again
 from kerasrec.compiled.by_xla import by_xla
 from kerasrec.compiled.hoisted import Sum, run_hoisted
 from kerasrec.compiled.padding import bucket, padded
-from kerasrec.compiled.program import Program
-from kerasrec.compiled.rows import Sizes
 from kerasrec.compiled.shared import SharedInputs
 from kerasrec.compiled.values import Values
 from kerasrec.emit.results import Outcome, State, Tensors
@@ -56,7 +53,11 @@ class Gradient:
         sums = Sums()
         for one, tensors in zip(self._sums, found["sums"], strict=True):
             if isinstance(one.node, Accumulate):
-                sums.accumulate(one.node, *one.found(tensors))
+                parts = one.found(tensors)
+                if len(parts) == 1 and one.node.to in self._inputs.tables:
+                    size = tf.shape(self._all_shared[one.node.to])[0]
+                    parts = [parts[0][:size]]
+                sums.accumulate(one.node, *parts)
         outputs = iter(found["outputs"])
         results = [node and next(outputs)[:num_roots] for node in self._sweep.outputs]
         return Outcome({1: results}, sums.gradients(self._all_shared))
@@ -70,9 +71,10 @@ class Gradient:
         sizes_of_tables: Tensors,
     ) -> State:
         values = self._values
-        program = Program(
-            values.layout,
-            Sizes(*kept["sizes"]),
+        roots = tf.range(bucket(num_roots) if not cotangents else tf.shape(cotangents[0])[0])
+        program = values.program(
+            kept["sizes"],
+            tf.shape(roots)[0],
             self._inputs.known(shared),
             dict(zip(self._inputs.tables, sizes_of_tables, strict=True)),
             done=dict(zip(values.keys, kept["done"], strict=True)),
@@ -80,17 +82,14 @@ class Gradient:
             tails=dict(zip(values.layout.order, kept["tails"], strict=True)),
             steps=kept["steps"],
         )
-        roots = tf.range(bucket(num_roots) if not cotangents else tf.shape(cotangents[0])[0])
         is_root = roots < num_roots
         self._sums, found = [], []
         for section in values.schedule.sections:
             if section.sweep == 1 and isinstance(section, Queues):
-                Again(program, section).run(roots, is_root, cotangents)
+                values.again(program, section).run(roots, is_root, cotangents)
             elif section.sweep == 1 and isinstance(section, AllTokens):
                 # What can fail here was computed with the values, too, and has failed there.
                 sums, tensors, _ = run_hoisted(program, section)
                 self._sums += sums
                 found += tensors
-        num_rows = tf.shape(roots)[0]
-        outputs = [tensor[:num_rows] for tensor in program.outputs(1)]
-        return {"outputs": outputs, "sums": found}
+        return {"outputs": program.outputs(1), "sums": found}

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 
 import tensorflow as tf
 
-from kerasrec.compiled.block import Block, block_of
+from kerasrec.compiled.block import Block
 from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.reductions import rows_of_token
@@ -34,11 +34,14 @@ class Sum:
         self._is_dense = isinstance(node, Accumulate) and len(node.inputs) == 1
         if self._is_dense:
             kind = node.inputs[0].type
-            self.begin: Tensors = [tf.zeros(kind.shape or (), kind.dtype)]
+            shape = kind.shape or ()
+            if None in shape and isinstance(node, Accumulate):
+                shape = tf.shape(program.shared[node.to])
+            self.begin: Tensors = [tf.zeros(shape, kind.dtype)]
         else:
             self.begin = [tf.constant(0)]
             for item in node.inputs:
-                rows = program.sizes.rows * rows_of_token(item)
+                rows = program.sizes.tokens * rows_of_token(item)
                 shape = item.type.tensor_shape()[1:]
                 self.begin.append(tf.zeros([rows, *shape], item.type.dtype))
 
@@ -107,7 +110,7 @@ def _run_segment(
         start: tf.Tensor, tensors: Tensors, found: list[Tensors], has_fault: tf.Tensor
     ) -> tuple[tf.Tensor, Tensors, list[Tensors], tf.Tensor]:
         written: Buffers = dict(zip(buffers, tensors, strict=True))
-        block = block_of(program, segment, start, count - start, written, sizes)
+        block = program.block_of(program, segment, start, count - start, written, sizes)
         block.run(segment.instructions)
         found = [one.add(before, block) for one, before in zip(sums, found, strict=True)]
         tensors = list(block.rows.written.values())

@@ -18,9 +18,9 @@ from kerasrec.schedule.instructions import Fire
 # would draw anew, so that there would be too few runs that need much.
 _PRODUCTS = "BatchMatMulV2 BiasAdd BiasAddGrad Einsum MatMul"
 _ROWS = """
-    ArgMax ArgMin ConcatOffset Cumsum DynamicStitch IdentityN InvertPermutation L2Loss LeakyRelu
-    LeakyReluGrad LogSoftmax Mean OneHot Pad PadV2 Range ReverseV2 Roll Slice Softmax
-    Split SplitV StridedSliceGrad Transpose
+    ArgMax ArgMin ConcatOffset Cumsum DynamicStitch GatherNd IdentityN InvertPermutation L2Loss
+    LeakyRelu LeakyReluGrad LogSoftmax Mean OneHot Pad PadV2 Range ReverseV2 Roll ScatterNd Slice
+    Softmax Split SplitV StridedSliceGrad Transpose
 """
 _OPS = OPS | frozenset((_PRODUCTS + _ROWS).split())
 _DTYPES = DTYPES | {tf.float16, tf.bfloat16}
@@ -62,6 +62,10 @@ def _is_known(node: Computed) -> bool:
         axis = tf.get_static_value(node.operation.inputs[2])
         is_plain = axis == 0 and not node.operation.get_attr("batch_dims")
         return node.inputs[0].is_shared and is_plain
+    if node.op == "GatherNd":
+        return node.inputs[0].is_shared
+    if node.op == "ScatterNd":  # The gradient of GatherNd.
+        return node.inputs[2].is_shared
     if node.op == "Slice":  # XLA moves a slice that begins outside.
         bounds = node.operation.inputs[1:]
         return all(tf.get_static_value(tensor) is not None for tensor in bounds)
@@ -83,6 +87,13 @@ def failing(
         size = sizes_of_tables.get(one.inputs[0], tf.shape(inputs[0])[0])
         is_outside = (inputs[1] < 0) | (inputs[1] >= tf.cast(size, inputs[1].dtype))
         return _any_of_row(is_outside, one.inputs[1])
+    if node.op == "GatherNd":
+        table, places = inputs
+        sizes = tf.shape(table, places.dtype)[: places.shape[-1]]
+        if one.inputs[0] in sizes_of_tables:
+            first = tf.cast(sizes_of_tables[one.inputs[0]], places.dtype)
+            sizes = tf.concat([[first], sizes[1:]], 0)
+        return _any_of_row((places < 0) | (places >= sizes), one.inputs[1])
     if not node.types[0].dtype.is_integer:
         return None
     if node.op in DIVISIONS:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import tensorflow as tf
 
@@ -30,6 +31,8 @@ class Program:
     Args:
         layout: what is kept of its frames.
         sizes: of the buffers.
+        block_of: makes a block; see `block.block_of`.
+        num_roots: int32 scalar, how many root tokens there are, padded.
         shared: tensors of SHARED values.
         sizes_of_tables: int32 scalars, how many rows a SHARED value has that has been padded.
         rows_of_tables: int32 scalars, by name of a table with an index its rows, padded.
@@ -43,6 +46,8 @@ class Program:
 
     layout: Layout
     sizes: Sizes
+    block_of: Callable[..., Any]
+    num_roots: tf.Tensor
     shared: dict[Value, tf.Tensor]
     sizes_of_tables: Mapping[Value, tf.Tensor]
     rows_of_tables: Mapping[str, tf.Tensor] = field(default_factory=dict)
@@ -107,8 +112,24 @@ class Program:
         """Buffers of zeros."""
         return {key: self.sizes.empty(room.dtype, room.shape) for key, room in rooms.items()}
 
+    def empty_tables(self) -> dict[str, tf.Tensor]:
+        """Tables of zeros by name; their last row is for the dead."""
+        kinds = {node.name: node.inputs[0].type for node in self.layout.graph.collects}
+        return {
+            name: tf.zeros([rows + 1, *(kinds[name].shape or ())], kinds[name].dtype)
+            for name, rows in self.rows_of_tables.items()
+        }
+
     def outputs(self, sweep: int) -> list[tf.Tensor]:
-        """What a sweep returns for the first frames, which the outside has called."""
+        """What a sweep returns for root tokens."""
+        return [self.of_roots(tensor) for tensor in self._returned(sweep)]
+
+    def of_roots(self, tensor: tf.Tensor) -> tf.Tensor:
+        """The rows of root tokens, which are the first frames."""
+        return tensor[: self.num_roots]
+
+    def _returned(self, sweep: int) -> list[tf.Tensor]:
+        """What a sweep returns for all frames of the entry."""
         entry = self.layout.graph.entry
         nodes = present(self.layout.graph.bodies[entry].sweeps[sweep].outputs)
         keys = [self.layout.output(entry, sweep, number) for number in range(len(nodes))]

@@ -25,6 +25,8 @@ def is_reduction(node: Node) -> bool:
         return False
     if node.op == "BiasAddGrad":
         return True
+    if node.op == "ScatterNd":  # Into a table of a size that has nothing to do with the tokens.
+        return node.inputs[2].is_shared
     if node.op == "MatMul":
         get = node.operation.get_attr
         return bool(get("transpose_a")) and not get("transpose_b")

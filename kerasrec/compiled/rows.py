@@ -19,17 +19,19 @@ Buffers = dict[Hashable, tf.Tensor]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the buffers are; XLA must know all three when it compiles.
+    """How large the buffers are; XLA must know all of it when it compiles.
 
     Args:
         capacity: int32 scalar, for how many frames of a body there is room.
         width: int32 scalar, how many frames a block has.
         widest: int32 scalar, how many frames the largest block has.
+        copies: int32 scalar, how many tokens each row is for, if not one.
     """
 
     capacity: tf.Tensor
     width: tf.Tensor
     widest: tf.Tensor
+    copies: tf.Tensor | None = None
 
     @property
     def wide(self) -> Sizes:
@@ -46,9 +48,20 @@ class Sizes:
         """int32 scalar, how many rows a buffer has."""
         return self.dead + 1
 
+    @property
+    def tokens(self) -> tf.Tensor:
+        """int32 scalar, for how many tokens the rows of a buffer are."""
+        return self.rows if self.copies is None else self.rows * self.copies
+
+    @property
+    def tokens_of_block(self) -> tf.Tensor:
+        """int32 scalar, for how many tokens those of a block are."""
+        return self.width if self.copies is None else self.width * self.copies
+
     def empty(self, dtype: tf.DType, shape: tuple[int | None, ...] = ()) -> tf.Tensor:
-        """A buffer of zeros, `[rows, *shape]`."""
-        return tf.zeros([self.rows, *shape], dtype)
+        """A buffer of zeros, `[rows, *shape]`, or `[rows, copies, *shape]`."""
+        lead = [self.rows] if self.copies is None else [self.rows, self.copies]
+        return tf.zeros([*lead, *shape], dtype)
 
 
 class Rows:

@@ -10,6 +10,7 @@ they raise the error, or finish the run.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -44,6 +45,8 @@ class CompiledRun:
         limits: bounds on depth and memory.
     """
 
+    values_of = Values
+
     def __init__(
         self,
         schedule: Schedule,
@@ -68,9 +71,20 @@ class CompiledRun:
         self.arguments = arguments
         num_roots = num_rows(arguments[0])
         schedule, keeps = self.forward_only or self.schedule, self.forward_only is None
-        values = Values(schedule, self.limits, self.shared, keeps, self.known)
+        values = self.values_of(schedule, self.limits, self.shared, keeps, self.known)
         self._values = values
-        most = self._most_frames()
+        found = self._found = self._run_values(arguments)
+        self._has_failed = found["is_full"] | found["has_fault"]
+
+        def waves() -> Outcome:
+            return self._in_waves().forward(arguments)
+
+        return self._unless_failed(lambda: values.outcome(found, num_roots), waves)
+
+    def _run_values(self, arguments: Tensors) -> State:
+        """Runs the values; see `Values.run`."""
+        values, most = self._values, self._most_frames()
+        num_roots = num_rows(arguments[0])
         capacity = tf.minimum(values.first_capacity(num_roots), most)
         first = values.run(arguments, capacity)
 
@@ -89,31 +103,28 @@ class CompiledRun:
             return state
 
         found: State = tf.cond(first["is_full"], not_inlined(with_more_room), lambda: first)
-        self._found = found
-        self._has_failed = found["is_full"] | found["has_fault"]
-
-        def waves() -> Outcome:
-            return self.by_waves(self.shared, self.limits).forward(arguments)
-
-        return self._unless_failed(lambda: values.outcome(found, num_roots), waves)
+        return found
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs sweep 1; arguments as in `ScheduleRun.backward`."""
         if self.forward_only is not None:
-            again = CompiledRun(
-                self.schedule, None, self.by_waves, self.known, self.shared, self.limits
-            )
+            again = copy.copy(self)
+            again.forward_only = None
             again.forward(self.arguments)
             return again.backward(given, shared)
         num_roots = num_rows(self.arguments[0])
         gradient = Gradient(self._values, shared)
 
         def waves() -> Outcome:
-            run = self.by_waves(self.shared, self.limits)
+            run = self._in_waves()
             run.forward(self.arguments)
             return run.backward(given, shared)
 
         return self._unless_failed(lambda: gradient.run(self._found, given[0], num_roots), waves)
+
+    def _in_waves(self) -> ScheduleRun:
+        """A run by waves."""
+        return self.by_waves(self.shared, self.limits)
 
     def _most_frames(self) -> int:
         layout = self._values.layout

@@ -10,7 +10,7 @@ import tensorflow as tf
 from kerasrec.compiled.padding import bucket, padded
 from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.results import Tensors
-from kerasrec.graph.nodes import Collect
+from kerasrec.graph.nodes import Accumulate, Collect
 from kerasrec.graph.values import Value
 from kerasrec.schedule.instructions import Broadcast, Fire, Instruction, Reduce
 from kerasrec.schedule.schedule import Schedule
@@ -47,25 +47,45 @@ class SharedInputs:
         self.tables = [value for value in self.read_by_rows if value.type.tensor_shape()[0] is None]
 
     def _is_read_by_rows(self, value: Value) -> bool:
-        readers = [
-            *(one for _, _, one in self.schedule.instructions() if value in _read(one)),
-            *(one for one in self._prepared if value in one.inputs),
-        ]
-        return bool(value.type.shape) and all(
-            isinstance(one, Fire)
-            and one.node.op == "GatherV2"
-            and value not in one.inputs[1:]
-            and one not in self._prepared
-            for one in readers
+        readers = [*self._readers(value), *(one for one in self._prepared if value in one.inputs)]
+        return bool(value.type.shape) and all(self._reads_rows(one, value) for one in readers)
+
+    def _reads_rows(self, one: Instruction, value: Value) -> bool:
+        """Whether an instruction reads rows of a value, or sums up a gradient of its size."""
+        if isinstance(one, Fire):
+            is_table = value not in one.inputs[1:] and one not in self._prepared
+            return is_table and one.node.op in ("GatherV2", "GatherNd")
+        gradient = one.node.inputs[0].node if isinstance(one, Reduce) else None
+        return bool(
+            gradient
+            and gradient.op == "ScatterNd"
+            and self._is_size_of_gradient(gradient.inputs[2])
         )
 
+    def _is_size_of_gradient(self, value: Value) -> bool:
+        """Whether a value is a shape, and is read for nothing but how large a gradient is."""
+        return value.node.op == "Shape" and all(
+            isinstance(one, Fire) and one.node.op == "ScatterNd" for one in self._readers(value)
+        )
+
+    def _readers(self, value: Value) -> list[Instruction]:
+        return [one for _, _, one in self.schedule.instructions() if value in _read(one)]
+
     def tensors(self, shared: dict[Value, tf.Tensor]) -> tuple[Tensors, Tensors]:
-        """A tensor for each value, padded, and how many rows each table really has."""
+        """A tensor for each value, padded, and how many rows each table really has.
+
+        Of a table that is padded, the shape says so, too.
+        """
         sizes = {value: tf.shape(shared[value])[0] for value in self.tables}
-        found = [
-            padded(shared[value], bucket(sizes[value])) if value in sizes else shared[value]
-            for value in self.values
-        ]
+        found = []
+        for value in self.values:
+            tensor = shared[value]
+            if value in sizes:
+                tensor = padded(tensor, bucket(sizes[value]))
+            elif self._is_size_of_gradient(value) and value.node.inputs[0] in sizes:
+                rows = bucket(sizes[value.node.inputs[0]])
+                tensor = tf.concat([tf.cast([rows], tensor.dtype), tensor[1:]], 0)
+            found.append(tensor)
         return found, list(sizes.values())
 
     def known(self, tensors: Sequence[tf.Tensor]) -> dict[Value, tf.Tensor]:
@@ -81,4 +101,6 @@ def _read(one: Instruction) -> Iterator[Value]:
     elif isinstance(one, Reduce):
         size = one.node.size if isinstance(one.node, Collect) else None
         items = [*one.node.inputs, size]
+        if isinstance(one.node, Accumulate) and None in (one.node.inputs[0].type.shape or ()):
+            items = [*items, one.node.to]
     return (item for item in items if isinstance(item, Value) and item.is_shared)

@@ -6,12 +6,11 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import tensorflow as tf
 
-from kerasrec.compiled.block import Block, block_of
+from kerasrec.compiled.block import Block
 from kerasrec.compiled.frames import CALLS, RETURNS, Column
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
 from kerasrec.emit.results import State
-from kerasrec.graph.nodes import Collect
 from kerasrec.queues.buffers import Room
 from kerasrec.schedule.instructions import Return, Send, Wait
 from kerasrec.schedule.turns import Place
@@ -55,9 +54,7 @@ class Step:
         self.block = block = self._block()
         self.heads[self.name, self.place] += self.count
         block.run(self.segment.instructions)
-        for reduce in block.reduced:
-            if isinstance(reduce.node, Collect):
-                self._fill(reduce.node)
+        block.fill(self.tables)
         for one in self.segment.placed:
             if isinstance(one, Wait):
                 self._wait(one)
@@ -105,7 +102,7 @@ class Step:
 
     def _block(self) -> Block:
         given = self.start, self.count, self._buffers, self.sizes
-        block = block_of(self.program, self.segment, *given)
+        block = self.program.block_of(self.program, self.segment, *given)
         if not self.place:
             known = block.frames()
             for number, _ in enumerate(self.layout.graph.bodies[self.name].parameters):
@@ -113,16 +110,6 @@ class Step:
                     known[number] = block.read_own(("input", self.name, 0, number))
                 block.given.append(known[number])
         return block
-
-    def _fill(self, node: Collect) -> None:
-        """Adds what a COLLECT gives to the rows of its table."""
-        block, (value, index) = self.block, self.block.all(node.inputs)
-        size = tf.cast(block.get(node.size), index.dtype)  # type: ignore[arg-type]
-        mask, is_inside = block.mask(node.region), (index >= 0) & (index < size)
-        self.fault |= tf.reduce_any(mask & ~is_inside)
-        dead = self.program.rows_of_tables[node.name]
-        places = tf.where(mask & is_inside, tf.cast(index, tf.int32), dead)[:, tf.newaxis]
-        self.tables[node.name] = tf.tensor_scatter_nd_add(self.tables[node.name], places, value)
 
     def _call(self, send: Send) -> None:
         """Appends frames for what is called by some call sites."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.compiled.again import Again
+from kerasrec.compiled.block import block_of
 from kerasrec.compiled.by_xla import by_xla
 from kerasrec.compiled.first import FirstSweep
 from kerasrec.compiled.hoisted import Sum, run_hoisted
@@ -24,7 +26,7 @@ from kerasrec.graph.nodes import Collect
 from kerasrec.graph.values import Value
 from kerasrec.queues.layout import Layout
 from kerasrec.schedule.schedule import Schedule
-from kerasrec.schedule.sections import AllTokens
+from kerasrec.schedule.sections import AllTokens, Queues
 
 
 class Values:
@@ -112,16 +114,54 @@ class Values:
         """
         num_roots = num_rows(arguments[0])
         given = [padded(item, bucket(num_roots)) for item in arguments]
+        return self._run_with(sizes_for(capacity), num_roots, given)
+
+    def _run_with(
+        self, sizes: Tensors, num_roots: tf.Tensor, given: Any, fits: tf.Tensor | bool = True
+    ) -> State:
+        """Runs the program.
+
+        Args:
+            sizes: of the buffers.
+            num_roots: int32 scalar.
+            given: a nest of padded tensors.
+            fits: whether the buffers are not too large; otherwise there is a fault.
+        """
         rows = [bucket(size) for size in self._collected.values()]
-        sizes = sizes_for(capacity)
         inputs = sizes, num_roots, given, self._shared, self._sizes_of_tables, rows
         if self._known is None:
             found: State = self._run(*inputs)
         else:
-            room = tf.stack([capacity, *rows])
-            is_admitted = self._known.admit([*given, *self._shared], room)
+            padded_inputs = [*tf.nest.flatten(given), *self._shared]
+            is_admitted = fits & self._known.admit(padded_inputs, tf.stack([*sizes, *rows]))
             found = tf.cond(is_admitted, lambda: self._run(*inputs), lambda: self._nothing(inputs))
         return {**found, "sizes": sizes, "has_fault": found["has_fault"] | self._has_fault}
+
+    def program(
+        self,
+        sizes: Tensors,
+        num_roots: tf.Tensor,
+        shared: dict[Value, tf.Tensor],
+        sizes_of_tables: dict[Value, tf.Tensor],
+        **known: Any,
+    ) -> Program:
+        """The program in one run; arguments as for `Program`."""
+        given = self.layout, Sizes(*sizes), block_of, num_roots, shared, sizes_of_tables
+        return Program(*given, **known)
+
+    def again(self, program: Program, section: Queues) -> Again:
+        """A later sweep."""
+        return Again(program, section)
+
+    def _padded_roots(self, given: Any) -> tf.Tensor:
+        """int32 scalar, how many root tokens there are, padded."""
+        return tf.shape(given[0])[0]
+
+    def _first(
+        self, program: Program, given: Any, num_roots: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Runs the first sweep; whether there was no room, and whether an op failed."""
+        return FirstSweep(program).run(given, num_roots)
 
     def _nothing(self, inputs: Sequence[Any]) -> State:
         """What stands for the results of a run that is left to waves."""
@@ -147,20 +187,20 @@ class Values:
         self,
         sizes: Tensors,
         num_roots: tf.Tensor,
-        arguments: Tensors,
+        given: Any,
         shared: Tensors,
         sizes_of_tables: Tensors,
         rows_of_tables: Tensors,
     ) -> State:
-        program = Program(
-            self.layout,
-            Sizes(*sizes),
+        program = self.program(
+            sizes,
+            self._padded_roots(given),
             self._inputs.known(shared),
             dict(zip(self._inputs.tables, sizes_of_tables, strict=True)),
-            dict(zip(self._collected, rows_of_tables, strict=True)),
-            self._max_depth,
+            rows_of_tables=dict(zip(self._collected, rows_of_tables, strict=True)),
+            max_depth=self._max_depth,
         )
-        is_full, has_fault = FirstSweep(program).run(arguments, num_roots)
+        is_full, has_fault = self._first(program, given, num_roots)
         self._sums, found = [], []
         for section in self.schedule.sections:
             if isinstance(section, AllTokens) and not section.sweep:
@@ -169,11 +209,10 @@ class Values:
                 found += tensors
                 has_fault |= fails
         self.keys = list(program.done) if self._keeps else []
-        rows = tf.shape(arguments[0])[0]
         return {
             "is_full": is_full,
             "has_fault": has_fault,
-            "outputs": [tensor[:rows] for tensor in program.outputs(0)],
+            "outputs": program.outputs(0),
             "tables": list(program.tables.values()),
             "sums": found,
             "done": [program.done[key] for key in self.keys],

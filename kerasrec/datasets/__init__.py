@@ -31,6 +31,8 @@ from kerasrec.datasets.text_tree import text_tree
 from kerasrec.datasets.tree_files import write_tree_files
 from kerasrec.datasets.tree_order import TreeOrder
 from kerasrec.datasets.treebank import read_tree, read_treebank
+from kerasrec.datasets.value_file_batching import value_file_batches
+from kerasrec.datasets.value_files import write_value_files
 from kerasrec.datasets.vectors import WordVectors, read_vectors
 from kerasrec.datasets.vocabulary import Vocabulary
 from kerasrec.datasets.walk import nodes_of
@@ -83,8 +85,10 @@ __all__ = [
     "tree_file_batches",
     "tree_pair_batches",
     "treebank_of",
+    "value_file_batches",
     "word_embedding",
     "write_tree_files",
+    "write_value_files",
 ]
 
 # Old names answer until version 1.0; docs/deprecated.md lists them.

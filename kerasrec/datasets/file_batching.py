@@ -1,6 +1,5 @@
 """Files of encoded trees to padded or ragged batches; each process reads its own part."""
 
-import random
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -10,10 +9,8 @@ import tensorflow as tf
 
 from kerasrec.datasets.batching import BATCHES_PER_CHUNK
 from kerasrec.datasets.record_checking import Records, checked_trees, features_of
-from kerasrec.datasets.tree_index import TreeIndex, check_file, file_of, read_index
-
-# Of each file, while an epoch is shuffled.
-TREES_TO_SHUFFLE = 10_000
+from kerasrec.datasets.record_parts import RecordParts
+from kerasrec.datasets.tree_index import TreeIndex, read_index
 
 
 def tree_file_batches(
@@ -77,79 +74,32 @@ def tree_file_batches(
     >>> kerasrec.training.fit(model, read)
     """
     index = read_index(directory)
-    num_files = len(index.file_sizes)
-    files = [file_of(Path(directory), number, num_files) for number in range(num_files)]
-    context = input_context or tf.distribute.InputContext()
-    num_replicas = context.num_replicas_in_sync
-    _check(num_files, batch_size, num_replicas)
-    if shuffle and seed is None and context.num_input_pipelines > 1:
-        raise ValueError(
-            "Several processes shuffle trees, each with a different seed, so their parts of a "
-            "batch would differ in size, and from run to run. Pass a seed."
-        )
-    num_whole_groups = index.num_trees // num_files
-    num_groups = num_whole_groups if drop_remainder else index.num_groups
-    # All replicas shuffle in the same way.
-    seed = random.randrange(2**31) if seed is None else seed
-    groups_per_batch = batch_size // num_files
-    num_batches = num_groups // groups_per_batch
-    if not drop_remainder:
-        num_batches = -(-num_groups // groups_per_batch)
-    if not num_batches:
-        raise ValueError(
-            f"drop_remainder=True leaves no batch of {index.num_trees} trees with "
-            f"batch_size={batch_size}. Pass a smaller batch_size or drop_remainder=False."
-        )
+    parts = RecordParts(
+        Path(directory),
+        index.file_sizes,
+        index.num_trees,
+        "trees",
+        batch_size,
+        shuffle,
+        seed,
+        drop_remainder,
+        input_context,
+    )
 
     def of_replica(number: int) -> tf.data.Dataset:
-        names = list(map(str, files[number::num_replicas]))
-        groups = _groups(names).take(num_groups)
-        if shuffle:
-            groups = groups.shuffle(TREES_TO_SHUFFLE, seed, reshuffle_each_iteration=True)
+        groups = parts.groups(number)
         if bucket_by_size:
-            chunks = groups.batch(BATCHES_PER_CHUNK * groups_per_batch)
+            chunks = groups.batch(BATCHES_PER_CHUNK * parts.groups_per_batch)
             groups = chunks.map(_sort_by_size).unbatch()
-        batches = groups.batch(groups_per_batch, drop_remainder=drop_remainder)
+        batches = groups.batch(parts.groups_per_batch, drop_remainder=drop_remainder)
         if shuffle and bucket_by_size:
-            batches = batches.shuffle(BATCHES_PER_CHUNK, seed, reshuffle_each_iteration=True)
-        rows = batch_size // num_replicas if drop_remainder else None
+            batches = batches.shuffle(BATCHES_PER_CHUNK, parts.seed, reshuffle_each_iteration=True)
         return batches.map(
-            of_groups(names, index, rows, ragged), num_parallel_calls=tf.data.AUTOTUNE
+            of_groups(parts.files(number), index, parts.rows, ragged),
+            num_parallel_calls=tf.data.AUTOTUNE,
         )
 
-    here = num_replicas // context.num_input_pipelines
-    first = context.input_pipeline_id * here
-    for number in range(num_files):
-        if first <= number % num_replicas < first + here:
-            check_file(files[number], index.file_sizes[number], index.num_groups)
-    in_turns = tf.data.Dataset.choose_from_datasets(
-        [of_replica(number) for number in range(first, first + here)],
-        tf.data.Dataset.range(here).repeat(),
-    )
-    parts = in_turns.apply(tf.data.experimental.assert_cardinality(num_batches * here))
-    # At the end of an epoch, tf.data's tuner may sleep for as long as the epoch took.
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    return parts.prefetch(tf.data.AUTOTUNE).with_options(options)
-
-
-def _check(num_files: int, batch_size: int, num_replicas: int) -> None:
-    if batch_size < 1 or batch_size % num_files:
-        raise ValueError(
-            f"batch_size is {batch_size}; expected a multiple of {num_files}, the number of files, "
-            "each of which has as many trees of a batch. write_tree_files takes num_files."
-        )
-    if num_files % num_replicas:
-        raise ValueError(
-            f"{num_replicas} replicas cannot share {num_files} files evenly. Write the trees with "
-            f"num_files={num_replicas} or a multiple of it."
-        )
-
-
-def _groups(files: Sequence[str]) -> tf.data.Dataset:
-    """The place, and the records at that place of some files, text `[files]`."""
-    records = tf.data.Dataset.zip(*map(tf.data.TFRecordDataset, files))
-    return records.map(lambda *of_files: tf.stack(of_files)).enumerate()
+    return parts.in_turns(of_replica)
 
 
 @tf.autograph.experimental.do_not_convert

@@ -7,7 +7,6 @@ drawn with the same seed then have trees of about the same size at each step, wi
 """
 
 import itertools
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -19,7 +18,9 @@ import tensorflow as tf
 from kerasrec.datasets.checking import as_floats, check_alike, check_nth_tree, inputs_of
 from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.encoding import EncodedTree, TreeArrays
-from kerasrec.datasets.tree_index import TreeIndex, file_of, write_index
+from kerasrec.datasets.new_directory import new_directory
+from kerasrec.datasets.record_files import file_of
+from kerasrec.datasets.tree_index import TreeIndex, write_index
 
 # Trees that are sorted together: enough that the trees of a group hardly differ in size, and few
 # enough for any memory.
@@ -56,22 +57,12 @@ def write_tree_files(
         ValueError: If there are no trees, one is malformed (see `check_tree`), of another kind than
             the first, or has more slots for children than `arity`, or `num_files` is less than 1.
     """
-    directory = Path(directory)
-    if directory.exists():
-        raise FileExistsError(
-            f"'{directory}' exists. Files of trees are written once: remove it first, or choose "
-            "another directory."
-        )
     if num_files < 1:
         raise ValueError(f"num_files is {num_files}; expected 1 or more.")
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=directory.name, dir=directory.parent) as place:
-        unfinished = Path(place) / "unfinished"
-        unfinished.mkdir()
+    with new_directory(directory) as unfinished:
         trees = _checked(encoded_trees, arity)
         random = np.random.default_rng(seed) if bucket_by_size else None
         _write(trees, unfinished, num_files, random)
-        unfinished.rename(directory)
 
 
 def _write(

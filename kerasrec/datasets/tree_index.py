@@ -1,23 +1,11 @@
-"""The index of a directory of tree files: what was written, and the check that it is still there.
+"""The index of a directory of tree files: what was written."""
 
-Sizes are checked here, before TensorFlow reads a file: its record reader ends the process if a
-record claims more bytes than there is memory.
-"""
-
-import hashlib
 import json
-import mmap
-import struct
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kerasrec.datasets.problems import MalformedFileError
-
-INDEX = "index.json"
-LARGEST_INDEX = 2**24  # bytes: room for a million files
-LENGTH = struct.Struct("<Q")  # before a record: its length, and four bytes of checksum
-AROUND_A_RECORD = 16  # bytes: twelve before it, and four of checksum after it
+from kerasrec.datasets.record_index import checksum, read_json, write_json
 
 
 class TreeIndex(NamedTuple):
@@ -66,16 +54,9 @@ class TreeIndex(NamedTuple):
 LABELS = ("int", "float", "int of trees", "float of trees")
 
 
-def file_of(directory: Path, number: int, num_files: int) -> Path:
-    """Returns the path of a file, by its number of all files, from 0."""
-    return directory / f"trees-{number:05}-of-{num_files:05}.tfrecord"
-
-
 def write_index(directory: Path, index: TreeIndex) -> None:
-    """Writes `index.json`, which ends with a checksum of the rest."""
-    numbers = index._asdict()
-    content = numbers | {"checksum": _checksum(numbers)}
-    (directory / INDEX).write_text(json.dumps(content), encoding="utf-8")
+    """Writes `index.json`."""
+    write_json(directory, index._asdict())
 
 
 def read_index(directory: str | PathLike[str]) -> TreeIndex:
@@ -85,56 +66,14 @@ def read_index(directory: str | PathLike[str]) -> TreeIndex:
         FileNotFoundError: If `write_tree_files` did not write the directory.
         MalformedFileError: If the file is damaged, or contradicts itself.
     """
-    path = Path(directory) / INDEX
-    if not path.exists():
-        raise FileNotFoundError(
-            f"There is no '{path}'; expected a directory that write_tree_files wrote."
-        )
-    with path.open("rb") as file:
-        content = file.read(LARGEST_INDEX + 1)
-    try:
-        if len(content) > LARGEST_INDEX:
-            raise ValueError(f"it has more than {LARGEST_INDEX:,} bytes")
-        # If a program has raised Python's recursion limit, deep nesting ends the process.
-        if content.count(b"{") > 1 or content.count(b"[") > 1:
-            raise ValueError("it is nested")
-        return _checked(json.loads(content))
-    except ValueError as error:
-        raise MalformedFileError(
-            f"'{path}' is not an index that write_tree_files of this version wrote: {error}. Copy "
-            "the directory again, or write the trees again."
-        ) from error
+    return read_json(directory, "write_tree_files", _parsed)
 
 
-def check_file(path: Path, size: int, num_records: int) -> None:
-    """Checks that a file has the size and the number of records that the index says.
-
-    The content of records is checked when they are read.
-
-    Args:
-        path: The file.
-        size: In bytes.
-        num_records: How many.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        MalformedFileError: If the size or the number of records differs.
-    """
-    with path.open("rb") as file:
-        found = file.seek(0, 2)
-        problem = "" if found == size else f"has {found:,} bytes; expected {size:,}"
-        if not problem:
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                problem = _problem_of_records(content, num_records)
-    if problem:
-        raise MalformedFileError(
-            f"'{path}' {problem}, as '{INDEX}' says. Copy the directory again, or write the trees "
-            "again."
-        )
-
-
-def _checksum(numbers: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()
+def _parsed(content: bytes) -> TreeIndex:
+    # If a program has raised Python's recursion limit, deep nesting ends the process.
+    if content.count(b"{") > 1 or content.count(b"[") > 1:
+        raise ValueError("it is nested")
+    return _checked(json.loads(content))
 
 
 def _checked(content: Any) -> TreeIndex:
@@ -144,8 +83,7 @@ def _checked(content: Any) -> TreeIndex:
     if not isinstance(content, dict) or sorted(content) not in (sorted(expected), sorted(former)):
         found = list(content)[:10] if isinstance(content, dict) else type(content).__name__
         raise ValueError(f"expected {expected}, found {found}")
-    checksum = content.pop("checksum")
-    if checksum != _checksum(content):
+    if content.pop("checksum") != checksum(content):
         raise ValueError("its checksum does not match")
     index = TreeIndex(**content)
     sizes = index.file_sizes
@@ -170,13 +108,3 @@ def _checked(content: Any) -> TreeIndex:
     if index.largest_tree * index.bytes_of_a_node > max(sizes):
         raise ValueError(f"no file has room for a tree of {index.largest_tree} tree nodes")
     return index
-
-
-def _problem_of_records(content: mmap.mmap, num_records: int) -> str:
-    place = count = 0
-    while place + AROUND_A_RECORD <= len(content):
-        place += AROUND_A_RECORD + LENGTH.unpack_from(content, place)[0]
-        count += 1
-    if place != len(content):
-        return f"breaks off in record {count - 1}; expected {num_records} whole records"
-    return "" if count == num_records else f"has {count} records; expected {num_records}"

@@ -35,7 +35,8 @@ class Schema(Kinds):
     the order of their numbers: `batch["Number.value"]`, float32 `[batch, (rows)]`. A field that
     refers to nodes holds their numbers, -1 for None; a list has one axis more, `[batch, (rows),
     (entries)]`. So memory is proportional to nodes and entries, and a batch goes through `tf.data`,
-    `keras.Input`, `fit` and `predict` as any other dict.
+    `keras.Input`, `fit` and `predict` as any other dict. `kerasrec.datasets.write_value_files` puts
+    values into files.
 
     Args:
         root: a subclass of `kerasrec.DataType`: the type of each example.

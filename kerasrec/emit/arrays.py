@@ -33,6 +33,11 @@ def divided(
     return array.split(tensor, sizes)
 
 
+def num_rows(tensor: tf.Tensor) -> tf.Tensor:
+    """int32 scalar, how many rows a tensor has; of a vector in one op and not in five."""
+    return tf.size(tensor) if tensor.shape.rank == 1 else tf.shape(tensor)[0]
+
+
 def one_tensor(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """The rows of all tensors."""
     return tensors[0] if len(tensors) == 1 else tf.concat(tensors, 0)
@@ -55,3 +60,13 @@ def joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
         element_dtype=array.dtype,
     )
     return tensor, tf.cast(lengths, tf.int32)
+
+
+def without_rows(tensor: tf.Tensor) -> tf.Tensor:
+    """The same tensor; if it has no rows, open sizes are 1, so that the rest can be broadcast."""
+    sizes = [-1 if size is None else size for size in tensor.shape[1:]]
+    none = tf.stack([0, *(1 if size == -1 else size for size in sizes)])
+    is_none = tf.equal(tf.shape(tensor)[0], 0)
+    found = tf.reshape(tensor, tf.where(is_none, none, tf.shape(tensor)))
+    found.set_shape(tensor.shape)
+    return found

@@ -14,6 +14,7 @@ from functools import partial, singledispatchmethod
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import without_rows
 from kerasrec.emit.barriers import apart
 from kerasrec.emit.checks import fail
 from kerasrec.emit.results import Tensors
@@ -25,6 +26,8 @@ from kerasrec.graph.values import Each, Region, Value
 from kerasrec.schedule import instructions
 from kerasrec.schedule.instructions import Instruction, Item, Reduce, Save, Send
 
+# What pads rows. A branch that no token takes has none; with a column, ops on it have what to read.
+_PADDING = "RaggedTensorToTensor"
 _SUMS = ("Add", "AddV2", "AddN")
 
 
@@ -220,6 +223,8 @@ class Registers:
     @_run.register
     def _(self, one: instructions.Fire) -> None:
         tensors = fire(one.node, self._inputs(one), has_gradient=False)
+        if one.node.op == _PADDING:
+            tensors = list(map(without_rows, tensors))
         for tensor, value in zip(tensors, one.outputs, strict=True):
             tensor.set_shape(value.type.tensor_shape())
         self._set(one, tensors)

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import num_rows
 from kerasrec.emit.barriers import with_open_tokens
 from kerasrec.emit.host import integers_on_host
 from kerasrec.emit.limits import Limits
@@ -55,7 +56,7 @@ class ScheduleRun:
     def forward(self, arguments: Tensors) -> Outcome:
         """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
         if not self.schedule.has_loops:
-            self.limits.check_width(tf.shape(arguments[0])[0])
+            self.limits.check_width(num_rows(arguments[0]))
         self.shared = with_prepared(self.shared, self.schedule.prepared_for([0]))
         sums = Sums()
         with integers_on_host():

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import tensorflow as tf
 
 from kerasrec.compiled.known_sizes import KnownSizes
+from kerasrec.compiled.memo.run import MemoCompiledRun
 from kerasrec.compiled.ops import obstacles as compiled_obstacles
 from kerasrec.compiled.run import CompiledRun
 from kerasrec.compiled.within import RunWithinXla
@@ -77,7 +78,7 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> C
     """
     engine, parallel_tokens = options.engine, options.parallel_tokens
     if program.graph.memo:
-        return _memo(program, options)
+        return _memo(program, in_blocks, options)
     if options.instances:
         reason = f"each divided among instances on {', '.join(options.instances)}"
         return Choice("waves", program.run, reason, program.schedule)
@@ -110,6 +111,8 @@ def choose_within_xla(program: Scheduled, in_blocks: InBlocks, options: EngineOp
     """
     graph = program.graph
     found = _obstacles_of_compiled(graph, options)
+    if graph.memo:
+        found.insert(0, "it has memo=True, which looks calls up in a table of the host")
     outputs = graph.bodies[graph.entry].outputs
     if any(node.types[0].dtype == tf.bool for node in outputs):
         found.append("it returns a truth value, which could not say that a run has failed")
@@ -128,12 +131,14 @@ def choose_within_xla(program: Scheduled, in_blocks: InBlocks, options: EngineOp
     return Choice("compiled", run, "in blocks, compiled by XLA with all around it", schedule)
 
 
-def _memo(program: Scheduled, options: EngineOptions) -> Choice:
-    """Equal calls are one call: waves run, level by level."""
-    if options.engine not in ("auto", "waves"):
+def _memo(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Choice:
+    """Equal calls are one call: they run level by level, in waves or in blocks."""
+    if options.engine == "compiled":
+        return _compiled(program, in_blocks, options)
+    if options.engine == "scalar":
         raise TraceError(
-            f"engine={options.engine!r} runs every call, and with memo=True equal calls are one. "
-            "Use engine='waves' or leave the choice to engine='auto'."
+            "engine='scalar' runs every call, and with memo=True equal calls are one. Use "
+            "engine='waves' or 'compiled', or leave the choice to engine='auto'."
         )
     run, reason = program.run, "level by level, since memo=True makes equal calls one call"
     if options.parallel_tokens is not None:
@@ -144,8 +149,6 @@ def _memo(program: Scheduled, options: EngineOptions) -> Choice:
 
 def _obstacles_of_compiled(graph: TaggedGraph, options: EngineOptions) -> list[str]:
     found = compiled_obstacles(graph)
-    if graph.memo:
-        found.insert(0, "it has memo=True, which looks calls up in a table of the host")
     if options.parallel_tokens is not None:
         found.insert(0, "parallel_tokens is a bound on waves")
     if options.instances:
@@ -162,8 +165,13 @@ def _compiled(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -
         )
     schedule, forward_only = in_blocks(program.graph)
     known = KnownSizes(options.max_xla_sizes)
-    run = partial(CompiledRun, schedule, forward_only, program.run, known)
-    return Choice("compiled", run, "in blocks, compiled by XLA", schedule, known)
+    given = schedule, forward_only, program.run, known
+    run: Any = partial(CompiledRun, *given)
+    reason = "in blocks, compiled by XLA"
+    if program.graph.memo:
+        run = partial(MemoCompiledRun, program.schedule, *given)
+        reason = f"level by level, {reason}"
+    return Choice("compiled", run, reason, schedule, known)
 
 
 def _scalar(program: Scheduled, shared: dict[Value, tf.Tensor], limits: Limits) -> ScalarRun:

@@ -6,6 +6,7 @@ are missing; of ragged ones as many as there are indices.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -38,17 +39,17 @@ class Links:
     roots: tf.Tensor
     trees: tf.Tensor
 
-    @property
+    @functools.cached_property
     def is_root(self) -> tf.Tensor:
         """Bool `[size]`, whether a node is the first of its tree."""
         return tf.range(tf.size(self.roots)) == self.roots
 
-    @property
+    @functools.cached_property
     def num_callers(self) -> tf.Tensor:
         """How many call a node, int32 `[size]`; the caller of a root is the outside."""
         return self.num_parents + tf.cast(self.is_root, tf.int32)
 
-    @property
+    @functools.cached_property
     def is_called(self) -> tf.Tensor:
         """Bool `[size]`, False for padding."""
         return self.num_callers > 0

@@ -50,7 +50,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             gradient without `training=True` runs the layer again. Children in ragged rows, as
             those of `ChildSumTreeLSTM`, are a `TraceError`.
             With it, `model.compile(jit_compile=True)` compiles the whole training step by XLA, once
-            for each shape of a batch.
+            for each shape of a batch; not with `shared_nodes`.
         embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
           `keras.layers.Embedding`, which looks up each different word of a batch once. Words that
           are read must be below its `input_dim`, also if it is the first layer of a
@@ -66,7 +66,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         shared_nodes: whether a tree node may have several parents. `children` are then a directed
             acyclic graph with the root 0, such as a syntax tree with equal subtrees merged. A node
             is computed once, its dropout drawn once, and the gradients from its parents are added
-            up (`memo=True` of `kerasrec.recursive`). With engine="compiled" it is a `ValueError`.
+            up (`memo=True` of `kerasrec.recursive`).
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
@@ -142,11 +142,6 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
                 f"`instances` of {type(self).__name__} divide waves among devices, and "
                 f"engine={engine!r} has none. Leave `engine` out."
             )
-        if shared_nodes and engine not in ("auto", "waves"):
-            raise ValueError(
-                f"`shared_nodes` of {type(self).__name__} need waves, and engine={engine!r} has "
-                "none. Leave `engine` out."
-            )
         if cell.goes_down != self.goes_down:
             layer = "TopDown" if cell.goes_down else "Recursive"
             raise ValueError(
@@ -169,7 +164,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self.embedding: Any = embedding
         self.supports_masking = True
         # With a GPU, Keras compiles all that supports it, again for each number of tree nodes.
-        self.supports_jit = cell.supports_jit and engine == "compiled" and not takes_text(embedding)
+        takes_jit = engine == "compiled" and not shared_nodes and not takes_text(embedding)
+        self.supports_jit = cell.supports_jit and takes_jit
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
         self._options = {
             "recompute": recompute,

@@ -76,7 +76,8 @@ def check_sizes(x: Any, children: Any) -> list[tf.Operation]:
     sentence = "`x` and `children` must have the same numbers of trees and of nodes in a tree. "
     if not isinstance(children, tf.RaggedTensor):
         mine, theirs = tf.shape(x)[:2], tf.shape(children)[:2]
-        return check(same_sizes(x, children), sentence + "[trees, nodes]: {} and {}", mine, theirs)
+        is_right = tf.reduce_all(mine == theirs)
+        return check(is_right, sentence + "[trees, nodes]: {} and {}", mine, theirs)
     sentence += "Nodes in each tree: {} and {}"
     mine, theirs = x.row_lengths(), children.row_lengths()
     # Other numbers of trees cannot be compared one by one.

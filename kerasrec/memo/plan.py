@@ -119,10 +119,7 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
     Raises:
         tf.errors.InvalidArgumentError: when it is computed, a call needs itself.
     """
-    callers = tf.concat([callers for callers, _ in calls.edges.values()], 0)
-    callees = tf.concat([callees for _, callees in calls.edges.values()], 0)
-    level = levels_of(callers, callees, calls.count)
-    level = check_order(graph, calls, callers, callees, level)
+    level = levels(graph, calls)
     if parallel_tokens is not None:
         level = _cut(level, calls, parallel_tokens)
     num_waves = tf.reduce_max(tf.concat([level, [-1]], 0)) + 1
@@ -164,6 +161,18 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
         last_read[graph.entry], roots[:, tf.newaxis], tf.fill(tf.shape(roots), _OUTSIDE)
     )
     return _with_rows(graph, num_waves, calls.copies, arguments, sizes, targets, last_read, roots)
+
+
+def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
+    """The level of each call, int32 `[calls]`; see `levels_of`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: when it is computed, a call needs itself.
+    """
+    callers = tf.concat([callers for callers, _ in calls.edges.values()], 0)
+    callees = tf.concat([callees for _, callees in calls.edges.values()], 0)
+    level = levels_of(callers, callees, calls.count)
+    return check_order(graph, calls, callers, callees, level)
 
 
 def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.sums import Sums
-from kerasrec.memo.calls import CallFinder
+from kerasrec.memo.calls import CallFinder, Calls
 from kerasrec.memo.loops import LevelLoop
 from kerasrec.memo.plan import Plan, plan_of
 from kerasrec.schedule.sections import Direction, Loop
@@ -18,11 +18,12 @@ class MemoRun(WaveRun):
     """One run of a schedule, level by level.
 
     Args:
-        parallel_tokens: how many tokens of a body may run at once; None for all of a level. Further
-          arguments as for `ScheduleRun`.
+        parallel_tokens: how many tokens of a body may run at once; None for all of a level.
+        calls: all calls, if they are known. Further arguments as for `ScheduleRun`.
     """
 
     parallel_tokens: int | None = None
+    calls: Calls | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -31,11 +32,12 @@ class MemoRun(WaveRun):
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
         """Runs a loop over levels; the first finds out which calls there are."""
         if self._plan is None:
-            finder = CallFinder(
-                self.schedule, loop, self.shared, self.limits, self.parallel_tokens is None
-            )
-            calls = finder.find(given)
-            self._plan = plan_of(self.graph, calls, self.parallel_tokens)
+            if self.calls is None:
+                finder = CallFinder(
+                    self.schedule, loop, self.shared, self.limits, self.parallel_tokens is None
+                )
+                self.calls = finder.find(given)
+            self._plan = plan_of(self.graph, self.calls, self.parallel_tokens)
             self.num_waves = self._plan.num_waves
         is_up = loop.direction is Direction.UP
         state = self.schedule, loop, self.shared, self.limits, self.store, self.num_waves

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import one_tensor
+from kerasrec.emit.arrays import one_tensor, without_rows
 from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Tensors
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.values import Branch, Node, Region, Value
-from kerasrec.queues.buffers import Buffers, Key, empty, without_rows
+from kerasrec.queues.buffers import Buffers, Key, empty
 from kerasrec.queues.layout import TAIL_FRAME
 from kerasrec.queues.store import FrameStore
 from kerasrec.schedule.instructions import Fetch, Frames, Instruction, Load, Receive, Save, Send

@@ -14,6 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import num_rows, without_rows
 from kerasrec.emit.barriers import hidden
 from kerasrec.errors import WITHOUT_FRAMES
 
@@ -83,15 +84,15 @@ class Buffers:
         if not keys:
             return
         tensors = [self._tensors[key] for key in keys]
-        capacity = tf.shape(tensors[0])[0]
+        capacity = num_rows(min(tensors, key=lambda tensor: tensor.shape.rank))
 
         def grown() -> list[tf.Tensor]:
             more = tf.maximum(size, 2 * capacity) - capacity
-            empties = [
-                empty(self.rooms[key], more, tensor)
+            axis = tf.constant(0)
+            return [
+                tf.concat([tensor, empty(self.rooms[key], more, tensor)], axis)
                 for key, tensor in zip(keys, tensors, strict=True)
             ]
-            return [tf.concat(pair, 0) for pair in zip(tensors, empties, strict=True)]
 
         self._tensors.update(
             zip(keys, tf.cond(size > capacity, grown, lambda: tensors), strict=True)
@@ -113,26 +114,13 @@ def empty(room: Room, size: tf.Tensor, like: tf.Tensor | None = None) -> tf.Tens
         size: int32 scalar.
         like: a tensor with rows of a shape that the room leaves open; without it, open sizes are 0.
     """
-    if None not in room.shape:
-        dims = tf.constant(room.shape, tf.int32)
-    elif like is not None:
-        dims = tf.shape(like)[1:]
+    if None in room.shape and like is not None:
+        shape = tf.concat([[size], tf.shape(like)[1:]], 0)
     else:
-        dims = tf.stack([hidden(0) if dim is None else dim for dim in room.shape])
-    shape = tf.concat([[size], dims], 0)
+        shape = tf.stack([size, *(hidden(0) if dim is None else dim for dim in room.shape)])
     tensor = tf.raw_ops.Empty(shape=shape, dtype=room.dtype, init=True)
     tensor.set_shape([None, *room.shape])
     return tensor
-
-
-def without_rows(tensor: tf.Tensor) -> tf.Tensor:
-    """The same tensor; if it has no rows, open sizes are 1, so that the rest can be broadcast."""
-    sizes = [-1 if size is None else size for size in tensor.shape[1:]]
-    none = tf.stack([0, *(1 if size == -1 else size for size in sizes)])
-    is_none = tf.equal(tf.shape(tensor)[0], 0)
-    found = tf.reshape(tensor, tf.where(is_none, none, tf.shape(tensor)))
-    found.set_shape(tensor.shape)
-    return found
 
 
 def _fitted(values: tf.Tensor, buffer: tf.Tensor, room: Room) -> tuple[tf.Tensor, tf.Tensor]:

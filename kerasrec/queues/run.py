@@ -18,7 +18,7 @@ from functools import partial
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import joined
+from kerasrec.emit.arrays import joined, num_rows
 from kerasrec.emit.one_of import one_of
 from kerasrec.emit.prepared import tensor_of
 from kerasrec.emit.results import State, Tensors
@@ -96,7 +96,7 @@ class QueueRun(ScheduleRun):
         return self
 
     def _first_sweep(self, arguments: Tensors, sums: Sums) -> Tensors:
-        self.num_roots = tf.shape(arguments[0])[0]
+        self.num_roots = num_rows(arguments[0])
         state = first_state(self.layout, self.bound, self.recorded, arguments)
         (end,) = tf.while_loop(
             self._goes_on,

@@ -12,7 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import array_of
+from kerasrec.emit.arrays import array_of, num_rows
 from kerasrec.emit.passed import empty as no_tokens
 from kerasrec.emit.results import State, Tensors
 from kerasrec.graph.values import Region
@@ -36,7 +36,7 @@ def first_state(
         roots: arguments of the program.
     """
     graph, rooms = layout.graph, layout.rooms(0)
-    names, num_roots, zero = list(graph.bodies), tf.shape(roots[0])[0], tf.constant(0)
+    names, num_roots, zero = list(graph.bodies), num_rows(roots[0]), tf.constant(0)
     sizes: dict[Hashable, Any] = dict.fromkeys(layout.spaces, tf.constant(_FRAMES))
     of_roots = (graph.entry, layout.results(graph.entry))
     sizes.update(dict.fromkeys(of_roots, tf.maximum(_FRAMES, _FRAMES_OF_ROOT * num_roots)))

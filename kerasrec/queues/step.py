@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import one_tensor
+from kerasrec.emit.arrays import num_rows, one_tensor
 from kerasrec.emit.barriers import apart
 from kerasrec.emit.passed import empty
 from kerasrec.emit.results import State, Tensors
@@ -134,7 +134,7 @@ class Step:
         if self.bound is None:
             self.new[self.name] = empty(self.graph.bodies[self.name].parameters)
             return found
-        start = tf.shape(found[0])[0] - self.block.count
+        start = num_rows(found[0]) - self.block.count
         self.new[self.name] = [tensor[:start] for tensor in found]
         return [tensor[start:] for tensor in found]
 

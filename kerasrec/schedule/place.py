@@ -33,7 +33,7 @@ from kerasrec.schedule.instructions import (
 )
 from kerasrec.schedule.link import at_use_of, linked
 from kerasrec.schedule.schedule import Schedule
-from kerasrec.schedule.sections import Loop, Queues, Segment
+from kerasrec.schedule.sections import Loop, Queues, Section, Segment
 
 _WAITED_FOR = (Receive, Returned, Send, Return, HandOn, Wait, Effect)
 
@@ -50,6 +50,9 @@ def placed(schedule: Schedule) -> Schedule:
     for number, section in enumerate(sections):
         if not isinstance(section, Loop):
             continue
+        if by_width and _is_behind_no_loop(sections, number - 1):
+            before = sections[number - 1]
+            sections[number - 1], section = _with_what_is_apart(before, section, at_use, by_width)
         hoisted = sections[number + 1]
         pairs = {}
         for segment in hoisted.segments:
@@ -65,6 +68,36 @@ def placed(schedule: Schedule) -> Schedule:
             hoisted, segments=tuple(pairs[one.body][1] for one in hoisted.segments)
         )
     return linked(replace(schedule, sections=tuple(sections)))
+
+
+def _is_behind_no_loop(sections: Sequence[Section], number: int) -> bool:
+    """Whether a section for all tokens stands at the begin of a sweep, which has a loop next."""
+    here, following, before = sections[number], sections[number + 1], sections[number - 1]
+    return here.sweep == following.sweep != before.sweep
+
+
+def _with_what_is_apart(
+    before: Section, loop: Loop, at_use: Mapping[Item, Instruction], by_width: Collection[Item]
+) -> tuple[Section, Loop]:
+    """A section for all tokens and the loop behind it, which takes what reads waves apart.
+
+    Args:
+        before: the section.
+        loop: of the same sweep.
+        at_use: what is materialised at use.
+        by_width: what loops before have computed for each wave in a width of its own.
+    """
+    moved, left = {}, []
+    for segment in before.segments:
+        waiting = _Waiting(at_use, by_width, in_queues=False)
+        moved[segment.body] = waiting.reading(segment.placed, by_width)
+        own = tuple(one for one in segment.instructions if one not in moved[segment.body])
+        left.append(replace(segment, instructions=own))
+    segments = tuple(
+        replace(one, instructions=(*moved.get(one.body, ()), *one.instructions))
+        for one in loop.segments
+    )
+    return replace(before, segments=tuple(left)), replace(loop, segments=segments)
 
 
 @dataclass(frozen=True)
@@ -99,6 +132,15 @@ class _Waiting:
                 left = (one for one in pool if one not in found)
                 waiting = [one for one in left if self._reads(one, apart) and _may_stay(one)]
                 apart |= {item for one in waiting for item in one.writes if _is_of_wave(item)}
+        return found
+
+    def reading(self, ones: Sequence[Instruction], items: Collection[Item]) -> list[Instruction]:
+        """Those of some instructions, in order, that read some items, or what these have made."""
+        apart, found = set(items), []
+        for one in ones:
+            if self._reads(one, apart):
+                found.append(one)
+                apart.update(one.writes)
         return found
 
     def _reads(self, one: Instruction, items: Collection[Item]) -> bool:

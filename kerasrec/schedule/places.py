@@ -70,7 +70,7 @@ def places_of_program(graph: TaggedGraph, is_bounded: bool = False) -> Places:
     Args:
         graph: extended, or tagged.
         is_bounded: for a run that forgets frames when they have returned: nothing is hoisted, and
-          no call is handed on.
+          no call is handed on. With memo none is either: a call returns to several callers.
     """
     groups = {name: rounds_of(body, graph) for name, body in graph.bodies.items()}
     rounds = max(1, *(len(found) for found in groups.values()))
@@ -119,7 +119,8 @@ class _BodyPlaces:
             item: one for ones in self.made.values() for one in ones for item in one.writes
         }
         self.stages: dict[Node, int] = {}
-        sites = [] if is_bounded else [site for found in groups.values() for site in found]
+        may_hand_on = not is_bounded and not graph.memo
+        sites = [site for found in groups.values() for site in found if may_hand_on]
         callees = [(site, graph.bodies[site.callee]) for site in sites]
         self.tail = tail_of(body, callees, self.readers)
         if not self._try():

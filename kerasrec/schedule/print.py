@@ -97,6 +97,10 @@ _DIRECTIONS_OF_LEVELS = {
     Direction.DOWN: "from the highest down",
     Direction.UP: "from calls that call nobody up",
 }
+_BLOCKS_OF_LEVELS = {
+    Direction.READY: "place 0 in any order, then place 1 from calls that call nobody up",
+    Direction.BACK: "place 1 from the highest down, then place 0 in any order",
+}
 
 
 def print_schedule(
@@ -167,6 +171,8 @@ class _Printer:
 
     def _head(self, section: Section) -> str:
         if isinstance(section, Queues):
+            if self._graph.memo:
+                return f"blocks of calls, {_BLOCKS_OF_LEVELS[section.direction]}"
             if not section.sweep:
                 return f"queues, in turn where frames are ready: {_turns(section)}"
             return f"queues, the same blocks, {section.direction.value}"
@@ -176,7 +182,8 @@ class _Printer:
                 how, directions = "level by level", _DIRECTIONS_OF_LEVELS
             return f"loop {section.stage}, {how}, {directions[section.direction]}"
         if self._in_queues:
-            return "all frames at once, hoisted out of the queues"
+            where = "loop" if self._graph.memo else "queues"
+            return f"all frames at once, hoisted out of the {where}"
         stages = [item.stage for item in self._sections if isinstance(item, Loop)]
         if section.stage in stages:
             return f"all tokens at once, hoisted out of loop {section.stage}"

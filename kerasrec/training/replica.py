@@ -17,7 +17,7 @@ import tensorflow as tf
 from kerasrec.private import mask_of
 from kerasrec.training.accumulation import Accumulation, optimizers_in
 from kerasrec.training.input_range import checked_inputs
-from kerasrec.training.sparse_gradients import Gradients, with_rows_once
+from kerasrec.training.sparse_gradients import Gradients, with_a_row, with_rows_once
 from kerasrec.training.strategies import is_served, splits_batches
 
 
@@ -224,7 +224,7 @@ def _met(gradients: Gradients, meets: Callable[[Any], bool]) -> Gradients:
         gradients: this replica's share of each gradient.
         meets: whether a gradient is to be summed here; Keras adds up the others.
     """
-    meeting = [of for of in gradients if meets(of)]
+    meeting = [with_a_row(of) for of in gradients if meets(of)]
     if not meeting:
         return gradients
     context = tf.distribute.get_replica_context()

@@ -25,6 +25,19 @@ def with_rows_once(gradients: Iterable[tf.Tensor | tf.IndexedSlices | None]) -> 
     return [_with_rows_once(of) if isinstance(of, tf.IndexedSlices) else of for of in gradients]
 
 
+def with_a_row(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
+    """The same gradient; if it is sparse and has no row, with a row of zeros for index 0.
+
+    TensorFlow ends the process where replicas exchange sparse gradients and none has a row (its
+    issue 65785). So it is if no example of a batch has an entry in some list.
+    """
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    missing = [[0, 1 - tf.minimum(tf.size(gradient.indices), 1)]]
+    values = tf.pad(gradient.values, missing + [[0, 0]] * (gradient.values.shape.rank - 1))
+    return tf.IndexedSlices(values, tf.pad(gradient.indices, missing), gradient.dense_shape)
+
+
 def _with_rows_once(gradient: tf.IndexedSlices) -> tf.IndexedSlices:
     indices, places = tf.unique(gradient.indices)
     values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(indices))

@@ -11,6 +11,7 @@ from functools import partial
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import num_rows
 from kerasrec.emit.one_of import one_of
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.tags import Scalars, walk_up
@@ -52,7 +53,7 @@ def call_path(
         )
         return label, tuple(of_caller)
 
-    widths = tf.stack([tf.shape(waiting[name][0])[0] for name in called])
+    widths = tf.stack([num_rows(waiting[name][0]) for name in called])
     first = tf.cast(tf.argmax(widths > 0), tf.int32)
     return walk_up(wave, (first, tf.constant(0)), caller)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import array_of, one_tensor
+from kerasrec.emit.arrays import array_of, num_rows, one_tensor
 from kerasrec.emit.barriers import apart
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.passed import empty
@@ -52,7 +52,7 @@ class State(NamedTuple):
     @property
     def width(self) -> tf.Tensor:
         """How many tokens have been called and wait for this wave."""
-        return tf.add_n([tf.shape(tensors[0])[0] for tensors in self.carry.values()])
+        return tf.add_n([num_rows(tensors[0]) for tensors in self.carry.values()])
 
 
 @dataclass

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import num_rows
 from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Tensors
 from kerasrec.schedule.instructions import Instruction, Load, Measure, Receive, Returned, Save
@@ -34,7 +35,7 @@ class WaveRegisters(Registers):
     def bring(self, one: Instruction) -> Tensors:
         """What was passed to the wave, or saved for it."""
         if isinstance(one, Receive):
-            counts = [tf.shape(self.given[0])[0]] if one.tokens else []
+            counts = [num_rows(self.given[0])] if one.tokens else []
             return [*counts, *self.given]
         if isinstance(one, Returned):
             pairs = zip(one.values, self.returns[one], strict=True)
@@ -43,7 +44,7 @@ class WaveRegisters(Registers):
             return [self.store.load(one.item, self.wave)]
         if isinstance(one, Measure):
             self.store.measure(one.tokens, one.item)
-            return [tf.shape(self.get(one.item))[0]]
+            return [num_rows(self.get(one.item))]
         return super().bring(one)
 
     def keep(self, save: Save) -> None:

@@ -29,7 +29,8 @@ from kerasrec.datasets import (
     tree_file_batches,
 )
 from kerasrec.datasets.file_batching import of_groups
-from kerasrec.datasets.tree_index import check_file, file_of, read_index
+from kerasrec.datasets.record_files import check_file, file_of
+from kerasrec.datasets.tree_index import read_index
 from tests.datasets.mutated_files import NUM_FILES, records_of
 
 NUMBER = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)

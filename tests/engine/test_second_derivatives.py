@@ -225,3 +225,32 @@ def test_nan_is_no_reason_to_complain():
 def test_rows_of_a_sparse_gradient_apart_are_an_error():
     with pytest.raises(tf.errors.InvalidArgumentError, match="needs its rows summed"):
         second_gradient_of_rows(lambda slope: slope.values**2)
+
+
+def test_of_padded_rows_times_weights():
+    """Waves of other widths cannot be put together, in no sweep."""
+    kernel = tf.Variable([[0.3, -0.2, 0.5]], dtype=tf.float64)
+
+    @kerasrec.recursive
+    def f(n):
+        def inner():
+            rows = kerasrec.map_fn(f, tf.ragged.range(n)).to_tensor()
+            return tf.reduce_sum(tf.matmul(rows[:, :, tf.newaxis], kernel[tf.newaxis]), [1, 2])
+
+        return kerasrec.cond(n < 1, lambda: kernel[0, 0] * kernel[0, 1], inner)
+
+    def plain(n):
+        if n < 1:
+            return kernel[0, 0] * kernel[0, 1]
+        return tf.add_n([plain(k) for k in range(n)]) * tf.reduce_sum(kernel)
+
+    def second(run):
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                found = run()
+            first = tf.convert_to_tensor(inner.gradient(found, kernel))
+        return outer.gradient(first, kernel)
+
+    found = second(lambda: tf.reduce_sum(f([4, 1, 3])))
+    expected = second(lambda: tf.add_n([plain(n) for n in (4, 1, 3)]))
+    np.testing.assert_allclose(tf.convert_to_tensor(found), expected)

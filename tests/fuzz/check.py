@@ -113,7 +113,7 @@ def is_refused(error: Exception) -> bool:
 
 
 def _possible(program: Program, options: Options) -> Options:
-    if options.engine == "compiled" and not can_be_compiled(program):
+    if options.engine == "compiled" and not can_be_compiled(program, options.memo):
         return dataclasses.replace(options, engine="waves")
     return options
 

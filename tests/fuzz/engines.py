@@ -82,7 +82,7 @@ def memoised(options: Options) -> Options:
     """The same with `memo=True`, without what that does not take."""
     return dataclasses.replace(
         options,
-        engine="waves",
+        engine=options.engine if options.engine == "compiled" else "waves",
         in_queues=False,
         passes="default" if options.passes == "instances" else options.passes,
         memo=True,
@@ -285,9 +285,9 @@ class Run:
         return Result(found.outputs, tables, [*of_arguments, *of_weights])
 
 
-def can_be_compiled(program: Program) -> bool:
+def can_be_compiled(program: Program, memo: bool = False) -> bool:
     """Whether the engine "compiled" takes a program."""
-    return not obstacles(Run(program, Options(way="eager")).extended_graph())
+    return not obstacles(Run(program, Options(way="eager", memo=memo)).extended_graph())
 
 
 def arguments_of(program: Program, tokens: Sequence[int] | None) -> list[np.ndarray]:

@@ -72,7 +72,7 @@ def test_values_and_gradients_are_those_of_padded_trees(name, return_sequences):
     arity, make = MAKE[name]
     ragged, padded = trees(arity)
     layer = make(return_sequences=return_sequences, return_state=True)
-    layer(*padded)
+    layer.build(*(of.shape for of in padded))
     with_random_weights(layer)
     values, (slope_x, *slopes) = outputs_and_gradients(layer, ragged)
     wanted, (wanted_x, *wanted_slopes) = outputs_and_gradients(layer, padded)

@@ -56,18 +56,20 @@ def test_a_text_without_words_is_an_error():
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_model_is_saved_and_exported(tmp_path, shape):
+def test_a_model_is_saved_and_exported(tmp_path):
     text = keras.Input([], dtype="string")
-    layer = TextTree(shape, vocabulary=vocabulary, name="tree")
-    states = TreeLSTM(3, embedding=keras.layers.Embedding(len(vocabulary), 2))(*layer(text))
-    model = keras.Model(text, states)
+    layers = {shape: TextTree(shape, vocabulary=vocabulary, name=shape) for shape in SHAPES}
+    states_of = TreeLSTM(3, embedding=keras.layers.Embedding(len(vocabulary), 2))
+    model = keras.Model(text, {shape: states_of(*layer(text)) for shape, layer in layers.items()})
     texts = tf.constant(["a b é", "b", "unheard of"])
     expected = model(texts)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded(texts), expected)
-    assert loaded.get_layer("tree").get_config() == layer.get_config()
     model.export(tmp_path / "export", verbose=False)
-    served = tf.saved_model.load(tmp_path / "export")
-    np.testing.assert_allclose(served.serve(texts), expected, atol=1e-6)
+    exported = tf.saved_model.load(tmp_path / "export")
+    found, served = loaded(texts), exported.serve(texts)
+    for shape, layer in layers.items():
+        np.testing.assert_array_equal(found[shape], expected[shape])
+        assert loaded.get_layer(shape).get_config() == layer.get_config()
+        np.testing.assert_allclose(served[shape], expected[shape], atol=1e-6)
+    assert not np.allclose(expected["left"], expected["right"])

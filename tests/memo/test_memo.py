@@ -11,6 +11,7 @@ import tensorflow as tf
 import kerasrec
 from kerasrec.graph.interpreter import interpret
 from tests.memo.cases import CASES, RULES, TRANSITIONS, at, distance, fib
+from tests.memo.helpers import differences, gradients, with_options
 
 _FIRST, *_OTHERS = CASES
 _ALL = [
@@ -20,34 +21,6 @@ _ALL = [
 _WITH_GRADIENT = [
     item for item in _ALL if any(a.dtype == np.float64 for a in item.values[0].arguments)
 ]
-
-
-def _loss(values, weights):
-    return tf.reduce_sum(values * weights)
-
-
-def _gradients(function, arguments, weights, variables=()):
-    """Gradients of the float arguments, and of variables."""
-    tensors = [tf.constant(array) for array in arguments]
-    floats = [tensor for tensor in tensors if tensor.dtype.is_floating]
-    with tf.GradientTape() as tape:
-        tape.watch(floats)
-        loss = _loss(function(*tensors), weights)
-    found = tape.gradient(loss, [*floats, *variables])
-    return [tf.convert_to_tensor(item).numpy() for item in found]
-
-
-def _differences(case, weights, place):
-    """The gradient of one float argument, by differences of the plain program."""
-    found = np.zeros_like(case.arguments[place])
-    for index in np.ndindex(found.shape):
-        losses = []
-        for step in (1e-6, -1e-6):
-            arguments = [array.copy() for array in case.arguments]
-            arguments[place][index] += step
-            losses.append(np.sum(case.expected(tuple(arguments))[0] * weights))
-        found[index] = (losses[0] - losses[1]) / 2e-6
-    return found
 
 
 @pytest.mark.parametrize("case", _ALL)
@@ -65,10 +38,10 @@ def test_values_and_calls(case):
 def test_gradients(case):
     values = case.expected(case.arguments)[0]
     weights = np.random.default_rng(1).normal(size=values.shape)
-    found = _gradients(case.function, case.arguments, weights)
+    found = gradients(case.function, case.arguments, weights)
     places = [place for place, array in enumerate(case.arguments) if array.dtype == np.float64]
     for place, gradient in zip(places, found, strict=True):
-        np.testing.assert_allclose(gradient, _differences(case, weights, place), atol=1e-5)
+        np.testing.assert_allclose(gradient, differences(case, weights, place), atol=1e-5)
 
 
 @pytest.mark.parametrize("case", _WITH_GRADIENT)
@@ -84,7 +57,7 @@ def test_the_interpreter_agrees(case):
         for gradient, array in zip(found.gradients, case.arguments, strict=True)
         if array.dtype == np.float64
     ]
-    expected = _gradients(case.function, case.arguments, weights)
+    expected = gradients(case.function, case.arguments, weights)
     for one, other in zip(floats, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9)
 
@@ -95,23 +68,11 @@ def test_the_interpreter_agrees(case):
 def test_options(case, options):
     values = case.expected(case.arguments)[0]
     weights = np.random.default_rng(1).normal(size=values.shape)
-    found = _with_options(case.function, **options)
+    found = with_options(case.function, **options)
     np.testing.assert_allclose(found(*case.arguments), values, rtol=1e-9)
-    expected = _gradients(case.function, case.arguments, weights)
-    for one, other in zip(_gradients(found, case.arguments, weights), expected, strict=True):
+    expected = gradients(case.function, case.arguments, weights)
+    for one, other in zip(gradients(found, case.arguments, weights), expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-9)
-
-
-def _with_options(function, **options):
-    """The same recursive function with other options, which calls itself."""
-    python_function = function.python_function
-    names = python_function.__globals__
-    changed = type(python_function)(
-        python_function.__code__, dict(names), closure=python_function.__closure__
-    )
-    found = kerasrec.recursive(memo=True, returns=function.returns, **options)(changed)
-    changed.__globals__[python_function.__name__] = found
-    return found
 
 
 def test_a_run_of_one_level_in_a_graph():
@@ -150,7 +111,7 @@ def test_gradients_of_variables(case, variable):
     (case,) = [item for item in CASES if item.name == case]
     values = case.expected(case.arguments)[0]
     weights = np.random.default_rng(1).normal(size=values.shape)
-    *_, found = _gradients(case.function, case.arguments, weights, [variable])
+    *_, found = gradients(case.function, case.arguments, weights, [variable])
     before = variable.numpy()
     try:
         for index in np.ndindex(before.shape):
@@ -178,8 +139,8 @@ def test_second_derivative():
         slope = tf.reduce_sum(inner.gradient(total, costs) * direction)
     found = outer.gradient(slope, costs)
     weights = np.ones(2)
-    (up,) = _gradients(distance, (a, b, costs + 1e-5 * direction, i, j), weights)
-    (down,) = _gradients(distance, (a, b, costs - 1e-5 * direction, i, j), weights)
+    (up,) = gradients(distance, (a, b, costs + 1e-5 * direction, i, j), weights)
+    (down,) = gradients(distance, (a, b, costs - 1e-5 * direction, i, j), weights)
     np.testing.assert_allclose(found, (up - down) / 2e-5, atol=1e-6)
 
 
@@ -428,9 +389,8 @@ def test_calls_that_wait_for_results_are_refused():
         hofstadter(3)
 
 
-@pytest.mark.parametrize("engine", ["scalar", "compiled"])
-def test_other_engines_are_refused(engine):
-    @kerasrec.recursive(memo=True, engine=engine)
+def test_the_scalar_engine_is_refused():
+    @kerasrec.recursive(memo=True, engine="scalar")
     def f(n):
         return kerasrec.cond(n < 2, lambda: n, lambda: f(n - 1) + f(n - 2))
 

@@ -112,3 +112,7 @@ def test_from_end_to_end(tmp_path):
     assert json.loads((tmp_path / "results.json").read_text()) == [run]
     assert run["grammar"]["F1, %"] > run["right-branching"]["F1, %"]
     assert (tmp_path / "chart.png").exists()
+    served = tf.saved_model.load(tmp_path / "export")
+    phrases = served.serve(np.int32([[2, 3, 4, 0, 0, 0, 0, 0], [5, 4, 3, 2, 1, 1, 0, 0]])).numpy()
+    assert phrases[0].sum() == 2 and phrases[1].sum() == 5  # of more than one word
+    assert phrases[0, 0, 3] and phrases[1, 0, 6]

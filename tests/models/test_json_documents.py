@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import json_documents
 import kerasrec
+from documents import read
 
 
 def document(random):
@@ -67,6 +68,6 @@ def test_what_is_saved_and_exported_predicts_the_same(run):
 def test_json_lines_are_read(tmp_path):
     file = tmp_path / "data.jsonl"
     file.write_text('{"a": 1}\n{"a": [2]}\n')
-    assert json_documents.read(file) == [{"a": 1}, {"a": [2]}]
+    assert read(file) == [{"a": 1}, {"a": [2]}]
     file.write_text('[{"a": 1}]')
-    assert json_documents.read(file) == [{"a": 1}]
+    assert read(file) == [{"a": 1}]

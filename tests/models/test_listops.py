@@ -67,7 +67,7 @@ def test_from_end_to_end(tmp_path):
     (run,) = recipe.main(f"{arguments} --output {tmp_path}".split())
     assert json.loads((tmp_path / "results.json").read_text()) == [run]
     assert run["operators"]["4 to 50, %"] > 40  # of ten digits
-    model = keras.models.load_model(tmp_path / "seed_2.keras")
+    model = keras.models.load_model(tmp_path / "model.keras")
     (tokens, children), _ = next(iter(batches([["MAX", 2, 3], 4], 2)))
     exported = tf.saved_model.load(tmp_path / "export")
     np.testing.assert_allclose(

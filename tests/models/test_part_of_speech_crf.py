@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import part_of_speech_crf as recipe
+from kerasrec.datasets import Vocabulary
 from linear_chain import LinearChain
 
 RANDOM = np.random.default_rng(1)
@@ -76,3 +77,7 @@ def test_from_end_to_end(tmp_path):
     assert run["chain"]["right tags, %"] > 99
     assert run["no chain"]["right tags, %"] < 70
     assert (tmp_path / "run" / "transitions.png").exists()
+    vocabulary = Vocabulary.load(tmp_path / "run" / "vocabulary.txt")
+    served = tf.saved_model.load(tmp_path / "run" / "export")
+    words = np.int32([[*vocabulary.encode(["y", "-", "-", "-", "-"]), 0, 0]])
+    assert served.serve(words).numpy()[0, :5].tolist() == [1, 2, 0, 1, 2]

@@ -2,13 +2,14 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import soft_edit_distance as recipe
 from edit_channel import Pairs, draw_channel, draw_pairs
-from edit_distance import expected_edits, total
+from edit_distance import SoftEditDistance, expected_edits, total
 
 NOTHING = 3
 EDITS = np.random.default_rng(1).normal(size=[4, 4]).astype(np.float32)
@@ -83,3 +84,12 @@ def test_from_end_to_end(tmp_path):
     assert learned["wrong edits, %"] < 0.7 * shortest["wrong edits, %"]
     assert learned["bits above the channel's"] < shortest["bits above the channel's"]
     assert (tmp_path / "edits.png").exists()
+    assert keras.models.load_model(tmp_path / "model.keras").count_params() == 25
+
+
+@pytest.mark.many
+def test_the_distance_of_the_model():
+    model = SoftEditDistance(3)
+    model.edits.assign(EDITS)
+    wanted = [-np.logaddexp.reduce(scores(pair)) for pair in STRINGS]
+    np.testing.assert_allclose(model(list(PAIRS)), wanted, 1e-5)

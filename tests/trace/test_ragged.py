@@ -116,6 +116,23 @@ def test_reductions_of_tensorflow(reduce, expected):
         np.testing.assert_allclose(f([0, 1, 2]), expected)
 
 
+@pytest.mark.parametrize("engine", ["waves", pytest.param("queues", marks=pytest.mark.many)])
+def test_a_branch_that_no_token_takes_pads_no_rows(engine):
+    """Its padded rows have a column: TensorFlow finds no largest entry of none."""
+
+    @recursive
+    def first_largest(n):
+        def inner():
+            again = first_largest(n - 1) if engine == "queues" else 0
+            rows = map_fn(first_largest, tf.ragged.range(n)).to_tensor(-1)
+            return tf.argmax(rows, axis=1, output_type=tf.int32) + 1 + 0 * again
+
+        return kerasrec.cond(n < 1, lambda: n, inner)
+
+    assert first_largest([3, 2]).numpy().tolist() == [3, 2]
+    assert first_largest([0]).numpy().tolist() == [0]
+
+
 @pytest.mark.many
 def test_rows_that_were_put_together_anew_are_mapped_before_they_are_reduced():
     @recursive

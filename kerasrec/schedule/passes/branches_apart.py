@@ -37,8 +37,9 @@ def branches_apart(schedule: Schedule) -> Schedule:
 
     Every branch at a place is computed on all rows of its blocks; at its own place the product is
     computed for the frames of the branch alone. Later passes must not move instructions in queues.
+    With memo a block is of calls that stand side by side, whatever branches they take.
     """
-    if not schedule.in_queues:
+    if not schedule.in_queues or schedule.graph.memo is not None:
         return schedule
     first = next(item for item in schedule.sections if isinstance(item, Queues))
     parts = list(_parts(first))

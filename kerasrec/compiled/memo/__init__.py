@@ -1,0 +1,1 @@
+"""Runs programs in which equal calls are one call as programs that XLA compiles."""

@@ -1,0 +1,74 @@
+"""A block of calls of a body, which stand side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import tensorflow as tf
+
+from kerasrec.compiled.block import Block
+from kerasrec.compiled.memo.program import COPIES, MemoProgram, called_key
+from kerasrec.compiled.memo.rows import RowsOfCalls
+from kerasrec.compiled.rows import Buffers, Sizes
+from kerasrec.emit.results import Tensors
+from kerasrec.graph.graph import CallSite
+from kerasrec.graph.values import Node
+from kerasrec.private import rows_from
+from kerasrec.schedule.instructions import Wait
+from kerasrec.schedule.sections import Segment
+
+
+class MemoBlock(Block):
+    """Registers of a segment on a block; arguments as for `Block`."""
+
+    rows: RowsOfCalls
+
+    def called(self, sites: Sequence[CallSite], to_results: bool) -> Tensors:
+        """For each call site, the numbers of the calls that it makes, int32 `[calls]`."""
+        return tf.unstack(self.of_calls(called_key(sites)), len(sites), axis=1)
+
+    def of_calls(self, key: Hashable) -> tf.Tensor:
+        """What has a row for each call, `[calls, ...]`."""
+        return rows_from(self.rows.all(key), self.start, self.rows.sizes.width)
+
+    def arguments(self) -> Tensors:
+        """The arguments of the calls, `[width, ...]` each."""
+        copies, found = self.rows.copies, []
+        for number, node in enumerate(self.graph.bodies[self.body].parameters):
+            tensor = self.of_calls(("argument", self.body, number))
+            if node.is_root:
+                found.append(tf.reshape(tensor[:, tf.newaxis] + tf.range(copies), [-1]))
+            else:
+                found.append(tf.repeat(tensor, copies, 0))
+        return found
+
+    def _passed(self, node: Node) -> tf.Tensor:
+        """What is passed to the calls for a parameter of a later sweep."""
+        return self.read_own(self.layout.inputs[node][1])
+
+    def wait(self, ones: Sequence[Wait]) -> None:
+        """Notes which calls wait for others."""
+        masks = [self.mask(one.region) for one in ones]
+        self.write_own(("waits", self.body), tf.reduce_any(masks, 0), self.live)
+
+
+def memo_block_of(
+    program: MemoProgram,
+    segment: Segment,
+    start: tf.Tensor,
+    count: tf.Tensor,
+    written: Buffers,
+    sizes: Sizes,
+) -> MemoBlock:
+    """A block of rows of a body; arguments as for `block.block_of`."""
+    rows = RowsOfCalls(sizes, written, program.done)
+    is_call, is_copy = tf.range(sizes.width) < count, tf.range(rows.copies) < program.done[COPIES]
+    live = tf.reshape(is_call[:, tf.newaxis] & is_copy, [-1])
+    if segment.place:
+        live &= rows.read_block(("waits", segment.body), start)
+    numbers = start + tf.range(sizes.width)
+    known = program.layout.graph, segment.body, program.shared, program, rows
+    block = MemoBlock(*known, numbers, live, start, segment.settled, is_range=True)
+    if not segment.place:
+        block.given = block.arguments()
+    return block

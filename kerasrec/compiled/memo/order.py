@@ -1,0 +1,130 @@
+"""In which rows the calls of a run stand, and in which blocks they run: control before data.
+
+Calls of a body are numbered by level, those that call nobody first. If all root tokens make the
+same calls, a call has a token for each of them, its *copies*.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from kerasrec.compiled.padding import bucket, padded
+from kerasrec.emit.results import Tensors
+from kerasrec.graph.graph import TaggedGraph
+from kerasrec.memo.calls import Calls
+from kerasrec.memo.plan import levels
+from kerasrec.schedule.linkage import Together
+
+_WIDTHS = 4, 64
+_WIDE = 16
+
+
+class Order(NamedTuple):
+    """What XLA is given of the calls of a run, with sizes of which there are few.
+
+    Args:
+        arguments: for each body what its parameters are, `[calls, ...]` each.
+        called: for call sites that call for the same tokens, the numbers of the calls that each
+          call makes, int32 `[calls, sites]`.
+        counts: for each body how many calls there are, int32 scalars.
+        entrance: blocks of calls that may run in any order, int32 `[blocks, 3]`: which body, the
+          first call, how many calls.
+        levels: the same of blocks in the order of levels.
+        num_blocks: how many there are of either, int32 scalars.
+        roots: calls and copies of root tokens, int32 `[tokens, 2]`.
+        num_copies: int32 scalar.
+    """
+
+    arguments: list[Tensors]
+    called: Tensors
+    counts: Tensors
+    entrance: tf.Tensor
+    levels: tf.Tensor
+    num_blocks: Tensors
+    roots: tf.Tensor
+    num_copies: tf.Tensor
+
+
+def order_of(graph: TaggedGraph, calls: Calls, num_roots: tf.Tensor) -> tuple[Order, Tensors]:
+    """The order of all calls of a run.
+
+    Args:
+        graph: of the program.
+        calls: all of them.
+        num_roots: int32 scalar, how many root tokens there are.
+
+    Returns:
+        The order, and the sizes of buffers, int32 scalars; see `rows.Sizes`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: when it is computed, a call needs itself.
+    """
+    level = levels(graph, calls)
+    num_levels = tf.reduce_max(tf.concat([level, [0]], 0)) + 1
+    names = list(graph.bodies)
+    copies = bucket(calls.copies)
+    most = tf.reduce_max([tf.size(calls.numbers[name]) for name in names])
+    capacity = bucket(most)
+    width = tf.clip_by_value(bucket(most // num_levels) // 2, *_WIDTHS)
+    widest = tf.minimum(_WIDE * width, tf.maximum(capacity, width))
+    room = capacity + widest
+
+    place = tf.zeros([calls.count], tf.int32)
+    arguments, by_level = [], []
+    for name in names:
+        numbers = calls.numbers[name]
+        own = tf.gather(level, numbers)
+        order = tf.argsort(own, stable=True)
+        rank = tf.range(tf.size(numbers))
+        place = tf.tensor_scatter_nd_update(place, tf.gather(numbers, order)[:, tf.newaxis], rank)
+        by_level.append(tf.math.bincount(own, minlength=num_levels, maxlength=num_levels))
+        given = [padded(tf.gather(item, order), room) for item in calls.arguments[name]]
+        arguments.append(given)
+    called = [
+        padded(_called(group, *edges, place, calls), room) for group, edges in calls.edges.items()
+    ]
+    counts = tf.stack(by_level, 1)
+    entrance = _blocks(tf.reduce_sum(counts, 0, keepdims=True), widest)
+    in_levels = _blocks(counts, width)
+    roots = tf.repeat(tf.gather(place, calls.roots), calls.copies)
+    copy = tf.tile(tf.range(calls.copies), tf.shape(calls.roots))
+    return Order(
+        arguments,
+        called,
+        [tf.size(calls.numbers[name]) for name in names],
+        padded(entrance, len(names) * (capacity // widest + 1)),
+        padded(in_levels, len(names) * capacity),
+        [tf.shape(item)[0] for item in (entrance, in_levels)],
+        padded(tf.stack([roots, copy], 1), bucket(num_roots)),
+        calls.copies,
+    ), [capacity, width, widest, copies]
+
+
+def _called(
+    group: Together, callers: tf.Tensor, callees: tf.Tensor, place: tf.Tensor, calls: Calls
+) -> tf.Tensor:
+    """For each call of a body, the numbers of those that it calls; 0 if it does not."""
+    width = len(group)
+    rows = tf.gather(place, callers[::width])[:, tf.newaxis]
+    found = tf.reshape(tf.gather(place, callees), [-1, width])
+    size = tf.size(calls.numbers[group[0].caller or ""])
+    return tf.scatter_nd(rows, found, tf.stack([size, width]))
+
+
+def _blocks(sizes: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
+    """Ranges cut into blocks, int32 `[blocks, 3]`: which column, the first row, how many rows.
+
+    Args:
+        sizes: int32 `[levels, columns]`, how many rows of each column a level has.
+        width: int32 scalar, how many rows a block has at most.
+    """
+    starts = tf.reshape(tf.cumsum(sizes, exclusive=True), [-1])
+    columns = tf.reshape(tf.zeros_like(sizes) + tf.range(tf.shape(sizes)[1]), [-1])
+    sizes = tf.reshape(sizes, [-1])
+    pieces = (sizes + width - 1) // width
+    of = tf.repeat(tf.range(tf.size(sizes)), pieces)
+    before = width * (tf.range(tf.size(of)) - tf.gather(tf.cumsum(pieces, exclusive=True), of))
+    counts = tf.minimum(width, tf.gather(sizes, of) - before)
+    return tf.stack([tf.gather(columns, of), tf.gather(starts, of) + before, counts], 1)

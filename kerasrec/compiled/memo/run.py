@@ -1,0 +1,126 @@
+"""One run of a program in which equal calls are one call, compiled by XLA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.compiled.again import Again
+from kerasrec.compiled.memo.block import memo_block_of
+from kerasrec.compiled.memo.order import Order, order_of
+from kerasrec.compiled.memo.program import COPIES, ROOTS, MemoProgram, called_key
+from kerasrec.compiled.memo.sweep import FirstMemoSweep, MemoAgain
+from kerasrec.compiled.padding import num_rows
+from kerasrec.compiled.program import Program
+from kerasrec.compiled.rows import Sizes
+from kerasrec.compiled.run import CompiledRun
+from kerasrec.compiled.values import Values
+from kerasrec.emit.barriers import with_open_tokens
+from kerasrec.emit.host import integers_on_host
+from kerasrec.emit.prepared import with_prepared
+from kerasrec.emit.results import State, Tensors
+from kerasrec.emit.run import ScheduleRun
+from kerasrec.graph.values import Value
+from kerasrec.memo.calls import CallFinder, Calls, groups_of
+from kerasrec.memo.run import MemoRun
+from kerasrec.schedule.schedule import Schedule
+from kerasrec.schedule.sections import Direction, Loop, Queues
+
+
+class MemoValues(Values):
+    """Runs the values of a program on calls that are known; arguments as for `Values`."""
+
+    def run_in(self, order: Order, sizes: Tensors, num_roots: tf.Tensor, max_memory: int) -> State:
+        """Runs the program, if its buffers are no larger than so many bytes.
+
+        Args:
+            order: of all calls.
+            sizes: of the buffers; see `rows.Sizes`.
+            num_roots: int32 scalar.
+            max_memory: bytes.
+
+        Returns:
+            What `Values.run` does.
+        """
+        tokens = tf.reduce_prod(tf.cast([Sizes(*sizes).rows, sizes[-1]], tf.int64))
+        bytes_kept = sum(self.layout.bytes_kept(name) for name in self.graph.bodies)
+        fits = tokens * bytes_kept <= max_memory
+        return self._run_with(sizes, num_roots, order, fits)
+
+    def program(
+        self,
+        sizes: Tensors,
+        num_roots: tf.Tensor,
+        shared: dict[Value, tf.Tensor],
+        sizes_of_tables: dict[Value, tf.Tensor],
+        **known: Any,
+    ) -> MemoProgram:
+        """The program in one run; arguments as for `Program`."""
+        given = self.layout, Sizes(*sizes), memo_block_of, num_roots, shared, sizes_of_tables
+        return MemoProgram(*given, **known)
+
+    def again(self, program: Program, section: Queues) -> Again:
+        """A later sweep."""
+        return MemoAgain(program, section)
+
+    def _padded_roots(self, given: Order) -> tf.Tensor:
+        return tf.shape(given.roots)[0]
+
+    def _first(
+        self, program: Program, given: Order, num_roots: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        bodies = list(self.graph.bodies)
+        for name, tensors in zip(bodies, given.arguments, strict=True):
+            program.done.update(
+                (("argument", name, number), tensor) for number, tensor in enumerate(tensors)
+            )
+        for group, called in zip(groups_of(self.graph), given.called, strict=True):
+            program.done[called_key(group)] = called
+        blocks = [given.entrance, given.levels][: len(program.circles)]
+        program.done.update((("trace", at), trace) for at, trace in enumerate(blocks))
+        program.done |= {ROOTS: given.roots, COPIES: given.num_copies}
+        program.steps = given.num_blocks
+        program.counts = dict(zip(bodies, given.counts, strict=True))
+        program.tails = {key: program.counts[key[0]] for key in self.layout.order}
+        has_fault = FirstMemoSweep(program, self.layout.queues[0]).run_all()
+        return tf.constant(False), has_fault
+
+
+class MemoCompiledRun(CompiledRun):
+    """One run of a program; arguments as for `CompiledRun`.
+
+    Args:
+        in_waves: the schedule that waves run, whose first loop finds the calls.
+    """
+
+    values_of = MemoValues
+
+    def __init__(self, in_waves: Schedule, *arguments: Any):
+        super().__init__(*arguments)
+        self.in_waves = in_waves
+        self._calls: Calls
+
+    def _run_values(self, arguments: Tensors) -> State:
+        """Finds all calls on the host, and runs their values."""
+        shared = with_prepared(self.shared, self.in_waves.prepared_for([0]))
+        (loop,) = (
+            section
+            for section in self.in_waves.sections
+            if isinstance(section, Loop) and section.direction is Direction.CALLS
+        )
+        with integers_on_host():
+            finder = CallFinder(self.in_waves, loop, shared, self.limits, is_for_copies=True)
+            self._calls = finder.find(with_open_tokens(arguments))
+            num_roots = num_rows(arguments[0])
+            order, sizes = order_of(self.schedule.graph, self._calls, num_roots)
+        values = self._values
+        assert isinstance(values, MemoValues)
+        return values.run_in(order, sizes, num_roots, self.limits.max_memory)
+
+    def _in_waves(self) -> ScheduleRun:
+        """A run by waves, of the calls that were found."""
+        run = super()._in_waves()
+        assert isinstance(run, MemoRun)
+        run.calls = self._calls
+        return run

@@ -1,0 +1,76 @@
+"""A sweep over calls that are all known: what needs no other call, then level by level."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from kerasrec.compiled.again import Again
+from kerasrec.compiled.block import Block
+from kerasrec.compiled.memo.block import MemoBlock
+from kerasrec.compiled.memo.program import MemoProgram
+from kerasrec.compiled.memo.rows import RowsOfCalls
+from kerasrec.compiled.rows import Buffers
+from kerasrec.emit.results import Tensors
+from kerasrec.schedule.instructions import Wait
+from kerasrec.schedule.sections import Segment
+
+_FAULT = ("fault",)
+
+
+class FirstMemoSweep(Again):
+    """The first sweep, from calls that call nobody up; arguments as for `Again`."""
+
+    program: MemoProgram
+
+    def run_all(self) -> tf.Tensor:
+        """Runs all blocks; returns whether an op failed, a bool scalar."""
+        self.run(tf.constant([]), tf.constant([]), [])
+        done = self.program.done
+        self.program.tables = {
+            name: done.pop(("table", name)) for name in self.program.rows_of_tables
+        }
+        return done.pop(_FAULT)
+
+    def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
+        empty = self.program.empty_tables()
+        tables: Buffers = {("table", name): table for name, table in empty.items()}
+        # Not a constant: TensorFlow's bridge to XLA fails on those that several loops pass on.
+        no_fault = self.program.num_roots < 0
+        return {**self.program.empty(self.rooms), **tables, _FAULT: no_fault}
+
+    def _pass_on(self, block: Block, segment: Segment) -> None:
+        """Fills tables, and notes which calls wait for others."""
+        assert isinstance(block, MemoBlock)
+        written = block.rows.written
+        tables = {name: written["table", name] for name in self.program.rows_of_tables}
+        block.fill(tables)
+        written.update((("table", name), table) for name, table in tables.items())
+        waits = [one for one in segment.instructions if isinstance(one, Wait)]
+        if waits:
+            block.wait(waits)
+        written[_FAULT] |= block.has_fault
+
+
+class MemoAgain(Again):
+    """A later sweep, from callers down; arguments as for `Again`."""
+
+    program: MemoProgram
+
+    def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
+        """Adds what the outside passes to calls; several root tokens may have made the same."""
+        program, entry = self.program, self.layout.graph.entry
+        rows = RowsOfCalls(program.sizes, program.empty(self.rooms), program.done)
+        for number, tensor in enumerate(given):
+            key = self.layout.input(entry, self.sweep, number)
+            rows.add_tokens(key, program.roots, tensor, is_root)
+        return rows.written
+
+    def _pass_on(self, block: Block, segment: Segment) -> None:
+        """Adds gradients to those of the calls that were made."""
+        assert isinstance(block, MemoBlock)
+        for one in block.sent:
+            mask, called = block.mask(one.region), block.called(one.sites, self.is_back)
+            for number, tensors in enumerate(block.passed(one)):
+                key = self.layout.input(one.sites[0].callee, self.sweep, number)
+                for rows, tensor in zip(called, tensors, strict=True):
+                    block.rows.add(key, rows, tensor, mask)
