@@ -33,6 +33,7 @@ INSIDE = {
     "tensorflow by XLA": f"{PROGRAMS}:InsideByXLA",
     "torch": f"{TORCH}:InsideByTorch",
     "torch by sums": f"{TORCH}:InsideBySums",
+    "torch-struct": "benchmarks.peers.sharing_torch_struct:InsideByTorchStruct",
     "jax": "benchmarks.peers.sharing_jax:InsideByJax",
 }
 EDITS = {

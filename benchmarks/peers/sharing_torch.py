@@ -22,7 +22,7 @@ class InsideByTorch(Runner):
         }
 
         def gradient():
-            mean = _inside(self.combined, **weights).mean()
+            mean = self.inside(**weights).mean()
             found = torch.autograd.grad(mean, list(weights.values()))
             return {
                 f"gradient of {name}": value.numpy()
@@ -31,9 +31,13 @@ class InsideByTorch(Runner):
 
         def forward():
             with torch.inference_mode():
-                return {"output": _inside(self.combined, **weights).numpy()}
+                return {"output": self.inside(**weights).numpy()}
 
         return {"forward": forward, "gradient": gradient}
+
+    def inside(self, words, rules):
+        """Log weights of all trees of each sentence, `[batch]`."""
+        return _inside(self.combined, words, rules)
 
     @staticmethod
     def combined(left, right, rules):

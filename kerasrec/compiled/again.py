@@ -110,7 +110,7 @@ class Again:
             for number, tensors in enumerate(block.passed(one)):
                 key = self.layout.input(one.sites[0].callee, self.sweep, number)
                 for rows, tensor in zip(called, tensors, strict=True):
-                    block.rows.write(key, rows, tensor, mask)
+                    block.rows.pass_on(key, rows, tensor, mask)
 
 
 def _loop(

@@ -96,6 +96,10 @@ class Rows:
         places = tf.where(live, rows, self.sizes.dead)[:, tf.newaxis]
         self.written[key] = tf.tensor_scatter_nd_update(self.written[key], places, values)
 
+    def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
+        """Passes values to frames, arguments as for `write`: a frame has one caller."""
+        self.write(key, rows, values, live)
+
     def subtract_one(self, key: Hashable, rows: tf.Tensor, live: tf.Tensor) -> None:
         """Subtracts 1 from rows, as often as they are named by a live row."""
         places = tf.where(live, rows, self.sizes.dead)[:, tf.newaxis]

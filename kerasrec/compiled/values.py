@@ -26,7 +26,7 @@ from kerasrec.graph.nodes import Collect
 from kerasrec.graph.values import Value
 from kerasrec.queues.layout import Layout
 from kerasrec.schedule.schedule import Schedule
-from kerasrec.schedule.sections import AllTokens, Queues
+from kerasrec.schedule.sections import AllTokens
 
 
 class Values:
@@ -39,6 +39,10 @@ class Values:
         keeps: whether a gradient may follow.
         known: for which sizes XLA has compiled it; None if all around it is compiled, too.
     """
+
+    program_type = Program
+    again = Again
+    block_of = staticmethod(block_of)
 
     def __init__(
         self,
@@ -146,12 +150,8 @@ class Values:
         **known: Any,
     ) -> Program:
         """The program in one run; arguments as for `Program`."""
-        given = self.layout, Sizes(*sizes), block_of, num_roots, shared, sizes_of_tables
-        return Program(*given, **known)
-
-    def again(self, program: Program, section: Queues) -> Again:
-        """A later sweep."""
-        return Again(program, section)
+        given = Sizes(*sizes), self.block_of, num_roots, shared, sizes_of_tables
+        return self.program_type(self.layout, *given, **known)
 
     def _padded_roots(self, given: Any) -> tf.Tensor:
         """int32 scalar, how many root tokens there are, padded."""

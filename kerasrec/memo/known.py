@@ -51,18 +51,15 @@ class KnownCalls:
         Returns:
             int32 `[calls]`, and which of the calls are the first with their key, bool `[calls]`.
         """
-        unknown = tf.where(self._find(keys) == _NONE)[:, 0]
-        some = tf.gather(keys, unknown)
-        candidates = tf.range(tf.size(unknown, _INT))
-        # Of equal keys, the last one that is inserted stays.
-        inserted = self._insert(tf.reverse(some, [0]), tf.reverse(candidates, [0]))
-        with tf.control_dependencies([inserted]):
-            is_first = self._find(some) == candidates
-        numbers = tf.cast(count, _INT) + tf.cumsum(tf.cast(is_first, _INT)) - 1
-        firsts = tf.boolean_mask(some, is_first), tf.boolean_mask(numbers, is_first)
-        with tf.control_dependencies([self._insert(*firsts)]):
-            found = self._find(keys)
-        is_new = tf.scatter_nd(unknown[:, tf.newaxis], is_first, tf.shape(found, _INT))
+        firsts, place = _equal(keys)
+        distinct = tf.gather(keys, firsts)
+        known = self._find(distinct)
+        is_unknown = known == _NONE
+        numbers = tf.cast(count, _INT) + tf.cumsum(tf.cast(is_unknown, _INT)) - 1
+        new = tf.boolean_mask(distinct, is_unknown), tf.boolean_mask(numbers, is_unknown)
+        with tf.control_dependencies([self._insert(*new)]):
+            found = tf.gather(tf.where(is_unknown, numbers, known), place)
+        is_new = tf.scatter_nd(firsts[:, tf.newaxis], is_unknown, tf.shape(place))
         return tf.cast(found, tf.int32), is_new
 
     def _find(self, keys: tf.Tensor) -> tf.Tensor:
@@ -74,6 +71,25 @@ class KnownCalls:
 
     def _insert(self, keys: tf.Tensor, values: tf.Tensor) -> tf.Operation:
         return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=keys, values=values)
+
+
+def _equal(keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Which rows are the first with their key, int32 `[keys]`, and the place of each row's there.
+
+    TensorFlow is slow to compare rows, so the last column stands for them, if it tells all apart.
+    """
+    place = tf.unique(keys[:, -1]).idx
+    is_same = tf.reduce_all(keys == tf.gather(keys, tf.gather(_firsts(place), place)))
+    place = tf.cond(
+        is_same, lambda: place, lambda: tf.raw_ops.UniqueV2(x=keys, axis=tf.constant([0])).idx
+    )
+    return _firsts(place), place
+
+
+def _firsts(place: tf.Tensor) -> tf.Tensor:
+    """The first row of each place, int32 `[places]`."""
+    count = 1 + tf.reduce_max(tf.concat([place, [-1]], 0))
+    return tf.math.unsorted_segment_min(tf.range(tf.size(place)), place, count)
 
 
 def _mixed(keys: tf.Tensor) -> tf.Tensor:

@@ -19,7 +19,7 @@ from kerasrec.trace.functions import held_functions
 
 Names = tuple[str, ...]
 
-_MOST_KEPT = 1024
+_MOST_KEPT = 512  # of some 50 kB each
 _LARGEST_CONSTANT = 4096  # bytes
 
 

@@ -1,10 +1,11 @@
 """Nodes for ops of TensorFlow, made by letting TensorFlow build them.
 
 The derivative of an op comes from TensorFlow's gradient registry: `tf.gradients` is called for a
-copy of the op, in a scratch graph, and the ops it adds become nodes. What TensorFlow traced for the
-function is not changed. The Python function of a `tf.custom_gradient` reads tensors of the graph it
-was traced in. The scratch graph captures these, and a captured tensor stands for the value that it
-has in the body.
+copy of the op, and the ops it adds become nodes. What TensorFlow traced for the function is not
+changed. Ops that are alike share what was added for one of them (`derivative.py`). Others have a
+copy in the scratch graph of the body: the Python function of a `tf.custom_gradient` reads tensors
+of the graph it was traced in. The scratch graph captures these, and a captured tensor stands for
+the value that it has in the body.
 """
 
 from __future__ import annotations

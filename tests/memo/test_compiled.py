@@ -177,6 +177,35 @@ def test_functions_that_call_each_other():
 
 
 @pytest.mark.many
+def test_functions_that_call_nobody():
+    """They are of no level but the lowest, whichever stands first."""
+
+    @kerasrec.recursive(memo=True, engine="compiled")
+    def first(x, n):
+        return 3.0 * at(x, n)
+
+    @kerasrec.recursive(memo=True, engine="compiled")
+    def f(x, n):
+        value, other = first(x, n), second(x, n)
+        return kerasrec.cond(n < 1, lambda: value, lambda: f(x, n - 1) * value + other)
+
+    @kerasrec.recursive(memo=True, engine="compiled")
+    def second(x, n):
+        return at(x, n) ** 2
+
+    def plain(x, n):
+        return 3 * x[n] if n < 1 else plain(x, n - 1) * 3 * x[n] + x[n] ** 2
+
+    x = tf.constant(np.random.default_rng(9).uniform(size=[2, 5]))
+    with never_by_waves(), tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        found, expected = f(x, [4, 2]), tf.stack([plain(x[0], 4), plain(x[1], 2)])
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    gradients_found = (tf.convert_to_tensor(tape.gradient(item, x)) for item in (found, expected))
+    np.testing.assert_allclose(*gradients_found, rtol=1e-12)
+
+
+@pytest.mark.many
 @pytest.mark.parametrize("starts", [[6, 6], [6, 4]], ids=["alike", "different"])
 def test_collected_tables(starts):
     @kerasrec.recursive(memo=True, engine="compiled")

@@ -7,8 +7,9 @@ from collections.abc import Hashable, Sequence
 import tensorflow as tf
 
 from kerasrec.compiled.block import Block
-from kerasrec.compiled.memo.program import COPIES, MemoProgram, called_key
+from kerasrec.compiled.memo.program import COPIES, called_key
 from kerasrec.compiled.memo.rows import RowsOfCalls
+from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Buffers, Sizes
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.graph import CallSite
@@ -53,7 +54,7 @@ class MemoBlock(Block):
 
 
 def memo_block_of(
-    program: MemoProgram,
+    program: Program,
     segment: Segment,
     start: tf.Tensor,
     count: tf.Tensor,

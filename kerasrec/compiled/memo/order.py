@@ -6,6 +6,7 @@ same calls, a call has a token for each of them, its *copies*.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -31,7 +32,7 @@ class Order(NamedTuple):
         counts: for each body how many calls there are, int32 scalars.
         entrance: blocks of calls that may run in any order, int32 `[blocks, 3]`: which body, the
           first call, how many calls.
-        levels: the same of blocks in the order of levels.
+        levels: the same of blocks in the order of levels, of those bodies that wait for calls.
         num_blocks: how many there are of either, int32 scalars.
         roots: calls and copies of root tokens, int32 `[tokens, 2]`.
         num_copies: int32 scalar.
@@ -47,11 +48,14 @@ class Order(NamedTuple):
     num_copies: tf.Tensor
 
 
-def order_of(graph: TaggedGraph, calls: Calls, num_roots: tf.Tensor) -> tuple[Order, Tensors]:
+def order_of(
+    graph: TaggedGraph, waiting: Sequence[str], calls: Calls, num_roots: tf.Tensor
+) -> tuple[Order, Tensors]:
     """The order of all calls of a run.
 
     Args:
         graph: of the program.
+        waiting: bodies of which some calls wait for others.
         calls: all of them.
         num_roots: int32 scalar, how many root tokens there are.
 
@@ -87,7 +91,7 @@ def order_of(graph: TaggedGraph, calls: Calls, num_roots: tf.Tensor) -> tuple[Or
     ]
     counts = tf.stack(by_level, 1)
     entrance = _blocks(tf.reduce_sum(counts, 0, keepdims=True), widest)
-    in_levels = _blocks(counts, width)
+    in_levels = _blocks(tf.gather(counts, list(map(names.index, waiting)), axis=1), width)
     roots = tf.repeat(tf.gather(place, calls.roots), calls.copies)
     copy = tf.tile(tf.range(calls.copies), tf.shape(calls.roots))
     return Order(

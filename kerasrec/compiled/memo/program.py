@@ -14,25 +14,22 @@ from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite
 from kerasrec.queues.buffers import Room
 from kerasrec.queues.layout import Layout
-from kerasrec.schedule.instructions import Wait
 
 ROOTS = ("roots",)
 COPIES = ("copies",)
 
 
-def circles_of(layout: Layout) -> list[Circle]:
-    """The places of all bodies in two circles: what runs in any order, and level by level.
+def waiting_of(layout: Layout) -> list[str]:
+    """Bodies of which some calls wait for others, and go on at place 1.
 
     Raises:
-        GraphError: there are others than those before and after calls.
+        GraphError: a body has other places than those before and after calls.
     """
     order = layout.queues[0].order
     others = [key for key in order if key[1] > 1]
     if others:
         raise GraphError(f"With memo a body has places 0 and 1, and there are {others}.")
-    names = list(layout.graph.bodies)
-    places = [[(name, place) for name in names if (name, place) in order] for place in (0, 1)]
-    return [circle for circle in places if circle]
+    return [name for name in layout.graph.bodies if (name, 1) in order]
 
 
 def called_key(sites: Sequence[CallSite]) -> Hashable:
@@ -45,9 +42,16 @@ class MemoProgram(Program):
     """A program in one run; arguments as for `Program`. `done` has what `Order` says of calls."""
 
     @functools.cached_property
+    def waiting(self) -> list[str]:
+        """Bodies of which some calls wait for others."""
+        return waiting_of(self.layout)
+
+    @functools.cached_property
     def circles(self) -> list[Circle]:  # type: ignore[override]
-        """All places: what runs in any order, and level by level."""
-        return circles_of(self.layout)
+        """All places in two circles: what runs in any order, and level by level."""
+        entrance = [(name, 0) for name in self.layout.graph.bodies]
+        levels = [(name, 1) for name in self.waiting]
+        return [entrance, levels] if levels else [entrance]
 
     def sizes_for(self, circle: Circle) -> Sizes:
         """How large the blocks of a circle are: narrow where levels wait for each other."""
@@ -74,12 +78,3 @@ class MemoProgram(Program):
     def roots(self) -> tf.Tensor:
         """The calls and copies of root tokens, int32 `[tokens, 2]`."""
         return self.done[ROOTS]
-
-    @functools.cached_property
-    def waiting(self) -> list[str]:
-        """Bodies of which some calls wait for others."""
-        return [
-            segment.body
-            for segment in self.layout.queues[0].segments
-            if any(isinstance(one, Wait) for one in segment.instructions)
-        ]

@@ -38,8 +38,8 @@ class RowsOfCalls(Rows):
         values = tf.where(beside(live, values), values, self.read_block(key, start))
         self.written[key] = update_slice(self.written[key], self._in_rows(values), start)
 
-    def add(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
-        """Adds to the live tokens of some rows, int32 `[n]`; several may be the same."""
+    def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
+        """Adds to the live tokens of some rows, int32 `[n]`: a call has several callers."""
         values = tf.where(beside(live, values), values, tf.zeros_like(values))
         self.written[key] = tf.tensor_scatter_nd_add(
             self.written[key], rows[:, tf.newaxis], self._in_rows(values)

@@ -6,10 +6,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.compiled.again import Again
 from kerasrec.compiled.memo.block import memo_block_of
 from kerasrec.compiled.memo.order import Order, order_of
-from kerasrec.compiled.memo.program import COPIES, ROOTS, MemoProgram, called_key
+from kerasrec.compiled.memo.program import COPIES, ROOTS, MemoProgram, called_key, waiting_of
 from kerasrec.compiled.memo.sweep import FirstMemoSweep, MemoAgain
 from kerasrec.compiled.padding import num_rows
 from kerasrec.compiled.program import Program
@@ -21,15 +20,18 @@ from kerasrec.emit.host import integers_on_host
 from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.results import State, Tensors
 from kerasrec.emit.run import ScheduleRun
-from kerasrec.graph.values import Value
 from kerasrec.memo.calls import CallFinder, Calls, groups_of
 from kerasrec.memo.run import MemoRun
 from kerasrec.schedule.schedule import Schedule
-from kerasrec.schedule.sections import Direction, Loop, Queues
+from kerasrec.schedule.sections import Direction, Loop
 
 
 class MemoValues(Values):
     """Runs the values of a program on calls that are known; arguments as for `Values`."""
+
+    program_type = MemoProgram
+    again = MemoAgain
+    block_of = staticmethod(memo_block_of)
 
     def run_in(self, order: Order, sizes: Tensors, num_roots: tf.Tensor, max_memory: int) -> State:
         """Runs the program, if its buffers are no larger than so many bytes.
@@ -47,22 +49,6 @@ class MemoValues(Values):
         bytes_kept = sum(self.layout.bytes_kept(name) for name in self.graph.bodies)
         fits = tokens * bytes_kept <= max_memory
         return self._run_with(sizes, num_roots, order, fits)
-
-    def program(
-        self,
-        sizes: Tensors,
-        num_roots: tf.Tensor,
-        shared: dict[Value, tf.Tensor],
-        sizes_of_tables: dict[Value, tf.Tensor],
-        **known: Any,
-    ) -> MemoProgram:
-        """The program in one run; arguments as for `Program`."""
-        given = self.layout, Sizes(*sizes), memo_block_of, num_roots, shared, sizes_of_tables
-        return MemoProgram(*given, **known)
-
-    def again(self, program: Program, section: Queues) -> Again:
-        """A later sweep."""
-        return MemoAgain(program, section)
 
     def _padded_roots(self, given: Order) -> tf.Tensor:
         return tf.shape(given.roots)[0]
@@ -113,9 +99,10 @@ class MemoCompiledRun(CompiledRun):
             finder = CallFinder(self.in_waves, loop, shared, self.limits, is_for_copies=True)
             self._calls = finder.find(with_open_tokens(arguments))
             num_roots = num_rows(arguments[0])
-            order, sizes = order_of(self.schedule.graph, self._calls, num_roots)
-        values = self._values
-        assert isinstance(values, MemoValues)
+            values = self._values
+            assert isinstance(values, MemoValues)
+            given = self.schedule.graph, waiting_of(values.layout), self._calls, num_roots
+            order, sizes = order_of(*given)
         return values.run_in(order, sizes, num_roots, self.limits.max_memory)
 
     def _in_waves(self) -> ScheduleRun:

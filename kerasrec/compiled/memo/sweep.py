@@ -64,13 +64,3 @@ class MemoAgain(Again):
             key = self.layout.input(entry, self.sweep, number)
             rows.add_tokens(key, program.roots, tensor, is_root)
         return rows.written
-
-    def _pass_on(self, block: Block, segment: Segment) -> None:
-        """Adds gradients to those of the calls that were made."""
-        assert isinstance(block, MemoBlock)
-        for one in block.sent:
-            mask, called = block.mask(one.region), block.called(one.sites, self.is_back)
-            for number, tensors in enumerate(block.passed(one)):
-                key = self.layout.input(one.sites[0].callee, self.sweep, number)
-                for rows, tensor in zip(called, tensors, strict=True):
-                    block.rows.add(key, rows, tensor, mask)
