@@ -67,11 +67,7 @@ class Inputs:
         return of_sweeps + [found.sums.get(value) for value in self._differentiable()]
 
     def _differentiable(self) -> list[Value]:
-        return [
-            value
-            for value in self.shared
-            if value.type.is_differentiable and value.node.op != "Const"
-        ]
+        return [value for value in self.shared if value.type.is_differentiable]
 
 
 def differentiable(

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.emit.prepared import tensor_of
 from kerasrec.graph.fire import copy_of, fire, read_shared
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Primitive, Shared, SumCotangent
@@ -20,6 +21,8 @@ def shared_tensors(
     graph: TaggedGraph, closed_over: Mapping[Value, tf.Tensor] | None = None
 ) -> dict[Value, tf.Tensor]:
     """Tensors of the shared values that need no cotangent, computed once, before all tokens.
+
+    Constants are left out: what reads one makes it, by `tensor_of`.
 
     Args:
         graph: of the program.
@@ -58,15 +61,15 @@ def _compute_shared(
     found = dict(known)
     for node in nodes:
         is_done = node.output() in found if node.outputs else has_run
-        if isinstance(node, SumCotangent) or is_done:
+        if isinstance(node, SumCotangent) or is_done or node.op == "Const":
             continue
         variable = _variable_read_by(node)
         if isinstance(node, Shared):
             found[node.output()] = read_shared(node)
         elif variable is not None:
             found[node.output()] = variable.read_value()
-        elif all(value in found for value in node.inputs):
-            inputs = [found[item] for item in node.inputs]
+        elif all(value in found or value.node.op == "Const" for value in node.inputs):
+            inputs = [tensor_of(value, found) for value in node.inputs]
             if isinstance(node, Primitive) and has_own_gradient(node.operation):
                 outputs = _fire_with_own_gradient(node, inputs, found)
             else:
@@ -135,7 +138,10 @@ def _copied_gradient(
         results = tf.gradients(outputs, sources, given, stop_gradients=sources)
         results = [item if item is None else tf.convert_to_tensor(item) for item in results]
         added = scratch.graph.get_operations()[start:]
-    copies.update((inner.ref(), copies[outer.ref()]) for outer, inner in scratch.graph.captures)
+    for outer, inner in scratch.graph.captures:
+        is_constant = tf.is_symbolic_tensor(outer) and outer.op.type == "Const"
+        copy = copy_of(outer.op, []).outputs[0] if is_constant else copies[outer.ref()]
+        copies[inner.ref()] = copy
     read = zip((*sources, *given), (*inputs, *cotangents), strict=True)
     copies.update((old.ref(), new) for old, new in read)
     for item in added:

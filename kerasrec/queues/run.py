@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from kerasrec.emit.arrays import joined, num_rows
 from kerasrec.emit.one_of import one_of
+from kerasrec.emit.prepared import tensor_of
 from kerasrec.emit.results import State, Tensors
 from kerasrec.emit.run import ScheduleRun
 from kerasrec.emit.sums import Sums
@@ -119,7 +120,7 @@ class QueueRun(ScheduleRun):
             return
         for node, arrays in zip(self.graph.collects, end["collected"], strict=True):
             tables = [joined(array)[0] for array in arrays]
-            sums.collect(node, tables, self.shared[node.size] if node.size else None)
+            sums.collect(node, tables, tensor_of(node.size, self.shared) if node.size else None)
 
     def _goes_on(self, state: State) -> tf.Tensor:
         is_waiting = tf.reduce_any(waiting(state, self.layout) > 0)
