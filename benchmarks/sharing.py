@@ -26,9 +26,10 @@ from benchmarks.sharing_cases import Edits, Inside
 
 PROGRAMS = "benchmarks.sharing_programs"
 TORCH = "benchmarks.peers.sharing_torch"
-COMPILED = f"{OURS} compiled"
+COMPILED, RECOMPUTED = f"{OURS} compiled", f"{OURS} recompute"
 INSIDE = {
     OURS: f"{PROGRAMS}:InsideByKerasrec",
+    RECOMPUTED: f"{PROGRAMS}:InsideRecomputed",
     "tensorflow": f"{PROGRAMS}:InsideByWidth",
     "tensorflow by XLA": f"{PROGRAMS}:InsideByXLA",
     "torch": f"{TORCH}:InsideByTorch",

@@ -36,15 +36,16 @@ def of_words(words, num_symbols):
     return tf.pad(words, paddings, constant_values=LOW)
 
 
-def make_inside(rules):
+def make_inside(rules, recompute=False):
     """A recursive function: log weights of all trees over a span, `[symbols]` for each token.
 
     Args:
         rules: log weights, `[non-terminals, symbols * symbols]`.
+        recompute: as `kerasrec.recursive` takes it.
     """
     num_symbols = 2 * rules.shape[0]
 
-    @kerasrec.recursive(memo=True)
+    @kerasrec.recursive(memo=True, recompute=recompute)
     def inside(words, i, j):
         def split():
             left, right = kerasrec.map_fn(
@@ -79,10 +80,16 @@ def make_distance(engine):
 
 
 class InsideByKerasrec(TensorFlowRunner):
+    recompute = False
+
     def function(self, case, weights):
-        inside = make_inside(weights["rules"])
+        inside = make_inside(weights["rules"], self.recompute)
         first, last = tf.zeros([case.batch], tf.int32), tf.fill([case.batch], case.length)
         return lambda: tf.reduce_logsumexp(inside(weights["words"], first, last), 1)
+
+
+class InsideRecomputed(InsideByKerasrec):
+    recompute = True
 
 
 class InsideByWidth(TensorFlowRunner):

@@ -44,16 +44,19 @@ class NodeWise(keras.layers.Wrapper):
             self.layer.build((None, *input_shape[2:]))
         self.built = True
 
-    def call(self, x: Any) -> Any:
+    def call(self, x: Any, training: bool | None = None) -> Any:
         """Runs the layer; see the class."""
-        return x.with_flat_values(self.layer(x.flat_values)) if is_ragged(x) else self.layer(x)
+        options = {} if training is None else {"training": training}
+        if is_ragged(x):
+            return x.with_flat_values(self.layer(x.flat_values, **options))
+        return self.layer(x, **options)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """The shape of what `call` returns."""
         _, *inner = self.layer.compute_output_shape((None, *input_shape[2:]))
         return (*input_shape[:2], *inner)
 
-    def compute_output_spec(self, x: Any) -> keras.KerasTensor:
+    def compute_output_spec(self, x: Any, training: bool | None = None) -> keras.KerasTensor:
         """A symbolic output, ragged if `x` is."""
         shape = self.compute_output_shape(tuple(x.shape))
         return keras.KerasTensor(shape, self.layer.compute_dtype, ragged=is_ragged(x))
