@@ -39,7 +39,10 @@ class Again:
             is_root: bool, which of them there are.
             given: what it passes, `[tokens, ...]` each.
         """
-        buffers = self._begin(roots, is_root, given)
+        self._run_from(self._begin(roots, is_root, given))
+
+    def _run_from(self, buffers: Buffers) -> None:
+        """Runs all blocks, from given buffers."""
         circles = list(enumerate(self.program.circles))
         for number, circle in reversed(circles) if self.is_back else circles:
             buffers = self._run_circle(number, circle, buffers)

@@ -89,7 +89,7 @@ class Rows:
 
     def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
         """Some rows; int32 `[n]` gives `[n, ...]`."""
-        return tf.gather(self.all(key), rows)
+        return self._tokens_of(tf.gather(self.all(key), rows))
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Replaces rows: `rows` int32 `[n]`, `values` `[n, ...]`, bool `[n]` which are live."""
@@ -108,14 +108,22 @@ class Rows:
 
     def read_block(self, key: Hashable, start: tf.Tensor) -> tf.Tensor:
         """The rows of a block that begins at `start`."""
-        return rows_from(self.all(key), start, self.sizes.width)
+        return self._tokens_of(rows_from(self.all(key), start, self.sizes.width))
 
     def write_block(
         self, key: Hashable, start: tf.Tensor, values: tf.Tensor, live: tf.Tensor
     ) -> None:
         """Replaces the live rows of a block."""
         values = tf.where(beside(live, values), values, self.read_block(key, start))
-        self.written[key] = update_slice(self.written[key], values, start)
+        self.written[key] = update_slice(self.written[key], self._rows_of(values), start)
+
+    def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:
+        """The tokens that rows are for: a row is one."""
+        return rows
+
+    def _rows_of(self, tokens: tf.Tensor) -> tf.Tensor:
+        """The rows of tokens."""
+        return tokens
 
 
 def beside(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:

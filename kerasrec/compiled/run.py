@@ -126,13 +126,16 @@ class CompiledRun:
         """A run by waves."""
         return self.by_waves(self.shared, self.limits)
 
-    def _most_frames(self) -> int:
+    def _most_in_memory(self) -> int:
+        """For how many tokens of each body there is memory."""
         layout = self._values.layout
         bytes_kept = sum(layout.bytes_kept(name) for name in layout.graph.bodies)
-        most = self.limits.max_memory // max(bytes_kept, 1)
+        return self.limits.max_memory // max(bytes_kept, 1)
+
+    def _most_frames(self) -> int:
         # How many calls are made at once is not known here. No more than max_width in all are
         # within it; with more, waves run the program and check it.
-        return min(most, self.limits.max_width, _MOST_FRAMES)
+        return min(self._most_in_memory(), self.limits.max_width, _MOST_FRAMES)
 
     def _unless_failed(
         self, compiled: Callable[[], Outcome], waves: Callable[[], Outcome]

@@ -41,14 +41,14 @@ def of_copies(rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 
 def by_copy(tensor: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Rows as those of each copy, `[copies, size, ...]`."""
+    """Rows as those of each copy, `[copies, size, ...]`: the first axis as two."""
     found = tf.reshape(tensor, tf.concat([[copies, size], tf.shape(tensor)[1:]], 0))
     found.set_shape([None, None, *tensor.shape[1:]])
     return found
 
 
 def in_line(tensor: tf.Tensor) -> tf.Tensor:
-    """The same of all copies, one behind the other, `[copies * size, ...]`."""
+    """The same of all copies, one behind the other, `[copies * size, ...]`: two axes as one."""
     shape = tf.shape(tensor)
     found = tf.reshape(tensor, tf.concat([[shape[0] * shape[1]], shape[2:]], 0))
     found.set_shape([None, *tensor.shape[2:]])

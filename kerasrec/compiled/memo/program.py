@@ -49,9 +49,8 @@ class MemoProgram(Program):
     @functools.cached_property
     def circles(self) -> list[Circle]:  # type: ignore[override]
         """All places in two circles: what runs in any order, and level by level."""
-        entrance = [(name, 0) for name in self.layout.graph.bodies]
-        levels = [(name, 1) for name in self.waiting]
-        return [entrance, levels] if levels else [entrance]
+        bodies = self.layout.graph.bodies
+        return [[(name, 0) for name in bodies], [(name, 1) for name in self.waiting]]
 
     def sizes_for(self, circle: Circle) -> Sizes:
         """How large the blocks of a circle are: narrow where levels wait for each other."""

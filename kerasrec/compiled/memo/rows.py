@@ -11,7 +11,7 @@ from collections.abc import Hashable
 import tensorflow as tf
 
 from kerasrec.compiled.rows import Rows, beside
-from kerasrec.private import update_slice
+from kerasrec.memo.copies import by_copy, in_line
 
 
 class RowsOfCalls(Rows):
@@ -23,26 +23,11 @@ class RowsOfCalls(Rows):
         assert self.sizes.copies is not None
         return self.sizes.copies
 
-    def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
-        """The tokens of some rows, int32 `[n]`."""
-        return _in_line(super().read(key, rows))
-
-    def read_block(self, key: Hashable, start: tf.Tensor) -> tf.Tensor:
-        """The tokens of a block that begins at `start`."""
-        return _in_line(super().read_block(key, start))
-
-    def write_block(
-        self, key: Hashable, start: tf.Tensor, values: tf.Tensor, live: tf.Tensor
-    ) -> None:
-        """Replaces the live tokens of a block."""
-        values = tf.where(beside(live, values), values, self.read_block(key, start))
-        self.written[key] = update_slice(self.written[key], self._in_rows(values), start)
-
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Adds to the live tokens of some rows, int32 `[n]`: a call has several callers."""
         values = tf.where(beside(live, values), values, tf.zeros_like(values))
         self.written[key] = tf.tensor_scatter_nd_add(
-            self.written[key], rows[:, tf.newaxis], self._in_rows(values)
+            self.written[key], rows[:, tf.newaxis], self._rows_of(values)
         )
 
     def add_tokens(
@@ -52,15 +37,8 @@ class RowsOfCalls(Rows):
         values = tf.where(beside(live, values), values, tf.zeros_like(values))
         self.written[key] = tf.tensor_scatter_nd_add(self.written[key], places, values)
 
-    def _in_rows(self, tensor: tf.Tensor) -> tf.Tensor:
-        number = tf.shape(tensor)[0] // self.copies
-        found = tf.reshape(tensor, tf.concat([[number, self.copies], tf.shape(tensor)[1:]], 0))
-        found.set_shape([None, None, *tensor.shape[1:]])
-        return found
+    def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:
+        return in_line(rows)
 
-
-def _in_line(tensor: tf.Tensor) -> tf.Tensor:
-    shape = tf.shape(tensor)
-    found = tf.reshape(tensor, tf.concat([[shape[0] * shape[1]], shape[2:]], 0))
-    found.set_shape([None, *tensor.shape[2:]])
-    return found
+    def _rows_of(self, tokens: tf.Tensor) -> tf.Tensor:
+        return by_copy(tokens, tf.shape(tokens)[0] // self.copies, self.copies)

@@ -33,22 +33,20 @@ class MemoValues(Values):
     again = MemoAgain
     block_of = staticmethod(memo_block_of)
 
-    def run_in(self, order: Order, sizes: Tensors, num_roots: tf.Tensor, max_memory: int) -> State:
-        """Runs the program, if its buffers are no larger than so many bytes.
+    def run_in(self, order: Order, sizes: Tensors, num_roots: tf.Tensor, most: int) -> State:
+        """Runs the program, if its buffers are for no more tokens than there is memory for.
 
         Args:
             order: of all calls.
             sizes: of the buffers; see `rows.Sizes`.
             num_roots: int32 scalar.
-            max_memory: bytes.
+            most: for how many tokens of each body there is memory.
 
         Returns:
             What `Values.run` does.
         """
         tokens = tf.reduce_prod(tf.cast([Sizes(*sizes).rows, sizes[-1]], tf.int64))
-        bytes_kept = sum(self.layout.bytes_kept(name) for name in self.graph.bodies)
-        fits = tokens * bytes_kept <= max_memory
-        return self._run_with(sizes, num_roots, order, fits)
+        return self._run_with(sizes, num_roots, order, fits=tokens <= most)
 
     def _padded_roots(self, given: Order) -> tf.Tensor:
         return tf.shape(given.roots)[0]
@@ -63,8 +61,7 @@ class MemoValues(Values):
             )
         for group, called in zip(groups_of(self.graph), given.called, strict=True):
             program.done[called_key(group)] = called
-        blocks = [given.entrance, given.levels][: len(program.circles)]
-        program.done.update((("trace", at), trace) for at, trace in enumerate(blocks))
+        program.done |= {("trace", 0): given.entrance, ("trace", 1): given.levels}
         program.done |= {ROOTS: given.roots, COPIES: given.num_copies}
         program.steps = given.num_blocks
         program.counts = dict(zip(bodies, given.counts, strict=True))
@@ -103,7 +100,7 @@ class MemoCompiledRun(CompiledRun):
             assert isinstance(values, MemoValues)
             given = self.schedule.graph, waiting_of(values.layout), self._calls, num_roots
             order, sizes = order_of(*given)
-        return values.run_in(order, sizes, num_roots, self.limits.max_memory)
+        return values.run_in(order, sizes, num_roots, self._most_in_memory())
 
     def _in_waves(self) -> ScheduleRun:
         """A run by waves, of the calls that were found."""

@@ -24,19 +24,16 @@ class FirstMemoSweep(Again):
 
     def run_all(self) -> tf.Tensor:
         """Runs all blocks; returns whether an op failed, a bool scalar."""
-        self.run(tf.constant([]), tf.constant([]), [])
+        empty = self.program.empty_tables()
+        tables: Buffers = {("table", name): table for name, table in empty.items()}
+        # Not a constant: TensorFlow's bridge to XLA fails on those that several loops pass on.
+        no_fault = self.program.num_roots < 0
+        self._run_from({**self.program.empty(self.rooms), **tables, _FAULT: no_fault})
         done = self.program.done
         self.program.tables = {
             name: done.pop(("table", name)) for name in self.program.rows_of_tables
         }
         return done.pop(_FAULT)
-
-    def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
-        empty = self.program.empty_tables()
-        tables: Buffers = {("table", name): table for name, table in empty.items()}
-        # Not a constant: TensorFlow's bridge to XLA fails on those that several loops pass on.
-        no_fault = self.program.num_roots < 0
-        return {**self.program.empty(self.rooms), **tables, _FAULT: no_fault}
 
     def _pass_on(self, block: Block, segment: Segment) -> None:
         """Fills tables, and notes which calls wait for others."""
