@@ -357,7 +357,9 @@ def test_a_function_cannot_be_returned():
     def of_a_branch(x):
         return kerasrec.cond(x < 1, lambda: lambda y: x + y, lambda: lambda y: x * y)
 
-    message = r"true_fn .* function <lambda>\. .* kerasrec\.functions\(\[lambda \.\.\.: \.\.\.\]\)\[0\]"
+    message = (
+        r"true_fn .* function <lambda>\. .* kerasrec\.functions\(\[lambda \.\.\.: \.\.\.\]\)\[0\]"
+    )
     with pytest.raises(kerasrec.SignatureError, match=message):
         of_a_branch(1)
 
