@@ -63,10 +63,19 @@ class Schema(Kinds):
             return Schema.from_config, (self.get_config(),)
         return Schema, (self.root,)
 
-    def inputs(self) -> dict[str, Any]:
-        """A `keras.Input` for each tensor of a batch, for a functional model."""
+    def inputs(self, name: str | None = None) -> dict[str, Any]:
+        """A `keras.Input` for each tensor of a batch, for a functional model.
+
+        Args:
+            name: what the names of the inputs begin with. A model that reads several batches, such
+                as pairs of documents, needs one for each, since names of inputs are unique in a
+                model. Keys stay those of a batch.
+        """
+        start = "" if name is None else f"{name}."
         return {
-            key: keras.Input(tuple(spec.shape[1:]), dtype=spec.dtype.name, ragged=True, name=key)
+            key: keras.Input(
+                tuple(spec.shape[1:]), dtype=spec.dtype.name, ragged=True, name=start + key
+            )
             for key, spec in self.element_spec.items()
         }
 

@@ -217,6 +217,34 @@ def test_models_are_saved_and_exported(trained, tmp_path):
     np.testing.assert_allclose(served.serve(batch), expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.many
+def test_a_model_of_pairs_of_documents(tmp_path):
+    keras.utils.set_random_seed(1)
+    places = [(one, other) for one in range(4) for other in range(4)] * 2
+    pairs = {
+        name: SCHEMA.encode([DOCUMENTS[pair[side]] for pair in places])
+        for side, name in enumerate(("left", "right"))
+    }
+    labels = np.array([one == other for one, other in places], np.float32)[:, None]
+    inputs = {name: SCHEMA.inputs(name) for name in pairs}
+    assert inputs["left"]["document.size"].name == "left.document.size"
+    assert inputs["left"].keys() == SCHEMA.element_spec.keys()
+    layer = SchemaEncoder(SCHEMA, 8)
+    left, right = (layer(item) for item in inputs.values())
+    outputs = keras.layers.Dense(1, "sigmoid")(keras.ops.abs(left - right))
+    model = keras.Model(inputs, outputs)
+    model.compile(keras.optimizers.Adam(0.05), "binary_crossentropy", metrics=["accuracy"])
+    data = tf.data.Dataset.from_tensor_slices((pairs, labels)).batch(8)
+    model.fit(data, epochs=30, verbose=0)
+    assert model.evaluate(pairs, labels, verbose=0)[1] > 0.9
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert len(loaded.weights) == len(model.weights) == len(layer.weights) + 2
+    found = loaded.predict(pairs, verbose=0)
+    assert np.ptp(found) > 0.1
+    np.testing.assert_allclose(found, model.predict(pairs, verbose=0), rtol=1e-6)
+
+
 def test_configuration():
     layer = SchemaEncoder(
         SCHEMA, 5, activation="tanh", pooling="sum", dropout=0.5, hash_bins=7, seed=2
