@@ -70,8 +70,8 @@ def plain(layer, kind_name, document, found=None):
         value = document.get(item.name)
         if item.is_list:
             entries = [of_vector(layer, kind, number, item, entry) for entry in value or []]
-            ways = [way for way in layer.pooling if way != "attention"] or ["mean"]
-            parts += [pool(entries, way) for way in ways]
+            query = layer._features[kind.number].queries[number]
+            parts += [pool(entries, way, query) for way in layer.pooling]
         else:
             parts.append(of_vector(layer, kind, number, item, value))
     features = layer._features[kind.number]
@@ -115,6 +115,32 @@ def test_values(pooling):
     expected = [plain(layer, "document", document) for document in DOCUMENTS]
     assert np.ptp(expected, axis=0).max() > 0.1
     np.testing.assert_allclose(layer(SCHEMA.encode(DOCUMENTS)), expected, rtol=1e-9)
+
+
+def test_child_sum_is_another_name_of_the_sum():
+    layer = SchemaEncoder(SCHEMA, 3, pooling=("mean", "child-sum"))
+    assert layer.pooling == layer.get_config()["pooling"] == ["mean", "sum"]
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("tags", [["x"] * 2, [], ["x", "y", "z"]])
+def test_attention_weighs_the_values_of_a_list(tags):
+    """Where entries are alike it is their mean."""
+    schema = kerasrec.Schema.infer([{"tags": ["x", "y", "z"]}], max_choices=0)
+    documents = [{"tags": tags}, {"tags": []}, {"tags": ["y"]}]
+    layers = [
+        SchemaEncoder(schema, 3, pooling=way, seed=1, dtype="float64", hash_bins=64)
+        for way in ("mean", "attention")
+    ]
+    of_mean = iter(layers[0].get_weights())
+    random = np.random.default_rng(0)
+    queries = {id(item) for item in layers[1]._features[0].queries if item is not None}
+    assert len(queries) == 1
+    for item in layers[1].weights:
+        item.assign(random.normal(size=3) if id(item) in queries else next(of_mean))
+    mean, attended = (layer(schema.encode(documents)).numpy() for layer in layers)
+    np.testing.assert_allclose(mean[1:], attended[1:], rtol=1e-12)
+    assert np.allclose(mean[0], attended[0], rtol=1e-12) == (len(set(tags)) < 2)
 
 
 @pytest.mark.many
