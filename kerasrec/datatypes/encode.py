@@ -209,7 +209,11 @@ def _add_field(node: _Node, item: Field, column: _Column, example: _Example) -> 
         column.is_given.append(is_given)
         if not is_given and not item.is_optional:
             reason = "is missing" if value is MISSING else "is None"
-            raise place.error(f"{reason}; expected {item}")
+            hint = ""
+            if node.kind.is_inferred:
+                name = f"{node.kind.name}.{item.name}"
+                hint = f". If documents may lack it, infer the schema with optional=[{name!r}]"
+            raise place.error(f"{reason}; expected {item}{hint}")
     column.values += [
         item.content.empty
         if (entry is None and item.is_optional) or entry is MISSING

@@ -95,7 +95,13 @@ class Schema(Kinds):
         return encode(self, values, reader_of(self))
 
     @classmethod
-    def infer(cls, documents: Iterable[Any], max_choices: int = 100) -> Schema:
+    def infer(
+        cls,
+        documents: Iterable[Any],
+        max_choices: int = 100,
+        *,
+        optional: bool | str | Iterable[str] = False,
+    ) -> Schema:
         """A schema from examples of nested data, such as JSON, nodes of `ast` or `nltk.Tree`s.
 
         Objects under one key are of one kind, which is called as the key; or, if they have a key
@@ -109,11 +115,15 @@ class Schema(Kinds):
             max_choices: a text or an integer is one of few choices, if there are at most as many
                 different ones as this, each seen twice or more on average. Values that are not seen
                 here share one extra choice.
+            optional: fields that later documents may lack though all examples have them, such as
+                `["document.name", "atoms.charge"]`, a kind and a field as `print(schema)` has them;
+                True for all fields. Lists need not be named: one that is missing is empty.
 
         Raises:
-            ValueError: there are no documents, or one contains something that is not JSON.
+            ValueError: there are no documents, one contains something that is not JSON, or
+                `optional` has something that is no field.
         """
-        return cls.from_config(infer(documents, max_choices))
+        return cls.from_config(infer(documents, max_choices, optional))
 
     def get_config(self) -> dict[str, Any]:
         """The schema as plain data."""

@@ -271,6 +271,22 @@ def test_a_model_of_pairs_of_documents(tmp_path):
     np.testing.assert_allclose(found, model.predict(pairs, verbose=0), rtol=1e-6)
 
 
+@pytest.mark.many
+def test_fields_that_no_example_of_the_schema_lacks():
+    full = {"size": 1.5, "home": {"color": "red"}, "tags": ["x"]}
+    schema = kerasrec.Schema.infer([full], max_choices=0, optional=True)
+    layer = SchemaEncoder(schema, 3, dtype="float64", activation="tanh")
+    batch = schema.encode([full, {}, {"home": {}}, {"size": 0.0}])
+    vectors = layer(batch)
+    assert np.isfinite(vectors).all()
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(batch))
+    weights = [item for item in layer.trainable_variables if "missing" in item.path]
+    assert len(weights) == 2
+    for gradient in tape.gradient(total, weights):
+        assert np.abs(gradient).max() > 0
+
+
 def test_configuration():
     layer = SchemaEncoder(
         SCHEMA, 5, activation="tanh", pooling="sum", dropout=0.5, hash_bins=7, seed=2
