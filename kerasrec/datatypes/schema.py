@@ -84,9 +84,9 @@ class Schema(Kinds):
 
         Args:
             values: objects of the data type, or nested data: dicts with the names of fields as
-                keys, nodes of Python's `ast` (the name of the class is the kind), and `nltk.Tree`s,
-                which have the fields `label` and `children`. Where a type has several kinds, a dict
-                says under `"kind"` which it is.
+                keys, objects of other dataclasses and nodes of Python's `ast` (the name of the
+                class is the kind), and `nltk.Tree`s, which have the fields `label` and `children`.
+                Where a type has several kinds, a dict says under `"kind"` which it is.
 
         Raises:
             ValueError: a value does not fit; the message has its path, such as
@@ -102,13 +102,14 @@ class Schema(Kinds):
         *,
         optional: bool | str | Iterable[str] = False,
     ) -> Schema:
-        """A schema from examples of nested data, such as JSON, nodes of `ast` or `nltk.Tree`s.
+        """A schema from examples of nested data: JSON, dataclasses, nodes of `ast`, `nltk.Tree`s.
 
         Objects under one key are of one kind, which is called as the key; or, if they have a key
-        `"kind"`, they are of the kind that stands there. A field that some objects lack, or that is
-        None there, is optional. Texts that are numbers everywhere are numbers. Where values of
-        several forms stand, such as numbers and objects, there is a kind for each form. Keys that
-        no example has are left out when documents are encoded.
+        `"kind"`, they are of the kind that stands there. For objects of dataclasses and nodes of
+        `ast` that is the name of their class. A field that some objects lack, or that is None
+        there, is optional. Texts that are numbers everywhere are numbers. Where values of several
+        forms stand, such as numbers and objects, there is a kind for each form. Keys that no
+        example has are left out when documents are encoded.
 
         Args:
             documents: examples.

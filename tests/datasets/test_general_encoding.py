@@ -286,6 +286,7 @@ def test_what_a_function_raises_stays_and_names_the_node(options, note):
         assert str(error.value) == f"'none'\n{note}"
 
 
+@pytest.mark.many
 def test_nodes_of_names_the_node_where_a_function_fails():
     with pytest.raises(KeyError) as error:
         list(nodes_of(FORMULA, lambda node: node["args"]))
@@ -294,6 +295,7 @@ def test_nodes_of_names_the_node_where_a_function_fails():
     )
 
 
+@pytest.mark.many
 def test_errors_without_notes():
     """As before Python 3.11."""
     for error, text in (

@@ -1,6 +1,7 @@
 """Schemas inferred from documents."""
 
 import ast
+import dataclasses
 
 import nltk
 import pytest
@@ -64,6 +65,7 @@ def test_all_fields_may_be_optional():
     }
 
 
+@pytest.mark.many
 def test_what_is_no_optional_field():
     message = r"optional='document.c' is no field .*; they have document.a, document.b, .*, b.c"
     with pytest.raises(ValueError, match=message):
@@ -166,6 +168,33 @@ def test_nodes_of_ast():
     names = {kind.name for kind in schema.kinds}
     assert {"Module", "FunctionDef", "IfExp", "BinOp", "Constant"} <= names
     assert schema.encode([ast.parse(source)])["kind"].row_lengths()[0] > 20
+
+
+@dataclasses.dataclass
+class Leaf:
+    size: float
+
+
+@dataclasses.dataclass
+class Branch:
+    below: list
+    label: str | None
+
+
+@pytest.mark.many
+def test_objects_of_dataclasses():
+    tree = Branch([Leaf(1.5), Branch([], "a")], None)
+    schema = infer([tree, Leaf(2.5)], max_choices=0)
+    assert lines(schema) == [
+        "node.Branch",
+        "below: a list, each a value of node",
+        "label: a text (str), or None",
+        "node.Leaf",
+        "size: a number",
+    ]
+    assert schema.encode([tree])["kind"].to_list() == [[0, 1, 0]]
+    with pytest.raises(ValueError, match=r"below\[1\].size is 'x' \(type str\); expected a num"):
+        schema.encode([Branch([Leaf(1.0), Leaf("x")], None)])
 
 
 def test_nltk_trees():
