@@ -69,6 +69,7 @@ def encode(
             length, a number that is not finite, or a class that is no integer; if a node is met
             twice, in a cycle or below two parents; or if the root has neither a token nor features
             nor children. The message has the path of the node, such as `root/child 2/child 0`.
+        Exception: What a function raises, with a note that has the path of the node.
 
     Example:
 
@@ -89,13 +90,13 @@ def encode(
     tokens = _Tokens(walk, vocabulary) if token_of else None
     features = _Features(walk) if features_of else None
     found = _Labels(walk)
-    for node in walk:
+    for place, _ in enumerate(walk):
         if tokens is not None and token_of is not None:
-            tokens.add(token_of(node))
+            tokens.add(walk.ask("token_of", token_of, place))
         if features is not None and features_of is not None:
-            features.add(features_of(node))
-        if label_of is not None and (labels == "nodes" or len(walk.nodes) == 1):
-            found.add(label_of(node))
+            features.add(walk.ask("features_of", features_of, place))
+        if label_of is not None and (labels == "nodes" or place == 0):
+            found.add(walk.ask("label_of", label_of, place))
     inputs = [column.array() for column in (tokens, features) if column is not None]
     num_nodes = len(walk.nodes)
     if num_nodes == 1 and features is None and not np.any(inputs[0]):

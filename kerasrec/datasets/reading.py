@@ -9,12 +9,13 @@ from typing import NamedTuple, TypeVar
 import keras
 
 from kerasrec.datasets.files import files_of
-from kerasrec.datasets.problems import add_problem, numbered_lines, report
+from kerasrec.datasets.problems import MalformedFileError, add_problem, numbered_lines, report
 
 Found = TypeVar("Found")
 NumberedLines = Iterator[tuple[int, bytes]]
 # Makes trees of a file's lines, and adds what is malformed to the problems.
 Gather = Callable[[Path, NumberedLines, list[str]], list[Found]]
+LOOKED_AT = 10  # files of a directory, to see which reader they are for
 STEP = 2**18  # bytes between two looks at the clock
 # What the first line of other formats looks like, and what reads them.
 LOOKS = {
@@ -113,7 +114,7 @@ def gather_files(
     verbose: int = 0,
 ) -> list[Found]:
     """Reads what can be read, as `read_files` does, and adds to the problems."""
-    files = files_of(path, form.endings)
+    files = _files_of(path, form)
     bar = Bar(files, verbose)
     found: list[Found] = []
     for file in files:
@@ -132,8 +133,37 @@ def other_reader(path: str | os.PathLike[str], form: Format, problems: Sequence[
     file = next((one for one in files if problems and problems[0].startswith(f"{one}:")), None)
     if file is None:
         return ""
-    line = next((line.strip() for _, line in numbered_lines(file) if line.strip()), b"")
-    looks = [reader for reader, look in LOOKS.items() if re.match(look, line[:1000])]
+    looks = _readers_of(file)
     if not looks or form.reader in looks:
         return ""
     return f" ('{file}' looks like a file for {looks[0]})"
+
+
+def _readers_of(file: Path, may_be_any: bool = False) -> list[str]:
+    """The readers for whose files the first line of one looks.
+
+    Args:
+        file: One with lines of text.
+        may_be_any: Whether it may be another file, which no reader reads.
+    """
+    try:
+        line = next((line.strip() for _, line in numbered_lines(file) if line.strip()), b"")
+    except (MalformedFileError, OSError):
+        if may_be_any:
+            return []
+        raise
+    return [reader for reader, look in LOOKS.items() if re.match(look, line[:1000])]
+
+
+def _files_of(path: str | os.PathLike[str], form: Format) -> list[Path]:
+    """As `files_of`; an error about a directory of other files names their reader."""
+    try:
+        return files_of(path, form.endings)
+    except FileNotFoundError as error:
+        others = sorted(file for file in Path(path).rglob("*") if file.is_file())
+        looks = {file: _readers_of(file, True) for file in others[:LOOKED_AT]}
+        file = next((file for file in looks if looks[file]), None)
+        if file is None:
+            raise
+        reader = form.reader if form.reader in looks[file] else looks[file][0]
+        raise FileNotFoundError(f"{error} '{file}' looks like a file for {reader}.") from None

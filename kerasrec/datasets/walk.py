@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from kerasrec.datasets.notes import add_note
+
 Node = TypeVar("Node")
 
 # Equal values may be one object, wherever they stand: each place is a tree node of its own.
@@ -42,6 +44,7 @@ class Walk:
         Raises:
             ValueError: If `children_of` gives something else than a list of nodes, or too many; or
                 if a node is met twice.
+            Exception: What `children_of` raises, with a note that names the node.
         """
         seen: dict[int, int] = {}
         while self._waiting:
@@ -57,7 +60,7 @@ class Walk:
             yield node
             self._waiting += [
                 (child, place, number)
-                for number, child in reversed(list(enumerate(self._checked(node, place))))
+                for number, child in reversed(list(enumerate(self._checked(place))))
                 if self._arity is None or child is not None
             ]
 
@@ -69,8 +72,25 @@ class Walk:
             place = self.parents[place]
         return "/".join(["root", *reversed(steps)])
 
-    def _checked(self, node: Any, place: int) -> list[Any]:
-        given = self._children_of(node)
+    def ask(self, name: str, function: Callable[[Any], Any], place: int) -> Any:
+        """What a function of the user gives for a visited node.
+
+        Args:
+            name: What the user calls the function.
+            function: Takes a node.
+            place: That of the node in `nodes`.
+
+        Raises:
+            Exception: What the function raises, with a note that names the node.
+        """
+        try:
+            return function(self.nodes[place])
+        except Exception as error:
+            add_note(error, f"{name} raised this at {self.path(place)}.")
+            raise
+
+    def _checked(self, place: int) -> list[Any]:
+        given = self.ask("children_of", self._children_of, place)
         if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
             hint = {
                 dict: " Give list(node.values()).",
@@ -80,7 +100,7 @@ class Walk:
                 f"children_of gives {_short(given)} for {self.path(place)}; expected a list of "
                 f"nodes.{hint.get(type(given), '')}"
             )
-        children = list(given)
+        children = self.ask("children_of", lambda _: list(given), place)  # It may be a generator.
         if self._arity is None and any(child is None for child in children):
             empty = next(slot for slot, child in enumerate(children) if child is None)
             raise ValueError(
@@ -124,6 +144,7 @@ def nodes_of(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Itera
 
     Raises:
         ValueError: If `children_of` gives something else, or a node is met twice.
+        Exception: What `children_of` raises, with a note that names the node.
 
     Example:
 

@@ -7,6 +7,7 @@ documents of several forms refers to a type with a kind for each.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,308})(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?"
 
 
 def as_document(value: Any) -> Any:
-    """A node of Python's `ast`, an `nltk.Tree` or an object of a data type, as a dict."""
+    """A node of Python's `ast`, an `nltk.Tree` or an object of a dataclass, as a dict."""
     if isinstance(value, ast.AST):
         fields = {name: _of_ast(getattr(value, name, None)) for name in value._fields}
         return {**fields, KIND_KEY: type(value).__name__}
@@ -37,7 +38,15 @@ def as_document(value: Any) -> Any:
         return {"label": label(), "children": list(value)}
     if isinstance(value, DataType):
         return {**vars(value), KIND_KEY: type(value).__name__}
+    if _is_of_dataclass(value):
+        entries = {item.name: getattr(value, item.name, None) for item in dataclasses.fields(value)}
+        return {KIND_KEY: type(value).__name__, **entries}
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_of_dataclass(value: Any) -> bool:
+    """Whether something is an object of a dataclass that is no data type."""
+    return dataclasses.is_dataclass(value) and not isinstance(value, type | DataType)
 
 
 def _of_ast(value: Any) -> Any:
@@ -109,7 +118,8 @@ def reader_of(schema: Kinds) -> Reader:
         (kind,) = found
         if form != OBJECT:
             return kind, lambda item: _entry(kind, item, document)
-        is_strict = isinstance(value, Mapping) and not kind.is_inferred
+        names_fields = isinstance(value, Mapping) or _is_of_dataclass(value)
+        is_strict = names_fields and not kind.is_inferred
         unknown = document.keys() - {KIND_KEY, *kind.names} if is_strict else set()
         if unknown:
             names = ", ".join(kind.names) or "none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -32,7 +33,7 @@ def encode(schema: Kinds, values: Iterable[Any], reader: Reader) -> dict[str, tf
     Raises:
         ValueError: a value does not fit the schema; the message has its path.
     """
-    if isinstance(values, DataType | Mapping | str):
+    if isinstance(values, DataType | Mapping | str) or dataclasses.is_dataclass(values):
         raise ValueError(f"encode got {described(values)}; expected a list, one value an example.")
     columns = _Columns(schema)
     for number, value in enumerate(values):
@@ -209,7 +210,11 @@ def _add_field(node: _Node, item: Field, column: _Column, example: _Example) -> 
         column.is_given.append(is_given)
         if not is_given and not item.is_optional:
             reason = "is missing" if value is MISSING else "is None"
-            raise place.error(f"{reason}; expected {item}")
+            hint = ""
+            if node.kind.is_inferred:
+                name = f"{node.kind.name}.{item.name}"
+                hint = f". If documents may lack it, infer the schema with optional=[{name!r}]"
+            raise place.error(f"{reason}; expected {item}{hint}")
     column.values += [
         item.content.empty
         if (entry is None and item.is_optional) or entry is MISSING

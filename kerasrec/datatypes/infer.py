@@ -22,15 +22,19 @@ from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH
 ROOT, NODE = "document", "node"
 
 
-def infer(documents: Iterable[Any], max_choices: int) -> dict[str, Any]:
+def infer(
+    documents: Iterable[Any], max_choices: int, optional: bool | str | Iterable[str]
+) -> dict[str, Any]:
     """A schema for documents, as plain data.
 
     Args:
         documents: examples.
         max_choices: how many different texts or integers a field may have to be a choice.
+        optional: fields that other documents may lack, `kind.field`; True for all.
 
     Raises:
-        ValueError: there are no documents, or something in one is no document.
+        ValueError: there are no documents, something in one is no document, or there is no such
+            field.
     """
     inference = _Inference(max_choices)
     for number, document in enumerate(documents):
@@ -39,7 +43,27 @@ def infer(documents: Iterable[Any], max_choices: int) -> dict[str, Any]:
         inference.see(document, number)
     if not inference.root.num_seen:
         raise ValueError("There are no documents to infer a schema from; expected at least one.")
-    return inference.config()
+    return _with_optional(inference.config(), optional)
+
+
+def _with_optional(config: dict[str, Any], optional: bool | str | Iterable[str]) -> dict[str, Any]:
+    """A schema in which more fields are optional; a list without entries says so itself."""
+    fields = {
+        f"{kind['name']}.{item['name']}": item
+        for kind in config["kinds"]
+        if kind["form"] == OBJECT
+        for item in kind["fields"]
+    }
+    names = {optional} if isinstance(optional, str) else optional
+    names = set(fields if names is True else names or ())
+    unknown = sorted(names - fields.keys())
+    if unknown:
+        raise ValueError(
+            f"optional={unknown[0]!r} is no field of the documents; they have {', '.join(fields)}."
+        )
+    for name in names:
+        fields[name]["is_optional"] = not fields[name]["is_list"]
+    return config
 
 
 @dataclass

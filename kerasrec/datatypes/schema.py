@@ -63,10 +63,19 @@ class Schema(Kinds):
             return Schema.from_config, (self.get_config(),)
         return Schema, (self.root,)
 
-    def inputs(self) -> dict[str, Any]:
-        """A `keras.Input` for each tensor of a batch, for a functional model."""
+    def inputs(self, name: str | None = None) -> dict[str, Any]:
+        """A `keras.Input` for each tensor of a batch, for a functional model.
+
+        Args:
+            name: what the names of the inputs begin with. A model that reads several batches, such
+                as pairs of documents, needs one for each, since names of inputs are unique in a
+                model. Keys stay those of a batch.
+        """
+        start = "" if name is None else f"{name}."
         return {
-            key: keras.Input(tuple(spec.shape[1:]), dtype=spec.dtype.name, ragged=True, name=key)
+            key: keras.Input(
+                tuple(spec.shape[1:]), dtype=spec.dtype.name, ragged=True, name=start + key
+            )
             for key, spec in self.element_spec.items()
         }
 
@@ -75,9 +84,9 @@ class Schema(Kinds):
 
         Args:
             values: objects of the data type, or nested data: dicts with the names of fields as
-                keys, nodes of Python's `ast` (the name of the class is the kind), and `nltk.Tree`s,
-                which have the fields `label` and `children`. Where a type has several kinds, a dict
-                says under `"kind"` which it is.
+                keys, objects of other dataclasses and nodes of Python's `ast` (the name of the
+                class is the kind), and `nltk.Tree`s, which have the fields `label` and `children`.
+                Where a type has several kinds, a dict says under `"kind"` which it is.
 
         Raises:
             ValueError: a value does not fit; the message has its path, such as
@@ -86,25 +95,36 @@ class Schema(Kinds):
         return encode(self, values, reader_of(self))
 
     @classmethod
-    def infer(cls, documents: Iterable[Any], max_choices: int = 100) -> Schema:
-        """A schema from examples of nested data, such as JSON, nodes of `ast` or `nltk.Tree`s.
+    def infer(
+        cls,
+        documents: Iterable[Any],
+        max_choices: int = 100,
+        *,
+        optional: bool | str | Iterable[str] = False,
+    ) -> Schema:
+        """A schema from examples of nested data: JSON, dataclasses, nodes of `ast`, `nltk.Tree`s.
 
         Objects under one key are of one kind, which is called as the key; or, if they have a key
-        `"kind"`, they are of the kind that stands there. A field that some objects lack, or that is
-        None there, is optional. Texts that are numbers everywhere are numbers. Where values of
-        several forms stand, such as numbers and objects, there is a kind for each form. Keys that
-        no example has are left out when documents are encoded.
+        `"kind"`, they are of the kind that stands there. For objects of dataclasses and nodes of
+        `ast` that is the name of their class. A field that some objects lack, or that is None
+        there, is optional. Texts that are numbers everywhere are numbers. Where values of several
+        forms stand, such as numbers and objects, there is a kind for each form. Keys that no
+        example has are left out when documents are encoded.
 
         Args:
             documents: examples.
             max_choices: a text or an integer is one of few choices, if there are at most as many
                 different ones as this, each seen twice or more on average. Values that are not seen
                 here share one extra choice.
+            optional: fields that later documents may lack though all examples have them, such as
+                `["document.name", "atoms.charge"]`, a kind and a field as `print(schema)` has them;
+                True for all fields. Lists need not be named: one that is missing is empty.
 
         Raises:
-            ValueError: there are no documents, or one contains something that is not JSON.
+            ValueError: there are no documents, one contains something that is not JSON, or
+                `optional` has something that is no field.
         """
-        return cls.from_config(infer(documents, max_choices))
+        return cls.from_config(infer(documents, max_choices, optional))
 
     def get_config(self) -> dict[str, Any]:
         """The schema as plain data."""

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from kerasrec.datatypes.field import Field
 from kerasrec.datatypes.kinds import KIND
-from kerasrec.layers.schema_fields import POOLINGS, KindFeatures, attended, pooled
+from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
 from kerasrec.layers.types import Activation
 from kerasrec.private import in_stateless_scope
 from kerasrec.public import DataType, Schema, collect, map_fn, match, recursive
@@ -36,9 +36,9 @@ class SchemaEncoder(keras.layers.Layer):
         schema: a `kerasrec.Schema`, or a subclass of `kerasrec.DataType`.
         units: positive int, the size of the vectors of tree nodes, and of embedded fields.
         activation: as `keras.layers.Activation` takes it; None for none.
-        pooling: how entries of a list become one vector: "mean", "max", "sum" or "attention", or
-            several of these, whose results stand side by side. Attention is that of a learned
-            query; lists that refer to no tree nodes are pooled by the other ways, or by the mean.
+        pooling: how entries of a list become one vector: "mean", "max", "sum" (also called
+            "child-sum") or "attention", or several of these, whose results stand side by side.
+            Attention is that of a learned query, one for each field that is a list.
         dropout: fraction of h to drop in training.
         hash_bins: how many vectors there are for words of texts.
         return_sequences: whether to return the vectors of all tree nodes.
@@ -87,7 +87,8 @@ class SchemaEncoder(keras.layers.Layer):
             raise ValueError(f"`dropout` must be in [0, 1), received {dropout!r}.")
         self.units = units
         self.activation = keras.activations.get(activation)
-        self.pooling = [pooling] if isinstance(pooling, str) else list(pooling)
+        ways = [pooling] if isinstance(pooling, str) else list(pooling)
+        self.pooling = ["sum" if way == SUM else way for way in ways]
         if not self.pooling or not set(self.pooling) <= set(POOLINGS):
             raise ValueError(
                 f"`pooling` must be one or several of {', '.join(POOLINGS)}, received {pooling!r}."

@@ -13,6 +13,7 @@ from kerasrec.datatypes.kinds import Kind
 from kerasrec.row_ids import row_ids
 
 POOLINGS = ("mean", "max", "sum", "attention")
+SUM = "child-sum"  # Another name of "sum", that of Tai et al. 2015.
 
 
 class FieldEmbedding(keras.layers.Layer):
@@ -95,7 +96,7 @@ class KindFeatures(keras.layers.Layer):
     ):
         super().__init__(autocast=False, **kwargs)
         self._kind = kind
-        self._pooling = [way for way in pooling if way != "attention"] or ["mean"]
+        self._pooling = pooling
         self.fields = [item for item in kind.fields if not item.is_reference]
         policy = self.dtype_policy
         self.embeddings = [
@@ -104,6 +105,12 @@ class KindFeatures(keras.layers.Layer):
         self._missing = [
             self.add_weight(shape=(units,), initializer="zeros", name=f"missing_{place}")
             if item.is_optional
+            else None
+            for place, item in enumerate(self.fields)
+        ]
+        self.queries = [
+            self.add_weight(shape=(units,), name=f"query_{place}")
+            if item.is_list and "attention" in pooling
             else None
             for place, item in enumerate(self.fields)
         ]
@@ -132,7 +139,9 @@ class KindFeatures(keras.layers.Layer):
             return tf.broadcast_to(constant, [num_rows, *constant.shape])
         parts = [
             part
-            for places in zip(self.fields, self.embeddings, self._missing, strict=True)
+            for places in zip(
+                self.fields, self.embeddings, self._missing, self.queries, strict=True
+            )
             for part in self._parts(batch, *places)
         ]
         found = tf.concat(parts, axis=1)
@@ -146,11 +155,19 @@ class KindFeatures(keras.layers.Layer):
         item: Field,
         embedding: FieldEmbedding,
         missing: keras.Variable | None,
+        query: keras.Variable | None,
     ) -> list[tf.Tensor]:
         values = batch[self._kind.key(item)].values
         if item.is_list:
             vectors = values.with_values(embedding(values.values))
-            return [pooled_values(vectors, way) for way in self._pooling]
+            if query is not None:
+                query = tf.cast(query, vectors.dtype)
+            return [
+                attended_values(vectors, query)
+                if way == "attention"
+                else pooled_values(vectors, way)
+                for way in self._pooling
+            ]
         found = embedding(values)
         if missing is None:
             return [found]
@@ -167,6 +184,16 @@ def pooled_values(rows: tf.RaggedTensor, way: str) -> tf.Tensor:
         return tf.where(lengths[:, None] > 0, found, tf.zeros_like(found))
     segment = tf.math.unsorted_segment_sum if way == "sum" else tf.math.unsorted_segment_mean
     return segment(rows.values, ids, count)
+
+
+def attended_values(rows: tf.RaggedTensor, query: tf.Tensor) -> tf.Tensor:
+    """`attended`, outside of a recursive function."""
+    ids, count = row_ids(rows.row_lengths()), rows.nrows()
+    scores = tf.linalg.matvec(rows.values, query)
+    largest = tf.stop_gradient(tf.math.unsorted_segment_max(scores, ids, count))
+    weights = tf.exp(scores - tf.gather(largest, ids))[:, None]
+    vectors = tf.math.unsorted_segment_sum(weights * rows.values, ids, count)
+    return tf.math.divide_no_nan(vectors, tf.math.unsorted_segment_sum(weights, ids, count))
 
 
 def pooled(rows: Any, way: str, lengths: tf.Tensor) -> tf.Tensor:

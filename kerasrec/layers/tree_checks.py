@@ -144,7 +144,8 @@ def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operatio
         checks += check(
             tf.reduce_all(lengths <= arity),
             f"`children` has a tree node with more than {arity} children, the arity of the layer. "
-            "[tree, node]: {} children: {}",
+            "Give the layer a larger arity, or binarize the trees; ChildSumTreeLSTM takes any "
+            "number of children. [tree, node]: {} children: {}",
             tf.stack([tree, long - tf.gather(children.row_starts(), tree)], -1),
             tf.gather(lengths, long),
         )

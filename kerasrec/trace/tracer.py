@@ -24,7 +24,7 @@ from kerasrec.graph.values import Source
 from kerasrec.private import with_outer_graphs
 from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import current_source, name_of, undecorated
 
 _UNKNOWN_ROWS = (
     " A tf.RaggedTensor is known to have one row per token only after kerasrec.map_fn has seen it: "
@@ -234,6 +234,8 @@ class Tracer:
         try:
             tensor = tf.convert_to_tensor(value, dtype=dtype)
         except (TypeError, ValueError) as error:
+            if callable(value) and not isinstance(value, type):
+                raise SignatureError(_about_function(what, value)) from error
             raise SignatureError(
                 f"{what} cannot be converted to a tensor: {value!r} ({error})."
                 f"{_at(current_source())}"
@@ -303,6 +305,17 @@ class Tracer:
 
 def _at(source: Source | None) -> str:
     return f" At {source.where}." if source else ""
+
+
+def _about_function(what: str, function: Callable[..., Any]) -> str:
+    """Says that something is a function, and how a function is made a value."""
+    name = name_of(undecorated(function))
+    shown = "lambda ...: ..." if name == "<lambda>" else name
+    return (
+        f"{what} cannot be converted to a tensor: it is the function {name}. Call it; or, to pass "
+        f"on the function itself, make it a value: kerasrec.functions([{shown}])[0], or several "
+        f"functions in the list and an integer for each token as the index.{_at(current_source())}"
+    )
 
 
 def is_traced(tensor: tf.Tensor) -> bool:

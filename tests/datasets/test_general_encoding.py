@@ -2,6 +2,8 @@
 
 import ast
 import itertools
+import sys
+import traceback
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from kerasrec.datasets import (
     nodes_of,
     tree_batches,
 )
+from kerasrec.datasets.notes import add_to_message
 from tests.datasets.helpers import any_heads, few
 
 # Lists of a number and of further lists.
@@ -252,6 +255,58 @@ def test_errors_name_the_node(root, options, message):
     given = {"children_of": arguments, "token_of": symbol, **options}
     with pytest.raises(ValueError, match=message):
         encode(root, **given)
+
+
+def failing(of_root):
+    """A function that gives something for the root and raises for the others."""
+    return lambda node: of_root if node is FORMULA else node["none"]
+
+
+def generating(node):
+    yield from node["args"]
+    yield {}["none"]
+
+
+@pytest.mark.parametrize(
+    ("options", "note"),
+    [
+        ({"children_of": failing(FORMULA["args"])}, "children_of raised this at root/child 0."),
+        ({"children_of": generating}, "children_of raised this at root."),
+        ({"token_of": failing(1)}, "token_of raised this at root/child 0."),
+        ({"features_of": failing([1.0])}, "features_of raised this at root/child 0."),
+        ({"label_of": failing(1)}, "label_of raised this at root/child 0."),
+    ],
+)
+def test_what_a_function_raises_stays_and_names_the_node(options, note):
+    with pytest.raises(KeyError) as error:
+        encode(FORMULA, **{"children_of": arguments, "token_of": symbol, **options})
+    if sys.version_info >= (3, 11):
+        assert error.value.args == ("none",) and error.value.__notes__ == [note]
+    else:
+        assert str(error.value) == f"'none'\n{note}"
+
+
+@pytest.mark.many
+def test_nodes_of_names_the_node_where_a_function_fails():
+    with pytest.raises(KeyError) as error:
+        list(nodes_of(FORMULA, lambda node: node["args"]))
+    assert "".join(traceback.format_exception(error.value)).endswith(
+        "KeyError: 'args'\nchildren_of raised this at root/child 0.\n"
+    )
+
+
+@pytest.mark.many
+def test_errors_without_notes():
+    """As before Python 3.11."""
+    for error, text in (
+        (KeyError("a"), "'a'\nhere"),
+        (ValueError("two\nlines"), "two\nlines\nhere"),
+        (ZeroDivisionError(), ""),
+        (FileNotFoundError(2, "No such file", "x"), "[Errno 2] No such file: 'x'"),
+    ):
+        add_to_message(error, "here")
+        assert str(error) == text
+        assert traceback.format_exception_only(error)[-1].strip().endswith(text[-4:])
 
 
 def test_nodes_of_visits_as_encode_numbers():

@@ -54,6 +54,17 @@ def test_directories_and_patterns(name, tmp_path):
         read(tmp_path / "empty")
 
 
+def test_a_directory_of_another_format_names_its_reader(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"\xff" * (2**24 + 1))
+    (tmp_path / "b.mrg").write_text("( (S (NP (DT the) (NN film))))\n")
+    message = r"ends in \.txt, \.ptb\. .*b\.mrg' looks like a file for read_brackets\."
+    with pytest.raises(FileNotFoundError, match=message):
+        read_treebank(tmp_path)
+    (tmp_path / "b.mrg").write_text("(3 (2 It) (3 works))\n")
+    with pytest.raises(FileNotFoundError, match=r"b\.mrg' looks like a file for read_treebank\."):
+        read_treebank(tmp_path)
+
+
 @formats
 def test_problems_of_all_files_are_one_error(name, tmp_path):
     read, ending, text, malformed, shown = FORMATS[name]

@@ -1,6 +1,7 @@
 """Values to ragged tensors and back; errors name the path of what is wrong."""
 
 import ast
+import dataclasses
 import re
 
 import nltk
@@ -178,6 +179,83 @@ def test_dicts_are_values_too():
     ]:
         with pytest.raises(ValueError, match=message):
             SCHEMA.encode([wrong])
+
+
+class plain:
+    """Dataclasses of a user, which are called as the kinds."""
+
+    @dataclasses.dataclass
+    class Number:
+        value: float
+
+    @dataclasses.dataclass(frozen=True)
+    class Apply:
+        operator: str
+        arguments: tuple
+
+    @dataclasses.dataclass
+    class Let:
+        name: str
+        bound: object
+        body: object
+        scale: float | None = None
+
+    @dataclasses.dataclass
+    class Other:
+        value: float
+
+
+def as_plain(value):
+    """A value of `Expr` as objects of these dataclasses."""
+    if isinstance(value, Number):
+        return plain.Number(value.value)
+    if isinstance(value, Apply):
+        return plain.Apply(value.operator, tuple(map(as_plain, value.arguments)))
+    bound = None if value.bound is None else as_plain(value.bound)
+    return plain.Let(value.name, bound, as_plain(value.body), value.scale)
+
+
+def test_objects_of_other_dataclasses_are_values_too():
+    found = SCHEMA.encode(list(map(as_plain, TREES[:4])))
+    assert {kind for row in found["kind"].to_list() for kind in row} == {0, 1, 2}
+    assert same(SCHEMA.decode(found), TREES[:4])
+    shared = plain.Number(1.0)
+    assert SCHEMA.encode([plain.Apply("+", [shared, shared])])["kind"].to_list() == [[1, 0]]
+    mixed = SCHEMA.encode([Apply("+", [plain.Number(2.0), {"kind": "Number", "value": 3.0}])])
+    assert mixed["Number.value"].to_list() == [[2.0, 3.0]]
+
+
+@dataclasses.dataclass
+class WithMore(plain.Number):
+    note: str = ""
+
+
+WithMore.__name__ = "Number"
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (plain.Number("x"), "arguments[0].value is 'x' (type str); expected a number."),
+        (plain.Number(None), "arguments[0].value is missing; expected a number."),
+        (
+            plain.Other(1.0),
+            "arguments[0] is plain.Other(value=1.0) (type Other); expected a value of Expr: Number",
+        ),
+        (plain.Apply("-", ()), "arguments[0].operator is '-' (type str); expected one of '+', '*'"),
+        (
+            WithMore(1.0),
+            "arguments[0] has 'note', which Number has not; its fields are: value.",
+        ),
+        (plain.Number, "arguments[0] is <class"),
+    ],
+)
+def test_a_wrong_object_of_a_dataclass_is_named_by_its_path(wrong, message):
+    with pytest.raises(ValueError, match=re.escape(f"example 1: {message}")):
+        SCHEMA.encode([TREE, plain.Apply("+", [wrong])])
+    with pytest.raises(ValueError, match=r"encode got .*; expected a list"):
+        SCHEMA.encode(wrong)
 
 
 class Node(kerasrec.DataType):

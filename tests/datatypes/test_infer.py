@@ -1,6 +1,7 @@
 """Schemas inferred from documents."""
 
 import ast
+import dataclasses
 
 import nltk
 import pytest
@@ -24,6 +25,51 @@ def test_fields_that_are_missing_or_none_are_optional():
     ]
     batch = schema.encode([{"b": "z", "e": "unknown"}])
     assert batch["document.has.a"].to_list() == [[False]]
+
+
+EXAMPLES = [
+    {"a": 1.5, "b": [{"c": "x"}], "d": {"e": True}, "f": [1.5, "x"]},
+    {"a": 2.5, "b": [{"c": "y"}], "d": {"e": False}, "f": []},
+]
+
+
+def test_fields_that_all_examples_have_may_be_optional():
+    message = r"b\[1\].c is missing; expected a text \(str\)\. If .* optional=\['b\.c'\]\."
+    with pytest.raises(ValueError, match=message):
+        infer(EXAMPLES, 0).encode([EXAMPLES[0] | {"b": [{"c": "z"}, {}]}])
+    schema = infer(EXAMPLES, 0, optional=["b.c", "document.d"])
+    assert [line for line in lines(schema) if line.endswith("or None")] == [
+        "d: a value of d, or None",
+        "c: a text (str), or None",
+    ]
+    documents = [{"a": 1.0, "b": [{"c": "z"}, {}], "f": []}]
+    batch = schema.encode(documents)
+    assert batch["b.has.c"].to_list() == [[True, False]]
+    assert schema.decode(batch) == documents
+    with pytest.raises(ValueError, match="example 0: a is missing; expected a number"):
+        schema.encode([{}])
+    assert infer(EXAMPLES, 0, optional="document.a").encode([{"d": {"e": True}}])
+
+
+def test_all_fields_may_be_optional():
+    schema = infer(EXAMPLES, 0, optional=True)
+    assert schema.encode([{}])["kind"].to_list() == [[0]]
+    assert schema.encode([{"d": {}, "f": [2]}])["d.has.e"].to_list() == [[False]]
+    assert kerasrec.Schema.from_config(schema.get_config()).get_config() == schema.get_config()
+    not_optional = {line for line in lines(schema) if ": " in line and "or None" not in line}
+    assert not_optional == {
+        "b: a list, each a value of b",
+        "f: a list, each a value of f",
+        "value: a number",
+        "value: a text (str)",
+    }
+
+
+@pytest.mark.many
+def test_what_is_no_optional_field():
+    message = r"optional='document.c' is no field .*; they have document.a, document.b, .*, b.c"
+    with pytest.raises(ValueError, match=message):
+        infer(EXAMPLES, optional=["b.c", "document.c"])
 
 
 def test_numbers_may_be_written_as_texts():
@@ -122,6 +168,33 @@ def test_nodes_of_ast():
     names = {kind.name for kind in schema.kinds}
     assert {"Module", "FunctionDef", "IfExp", "BinOp", "Constant"} <= names
     assert schema.encode([ast.parse(source)])["kind"].row_lengths()[0] > 20
+
+
+@dataclasses.dataclass
+class Leaf:
+    size: float
+
+
+@dataclasses.dataclass
+class Branch:
+    below: list
+    label: str | None
+
+
+@pytest.mark.many
+def test_objects_of_dataclasses():
+    tree = Branch([Leaf(1.5), Branch([], "a")], None)
+    schema = infer([tree, Leaf(2.5)], max_choices=0)
+    assert lines(schema) == [
+        "node.Branch",
+        "below: a list, each a value of node",
+        "label: a text (str), or None",
+        "node.Leaf",
+        "size: a number",
+    ]
+    assert schema.encode([tree])["kind"].to_list() == [[0, 1, 0]]
+    with pytest.raises(ValueError, match=r"below\[1\].size is 'x' \(type str\); expected a num"):
+        schema.encode([Branch([Leaf(1.0), Leaf("x")], None)])
 
 
 def test_nltk_trees():

@@ -211,7 +211,10 @@ def test_more_children_than_the_arity():
     (x, children), _ = trees(3)
     children = tf.ragged.constant([[[]], [[1, 2, 3], [], [], []]], ragged_rank=2, dtype=tf.int32)
     x = tf.RaggedTensor.from_row_lengths(tf.ones([5, 4]), [1, 4])
-    message = r"more than 2 children, the arity of the layer. \[tree, node\]: \[\[1 0\]\] .*\[3\]"
+    message = (
+        r"more than 2 children, the arity of the layer\. .*; ChildSumTreeLSTM takes any number of "
+        r"children\. \[tree, node\]: \[\[1 0\]\] .*\[3\]"
+    )
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         TreeLSTM(3)(x, children)
 

@@ -70,8 +70,8 @@ def plain(layer, kind_name, document, found=None):
         value = document.get(item.name)
         if item.is_list:
             entries = [of_vector(layer, kind, number, item, entry) for entry in value or []]
-            ways = [way for way in layer.pooling if way != "attention"] or ["mean"]
-            parts += [pool(entries, way) for way in ways]
+            query = layer._features[kind.number].queries[number]
+            parts += [pool(entries, way, query) for way in layer.pooling]
         else:
             parts.append(of_vector(layer, kind, number, item, value))
     features = layer._features[kind.number]
@@ -115,6 +115,32 @@ def test_values(pooling):
     expected = [plain(layer, "document", document) for document in DOCUMENTS]
     assert np.ptp(expected, axis=0).max() > 0.1
     np.testing.assert_allclose(layer(SCHEMA.encode(DOCUMENTS)), expected, rtol=1e-9)
+
+
+def test_child_sum_is_another_name_of_the_sum():
+    layer = SchemaEncoder(SCHEMA, 3, pooling=("mean", "child-sum"))
+    assert layer.pooling == layer.get_config()["pooling"] == ["mean", "sum"]
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("tags", [["x"] * 2, [], ["x", "y", "z"]])
+def test_attention_weighs_the_values_of_a_list(tags):
+    """Where entries are alike it is their mean."""
+    schema = kerasrec.Schema.infer([{"tags": ["x", "y", "z"]}], max_choices=0)
+    documents = [{"tags": tags}, {"tags": []}, {"tags": ["y"]}]
+    layers = [
+        SchemaEncoder(schema, 3, pooling=way, seed=1, dtype="float64", hash_bins=64)
+        for way in ("mean", "attention")
+    ]
+    of_mean = iter(layers[0].get_weights())
+    random = np.random.default_rng(0)
+    queries = {id(item) for item in layers[1]._features[0].queries if item is not None}
+    assert len(queries) == 1
+    for item in layers[1].weights:
+        item.assign(random.normal(size=3) if id(item) in queries else next(of_mean))
+    mean, attended = (layer(schema.encode(documents)).numpy() for layer in layers)
+    np.testing.assert_allclose(mean[1:], attended[1:], rtol=1e-12)
+    assert np.allclose(mean[0], attended[0], rtol=1e-12) == (len(set(tags)) < 2)
 
 
 @pytest.mark.many
@@ -215,6 +241,50 @@ def test_models_are_saved_and_exported(trained, tmp_path):
     archive.write_out(tmp_path / "export", verbose=False)
     served = tf.saved_model.load(tmp_path / "export")
     np.testing.assert_allclose(served.serve(batch), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.many
+def test_a_model_of_pairs_of_documents(tmp_path):
+    keras.utils.set_random_seed(1)
+    places = [(one, other) for one in range(4) for other in range(4)] * 2
+    pairs = {
+        name: SCHEMA.encode([DOCUMENTS[pair[side]] for pair in places])
+        for side, name in enumerate(("left", "right"))
+    }
+    labels = np.array([one == other for one, other in places], np.float32)[:, None]
+    inputs = {name: SCHEMA.inputs(name) for name in pairs}
+    assert inputs["left"]["document.size"].name == "left.document.size"
+    assert inputs["left"].keys() == SCHEMA.element_spec.keys()
+    layer = SchemaEncoder(SCHEMA, 8)
+    left, right = (layer(item) for item in inputs.values())
+    outputs = keras.layers.Dense(1, "sigmoid")(keras.ops.abs(left - right))
+    model = keras.Model(inputs, outputs)
+    model.compile(keras.optimizers.Adam(0.05), "binary_crossentropy", metrics=["accuracy"])
+    data = tf.data.Dataset.from_tensor_slices((pairs, labels)).batch(8)
+    model.fit(data, epochs=30, verbose=0)
+    assert model.evaluate(pairs, labels, verbose=0)[1] > 0.9
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert len(loaded.weights) == len(model.weights) == len(layer.weights) + 2
+    found = loaded.predict(pairs, verbose=0)
+    assert np.ptp(found) > 0.1
+    np.testing.assert_allclose(found, model.predict(pairs, verbose=0), rtol=1e-6)
+
+
+@pytest.mark.many
+def test_fields_that_no_example_of_the_schema_lacks():
+    full = {"size": 1.5, "home": {"color": "red"}, "tags": ["x"]}
+    schema = kerasrec.Schema.infer([full], max_choices=0, optional=True)
+    layer = SchemaEncoder(schema, 3, dtype="float64", activation="tanh")
+    batch = schema.encode([full, {}, {"home": {}}, {"size": 0.0}])
+    vectors = layer(batch)
+    assert np.isfinite(vectors).all()
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(batch))
+    weights = [item for item in layer.trainable_variables if "missing" in item.path]
+    assert len(weights) == 2
+    for gradient in tape.gradient(total, weights):
+        assert np.abs(gradient).max() > 0
 
 
 def test_configuration():

@@ -344,13 +344,42 @@ def test_many_loops_in_a_function_that_is_traced_again():
     assert list(f.function_graphs(2).functions) == ["f", "loop", "loop_1", "loop_2"]
 
 
-@pytest.mark.many
 def test_a_function_cannot_be_returned():
     @kerasrec.recursive
     def f(x):
         return square
 
-    with pytest.raises(kerasrec.SignatureError, match=r"converted to a tensor: .*square"):
+    message = r"it is the function square\. .* a value: kerasrec\.functions\(\[square\]\)\[0\]"
+    with pytest.raises(kerasrec.SignatureError, match=message):
+        f(1)
+
+    @kerasrec.recursive
+    def of_a_branch(x):
+        return kerasrec.cond(x < 1, lambda: lambda y: x + y, lambda: lambda y: x * y)
+
+    message = (
+        r"true_fn .* function <lambda>\. .* kerasrec\.functions\(\[lambda \.\.\.: \.\.\.\]\)\[0\]"
+    )
+    with pytest.raises(kerasrec.SignatureError, match=message):
+        of_a_branch(1)
+
+
+@pytest.mark.many
+def test_a_function_is_returned_as_the_error_shows():
+    @kerasrec.recursive
+    def adding(x):
+        return kerasrec.functions([lambda y: x + y])[0]
+
+    np.testing.assert_array_equal(twice(adding([1, 10]), [2, 3]), [4, 23])
+
+
+@pytest.mark.many
+def test_a_class_is_no_function_to_return():
+    @kerasrec.recursive
+    def f(x):
+        return int
+
+    with pytest.raises(kerasrec.SignatureError, match=r"converted to a tensor: <class 'int'>"):
         f(1)
 
 
