@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 def agreement_of(predicted: np.ndarray, true: np.ndarray) -> dict[str, float]:
     """Pearson's and Spearman's correlations, and the mean squared error, of scores `[pairs]`."""
     return {
+        "pairs": len(true),
         "Pearson": float(np.corrcoef(predicted, true)[0, 1]),
         "Spearman": float(np.corrcoef(_ranks(predicted), _ranks(true))[0, 1]),
         "MSE": float(np.mean((predicted - true) ** 2)),

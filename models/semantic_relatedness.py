@@ -6,7 +6,8 @@ Tai, Socher and Manning 2015, section 4.2, on SICK. As in the paper: 150 units, 
 the product and the distance of the two roots, a distribution over the scores 1 to 5 whose mean is
 the prediction, trained by its KL divergence from the true one with AdaGrad 0.05, L2 1e-4 and
 batches of 25. The paper's word vectors are GloVe's 840B; here they are those of your choice,
-several files beside each other, and words without one take that of their stem.
+several files beside each other, and words without one take that of their stem. What the words
+without vectors cost, the figures of pairs with and without such words say.
 """
 
 import time
@@ -22,7 +23,7 @@ from kerasrec.datasets import Vocabulary, embedding_matrix, read_vectors
 from kerasrec.layers import ChildSumTreeLSTM
 from kerasrec.training import OptimizerPerLayer
 from recipe_options import parse, recipe_parser
-from sick_pairs import SCORES, batches, read
+from sick_pairs import SCORES, batches, by_known_words, read
 from stem_vectors import with_stems
 
 
@@ -64,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     pairs = {split: read(options.data, split) for split in ("train", "dev", "test")}
     vocabulary = Vocabulary.from_trees([tree for of in pairs.values() for tree in of[0] + of[1]])
     vectors = [read_vectors(file) for file in options.vectors]
+    words = set.intersection(*(set(of.words) for of in vectors))
+    parts = by_known_words(pairs["test"], vocabulary, words)
     vectors = vectors if options.no_stems else [with_stems(of, vocabulary) for of in vectors]
     runs = []
     for seed in options.seeds:
@@ -72,11 +75,12 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
         matrix = np.concatenate([embedding_matrix(vocabulary, of, seed) for of in vectors], axis=1)
         model, start = build_model(matrix), time.perf_counter()
         predicted = fit(model, data, pairs["dev"][2], options.rate, options.epochs)
-        found = agreement_of(predicted, pairs["test"][2])
-        found["minutes"] = (time.perf_counter() - start) / 60
-        runs.append({"child-sum TreeLSTM": found})
+        minutes, true = (time.perf_counter() - start) / 60, pairs["test"][2]
+        run = {name: agreement_of(predicted[of], true[of]) for name, of in parts.items()}
+        found = agreement_of(predicted, true) | {"minutes": minutes}
+        runs.append({"child-sum TreeLSTM": found} | run)
         model.save(options.output / f"seed_{seed}.keras")
-    draw(predicted, pairs["test"][2], options.output / "scores.png")
+    draw(predicted, true, options.output / "scores.png")
     model.export(options.output / "export", verbose=False)
     vocabulary.save(options.output / "vocabulary.txt")
     report(runs, options.output)

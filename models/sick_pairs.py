@@ -1,5 +1,6 @@
 """The sentence pairs of SICK (Marelli et al. 2014) as batches, with a distribution over scores."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
@@ -36,3 +37,13 @@ def batches(pairs: Pairs, vocabulary: Vocabulary, seed: int | None = None) -> tf
     sides = [[encode_dependencies(tree, vocabulary) for tree in side] for side in pairs[:2]]
     distributions = np.maximum(0, 1 - np.abs(pairs[2][:, None] - SCORES))
     return tree_pair_batches(*sides, distributions, 25, shuffle=seed is not None, seed=seed)
+
+
+def by_known_words(
+    pairs: Pairs, vocabulary: Vocabulary, words: Collection[str]
+) -> dict[str, np.ndarray]:
+    """Which pairs have none but some words, and which have others: bool `[pairs]` each."""
+    is_known = np.isin(vocabulary.words, list(words))
+    sides = zip(pairs[0], pairs[1], strict=True)
+    known = [is_known[vocabulary.encode([*a.words, *b.words])].all() for a, b in sides]
+    return {"all words have vectors": np.array(known), "other pairs": ~np.array(known)}

@@ -176,7 +176,7 @@ class Block(Registers):
             mask, is_inside = self.mask(node.region), (index >= 0) & (index < size)
             self.has_fault |= tf.reduce_any(mask & ~is_inside)
             dead = self.program.rows_of_tables[node.name]
-            places = tf.where(mask & is_inside, tf.cast(index, tf.int32), dead)[:, tf.newaxis]
+            places = tf.expand_dims(tf.where(mask & is_inside, tf.cast(index, tf.int32), dead), 1)
             tables[node.name] = tf.tensor_scatter_nd_add(tables[node.name], places, value)
 
     @singledispatchmethod

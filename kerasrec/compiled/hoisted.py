@@ -54,7 +54,7 @@ class Sum:
         mask = tf.repeat(block.mask(self.node.region), rows_of_token(self.node.inputs[0]))
         ranks = tf.cumsum(tf.cast(mask, tf.int32))
         last = tf.shape(rows[0])[0] - 1
-        places = tf.where(mask, count + ranks - 1, last)[:, tf.newaxis]
+        places = tf.expand_dims(tf.where(mask, count + ranks - 1, last), 1)
         pairs = zip(rows, values, strict=True)
         found = [tf.tensor_scatter_nd_update(old, places, new) for old, new in pairs]
         return [count + ranks[-1], *found]

@@ -25,8 +25,8 @@ def bucket(number: tf.Tensor) -> tf.Tensor:
     """int32 scalar, the next power of two, 1 for 0; the same number inside of XLA."""
     if in_xla():
         return number
-    powers = tf.constant([1 << exponent for exponent in range(31)])
-    return powers[tf.searchsorted(powers, [number])[0]]
+    is_smaller = tf.constant([1 << exponent for exponent in range(30)]) < number
+    return tf.bitwise.left_shift(1, tf.reduce_sum(tf.cast(is_smaller, tf.int32)))
 
 
 def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:

@@ -93,7 +93,7 @@ class Rows:
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Replaces rows: `rows` int32 `[n]`, `values` `[n, ...]`, bool `[n]` which are live."""
-        places = tf.where(live, rows, self.sizes.dead)[:, tf.newaxis]
+        places = tf.expand_dims(tf.where(live, rows, self.sizes.dead), 1)
         self.written[key] = tf.tensor_scatter_nd_update(self.written[key], places, values)
 
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
@@ -102,7 +102,7 @@ class Rows:
 
     def subtract_one(self, key: Hashable, rows: tf.Tensor, live: tf.Tensor) -> None:
         """Subtracts 1 from rows, as often as they are named by a live row."""
-        places = tf.where(live, rows, self.sizes.dead)[:, tf.newaxis]
+        places = tf.expand_dims(tf.where(live, rows, self.sizes.dead), 1)
         buffer = self.written[key]
         self.written[key] = tf.tensor_scatter_nd_sub(buffer, places, tf.ones_like(rows))
 

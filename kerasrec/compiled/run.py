@@ -79,7 +79,7 @@ class CompiledRun:
         def waves() -> Outcome:
             return self._in_waves().forward(arguments)
 
-        return self._unless_failed(lambda: values.outcome(found, num_roots), waves)
+        return unless_failed(self._has_failed, lambda: values.outcome(found, num_roots), waves)
 
     def _run_values(self, arguments: Tensors) -> State:
         """Runs the values; see `Values.run`."""
@@ -120,7 +120,10 @@ class CompiledRun:
             run.forward(self.arguments)
             return run.backward(given, shared)
 
-        return self._unless_failed(lambda: gradient.run(self._found, given[0], num_roots), waves)
+        def compiled() -> Outcome:
+            return gradient.run(self._found, given[0], num_roots)
+
+        return unless_failed(self._has_failed, compiled, waves)
 
     def _in_waves(self) -> ScheduleRun:
         """A run by waves."""
@@ -137,23 +140,24 @@ class CompiledRun:
         # within it; with more, waves run the program and check it.
         return min(self._most_in_memory(), self.limits.max_width, _MOST_FRAMES)
 
-    def _unless_failed(
-        self, compiled: Callable[[], Outcome], waves: Callable[[], Outcome]
-    ) -> Outcome:
-        """What the compiled program has found; if it has failed, what waves do."""
-        found: list[Outcome] = []
 
-        def of_compiled() -> list[tf.Tensor]:
-            found.append(compiled())
-            return _flat(found[0], found[0])
+def unless_failed(
+    has_failed: tf.Tensor, compiled: Callable[[], Outcome], waves: Callable[[], Outcome]
+) -> Outcome:
+    """What the compiled program has found; if it has failed, what waves do."""
+    found: list[Outcome] = []
 
-        def of_waves() -> list[tf.Tensor]:
-            return _flat(waves(), found[0])
+    def of_compiled() -> list[tf.Tensor]:
+        found.append(compiled())
+        return _flat(found[0], found[0])
 
-        of_waves_later = not_inlined(of_waves)
-        # The branch that is traced first says what there is.
-        tensors = tf.cond(~self._has_failed, of_compiled, of_waves_later)
-        return _like(found[0], tensors)
+    def of_waves() -> list[tf.Tensor]:
+        return _flat(waves(), found[0])
+
+    of_waves_later = not_inlined(of_waves)
+    # The branch that is traced first says what there is.
+    tensors = tf.cond(~has_failed, of_compiled, of_waves_later)
+    return _like(found[0], tensors)
 
 
 def _flat(outcome: Outcome, like: Outcome) -> list[tf.Tensor]:

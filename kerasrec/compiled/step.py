@@ -121,20 +121,20 @@ class Step:
         depth = block.frames()["depth"] + 1
         self.fault |= tf.reduce_any(mask & (depth >= self.program.max_depth))
         places = tf.range(width)
-        numbers = first[:, tf.newaxis] + places
-        live = mask[:, tf.newaxis] & (numbers < self.sizes.capacity)
+        numbers = tf.expand_dims(first, 1) + places
+        live = tf.expand_dims(mask, 1) & (numbers < self.sizes.capacity)
         labels = tf.constant([site.label for site in send.sites])
         columns: dict[Column, tf.Tensor] = {
             **dict(enumerate(tf.stack(tensors, 1) for tensors in block.passed(send))),
-            "depth": depth[:, tf.newaxis],
-            "caller": block.numbers[:, tf.newaxis],
+            "depth": tf.expand_dims(depth, 1),
+            "caller": tf.expand_dims(block.numbers, 1),
             "label": labels,
         }
         if send.sites[0] in self.layout.handed_on:
             own = block.frames()
-            columns |= {name: own[name][:, tf.newaxis] for name in RETURNS if name in own}
+            columns |= {name: tf.expand_dims(own[name], 1) for name in RETURNS if name in own}
         else:
-            rows = results[:, tf.newaxis] + places
+            rows = tf.expand_dims(results, 1) + places
             columns |= dict(zip(RETURNS, (columns["caller"], labels, rows), strict=True))
         walked = self.program.walks.own(callee)
         if walked:

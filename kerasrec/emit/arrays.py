@@ -38,6 +38,11 @@ def num_rows(tensor: tf.Tensor) -> tf.Tensor:
     return tf.size(tensor) if tensor.shape.rank == 1 else tf.shape(tensor)[0]
 
 
+def rows_where(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+    """The rows that a mask is true for; with fewer ops than `tf.boolean_mask`."""
+    return tf.dynamic_partition(tensor, tf.cast(mask, tf.int32), 2)[1]
+
+
 def one_tensor(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """The rows of all tensors."""
     return tensors[0] if len(tensors) == 1 else tf.concat(tensors, 0)

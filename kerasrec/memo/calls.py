@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import array_of, joined, one_tensor
+from kerasrec.emit.arrays import array_of, joined, one_tensor, rows_where
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.passed import empty, no_numbers
 from kerasrec.emit.results import Tensors
@@ -142,8 +142,8 @@ class CallFinder:
         roots, is_new = self._known.number(self._keys(graph.entry, given), tf.constant(0))
         new = {name: empty(body.parameters) for name, body in graph.bodies.items()}
         numbers = {name: no_numbers() for name in graph.bodies}
-        new[graph.entry] = [tf.boolean_mask(tensor, is_new) for tensor in given]
-        numbers[graph.entry] = tf.boolean_mask(roots, is_new)
+        new[graph.entry] = [rows_where(is_new, tensor) for tensor in given]
+        numbers[graph.entry] = rows_where(is_new, roots)
         of_numbers = tf.TensorSpec([None], tf.int32)
         start = _State(
             tf.constant(0),
@@ -231,7 +231,7 @@ class CallFinder:
             places = [place for place, group in enumerate(sent) if group[0].callee == name]
             values = list(sent.values())
             columns = [
-                [tf.boolean_mask(tensor, are_new[place]) for tensor in values[place][0]]
+                [rows_where(are_new[place], tensor) for tensor in values[place][0]]
                 for place in places
             ]
             new[name] = (
@@ -239,7 +239,7 @@ class CallFinder:
                 if places
                 else empty(body.parameters)
             )
-            found = [tf.boolean_mask(called[place], are_new[place]) for place in places]
+            found = [rows_where(are_new[place], called[place]) for place in places]
             new_numbers[name] = one_tensor(found) if found else no_numbers()
         bytes_kept = [
             tf.size(numbers, tf.int64) * self.schedule.bytes_kept(name)

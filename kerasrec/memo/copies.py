@@ -37,19 +37,29 @@ def added(tensor: tf.Tensor, rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor
 
 def of_copies(rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """The numbers of the same rows in a tensor of all copies, int32 `[copies * rows]`."""
-    return tf.reshape(tf.range(copies)[:, tf.newaxis] * size + rows, [-1])
+    return tf.reshape(tf.expand_dims(tf.range(copies), 1) * size + rows, [-1])
 
 
 def by_copy(tensor: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Rows as those of each copy, `[copies, size, ...]`: the first axis as two."""
-    found = tf.reshape(tensor, tf.concat([[copies, size], tf.shape(tensor)[1:]], 0))
+    found = tf.reshape(tensor, _with_lead([copies, size], tensor, 1))
     found.set_shape([None, None, *tensor.shape[1:]])
     return found
 
 
 def in_line(tensor: tf.Tensor) -> tf.Tensor:
     """The same of all copies, one behind the other, `[copies * size, ...]`: two axes as one."""
-    shape = tf.shape(tensor)
-    found = tf.reshape(tensor, tf.concat([[shape[0] * shape[1]], shape[2:]], 0))
+    if tensor.shape.rank == 2:
+        return tf.reshape(tensor, [-1])
+    lead = tf.shape(tensor)[:2]
+    found = tf.reshape(tensor, _with_lead([tf.reduce_prod(lead)], tensor, 2))
     found.set_shape([None, *tensor.shape[2:]])
     return found
+
+
+def _with_lead(lead: list[tf.Tensor], tensor: tf.Tensor, number: int) -> tf.Tensor:
+    """A shape: `lead` in the place of the first axes of a tensor, so many of them."""
+    rest = tensor.shape[number:]
+    if rest.is_fully_defined():
+        return tf.stack([*lead, *rest])
+    return tf.concat([lead, tf.shape(tensor)[number:]], 0)

@@ -29,7 +29,7 @@ def check_order(
         edges = tf.where(tf.gather(is_open, callers) & tf.gather(is_open, callees))[:, 0]
         one, other = tf.gather(callers, edges), tf.gather(callees, edges)
         # Each call without a level calls another one. So the path comes to a circle.
-        following = tf.tensor_scatter_nd_update(tf.zeros_like(level), one[:, tf.newaxis], other)
+        following = tf.tensor_scatter_nd_update(tf.zeros_like(level), tf.expand_dims(one, 1), other)
         start = tf.cast(tf.argmax(is_open), tf.int32)
         (start,) = tf.while_loop(
             lambda call: True,
@@ -71,5 +71,5 @@ def _names(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
     found = tf.fill([calls.count], "")
     for name, numbers in calls.numbers.items():
         texts = texts_of_calls(name, graph.bodies[name].parameters, calls.arguments[name])
-        found = tf.tensor_scatter_nd_update(found, numbers[:, tf.newaxis], texts)
+        found = tf.tensor_scatter_nd_update(found, tf.expand_dims(numbers, 1), texts)
     return found

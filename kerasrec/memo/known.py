@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from kerasrec.emit.arrays import rows_where
+
 _INT = tf.int64
 _NONE = -1
 # An odd number near 2 ** 64 divided by the golden ratio, as a signed integer.
@@ -39,7 +41,7 @@ class KnownCalls:
         first = tf.fill(tf.shape(columns[0]), tf.constant(body, _INT))
         found = tf.stack([first, *(tf.cast(column, _INT) for column in columns)], 1)
         found = tf.pad(found, [[0, 0], [0, self._num_columns - len(columns) - 1]])
-        return tf.concat([found, _mixed(found)[:, tf.newaxis]], 1)
+        return tf.concat([found, tf.expand_dims(_mixed(found), 1)], 1)
 
     def number(self, keys: tf.Tensor, count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The numbers of calls; new ones get the next numbers, in order.
@@ -56,10 +58,10 @@ class KnownCalls:
         known = self._find(distinct)
         is_unknown = known == _NONE
         numbers = tf.cast(count, _INT) + tf.cumsum(tf.cast(is_unknown, _INT)) - 1
-        new = tf.boolean_mask(distinct, is_unknown), tf.boolean_mask(numbers, is_unknown)
+        new = rows_where(is_unknown, distinct), rows_where(is_unknown, numbers)
         with tf.control_dependencies([self._insert(*new)]):
             found = tf.gather(tf.where(is_unknown, numbers, known), place)
-        is_new = tf.scatter_nd(firsts[:, tf.newaxis], is_unknown, tf.shape(place))
+        is_new = tf.scatter_nd(tf.expand_dims(firsts, 1), is_unknown, tf.shape(place))
         return tf.cast(found, tf.int32), is_new
 
     def _find(self, keys: tf.Tensor) -> tf.Tensor:
@@ -112,7 +114,7 @@ class KnownStrings:
         """int64 `[strings]`."""
         distinct, places = tf.unique(strings)
         numbers = self._find(distinct)
-        new = tf.boolean_mask(distinct, numbers == _NONE)
+        new = rows_where(numbers == _NONE, distinct)
         first = tf.raw_ops.LookupTableSizeV2(table_handle=self._table)
         added = tf.raw_ops.LookupTableInsertV2(
             table_handle=self._table, keys=new, values=first + tf.range(tf.size(new, _INT))

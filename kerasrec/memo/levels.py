@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import array_of, joined
+from kerasrec.emit.arrays import array_of, joined, rows_where
 
 
 def levels_of(callers: tf.Tensor, callees: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
@@ -29,8 +29,8 @@ def levels_of(callers: tf.Tensor, callees: tf.Tensor, count: tf.Tensor) -> tf.Te
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.TensorArray]:
         edges = rows_of_ranges(tf.gather(starts, ready), tf.gather(num_callers, ready))
         parents, _, counts = tf.unique_with_counts(tf.gather(callers_of, edges))
-        left = tf.tensor_scatter_nd_sub(left, parents[:, tf.newaxis], counts)
-        now = tf.boolean_mask(parents, tf.gather(left, parents) == 0)
+        left = tf.tensor_scatter_nd_sub(left, tf.expand_dims(parents, 1), counts)
+        now = rows_where(tf.gather(left, parents) == 0, parents)
         return level + 1, now, left, done.write(level, ready)
 
     first = tf.where(num_called == 0)[:, 0]
@@ -54,7 +54,7 @@ def levels_of(callers: tf.Tensor, callees: tf.Tensor, count: tf.Tensor) -> tf.Te
     calls, sizes = joined(done)
     level = tf.searchsorted(tf.cumsum(sizes), tf.range(tf.size(calls)), side="right")
     found = tf.fill([count], -1)
-    return tf.tensor_scatter_nd_update(found, calls[:, tf.newaxis], level)
+    return tf.tensor_scatter_nd_update(found, tf.expand_dims(calls, 1), level)
 
 
 def rows_of_ranges(starts: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:

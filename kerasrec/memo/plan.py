@@ -132,7 +132,7 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
         sizes[name] = tf.math.bincount(waves, minlength=num_waves, maxlength=num_waves)
         place = tf.tensor_scatter_nd_update(
             place,
-            tf.gather(numbers, orders[name])[:, tf.newaxis],
+            tf.expand_dims(tf.gather(numbers, orders[name]), 1),
             tf.range(tf.size(numbers)),
         )
     arguments = {
@@ -154,11 +154,11 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
         targets[group] = divided(target, counts)
         callee = group[0].callee
         last_read[callee] = tf.tensor_scatter_nd_min(
-            last_read[callee], target[:, tf.newaxis], waves
+            last_read[callee], tf.expand_dims(target, 1), waves
         )
     roots = tf.gather(place, calls.roots)
     last_read[graph.entry] = tf.tensor_scatter_nd_min(
-        last_read[graph.entry], roots[:, tf.newaxis], tf.fill(tf.shape(roots), _OUTSIDE)
+        last_read[graph.entry], tf.expand_dims(roots, 1), tf.fill(tf.shape(roots), _OUTSIDE)
     )
     return _with_rows(graph, num_waves, calls.copies, arguments, sizes, targets, last_read, roots)
 
@@ -185,7 +185,7 @@ def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:
         first = tf.searchsorted(tf.gather(levels, order), tf.gather(levels, order))
         piece = tf.cast((ranks - first) // size, tf.int64)
         pieces = tf.cast(tf.gather(levels, order), tf.int64) * tf.int32.max + piece
-        places = tf.gather(numbers, order)[:, tf.newaxis]
+        places = tf.expand_dims(tf.gather(numbers, order), 1)
         found = tf.tensor_scatter_nd_update(found, places, pieces)
     distinct = tf.sort(tf.unique(found)[0])
     return tf.searchsorted(distinct, found)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import num_rows, one_tensor
+from kerasrec.emit.arrays import num_rows, one_tensor, rows_where
 from kerasrec.emit.barriers import apart
 from kerasrec.emit.passed import empty
 from kerasrec.emit.results import State, Tensors
@@ -298,7 +298,7 @@ class Step:
             waits += tf.gather(self._counted(one.others), block.places(one.region))
         self.buffers.write(("pending", self.name), numbers, waits)
         if not one.sites:
-            self._enqueue(key, _where(tf.equal(waits, 0), numbers))
+            self._enqueue(key, rows_where(tf.equal(waits, 0), numbers))
 
     def _counted(self, calls: Sequence[Sequence[CallSite]]) -> tf.Tensor:
         """How many frames each frame of the block has called by some call sites."""
@@ -343,10 +343,5 @@ class Step:
             self.buffers.subtract(pending, numbers, tf.ones_like(numbers))
             left = self.block.read(pending, numbers)
             is_ready = tf.equal(left, -self._awaited(name, place))
-            numbers = tf.unique(_where(is_ready, numbers))[0]
+            numbers = tf.unique(rows_where(is_ready, numbers))[0]
         self._enqueue(key, numbers)
-
-
-def _where(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-    """The rows that a mask is true for; with fewer ops than `tf.boolean_mask`."""
-    return tf.dynamic_partition(tensor, tf.cast(mask, tf.int32), 2)[1]

@@ -81,7 +81,7 @@ def compare_ways(name: str, ways: Iterable[Way]) -> Comparison:
 def _compare_way(way: Way, found: Comparison) -> None:
     """Adds what came out for one way."""
     waves = traced(way.program, is_open=True, engine="waves", recompute=way.recompute)
-    with never_by_waves():
+    with never_by_waves(traces_waves=True):
         compiled = traced(way.program, is_open=True, engine="compiled", recompute=way.recompute)
         ran = [_arrays(case, compiled) for case in way.cases]
     for case, mine in zip(way.cases, ran, strict=True):

@@ -10,7 +10,7 @@ import pytest
 import semantic_relatedness as recipe
 from correlation import agreement_of
 from kerasrec.datasets import Vocabulary, WordVectors
-from sick_pairs import batches, read
+from sick_pairs import batches, by_known_words, read
 from stem_vectors import with_stems
 
 WORDS = {"dogs": 0, "cats": 0, "rain": 1, "snow": 1, "sing": 2, "dance": 2}
@@ -44,6 +44,14 @@ def test_trees_and_distributions(directory):
     np.testing.assert_allclose(given.numpy() @ recipe.SCORES, scores[:25], atol=1e-6)
 
 
+def test_pairs_by_their_words(directory):
+    pairs = read(directory / "sick", "dev")
+    vocabulary = Vocabulary.from_trees([*pairs[0], *pairs[1]])
+    known, others = by_known_words(pairs, vocabulary, {"two", "run", "dogs", "cats"}).values()
+    assert list(np.flatnonzero(known)) == [0, 1, 6, 7]  # Of 6 by 6, dogs and cats come first.
+    assert list(known) == list(~others)
+
+
 def test_a_word_takes_the_vector_of_its_stem():
     vectors = WordVectors(["slice", "sliced", "dog"], np.eye(3, dtype=np.float32))
     found = with_stems(vectors, Vocabulary(["slicing", "dog", "zebra"]))
@@ -62,12 +70,16 @@ def test_ranks_of_equal_scores():
 @pytest.mark.many
 def test_from_end_to_end(directory):
     random = np.random.default_rng(0)
-    words = [*WORDS, "two", "run"]
-    np.savez(directory / "vectors.npz", words=words, vectors=random.normal(size=(8, 6)))
+    words = [*sorted({*WORDS} - {"snow"}), "two", "run"]
+    np.savez(directory / "vectors.npz", words=words, vectors=random.normal(size=(7, 6)))
     arguments = f"--data {directory}/sick --vectors {directory}/vectors.npz --epochs 30"
     (run,) = recipe.main(f"{arguments} --output {directory}/output".split())
     assert json.loads((directory / "output" / "results.json").read_text()) == [run]
     assert run["child-sum TreeLSTM"]["Pearson"] > 0.9
+    assert [row["pairs"] for row in run.values()] == [36, 25, 11]  # Eleven have the word snow.
+    parts = [run[name] for name in ("all words have vectors", "other pairs")]
+    total = sum(row["pairs"] * row["MSE"] for row in parts)
+    assert total / 36 == pytest.approx(run["child-sum TreeLSTM"]["MSE"], rel=1e-4)
     model = keras.models.load_model(directory / "output" / "seed_1.keras")
     tokens, children = np.array([[2, 3]]), np.array([[[1], [-1]]])
     assert model([tokens, children] * 2).shape == (1, 5)

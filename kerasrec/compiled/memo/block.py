@@ -14,6 +14,7 @@ from kerasrec.compiled.rows import Buffers, Sizes
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.values import Node
+from kerasrec.memo.copies import in_line
 from kerasrec.private import rows_from
 from kerasrec.schedule.instructions import Wait
 from kerasrec.schedule.sections import Segment
@@ -38,9 +39,10 @@ class MemoBlock(Block):
         for number, node in enumerate(self.graph.bodies[self.body].parameters):
             tensor = self.of_calls(("argument", self.body, number))
             if node.is_root:
-                found.append(tf.reshape(tensor[:, tf.newaxis] + tf.range(copies), [-1]))
+                found.append(tf.reshape(tf.expand_dims(tensor, 1) + tf.range(copies), [-1]))
             else:
-                found.append(tf.repeat(tensor, copies, 0))
+                times = tf.stack([1, copies, *([1] * (tensor.shape.rank - 1))])
+                found.append(in_line(tf.tile(tf.expand_dims(tensor, 1), times)))
         return found
 
     def _passed(self, node: Node) -> tf.Tensor:
@@ -64,7 +66,7 @@ def memo_block_of(
     """A block of rows of a body; arguments as for `block.block_of`."""
     rows = RowsOfCalls(sizes, written, program.done)
     is_call, is_copy = tf.range(sizes.width) < count, tf.range(rows.copies) < program.done[COPIES]
-    live = tf.reshape(is_call[:, tf.newaxis] & is_copy, [-1])
+    live = tf.reshape(tf.expand_dims(is_call, 1) & is_copy, [-1])
     if segment.place:
         live &= rows.read_block(("waits", segment.body), start)
     numbers = start + tf.range(sizes.width)

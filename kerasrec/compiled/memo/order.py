@@ -82,7 +82,9 @@ def order_of(
         own = tf.gather(level, numbers)
         order = tf.argsort(own, stable=True)
         rank = tf.range(tf.size(numbers))
-        place = tf.tensor_scatter_nd_update(place, tf.gather(numbers, order)[:, tf.newaxis], rank)
+        place = tf.tensor_scatter_nd_update(
+            place, tf.expand_dims(tf.gather(numbers, order), 1), rank
+        )
         by_level.append(tf.math.bincount(own, minlength=num_levels, maxlength=num_levels))
         given = [padded(tf.gather(item, order), room) for item in calls.arguments[name]]
         arguments.append(given)
@@ -111,7 +113,7 @@ def _called(
 ) -> tf.Tensor:
     """For each call of a body, the numbers of those that it calls; 0 if it does not."""
     width = len(group)
-    rows = tf.gather(place, callers[::width])[:, tf.newaxis]
+    rows = tf.expand_dims(tf.gather(place, callers[::width]), 1)
     found = tf.reshape(tf.gather(place, callees), [-1, width])
     size = tf.size(calls.numbers[group[0].caller or ""])
     return tf.scatter_nd(rows, found, tf.stack([size, width]))
@@ -128,7 +130,9 @@ def _blocks(sizes: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
     columns = tf.reshape(tf.zeros_like(sizes) + tf.range(tf.shape(sizes)[1]), [-1])
     sizes = tf.reshape(sizes, [-1])
     pieces = (sizes + width - 1) // width
-    of = tf.repeat(tf.range(tf.size(sizes)), pieces)
-    before = width * (tf.range(tf.size(of)) - tf.gather(tf.cumsum(pieces, exclusive=True), of))
+    ends = tf.cumsum(pieces)
+    numbers = tf.range(tf.reduce_sum(pieces))
+    of = tf.searchsorted(ends, numbers, side="right")
+    before = width * (numbers - tf.gather(ends - pieces, of))
     counts = tf.minimum(width, tf.gather(sizes, of) - before)
     return tf.stack([tf.gather(columns, of), tf.gather(starts, of) + before, counts], 1)

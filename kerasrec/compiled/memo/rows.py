@@ -27,7 +27,7 @@ class RowsOfCalls(Rows):
         """Adds to the live tokens of some rows, int32 `[n]`: a call has several callers."""
         values = tf.where(beside(live, values), values, tf.zeros_like(values))
         self.written[key] = tf.tensor_scatter_nd_add(
-            self.written[key], rows[:, tf.newaxis], self._rows_of(values)
+            self.written[key], tf.expand_dims(rows, 1), self._rows_of(values)
         )
 
     def add_tokens(
