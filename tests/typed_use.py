@@ -178,9 +178,12 @@ def training(treebank: Treebank) -> None:
     assert_type(kerasrec.training.evaluate(model, batches), dict[str, Any])
     kerasrec.training.TreePerplexity(growth=True)
     kerasrec.training.TreeNegativeLogLikelihood(reduction=None)
+    kerasrec.training.TreeSquaredError("nodes", reduction="sum")
+    kerasrec.training.TreeRootMeanSquaredError(roots_only=True)
 
     kerasrec.training.fit(model, batches, verbose="loud")  # type: ignore[arg-type]
     kerasrec.training.fit(model, batches, save_freq="step")  # type: ignore[arg-type]
     kerasrec.training.TreeCrossentropy(normalize="words")  # type: ignore[arg-type]
     kerasrec.training.TreeCrossentropy(reduction="max")  # type: ignore[arg-type]
+    kerasrec.training.TreeSquaredError(normalize="words")  # type: ignore[arg-type]
     kerasrec.training.OptimizerPerLayer("adam", [("embedding", "sgd")])  # type: ignore[arg-type]

@@ -109,9 +109,10 @@ def tree_batches(
         0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
         Ids are int32 `[batch, nodes, ids]`, features float32 `[batch, nodes, features]`, and trees
         with both give `((ids, features, children), labels)`. Labels that are floats are float32,
-        padded with NaN; labels of trees are `[batch]`. With `ragged` nodes and children are ragged
-        dimensions: `tf.RaggedTensor` `[batch, (nodes)]`, `[batch, (nodes), (children)]` and
-        `[batch, (nodes)]`.
+        padded with NaN; train on them with `kerasrec.training.TreeSquaredError`, since losses of
+        Keras and all weights would become NaN. Labels of trees are `[batch]`. With `ragged` nodes
+        and children are ragged dimensions: `tf.RaggedTensor` `[batch, (nodes)]`, `[batch, (nodes),
+        (children)]` and `[batch, (nodes)]`.
         With `return_order`, a pair: the dataset and a `TreeOrder`.
 
     Raises:

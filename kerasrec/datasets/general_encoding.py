@@ -62,7 +62,8 @@ def encode(
         - `children`: `ChildRows`, a row of node numbers for each node; with `arity` int32 `[nodes,
           arity]`, -1 = no child.
         - `labels`: int32 `[nodes]`, -1 = none, or float32 `[nodes]`, NaN = none; with
-          `labels="root"` one number, int32 or float32 `[]`.
+          `labels="root"` one number, int32 or float32 `[]`. `kerasrec.training.TreeSquaredError`
+          and `TreeCrossentropy` leave out nodes without a label; losses of Keras do not.
 
     Raises:
         ValueError: If a function gives something else than said above, such as a vector of another

@@ -13,7 +13,9 @@ from kerasrec.training.metrics import (
     RootAccuracy,
 )
 from kerasrec.training.model import Model, Sequential
+from kerasrec.training.number_metrics import TreeMeanAbsoluteError, TreeRootMeanSquaredError
 from kerasrec.training.optimizer_per_layer import OptimizerPerLayer
+from kerasrec.training.squared_error import TreeSquaredError
 
 __all__ = [
     "BinaryNodeAccuracy",
@@ -24,8 +26,11 @@ __all__ = [
     "RootAccuracy",
     "Sequential",
     "TreeCrossentropy",
+    "TreeMeanAbsoluteError",
     "TreeNegativeLogLikelihood",
     "TreePerplexity",
+    "TreeRootMeanSquaredError",
+    "TreeSquaredError",
     "evaluate",
     "fit",
 ]

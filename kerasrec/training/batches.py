@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import itertools
@@ -42,6 +43,14 @@ class Batches:
                 f"`{name}` has no end, so an epoch would have none. Pass what one epoch is to "
                 f"have, such as {name}.take(steps); each epoch takes it from its beginning."
             )
+
+    def map(self, function: Callable[..., Any]) -> Batches:
+        """The same batches after a function, which each reader calls for what it reads."""
+        mapped, reader = copy.copy(self), self.reader
+        mapped.whole = self.whole.map(function)
+        if reader:
+            mapped.reader = lambda context: reader(context).map(function)
+        return mapped
 
     @property
     def spec(self) -> Any:

@@ -77,6 +77,9 @@ def fit(
             dataset nor reads one, `save_freq` is neither "epoch" nor a positive number, the
             checkpoint is of another model or of other data, or replicas cannot follow the loss or
             the optimizer as one device does; if no checkpoint of `backup_dir` can be read.
+        tf.errors.InvalidArgumentError: if a label is NaN, as float labels are where there is none,
+            and the loss is one of Keras: take `TreeSquaredError`. Or if one is negative, and the
+            loss is a binary cross-entropy of Keras, without sample weights.
         OSError: if a checkpoint cannot be written.
         RuntimeError: if another program uses `backup_dir`; if a worker of a
             `MultiWorkerMirroredStrategy` is lost or asked to end, or a parameter server is. Workers
@@ -150,6 +153,8 @@ def evaluate(model: keras.Model, data: tf.data.Dataset | Reader) -> dict[str, An
     Raises:
         ValueError: if the model is not compiled in the scope of its strategy, or `data` is neither
             a dataset nor reads one.
+        tf.errors.InvalidArgumentError: if a label is missing and the loss would take it for one, as
+            in `fit`.
     """
     runner = runner_of(model, Batches("data", data))
     with SentenceFirst():

@@ -8,11 +8,12 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
-from kerasrec.training.tree_labels import NO_LABEL, node_weights, sum_of_trees, tree_labels
+from kerasrec.training.tree_labels import NO_LABEL, tree_labels
+from kerasrec.training.tree_loss import TreeLoss
 
 
 @keras.saving.register_keras_serializable(package="kerasrec")
-class TreeCrossentropy(keras.losses.Loss):
+class TreeCrossentropy(TreeLoss):
     """Cross-entropy of every labeled tree node, from logits.
 
     The loss of a tree is the sum over its labeled nodes,
@@ -67,6 +68,8 @@ class TreeCrossentropy(keras.losses.Loss):
     1.3862943649291992
     """
 
+    of_classes = True
+
     def __init__(
         self,
         normalize: Literal["trees", "nodes"] = "trees",
@@ -75,44 +78,21 @@ class TreeCrossentropy(keras.losses.Loss):
         dtype: str | None = None,
         class_weight: Mapping[int, float] | None = None,
     ) -> None:
-        if normalize not in ("trees", "nodes"):
-            raise ValueError(
-                'TreeCrossentropy expects normalize="trees" or normalize="nodes". '
-                f"Received: normalize={normalize!r}"
-            )
-        if reduction not in ("sum_over_batch_size", "mean", "sum", "none", None):
-            raise ValueError(
-                'TreeCrossentropy expects reduction="sum_over_batch_size" ("mean" is the same), '
-                f'"sum" or None. Received: reduction={reduction!r}'
-            )
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
-        self.normalize = normalize
+        super().__init__(normalize, reduction, name, dtype)
         self.class_weight = _weights_of_classes(class_weight or {})
 
-    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
-        # Keras' own __call__ casts labels to float and rescales by the mask of y_pred.
-        with tf.name_scope(self.name):
-            sums, nodes = self._sums(y_true, y_pred, sample_weight)
-            return tf.cast(self._reduce(sums, nodes), self.dtype)
+    def checked(self, y_true: Any, y_pred: Any) -> tuple[Any, Any, Any]:
+        return tree_labels(y_true, y_pred, asked_by="TreeCrossentropy")
 
-    def call(self, y_true: Any, y_pred: Any) -> tf.Tensor:
-        """Returns the sum over the labeled nodes of each tree, float32 `[batch]`."""
-        return self._sums(y_true, y_pred, None)[0]
+    def labelled(self, y_true: Any) -> Any:
+        return tf.not_equal(y_true, NO_LABEL)
 
-    def _sums(self, y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the trees' sums and their numbers of labeled nodes, both float32 `[batch]`."""
-        labels, logits, labelled = tree_labels(y_true, y_pred, asked_by="TreeCrossentropy")
-        weights = node_weights(sample_weight, labelled, asked_by="TreeCrossentropy")
-        terms = tf.ragged.map_flat_values(self._terms, labels, logits, weights)
-        return sum_of_trees(terms), sum_of_trees(tf.cast(labelled, tf.float32))
-
-    def _terms(self, labels: tf.Tensor, logits: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Returns what each tree node adds to the loss, float32, of the shape of `labels`."""
+    def terms(self, labels: tf.Tensor, outputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         terms = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels=tf.where(labels == NO_LABEL, 0, labels), logits=logits
+            labels=tf.where(labels == NO_LABEL, 0, labels), logits=outputs
         )
         if self.class_weight:
-            weights *= self._weights_of_labels(labels, logits.shape[-1])
+            weights *= self._weights_of_labels(labels, outputs.shape[-1])
         return terms * weights
 
     def _weights_of_labels(self, labels: tf.Tensor, num_classes: int | None) -> tf.Tensor:
@@ -128,29 +108,10 @@ class TreeCrossentropy(keras.losses.Loss):
         table = tf.constant([self.class_weight.get(number, 1.0) for number in range(last + 2)])
         return tf.gather(table, tf.clip_by_value(labels, 0, last + 1))
 
-    def _reduce(self, sums: tf.Tensor, nodes: tf.Tensor) -> tf.Tensor:
-        """Reduces the trees' sums `[batch]`, knowing their numbers of labeled nodes `[batch]`."""
-        if self.reduction in (None, "none"):
-            return sums if self.normalize == "trees" else tf.math.divide_no_nan(sums, nodes)
-        if self.reduction == "sum":
-            return tf.reduce_sum(sums)
-        # A tree without a label fills up a batch; it is not an example.
-        num_trees = tf.math.count_nonzero(nodes, dtype=tf.float32)
-        divisor = num_trees if self.normalize == "trees" else tf.reduce_sum(nodes)
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        return tf.math.divide_no_nan(tf.reduce_sum(sums), divisor * replicas)
-
-    def divisor(self, y_true: Any) -> tf.Tensor:
-        """Returns how many trees, or tree nodes, the loss of a batch is a mean over; float32."""
-        nodes = sum_of_trees(tf.cast(tf.not_equal(y_true, NO_LABEL), tf.float32))
-        if self.normalize == "nodes":
-            return tf.reduce_sum(nodes)
-        return tf.math.count_nonzero(nodes, dtype=tf.float32)
-
     def get_config(self) -> dict[str, Any]:
         # Keys of JSON are text.
         weights = {str(of): by for of, by in self.class_weight.items()}
-        return {**super().get_config(), "normalize": self.normalize, "class_weight": weights}
+        return {**super().get_config(), "class_weight": weights}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "TreeCrossentropy":

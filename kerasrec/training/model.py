@@ -15,8 +15,8 @@ from kerasrec.training.fit import evaluate, fit
 from kerasrec.training.input_range import checked_inputs
 from kerasrec.training.keras_step import KerasStep
 from kerasrec.training.likelihood import TreeNegativeLogLikelihood
-from kerasrec.training.losses import TreeCrossentropy
 from kerasrec.training.strategies import is_served, splits_batches
+from kerasrec.training.tree_loss import TreeLoss
 
 # What `model.fit` and `model.evaluate` have as well, by the same name.
 FIT_ARGUMENTS = {"epochs", "verbose", "callbacks", "initial_epoch"}
@@ -202,12 +202,13 @@ def _check_labels(model: keras.Model, given: dict[str, Any]) -> None:
     of_nodes = len(getattr(labels, "shape", ())) == 2 and any(
         len(of.shape) > 2 for of in getattr(model, "outputs", None) or ()
     )
-    of_trees = TreeCrossentropy, TreeNegativeLogLikelihood
+    of_trees = TreeLoss, TreeNegativeLogLikelihood
     if of_nodes or any(isinstance(of, of_trees) for of in keras.tree.flatten(model.loss)):
         raise ValueError(
             "fit has class_weight, but the labels are of nodes, [batch, nodes]: Keras would weigh "
             "each example by the number of the node that has its largest label. Compile the model "
-            "with kerasrec.training.TreeCrossentropy(class_weight=...) instead."
+            "with kerasrec.training.TreeCrossentropy(class_weight=...) instead. Floats have no "
+            "classes; give sample weights, [batch, nodes]."
         )
 
 

@@ -10,6 +10,7 @@ from kerasrec.training import replica
 from kerasrec.training.batches import Batches
 from kerasrec.training.in_step import InStep
 from kerasrec.training.keras_step import KerasStep
+from kerasrec.training.missing_labels import checked_batches
 from kerasrec.training.parameter_server import Coordinated
 from kerasrec.training.strategies import is_served
 
@@ -43,4 +44,5 @@ def runner_of(model: keras.Model, batches: Batches) -> Runner:
             "each replica would track a separate loss. Call `model.compile` within "
             "`strategy.scope()`."
         )
+    batches = checked_batches(model, batches)
     return Coordinated(model, batches) if is_served(strategy) else InStep(model, batches)

@@ -1,9 +1,10 @@
-"""Checks the labels of tree nodes against the logits that are to predict them.
+"""Checks the labels of tree nodes against the logits or numbers that are to predict them.
 
 Both are padded or ragged, as the inputs of the tree layer are; `tf.ragged.map_flat_values` computes
 on the nodes of either.
 """
 
+import math
 from typing import Any
 
 import tensorflow as tf
@@ -11,6 +12,7 @@ import tensorflow as tf
 from kerasrec.row_ids import row_ids
 
 NO_LABEL = -1
+NO_NUMBER = math.nan
 
 
 def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]:
@@ -58,6 +60,64 @@ def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]
     return labels, logits, tf.not_equal(labels, NO_LABEL)
 
 
+def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]:
+    """Returns float labels and outputs that fit together, and where there is a label.
+
+    Args:
+        y_true: labels, float `[batch, nodes]`; NaN where a tree node has none, as padding has none.
+        y_pred: outputs, float `[batch, nodes]` or `[batch, nodes, 1]`. Either may be ragged in its
+            nodes; the results are ragged where the outputs are.
+        asked_by: name of the loss or metric, for messages.
+
+    Returns:
+        `(labels, outputs, labelled)`: float32, float32 and bool, all `[batch, nodes]`. Labels and
+        outputs are 0 where there is no label, so that neither values nor gradients are NaN there.
+
+    Raises:
+        ValueError: when the shapes can be seen not to fit, or labels are no floats.
+        tf.errors.InvalidArgumentError: when the step runs, for other numbers of ragged labels than
+            of outputs.
+    """
+    # A new tensor carries no Keras mask: the labels alone say which nodes count.
+    outputs, labels = tf.cast(_as_tensor(y_pred), tf.float32), _as_tensor(y_true)
+    has_one = outputs.shape.rank == 2 or (outputs.shape.rank == 3 and outputs.shape[2] in (1, None))
+    if labels.shape.rank != 2 or not has_one:
+        raise ValueError(
+            f"{asked_by} expects a number for each tree node: y_true of shape [batch, nodes] and "
+            "y_pred of shape [batch, nodes] or [batch, nodes, 1]. "
+            f"Received: y_true of shape {labels.shape} and y_pred of shape {outputs.shape}. "
+            "A tree layer gives the states of all tree nodes with return_sequences=True, and "
+            "Dense(1) makes a number of each. Labels of trees, [batch], are for losses of Keras."
+        )
+    if not labels.dtype.is_floating:
+        raise ValueError(
+            f"{asked_by} expects labels that are floats, NaN where a tree node has none. Received: "
+            f"labels of {labels.dtype.name}, where -1 may be a number or stand for none. Make them "
+            "floats; for classes take TreeCrossentropy and NodeAccuracy."
+        )
+    if not labels.shape.is_compatible_with(outputs.shape[:2]):
+        raise ValueError(
+            f"{asked_by} expects as many labels as outputs. Received: y_true of shape "
+            f"{labels.shape} and y_pred of shape {outputs.shape}, of which [batch, nodes] should "
+            "be the same."
+        )
+    if outputs.shape.rank == 3:
+        outputs = tf.ragged.map_flat_values(lambda of: tf.squeeze(of, -1), outputs)
+    labels = _in_rows_of(outputs, tf.cast(labels, tf.float32), asked_by, NO_NUMBER, "outputs")
+    labelled = is_number(labels)
+    # Before they are subtracted: a gradient of 0 times NaN would be NaN.
+    labels, outputs = (
+        tf.ragged.map_flat_values(lambda known, of: tf.where(known, of, 0.0), labelled, of)
+        for of in (labels, outputs)
+    )
+    return labels, outputs, labelled
+
+
+def is_number(labels: Any) -> Any:
+    """Where there is a label, bool, of float labels `[batch, nodes]`, padded or ragged."""
+    return tf.ragged.map_flat_values(lambda of: ~tf.math.is_nan(of), _as_tensor(labels))
+
+
 def _is_ragged(tensor: Any) -> bool:
     return isinstance(tensor, tf.RaggedTensor)
 
@@ -86,10 +146,16 @@ def sum_of_trees(tensor: Any) -> tf.Tensor:
     )
 
 
-def _in_rows_of(logits: Any, labels: Any, asked_by: str) -> Any:
-    """Labels that are ragged if the logits are, and padded if they are."""
+def _in_rows_of(
+    logits: Any,
+    labels: Any,
+    asked_by: str,
+    nothing: float = NO_LABEL,
+    rows: str = "rows of logits",
+) -> Any:
+    """Labels that are ragged if the logits are, and padded, with `nothing`, if they are."""
     if not _is_ragged(logits):
-        return labels.to_tensor(NO_LABEL, tf.shape(logits)[:2]) if _is_ragged(labels) else labels
+        return labels.to_tensor(nothing, tf.shape(logits)[:2]) if _is_ragged(labels) else labels
     if not _is_ragged(labels):
         return tf.RaggedTensor.from_tensor(labels, logits.row_lengths())
     splits, wanted = (tf.cast(of.row_splits, tf.int64) for of in (labels, logits))
@@ -101,9 +167,9 @@ def _in_rows_of(logits: Any, labels: Any, asked_by: str) -> Any:
     check = tf.debugging.Assert(
         fit,
         [
-            f"{asked_by} expects as many labels as rows of logits in each tree. Received: labels",
+            f"{asked_by} expects as many labels as {rows} in each tree. Received: labels",
             labels.row_lengths(),
-            "rows of logits",
+            rows,
             logits.row_lengths(),
         ],
     )
@@ -142,13 +208,14 @@ def _check_classes(labels: Any, num_classes: tf.Tensor, asked_by: str) -> Any:
     )
 
 
-def node_weights(sample_weight: Any, labelled: Any, asked_by: str) -> Any:
+def node_weights(sample_weight: Any, labelled: Any, asked_by: str, of_classes: bool = True) -> Any:
     """Spreads sample weights over tree nodes.
 
     Args:
         sample_weight: None, or weights of trees `[batch, 1]`, or of tree nodes `[batch, nodes]`.
         labelled: bool `[batch, nodes]`, padded or ragged.
         asked_by: name of the loss or metric, for messages.
+        of_classes: whether labels are classes, for messages.
 
     Returns:
         float32 `[batch, nodes]`, in the form of `labelled`, 0 where there is no label.
@@ -160,7 +227,9 @@ def node_weights(sample_weight: Any, labelled: Any, asked_by: str) -> Any:
     weights = tf.cast(labelled, tf.float32)
     if sample_weight is None:
         return weights
-    sample_weight = checked_weights(sample_weight, asked_by, "or of tree nodes, [batch, nodes]")
+    sample_weight = checked_weights(
+        sample_weight, asked_by, "or of tree nodes, [batch, nodes]", of_classes
+    )
     if not _is_ragged(labelled):
         sample_weight = _in_rows_of(labelled, sample_weight, asked_by)
         return weights * tf.broadcast_to(sample_weight, tf.shape(labelled))
@@ -171,13 +240,16 @@ def node_weights(sample_weight: Any, labelled: Any, asked_by: str) -> Any:
     return weights * _in_rows_of(labelled, sample_weight, asked_by)
 
 
-def checked_weights(sample_weight: Any, asked_by: str, alternative: str = "") -> Any:
+def checked_weights(
+    sample_weight: Any, asked_by: str, alternative: str = "", of_classes: bool = True
+) -> Any:
     """Returns sample weights as float32 `[batch, 1]` or `[batch, nodes]`.
 
     Args:
         sample_weight: must have rank 2.
         asked_by: name of the loss or metric, for messages.
         alternative: what else they may be than weights of trees, for messages.
+        of_classes: whether labels are classes, for messages.
 
     Raises:
         ValueError: when they have another rank. Keras looks up `class_weight` by the place of the
@@ -186,11 +258,14 @@ def checked_weights(sample_weight: Any, asked_by: str, alternative: str = "") ->
     """
     weights = tf.cast(_as_tensor(sample_weight), tf.float32)
     if weights.shape.rank != 2:
+        instead = (
+            "pass TreeCrossentropy(class_weight=...) instead" if of_classes else "leave them out"
+        )
         raise ValueError(
             f"{asked_by} expects sample weights of trees, [batch, 1], {alternative}".rstrip(", ")
             + f". Received: shape {weights.shape}. If they are weights of trees, add an axis: "
-            "sample_weight[:, None]. If they come from fit(class_weight=...), pass "
-            "TreeCrossentropy(class_weight=...) instead: Keras would weigh each tree by the number "
-            "of the node that has its largest label."
+            "sample_weight[:, None]. If they come from fit(class_weight=...), "
+            f"{instead}: Keras would weigh each tree by the number of the node that has its "
+            "largest label."
         )
     return weights

@@ -1,0 +1,94 @@
+"""What the losses of labels of tree nodes share: which trees and tree nodes they are means over."""
+
+from typing import Any, Literal
+
+import keras
+import tensorflow as tf
+
+from kerasrec.training.tree_labels import node_weights, sum_of_trees
+
+
+class TreeLoss(keras.losses.Loss):
+    """Base of the losses that are a sum over the labeled nodes of each tree.
+
+    Args:
+        normalize: `"trees"` divides the sum by the number of trees that have a label, `"nodes"` by
+            the number of labeled nodes.
+        reduction: `"sum_over_batch_size"` or `"mean"` as said above, `"sum"`, or `None`.
+        name: name of the loss.
+        dtype: dtype of the result.
+    """
+
+    # Whether labels are classes, not numbers.
+    of_classes: bool
+
+    def __init__(
+        self,
+        normalize: Literal["trees", "nodes"],
+        reduction: Literal["sum_over_batch_size", "mean", "sum"] | None,
+        name: str,
+        dtype: str | None,
+    ) -> None:
+        if normalize not in ("trees", "nodes"):
+            raise ValueError(
+                f'{type(self).__name__} expects normalize="trees" or normalize="nodes". '
+                f"Received: normalize={normalize!r}"
+            )
+        if reduction not in ("sum_over_batch_size", "mean", "sum", "none", None):
+            raise ValueError(
+                f'{type(self).__name__} expects reduction="sum_over_batch_size" ("mean" is the '
+                f'same), "sum" or None. Received: reduction={reduction!r}'
+            )
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+        self.normalize = normalize
+
+    def checked(self, y_true: Any, y_pred: Any) -> tuple[Any, Any, Any]:
+        """Returns labels and outputs that fit together, and bool where there is a label."""
+        raise NotImplementedError
+
+    def terms(self, labels: tf.Tensor, outputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        """Returns what each tree node adds, float32, of the shape of `labels`; 0 for weight 0."""
+        raise NotImplementedError
+
+    def labelled(self, y_true: Any) -> Any:
+        """Returns where there is a label, bool, of the shape of `y_true`."""
+        raise NotImplementedError
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
+        # Keras' own __call__ casts labels to float and rescales by the mask of y_pred.
+        with tf.name_scope(self.name):
+            sums, nodes = self._sums(y_true, y_pred, sample_weight)
+            return tf.cast(self._reduce(sums, nodes), self.dtype)
+
+    def call(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        """Returns the sum over the labeled nodes of each tree, float32 `[batch]`."""
+        return self._sums(y_true, y_pred, None)[0]
+
+    def _sums(self, y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the trees' sums and their numbers of labeled nodes, both float32 `[batch]`."""
+        labels, outputs, labelled = self.checked(y_true, y_pred)
+        weights = node_weights(sample_weight, labelled, type(self).__name__, self.of_classes)
+        terms = tf.ragged.map_flat_values(self.terms, labels, outputs, weights)
+        return sum_of_trees(terms), sum_of_trees(tf.cast(labelled, tf.float32))
+
+    def _reduce(self, sums: tf.Tensor, nodes: tf.Tensor) -> tf.Tensor:
+        """Reduces the trees' sums `[batch]`, knowing their numbers of labeled nodes `[batch]`."""
+        if self.reduction in (None, "none"):
+            return sums if self.normalize == "trees" else tf.math.divide_no_nan(sums, nodes)
+        if self.reduction == "sum":
+            return tf.reduce_sum(sums)
+        # A tree without a label fills up a batch; it is not an example.
+        num_trees = tf.math.count_nonzero(nodes, dtype=tf.float32)
+        divisor = num_trees if self.normalize == "trees" else tf.reduce_sum(nodes)
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        return tf.math.divide_no_nan(tf.reduce_sum(sums), divisor * replicas)
+
+    def divisor(self, y_true: Any) -> tf.Tensor:
+        """Returns how many trees, or tree nodes, the loss of a batch is a mean over; float32."""
+        nodes = sum_of_trees(tf.cast(self.labelled(y_true), tf.float32))
+        if self.normalize == "nodes":
+            return tf.reduce_sum(nodes)
+        return tf.math.count_nonzero(nodes, dtype=tf.float32)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "normalize": self.normalize}
