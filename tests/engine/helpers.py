@@ -145,7 +145,9 @@ def run_one(program: Program, **options) -> Run:
 def with_tokens(program: Program, number: int) -> Program:
     """The program on so many tokens: its first ones, or all of them again and again."""
     rows = np.arange(number) % program.num_tokens
-    return replace(program, inputs=tf.nest.map_structure(lambda item: item[rows], program.inputs))
+    return replace(
+        program, inputs=tf.nest.map_structure(lambda item: np.asarray(item)[rows], program.inputs)
+    )
 
 
 def run_in_function(program: Program, num_tokens: int | None) -> Run:
