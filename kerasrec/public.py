@@ -19,7 +19,7 @@ from kerasrec.trace.conditional import cond, switch
 from kerasrec.trace.demand import all_of, any_of, lazy
 from kerasrec.trace.function_values import functions
 from kerasrec.trace.loop import while_loop
-from kerasrec.trace.ragged import map_fn
+from kerasrec.trace.ragged import filter_fn, map_fn
 
 __all__ = [
     "DataType",
@@ -34,6 +34,7 @@ __all__ = [
     "any_of",
     "collect",
     "cond",
+    "filter_fn",
     "functions",
     "lazy",
     "map_fn",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -1740,6 +1740,147 @@ smooth(
     SHAPE_VALUES,
     f64(0.3, 0.8, -0.4, 1.1),
     sources=(SCALE,),
+)
+
+
+def kept_and_joined(keep, combine, node, x):
+    """What is kept of rows, and then all of them, folded by another function."""
+    below = kerasrec.map_fn(lambda child: filters_rows(child, x * 0.8), tf.gather(CHILD_ROWS, node))
+    kept = tf.concat([kerasrec.filter_fn(keep, below), below], axis=1)
+    return combine(tf.gather(ROW_VALUES, node) * x, kept)
+
+
+@kerasrec.recursive
+def filters_rows(node, x):
+    """Functions of functions over rows, which are filtered, joined and reduced."""
+    largest = lambda value, rows: tf.maximum(value, tf.reduce_max(tf.sin(rows), axis=1))  # noqa: E731
+    summed = lambda value, rows: value + tf.reduce_sum(tf.sin(rows), axis=1)  # noqa: E731
+    return kerasrec.cond(
+        x > 0.4,
+        lambda: kept_and_joined(lambda value: value > 0.1, summed, node, x),
+        lambda: kept_and_joined(lambda value: value < 0.2, largest, node, x),
+    )
+
+
+def plain_filters_rows(node, x):
+    below = [plain_filters_rows(child, x * 0.8) for child in ROWS_OF_CHILDREN[node]]
+    value = ROW_VALUES[node] * x
+    if x > 0.4:
+        return value + sum(tf.sin(item) for item in [*[v for v in below if v > 0.1], *below])
+    return tf.reduce_max([value, *(tf.sin(item) for item in below)])
+
+
+smooth(
+    filters_rows,
+    plain_filters_rows,
+    i32(0, 9, 2, 0),
+    f64(0.6, 0.3, 0.9, -0.5),
+    sources=(ROW_VALUES,),
+)
+
+
+class Event(kerasrec.DataType):
+    pass
+
+
+class Note(Event):
+    tone: tf.TensorSpec([2], tf.float64)
+    sort: Literal["plain", "loud", "soft"]
+
+
+class Bar(Event):
+    events: list[Event]
+    others: list[Event]
+
+
+EVENTS = [
+    Note([0.3, -0.7], "loud"),
+    Bar([Note([0.5, 0.1], "soft"), Note([0.2, 0.9], "plain")], [Note([-0.4, 0.6], "loud")]),
+    Bar([], [Bar([Note([0.8, 0.2], "soft"), Bar([], [])], [])]),
+    Bar([], []),
+]
+EVENT_VALUES = kerasrec.Schema(Event).of(EVENTS)
+EVENT_OF_NODE = dict(zip(EVENT_VALUES._node.numpy().tolist(), EVENTS, strict=True))
+
+
+@kerasrec.recursive
+def sounds(event, x):
+    """Of vectors, by choices; lists of values are joined and filtered."""
+    is_note = lambda event: kerasrec.match(event, {Note: lambda _: True, Bar: lambda _: False})  # noqa: E731
+
+    def note(note):
+        loud, soft = lambda: note.tone * x[:, None], lambda: tf.sin(note.tone)
+        return kerasrec.switch(note.sort, [lambda: note.tone, loud, soft])
+
+    def bar(bar):
+        played = kerasrec.filter_fn(is_note, bar.events) + bar.others + bar.events
+        below = kerasrec.map_fn(lambda event: sounds(event, x * SCALE), played)
+        return tf.tanh(tf.reduce_sum(below, axis=1)) + x[:, None]
+
+    return kerasrec.match(event, {Note: note, Bar: bar})
+
+
+def plain_sounds(event, x):
+    if isinstance(event, Note):
+        tone = tf.constant(event.tone, tf.float64)
+        return {"plain": tone, "loud": tone * x, "soft": tf.sin(tone)}[event.sort]
+    notes = [item for item in event.events if isinstance(item, Note)]
+    below = [plain_sounds(item, x * SCALE) for item in [*notes, *event.others, *event.events]]
+    return tf.tanh(sum(below, tf.zeros(2, tf.float64))) + x
+
+
+smooth(
+    sounds,
+    lambda event, x: plain_sounds(EVENT_OF_NODE[int(event._node)], x),
+    EVENT_VALUES,
+    f64(0.4, 0.7, -0.3, 1.2),
+    sources=(SCALE,),
+)
+
+
+@kerasrec.recursive
+def changed(event, x):
+    """What was changed, and a number of it."""
+
+    def note(note):
+        tone = tf.sin(note.tone * x[:, None])
+        return Note(tone, note.sort), tf.reduce_sum(tone, axis=1)
+
+    def bar(bar):
+        made, numbers = kerasrec.map_fn(lambda event: changed(event, x * SCALE), bar.events)
+        return Bar(bar.others, made), x + tf.reduce_sum(numbers * numbers, axis=1)
+
+    return kerasrec.match(event, {Note: note, Bar: bar})
+
+
+@kerasrec.recursive
+def makes_values(event, x):
+    """Values that are made, of which a number is returned: `tests/datatypes` reads the values."""
+    made, number = changed(event, x)
+    _, other = changed(event, number)
+    return kerasrec.cond(number > other, lambda: (Bar([made], []), number), lambda: (made, other))[
+        1
+    ]
+
+
+def plain_makes_values(event, x):
+    number = plain_number(event, x)
+    return tf.maximum(number, plain_number(event, number))
+
+
+def plain_number(event, x):
+    if isinstance(event, Note):
+        return tf.reduce_sum(tf.sin(tf.constant(event.tone, tf.float64) * x))
+    return x + sum(plain_number(item, x * SCALE) ** 2 for item in event.events)
+
+
+smooth(
+    makes_values,
+    lambda event, x: plain_makes_values(EVENT_OF_NODE[int(event._node)], x),
+    EVENT_VALUES,
+    f64(0.4, 0.7, -0.3, 1.2),
+    sources=(SCALE,),
+    num_rounds=2,
 )
 
 

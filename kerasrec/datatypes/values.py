@@ -6,14 +6,14 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import tensorflow as tf
 
 from kerasrec.datatypes.declare import DataType, family_of
 from kerasrec.datatypes.field import Field, Reference
 from kerasrec.datatypes.kinds import Kind, Kinds
-from kerasrec.errors import TraceError
+from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.values import Source
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import active_tracer
@@ -89,7 +89,8 @@ class Value:
 
     Its fields are attributes. A field may be read once it is known which kind the value is, inside
     a branch of `kerasrec.match`, or anywhere if its type has one kind. `has("field")` says where an
-    optional field has a value, bool `[tokens]`.
+    optional field has a value, bool `[tokens]`. A field that is a list has a row of values for each
+    token; `one + other` joins two such rows.
 
     A value that may have been made in the same run is known by a key; it has fields after the run.
     """
@@ -140,6 +141,23 @@ class Value:
         """
         self._kind("A row of a table")
         return tf.gather(table, self._rows())
+
+    def __add__(self, other: Any) -> Value:
+        """The rows of two lists, joined for each token."""
+        both = [self, other]
+        are_rows = all(
+            isinstance(item, Value) and isinstance(item._node, tf.RaggedTensor) for item in both
+        )
+        if not are_rows or len({(item._tables, item._type) for item in both}) > 1:
+            raise SignatureError(
+                f"{self!r} + {other!r}: expected two lists of values of one type and one batch, "
+                f"each a row of values for each token.{_at(current_source())}"
+            )
+        rows = tf.concat([self._node, other._node], axis=1)
+        joined = dataclasses.replace(self._merged(other), _node=rows, _row=None)
+        kinds = tuple(sorted({*self._kinds, *other._kinds}))
+        is_optional = self._is_optional or other._is_optional
+        return dataclasses.replace(joined, _kinds=kinds, _is_optional=is_optional)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -199,6 +217,18 @@ class Value:
 
     def __repr__(self) -> str:
         return f"<{self._type.__name__}{' or None' * self._is_optional} of {self._tables!r}>"
+
+
+def _refuse(value: Value, *_: Any, **__: Any) -> NoReturn:
+    """Says what to do with a value that was given to an op of TensorFlow."""
+    raise SignatureError(
+        f"An op of TensorFlow got {value!r}, which is no tensor. Read its fields, or choose by its "
+        "kind with kerasrec.match. Work on a list of values in kerasrec.map_fn, filter it with "
+        f"kerasrec.filter_fn, and join it to another one with `+`.{_at(current_source())}"
+    )
+
+
+tf.register_tensor_conversion_function(Value, _refuse)
 
 
 def _at(source: Source | None) -> str:

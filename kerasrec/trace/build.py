@@ -510,13 +510,26 @@ class Builder:
             region = self._region(operation)
             if value is not None and value.region in (None, *(region.path() if region else ())):
                 return value
-        return None
+        return self._own_row_ids(operation)
+
+    def _own_row_ids(self, operation: tf.Operation) -> Value | None:
+        """The row numbers that an op computes from splits, of rows that nothing but ops has had."""
+        ids = operation.outputs[0]
+        splits = self.tracer.rows.splits_of(ids)
+        if splits is None or self.tracer.rows.known(ids):
+            return None
+        lengths = self._made(operation, lambda: tf.cast(splits[1:] - splits[:-1], tf.int32))
+        return self._rows_node(lengths, Type.of(ids, Kind.WAVE), self._region(operation))
 
     def _row_ids(self, rows: Rows) -> None:
         region = self._region(rows.ids.op)
-        lengths = self._tokens(rows.lengths, region)
-        node = nodes.Rows([lengths], [self.tracer.type(rows.ids)], region, lengths.node.source)
-        self.values[rows.ids.name] = self.writer.add(node).output()
+        ids = self._rows_node(rows.lengths, self.tracer.type(rows.ids), region)
+        self.values[rows.ids.name] = ids
+
+    def _rows_node(self, lengths: tf.Tensor, type_of_ids: Type, region: Region | None) -> Value:
+        given = self._tokens(lengths, region)
+        node = nodes.Rows([given], [type_of_ids], region, given.node.source)
+        return self.writer.add(node).output()
 
     def _enter(self, record: MapRecord, place: int) -> None:
         entry, own = record.entries[place], record.rows[place]

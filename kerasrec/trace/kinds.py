@@ -95,6 +95,7 @@ class KindFinder:
         if all(kind is Kind.SHARED for kind in kinds):
             self._kinds.update((output.name, Kind.SHARED) for output in operation.outputs)
             return
+        self.rows.learn(operation, self._kinds)
         leads_back = self.rows.leads_back(operation)
         axes = list(map(self._axis_of, operation.inputs, kinds))
         axis = None

@@ -230,20 +230,22 @@ class _Tracing:
         state = self._named(error.name)
         if not error.can_end:
             raise _no_base_case(state)
-        for first in _TRIED_TYPES:
+        failures: list[Exception] = []
+        numbers = [(0, [item]) for item in _TRIED_TYPES]
+        for structure, types in [*numbers, *state.signature.values()]:
             try:
-                found = self._settle(state, first)
+                found = self._settle(state, structure, types)
             except Exception as reason:  # The user's code may fail in any way on a wrong type.
-                failure = reason
+                failures.append(reason)
             else:
                 state.return_structure, state.return_types = found
                 self.guesses[state.code] = found
                 return
+        failure = failures[len(numbers) - 1]
         raise _no_type_fits(state, failure) from failure
 
-    def _settle(self, state: State, first: Type) -> tuple[Any, list[Type]]:
+    def _settle(self, state: State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
         """A return type that a function has when its calls have it, found from a first guess."""
-        structure, types = 0, [first]
         for _ in range(_MAX_TRIALS):
             states = [replace(item) for item in self.states]
             # The trace of the function around it has ended, but its tensors have their types.

@@ -1,4 +1,4 @@
-"""`map_fn`: a function of the entries of ragged rows; and calls with ragged arguments."""
+"""`map_fn` and `filter_fn` of the entries of ragged rows; and calls with ragged arguments."""
 
 from __future__ import annotations
 
@@ -54,6 +54,64 @@ def map_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
         flat,
         "`elems` of kerasrec.map_fn",
     )
+
+
+@not_converted
+def filter_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
+    """Keeps the entries of ragged rows for which a function is true.
+
+    ```python
+    @kerasrec.recursive
+    def without_zeros(tree):
+        kept = kerasrec.filter_fn(lambda child: child.value != 0, tree.children)
+        return Tree(tree.value, without_zeros(kept))
+    ```
+
+    Args:
+        fn: called as that of `kerasrec.map_fn`; returns a bool for each entry.
+        elems: a `tf.RaggedTensor` `[tokens, (k), ...]`, a list of values of a data type, or a nest
+          of several with the same row splits.
+
+    Returns:
+        The nest of `elems`, with the entries that are kept, in their order. A row may be empty.
+
+    Raises:
+        TraceError: outside a recursive function, or `elems` is not ragged.
+        SignatureError: `fn` returns something else than one bool for each entry.
+    """
+    tracer = tracer_for("kerasrec.filter_fn")
+    source = current_source()
+    flat = tf.nest.flatten(elems)
+    (mask,) = tf.nest.flatten(
+        _map(
+            tracer,
+            lambda entries: _bool_of(fn(tf.nest.pack_sequence_as(elems, entries)), source),
+            flat,
+            "`elems` of kerasrec.filter_fn",
+            "kerasrec.filter_fn",
+        )
+    )
+    lengths = tf.reduce_sum(tf.cast(mask, mask.row_splits.dtype), axis=1)
+    splits = tf.concat([[0], tf.cumsum(lengths)], 0)
+    kept = [
+        tf.RaggedTensor.from_row_splits(
+            tf.boolean_mask(item.values, mask.values), splits, validate=False
+        )
+        for item in flat
+    ]
+    tracer.rows_of(kept[0])
+    return tf.nest.pack_sequence_as(elems, kept)
+
+
+def _bool_of(result: Any, source: Source | None) -> Any:
+    """What the function of a filter returns, if it is a bool."""
+    is_bool = isinstance(result, bool) or (tf.is_tensor(result) and result.dtype == tf.bool)
+    if not is_bool or (tf.is_tensor(result) and result.shape.rank not in (0, 1)):
+        raise SignatureError(
+            f"What the function given to kerasrec.filter_fn{_at(source)} returns is {result!r}; it "
+            "must return a bool for each entry, as `entry > 0` does."
+        )
+    return result
 
 
 def call(tracer: Tracer, function: Any, arguments: tuple[Any, ...]) -> Any:
@@ -119,6 +177,7 @@ def _map(
     fn: Callable[[list[tf.Tensor]], Any],
     ragged: Sequence[Any],
     what: str,
+    name: str = "kerasrec.map_fn",
 ) -> Any:
     source = current_source()
     for item in ragged:
@@ -141,7 +200,7 @@ def _map(
         except ReturnTypeUnknownError as error:
             error.can_end = True
             raise
-        returned = f"what the function given to kerasrec.map_fn{_at(source)} returns"
+        returned = f"what the function given to {name}{_at(source)} returns"
         wanted = "it must return tensors, a value for each entry."
         body.outputs, found = tracer.returned(result, (), returned, wanted)
     results = tracer.placeholders([item.as_rows() for item in found])

@@ -4,22 +4,29 @@ A `tf.RaggedTensor` with a row for each token is two tensors, splits and entries
 has one value per token. When a user reduces it, TensorFlow first computes row numbers from the
 splits, in some forty ops and with a mask as long as the longest row for each row. The tracer knows
 these numbers already, and replaces a tensor that is computed in the same way by what it knows.
+
+Rows are known to be rows of tokens once a map, a call or a field has had them, or by the ops that
+their splits come from: `_has_row_for_each_token` lists these.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.graph.types import Kind
 from kerasrec.trace.numbering import Numbering
 
 _SEGMENT_OPS = frozenset(
     {"UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"}
 )
 _PADDING_OP = "RaggedTensorToTensor"
+# From row splits to lengths: `splits[1:] - splits[:-1]`.
+_LENGTHS_OP, _TO_SPLITS = "Sub", (0, 0)
 
 Scope = tuple[int, ...]
 
@@ -52,12 +59,16 @@ class _Reduction:
         splits: the name of the row splits that they read.
         ids: the name of the row numbers of all entries.
         count: the name of the number of rows.
+        lengths: the name of the lengths of rows.
+        way: from the row numbers to the splits: of each op on it, which of its inputs comes next.
     """
 
     operations: Sequence[tf.Operation]
     splits: str
     ids: str
     count: str
+    lengths: str
+    way: tuple[int, ...]
 
 
 @functools.cache
@@ -67,7 +78,56 @@ def _reduction(dtype: tf.DType, shape: tf.TensorShape) -> _Reduction:
         splits = tf.compat.v1.placeholder(dtype, shape)
         rows = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), splits, validate=False)
         _, ids, count = tf.reduce_sum(rows, axis=1).op.inputs
-    return _Reduction(graph.get_operations()[1:], splits.name, ids.name, count.name)
+        lengths = rows.row_lengths()
+    way = _way(ids, splits)
+    if way is None:
+        raise AssertionError("Row numbers do not come from row splits.")
+    operations = graph.get_operations()[1:]
+    return _Reduction(operations, splits.name, ids.name, count.name, lengths.name, way)
+
+
+def _way(tensor: tf.Tensor, source: tf.Tensor) -> tuple[int, ...] | None:
+    """A way from a tensor to one that it is computed from."""
+    if tensor is source:
+        return ()
+    for place, item in enumerate(tensor.op.inputs):
+        way = _way(item, source)
+        if way is not None:
+            return (place, *way)
+    return None
+
+
+def _at_the_end(way: Sequence[int], tensor: tf.Tensor) -> tf.Tensor | None:
+    """What a way leads to, if there is one."""
+    for place in way:
+        if place >= len(tensor.op.inputs):
+            return None
+        tensor = tensor.op.inputs[place]
+    return tensor
+
+
+def _splits_of(tensor: tf.Tensor) -> tf.Tensor | None:
+    """What stands where the splits are if a tensor computes row numbers."""
+    if tensor.dtype not in (tf.int32, tf.int64):
+        return None
+    return _at_the_end(_reduction(tensor.dtype, tf.TensorShape([None])).way, tensor)
+
+
+@functools.cache
+def _joining(specs: tuple[tuple[tf.DType, tf.TensorShape], ...]) -> tuple[Any, ...]:
+    """How TensorFlow joins rows: ops, names of values and splits, the name of the new splits.
+
+    Args:
+        specs: of the values and splits of each tensor, in turn.
+    """
+    with tf.Graph().as_default() as graph:
+        given = [tf.compat.v1.placeholder(*spec) for spec in specs]
+        rows = [
+            tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+            for values, splits in zip(given[::2], given[1::2], strict=True)
+        ]
+        splits = tf.concat(rows, axis=1).row_splits
+    return graph.get_operations()[len(given) :], [item.name for item in given], splits.name
 
 
 class RowsFinder:
@@ -85,6 +145,7 @@ class RowsFinder:
         self._counts: dict[int, int] = {}
         self._lengths: set[int] = set()
         self._paddings: set[tuple[int, ...]] = set()
+        self._learnt: set[int] = set()
 
     def find(self, splits: tf.Tensor, scope: Scope) -> Rows | None:
         """The rows of these splits, if they were met in this scope or around it."""
@@ -97,13 +158,7 @@ class RowsFinder:
         """Records the rows of a RaggedTensor that has one for each token."""
         number = self._numbering.number
         splits = ragged.row_splits
-        # TensorFlow will compute what it needs of these rows in the same way again.
-        reduction = _reduction(splits.dtype, splits.shape)
-        numbers = self._numbering.numbers_as(
-            reduction.operations, {reduction.splits: number(splits)}
-        )
-        self._ids[numbers[reduction.ids]] = number(splits)
-        self._counts[numbers[reduction.count]] = number(splits)
+        self._learn(splits)
         padded = ragged.with_values(tf.zeros(tf.shape(ragged.values)[:1], tf.int32)).to_tensor()
         self._paddings.add(self._partition(padded.op))
         row_lengths = ragged.row_lengths()
@@ -113,6 +168,96 @@ class RowsFinder:
         rows = Rows(splits, lengths, ids, tf.shape(lengths)[0], scope)
         self._rows.setdefault(number(splits), []).append(rows)
         return rows
+
+    def _learn(self, splits: tf.Tensor) -> None:
+        """Takes splits for those of rows of tokens."""
+        number = self._numbering.number(splits)
+        # TensorFlow will compute what it needs of these rows in the same way again.
+        reduction = _reduction(splits.dtype, splits.shape)
+        numbers = self._numbering.numbers_as(reduction.operations, {reduction.splits: number})
+        self._ids[numbers[reduction.ids]] = number
+        self._counts[numbers[reduction.count]] = number
+        self._lengths.add(numbers[reduction.lengths])
+        self._paddings.add((number,))
+        self._learnt.add(number)
+
+    def learn(self, operation: tf.Operation, kinds: Mapping[str, Kind]) -> None:
+        """Learns of the rows that an op reduces, pads or counts, if they are rows of tokens.
+
+        Args:
+            operation: any op.
+            kinds: of all tensors before it, by name.
+        """
+        splits = None
+        if operation.type in _SEGMENT_OPS:
+            splits = _splits_of(operation.inputs[1])
+        elif operation.type == _PADDING_OP:
+            splits = operation.inputs[-1]
+        elif operation.type == _LENGTHS_OP:
+            splits = _at_the_end(_TO_SPLITS, operation.outputs[0])
+        if splits is None or splits.shape.rank != 1 or splits.dtype not in (tf.int32, tf.int64):
+            return
+        if self._has_row_for_each_token(splits, kinds):
+            self._learn(splits)
+
+    def splits_of(self, tensor: tf.Tensor) -> tf.Tensor | None:
+        """The splits of rows of tokens whose row numbers a tensor computes."""
+        if not self._learnt:
+            return None
+        number = self._numbering.number
+        splits = _splits_of(tensor)
+        is_known = splits is not None and self._ids.get(number(tensor)) == number(splits)
+        return splits if is_known else None
+
+    def _has_row_for_each_token(self, splits: tf.Tensor, kinds: Mapping[str, Kind]) -> bool:
+        """Whether splits are those of one row for each token, in the order of the tokens."""
+        if self._learnt and self._numbering.number(splits) in self._learnt:
+            return True
+        operation = splits.op
+        given = list(operation.inputs)
+        has_value = [_has_value_for_each_token(item, kinds) for item in given]
+        are_shared = [kinds[item.name] is Kind.SHARED for item in given]
+        if operation.type in ("Cast", "Identity"):
+            return self._has_row_for_each_token(given[0], kinds)
+        if operation.type == "RaggedRange":  # tf.ragged.range(n)
+            is_right = [
+                one or (shared and item.shape.rank == 0)
+                for one, shared, item in zip(has_value, are_shared, given, strict=True)
+            ]
+            return splits.value_index == 0 and all(is_right) and any(has_value)
+        if operation.type == "RaggedGather":  # tf.gather(rows, node)
+            return splits.value_index == 0 and all(are_shared[:-1]) and has_value[-1]
+        if operation.type == "ConcatV2" and len(given) == 3:  # From lengths.
+            sums, start = given[1].op, tf.get_static_value(given[0])
+            return (
+                start is not None
+                and start.tolist() == [0]
+                and sums.type == "Cumsum"
+                and not (sums.get_attr("exclusive") or sums.get_attr("reverse"))
+                and _has_value_for_each_token(sums.inputs[0], kinds)
+            )
+        return operation.type == "StridedSlice" and self._are_joined(splits, kinds)
+
+    def _are_joined(self, splits: tf.Tensor, kinds: Mapping[str, Kind]) -> bool:
+        """Whether splits are those of `tf.concat([rows, ...], axis=1)` of rows of tokens."""
+        gather = splits.op.inputs[0].op
+        if gather.type != "RaggedGather" or len(gather.inputs) != 3:
+            return False
+        joined_splits, joined_values = gather.inputs[0].op, gather.inputs[1].op
+        if joined_splits.type != "ConcatV2" or joined_values.type != "ConcatV2":
+            return False
+        first, *others = list(joined_splits.inputs)[:-1]
+        parts = [first, *(_at_the_end((0, 0), item) for item in others)]
+        values = list(joined_values.inputs)[:-1]
+        if len(parts) != len(values) or any(item is None for item in parts):
+            return False
+        if not all(self._has_row_for_each_token(item, kinds) for item in parts):
+            return False
+        given = [item for pair in zip(values, parts, strict=True) for item in pair]
+        operations, names, found = _joining(tuple((item.dtype, item.shape) for item in given))
+        known = dict(zip(names, map(self._numbering.number, given), strict=True))
+        numbers = self._numbering.numbers_as(operations, known)
+        return numbers[found] == self._numbering.number(splits)
 
     def first_op(self, rows: Rows) -> int:
         """The place in the graph of the first op that computes the same splits."""
@@ -128,9 +273,9 @@ class RowsFinder:
             return []
         number = self._numbering.number(tensor)
         if number in self._ids:
-            return [rows.ids for rows in self._rows[self._ids[number]]]
+            return [rows.ids for rows in self._rows.get(self._ids[number], ())]
         if number in self._counts:
-            return [rows.count for rows in self._rows[self._counts[number]]]
+            return [rows.count for rows in self._rows.get(self._counts[number], ())]
         return []
 
     def has_unknown_reductions(self) -> bool:
@@ -146,7 +291,7 @@ class RowsFinder:
 
     def leads_back(self, operation: tf.Operation) -> bool:
         """Whether an op makes one value per token from rows."""
-        if not self._rows:
+        if not self._learnt:
             return False
         number = self._numbering.number
         if operation.type in _SEGMENT_OPS:
@@ -159,3 +304,8 @@ class RowsFinder:
     def _partition(self, operation: tf.Operation) -> tuple[int, ...]:
         """The inputs that tell a padding op where rows begin and end: all after the third."""
         return tuple(self._numbering.number(tensor) for tensor in operation.inputs[3:])
+
+
+def _has_value_for_each_token(tensor: tf.Tensor, kinds: Mapping[str, Kind]) -> bool:
+    """Whether a tensor is a number for each token, `[tokens]`."""
+    return kinds[tensor.name] is Kind.TOKEN and tensor.shape.rank == 1

@@ -102,6 +102,15 @@ class Signature:
         """For each tensor, whether it is the user's own, and not what a value is known by."""
         return _are_numbers(self.structure) or [True]
 
+    def values(self) -> list[tuple[Any, list[Type]]]:
+        """The structure and types of a value of each data type that is passed, as of a result."""
+        found: list[tuple[Any, list[Type]]] = []
+        for leaf in _values_in(self.structure):
+            item = tf.nest.map_structure(lambda _: 0, leaf)
+            if not any(same_nest(item, other) for other, _ in found):
+                found.append((item, [Type(tf.int64, ())]))
+        return found
+
     def tensor_specs(self) -> list[tf.TensorSpec]:
         """Specs of the flat arguments, token axis included."""
         return [
@@ -112,6 +121,14 @@ class Signature:
     def __str__(self) -> str:
         pairs = zip(self.names, self.types, strict=True)
         return ", ".join(f"{name}: {item}" for name, item in pairs)
+
+
+def _values_in(structure: Any) -> list[Any]:
+    if isinstance(structure, dict):
+        return [item for key in sorted(structure) for item in _values_in(structure[key])]
+    if isinstance(structure, list | tuple):
+        return [item for part in structure for item in _values_in(part)]
+    return [structure] if getattr(type(structure), "_holds_references", False) else []
 
 
 def _are_numbers(structure: Any) -> list[bool]:

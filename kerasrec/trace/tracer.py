@@ -27,8 +27,9 @@ from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import current_source, name_of, undecorated
 
 _UNKNOWN_ROWS = (
-    " A tf.RaggedTensor is known to have one row per token only after kerasrec.map_fn has seen it: "
-    "call `rows = kerasrec.map_fn(lambda entry: entry, rows)` before reducing or padding the rows."
+    " It was computed from a tf.RaggedTensor of which it is not known that it has one row per "
+    "token, in the order of the tokens. If it has, say so before you reduce or pad the rows: "
+    "`rows = kerasrec.map_fn(lambda entry: entry, rows)`."
 )
 
 _active = threading.local()

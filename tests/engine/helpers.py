@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.compile import lower
+from kerasrec.datatypes.make import PREFIX as MADE
 from kerasrec.emit.limits import Limits
 from kerasrec.engine.program import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
@@ -41,7 +42,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.outputs = [np.asarray(item) for item in self.outputs]
-        self.tables = {name: np.asarray(self.tables[name]) for name in sorted(self.tables)}
+        self.tables = {name: np.asarray(self.tables[name]) for name in names_of(self.tables)}
 
 
 def assert_same(run: Run, expected: Run, num_gradients: int | None = None) -> None:
@@ -145,7 +146,9 @@ def run_one(program: Program, **options) -> Run:
 def with_tokens(program: Program, number: int) -> Program:
     """The program on so many tokens: its first ones, or all of them again and again."""
     rows = np.arange(number) % program.num_tokens
-    return replace(program, inputs=tf.nest.map_structure(lambda item: item[rows], program.inputs))
+    return replace(
+        program, inputs=tf.nest.map_structure(lambda item: np.asarray(item)[rows], program.inputs)
+    )
 
 
 def run_in_function(program: Program, num_tokens: int | None) -> Run:
@@ -280,8 +283,13 @@ def is_float(value) -> bool:
     return tf.as_dtype(value.dtype).is_floating
 
 
+def names_of(tables: dict) -> list[str]:
+    """The names of the tables that a program collects, without those of values that it makes."""
+    return sorted(name for name in tables if not name.startswith(MADE))
+
+
 def by_name(tables: dict) -> list:
-    return [tables[name] for name in sorted(tables)]
+    return [tables[name] for name in names_of(tables)]
 
 
 def with_gradients(

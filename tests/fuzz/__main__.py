@@ -22,6 +22,7 @@ from functools import partial
 import numpy as np
 
 from tests.fuzz import check as checks
+from tests.fuzz import typed_run
 from tests.fuzz.draw import draw_program
 from tests.fuzz.draw_for_memo import draw_for_memo
 from tests.fuzz.engines import Options, memoised
@@ -48,7 +49,18 @@ def main() -> int:
     parser.add_argument(
         "--compiled", action="store_true", help="run all that it takes by the engine 'compiled'"
     )
+    parser.add_argument(
+        "--typed",
+        action="store_true",
+        help="draw data types, values and what reads and makes them; goes with no other option "
+        "than --programs, --seed and --first",
+    )
     given = parser.parse_args()
+    numbers = range(given.first, given.first + given.programs)
+    if given.typed:
+        if given.relations or given.memo or given.compiled or given.known:
+            parser.error("--typed goes with --programs, --seed and --first alone")
+        return int(typed_run.run(given.seed, numbers) > 0)
     np.seterr(all="ignore")
     if given.known:
         checks.KNOWN.clear()
@@ -64,7 +76,6 @@ def main() -> int:
             return checks.check_relation(program, options, seed, name)
         return checks.check(program, options)
 
-    numbers = range(given.first, given.first + given.programs)
     return int(run(given.seed, numbers, check, given.seconds, given.memo).num_finds > 0)
 
 

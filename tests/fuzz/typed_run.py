@@ -1,4 +1,4 @@
-"""Runs programs over random data types: `python -m tests.fuzz.typed_run --programs 100 --seed 0`.
+"""Runs programs over random data types: `python -m tests.fuzz --typed --programs 100 --seed 0`.
 
 A program runs twice: by kerasrec, and as plain Python on objects and NumPy's numbers, where
 `match`, `cond` and the like are a few lines each (`PLAIN`).
@@ -6,13 +6,12 @@ A program runs twice: by kerasrec, and as plain Python on objects and NumPy's nu
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 import random
-import sys
 import traceback
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -267,15 +266,11 @@ def drawn(seed: int, number: int) -> tuple[Check, dict[str, Any]]:
     raise AssertionError
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.typed_run", description=__doc__)
-    parser.add_argument("--programs", type=int, default=100, help="how many to run")
-    parser.add_argument("--seed", type=int, default=0, help="which programs; the same each time")
-    parser.add_argument("--first", type=int, default=0, help="number of the first one")
-    given = parser.parse_args()
+def run(seed: int, numbers: Iterable[int]) -> int:
+    """Checks programs of a seed and reports those that differ; how many these are."""
     kinds: Counter = Counter()
-    for number in range(given.first, given.first + given.programs):
-        check, options = drawn(given.seed, number)
+    for number in numbers:
+        check, options = drawn(seed, number)
         try:
             found = check.differences(**options)
         except Exception:
@@ -285,9 +280,5 @@ def main() -> int:
             print(
                 f"=== program {number}, with {options}", check.typed, *found, sep="\n", flush=True
             )
-    print(f"{given.programs:,} programs: {dict(kinds)}")
-    return int(kinds["differs"] > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print(f"{kinds.total():,} programs: {dict(kinds)}")
+    return kinds["differs"]

@@ -9,6 +9,7 @@ import tensorflow as tf
 import kerasrec
 from kerasrec import cond, map_fn, recursive
 from kerasrec.graph.interpreter import interpret
+from tests.parameters import few_of
 from tests.programs import count_nodes, plain_count_nodes, scaled_sum
 
 LINE = r"test_ragged\.py:\d+"
@@ -90,7 +91,7 @@ def test_tokens_by_what_they_do():
 @pytest.mark.parametrize(
     ("reduce", "expected"),
     [
-        (lambda rows: tf.reduce_max(tf.concat([rows, rows * -1.0], 1), 1), None),
+        (lambda rows: tf.reduce_max(tf.reverse(rows, [0]), 1), None),
         (lambda rows: tf.reduce_sum(rows, 1), [5, 4, 0]),
         (lambda rows: tf.reduce_prod(rows, 1), [6, 4, 1]),
         (lambda rows: tf.math.reduce_std(rows, 1) * 0.0, [0, 0, np.nan]),
@@ -133,15 +134,158 @@ def test_a_branch_that_no_token_takes_pads_no_rows(engine):
     assert first_largest([0]).numpy().tolist() == [0]
 
 
+SIZES = tf.constant([2, 1, 0, 0], tf.int64)
+
+
+def values_of(node):
+    return map_fn(lambda child: tf.gather(VALUES, child), rows_of(node))
+
+
+# Rows, their sums at the nodes 0 to 2, of [2, 3], [4] and [], and how long the first one is.
+KNOWN_ROWS = {
+    "concat": (lambda node: tf.concat([values_of(node), -values_of(node)], 1), [0, 0, 0], 4),
+    "concat of three": (lambda node: tf.concat([values_of(node)] * 3, 1), [15, 12, 0], 6),
+    "concat of a concat": (
+        lambda node: tf.concat([tf.concat([values_of(node)] * 2, 1), values_of(node)], 1),
+        [15, 12, 0],
+        6,
+    ),
+    "mask": (
+        lambda node: tf.ragged.boolean_mask(values_of(node), values_of(node) > 2.5),
+        [3, 4, 0],
+        1,
+    ),
+    "filter": (lambda node: kerasrec.filter_fn(lambda v: v > 2.5, values_of(node)), [3, 4, 0], 1),
+    "concat of filters": (
+        lambda node: tf.concat(
+            [kerasrec.filter_fn(lambda v, low=low: v > low, values_of(node)) for low in (2.5, 3.5)],
+            axis=1,
+        ),
+        [3, 8, 0],
+        1,
+    ),
+    "a row of a table": (lambda node: tf.gather(tf.cast(CHILDREN, tf.float32), node), [3, 3, 0], 2),
+    "int32 splits": (
+        lambda node: tf.gather(CHILDREN.with_row_splits_dtype(tf.int32), node),
+        [3, 3, 0],
+        2,
+    ),
+    "another dtype": (lambda node: rows_of(node).with_row_splits_dtype(tf.int32), [3, 3, 0], 2),
+    "range": (lambda node: tf.ragged.range(node + 1), [0, 1, 3], 1),
+    "lengths": (
+        lambda node: tf.RaggedTensor.from_row_lengths(
+            values_of(node).values, tf.gather(SIZES, node), validate=False
+        ),
+        [5, 4, 0],
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", few_of(KNOWN_ROWS, "concat", "filter"))
+def test_rows_of_tokens_are_known_by_where_they_come_from(name):
+    rows, expected, length = KNOWN_ROWS[name]
+    together = recursive(lambda node: tf.cast(tf.reduce_sum(rows(node), 1), tf.float32))
+    np.testing.assert_allclose(together([0, 1, 2]), expected)
+    assert ops(str(together.function_graphs(0))).count("ROWS")
+    padded = lambda node: tf.reduce_sum(rows(node).to_tensor(shape=[None, 9]), 1)  # noqa: E731
+    chosen = recursive(
+        lambda node: kerasrec.cond(
+            node > 0,
+            lambda: tf.cast(padded(node), tf.float32),
+            lambda: tf.cast(rows(node).row_lengths(), tf.float32),
+        )
+    )
+    np.testing.assert_allclose(chosen([1, 0, 2]), [expected[1], length, expected[2]])
+
+
+UNKNOWN_ROWS = {
+    "other tokens' rows": lambda rows, node: tf.gather(rows, node),
+    "some tokens' rows": lambda rows, node: tf.ragged.boolean_mask(rows, node > 0),
+    "in another order": lambda rows, _: tf.reverse(rows, [0]),
+    "one after the other": lambda rows, _: tf.concat([rows, rows], 0),
+    "of sums of lengths": lambda rows, _: tf.RaggedTensor.from_row_lengths(
+        rows.values, tf.cumsum(rows.row_lengths())
+    ),
+}
+
+
+@pytest.mark.parametrize("name", few_of(UNKNOWN_ROWS, "other tokens' rows"))
+def test_rows_that_may_be_of_other_tokens(name):
+    f = recursive(lambda node: tf.reduce_sum(UNKNOWN_ROWS[name](values_of(node), node), 1))
+    answer(kerasrec.TraceError, lambda: f([0, 1]), "not one value per token", "map_fn.*rows", LINE)
+
+
 @pytest.mark.many
-def test_rows_that_were_put_together_anew_are_mapped_before_they_are_reduced():
+def test_rows_of_which_nothing_is_known_are_mapped_before_they_are_reduced():
     @recursive
     def f(node):
-        values = map_fn(lambda child: tf.gather(VALUES, child), rows_of(node))
-        longer = map_fn(lambda value: value, tf.concat([values, values * -1.0], 1))
-        return tf.reduce_max(longer, 1) + tf.reduce_min(longer, 1)
+        last_first = map_fn(lambda value: value, tf.reverse(values_of(node), [1]))
+        return last_first.to_tensor(shape=[None, 2])
 
-    np.testing.assert_allclose(f([0, 1]), [0, 0])
+    np.testing.assert_allclose(f([0, 1]), [[3, 2], [4, 0]])
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("by_mask", [False, True])
+def test_the_gradient_of_rows_that_are_filtered_and_joined(by_mask):
+    weights = tf.Variable([1.0, 2.0, 3.0, 4.0])
+
+    @recursive
+    def f(node, x):
+        below = map_fn(lambda child: f(child, x * 2.0), rows_of(node))
+        if by_mask:
+            kept = tf.ragged.boolean_mask(below, below > 3.0)
+        else:
+            kept = kerasrec.filter_fn(lambda value: value > 3.0, below)
+        return x * tf.gather(weights, node) + tf.reduce_sum(tf.concat([kept, below], 1) ** 2, 1)
+
+    def plain(node, x):
+        below = [plain(child, x * 2.0) for child in CHILDREN.to_list()[node]]
+        kept = [value for value in below if value > 3.0]
+        return x * weights[node] + sum(value**2 for value in [*kept, *below])
+
+    nodes, x = [0, 1, 2], tf.constant([0.4, 0.5, 1.1])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        found = f(nodes, x)
+        expected = tf.stack([plain(*item) for item in zip(nodes, tf.unstack(x), strict=True)])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    for one, two in zip(
+        tape.gradient(found, [x, weights]), tape.gradient(expected, [x, weights]), strict=True
+    ):
+        np.testing.assert_allclose(one, two, rtol=1e-5)
+
+
+@pytest.mark.many
+def test_a_filter_keeps_entries_of_a_nest():
+    vectors = tf.constant(np.eye(4, 3), tf.float32)
+
+    @recursive
+    def f(node):
+        rows = rows_of(node)
+        pair = (rows, {"vector": map_fn(lambda child: tf.gather(vectors, child), rows)})
+        kept, others = kerasrec.filter_fn(lambda pair: pair[0] > 1, pair)
+        return tf.reduce_sum(kept, 1), tf.reduce_sum(others["vector"], 1)
+
+    numbers, kept = f([0, 1, 2])
+    assert numbers.numpy().tolist() == [2, 3, 0]
+    np.testing.assert_allclose(kept, [[0, 0, 1], [0, 0, 0], [0, 0, 0]])
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    "result", [lambda child: child, lambda child: (child > 1, True), lambda child: None]
+)
+def test_a_filter_that_returns_no_bool(result):
+    f = recursive(lambda node: tf.reduce_sum(kerasrec.filter_fn(result, rows_of(node)), 1))
+    answer(kerasrec.SignatureError, lambda: f(0), "kerasrec.filter_fn", "a bool for each", LINE)
+
+
+@pytest.mark.many
+def test_a_filter_of_no_rows():
+    f = recursive(lambda node: kerasrec.filter_fn(lambda item: item > 0, node))
+    answer(kerasrec.TraceError, lambda: f(0), "`elems` of kerasrec.filter_fn", "must be a tf.Ragg")
 
 
 def test_rows_of_int32_splits():
