@@ -248,7 +248,8 @@ class _Tracing:
             states = [replace(item) for item in self.states]
             # The trace of the function around it has ended, but its tensors have their types.
             tracers = dict(self.tracers)
-            trial = _Tracing(self.outside, states, tracers, dict(self.guesses), list(tracers))
+            outside = replace(self.outside, is_trial=True)
+            trial = _Tracing(outside, states, tracers, dict(self.guesses), list(tracers))
             again = trial._named(state.name)
             again.return_structure, again.return_types = structure, types
             _, *returned = trial.with_guesses(partial(trial._run_body, again))
