@@ -167,7 +167,8 @@ class _Tracing:
             if known.has_functions_of(signature) and covers(known.structure, signature.structure):
                 raise call_does_not_fit(state.name, state.signature, signature)
         if len(running) >= _MAX_NESTED:
-            raise _never_the_same_function(function.name)
+            is_grown = len({one.signature.keys_of_functions for one in running}) == 1
+            raise (_never_the_same_nest if is_grown else _never_the_same_function)(function.name)
         state = State("", function, signature)
         state.name = numbered(state.base_name, {one.name for one in self.states})
         if function.returns is not None:
@@ -386,6 +387,16 @@ class _Tracing:
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
                 tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())
         return state.name, tensors, state.return_structure, state.return_types or []
+
+
+def _never_the_same_nest(name: str) -> TraceError:
+    source = current_source()
+    return TraceError(
+        f"{name} was passed another structure of arguments in each of {_MAX_NESTED} calls inside "
+        f"of each other{f', the last one at {source.where}' if source else ''}, and is traced for "
+        "each of them. A tuple, list or dict that grows from call to call never ends: pass a "
+        "tensor of one shape."
+    )
 
 
 def _never_the_same_function(name: str) -> TraceError:

@@ -672,3 +672,12 @@ def test_functions_that_run_eagerly():
     finally:
         tf.config.run_functions_eagerly(False)
     assert count(3) == 0
+
+
+def test_a_tuple_that_grows_is_no_new_function():
+    @kerasrec.recursive
+    def path(n, seen):
+        return kerasrec.cond(n < 1, lambda: sum(seen), lambda: path(n - 1, (*seen, n)))
+
+    with pytest.raises(kerasrec.TraceError, match="passed another structure of arguments"):
+        path(3, (5,))
