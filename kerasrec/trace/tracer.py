@@ -24,11 +24,16 @@ from kerasrec.graph.values import Source
 from kerasrec.private import with_outer_graphs
 from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import current_source, source_of
+from kerasrec.trace.token_axis import SIZES
 
 _UNKNOWN_ROWS = (
     " A tf.RaggedTensor is known to have one row per token only after kerasrec.map_fn has seen it: "
     "call `rows = kerasrec.map_fn(lambda entry: entry, rows)` before reducing or padding the rows."
+)
+_HOW_MANY = (
+    " How many tokens there are, tf.shape(x)[0] or tf.size(x), is good for shapes only: it depends "
+    "on which tokens happen to run together. Write a constant, or pass a number as an argument."
 )
 
 _active = threading.local()
@@ -182,11 +187,13 @@ class Tracer:
         """Type of one token's value; a shared tensor counts as the same value for each token."""
         found = self.type(tensor)
         if found.kind is Kind.WAVE:
+            by = self._kinds.known(tensor).by
             raise TraceError(
-                f"{what} is not one value per token: it was computed across tokens and has shape "
-                f"{tensor.shape}. A recursive function sees a leading token axis, as a Keras "
-                "layer sees a batch axis; reduce and reshape the other axes only. Where [tokens] "
-                "meets [tokens, n], give it an axis: x[:, None]."
+                f"{what} is not one value per token: it was computed across tokens{_by(by)} and "
+                f"has shape {tensor.shape}. A recursive function sees a leading token axis, as a "
+                "Keras layer sees a batch axis; reduce and reshape the other axes only. Where "
+                "[tokens] meets [tokens, n], give it an axis: x[:, None]."
+                + (_HOW_MANY if by is not None and by.type in SIZES else "")
                 + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
                 + _at(current_source())
             )
@@ -302,6 +309,14 @@ class Tracer:
         results = self.placeholders(types)
         self.calls.append(CallRecord(callee, tensors, results, source))
         return tf.nest.pack_sequence_as(structure, results)
+
+
+def _by(operation: tf.Operation | None) -> str:
+    """Which op computed something across tokens, and where."""
+    if operation is None:
+        return ""
+    source = source_of(operation.traceback or ())
+    return f" by {operation.type}{f' at {source.where}' if source else ''}"
 
 
 def _at(source: Source | None) -> str:
