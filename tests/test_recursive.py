@@ -1,5 +1,6 @@
 """`@kerasrec.recursive` from a user's side."""
 
+import collections
 import functools
 import gc
 import itertools
@@ -70,6 +71,21 @@ def test_lists_of_numbers_are_tensors_wherever_they_stand():
 
     np.testing.assert_array_equal(f(([1, 2], [3, 4]), [1, 2]), [3, 6])
     assert f((1, 3), 2) == 4
+
+
+@pytest.mark.many
+def test_lists_in_a_namedtuple_are_tensors():
+    Pair = collections.namedtuple("Pair", "left right")
+
+    @kerasrec.recursive
+    def f(pair, n):
+        after = Pair(pair.right, pair.left + pair.right)
+        return kerasrec.cond(n < 1, lambda: pair, lambda: f(after, n - 1))
+
+    found = f(Pair([1, 2], [3, 4]), [0, 5])
+    assert isinstance(found, Pair)
+    np.testing.assert_array_equal(found.left, [1, 26])
+    np.testing.assert_array_equal(found.right, [3, 42])
 
 
 def test_keywords_and_defaults():

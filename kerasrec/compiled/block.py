@@ -177,7 +177,8 @@ class Block(Registers):
             self.has_fault |= tf.reduce_any(mask & ~is_inside)
             dead = self.program.rows_of_tables[node.name]
             places = tf.expand_dims(tf.where(mask & is_inside, tf.cast(index, tf.int32), dead), 1)
-            tables[node.name] = tf.tensor_scatter_nd_add(tables[node.name], places, value)
+            if 0 not in value.shape[1:]:  # TensorFlow refuses to scatter rows without numbers.
+                tables[node.name] = tf.tensor_scatter_nd_add(tables[node.name], places, value)
 
     @singledispatchmethod
     def _run(self, one: Instruction) -> None:

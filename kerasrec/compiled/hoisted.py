@@ -10,7 +10,7 @@ from kerasrec.compiled.block import Block
 from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.reductions import rows_of_token
-from kerasrec.compiled.rows import Buffers, beside
+from kerasrec.compiled.rows import Buffers, beside, put
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect
 from kerasrec.private import in_xla
@@ -56,7 +56,7 @@ class Sum:
         last = tf.shape(rows[0])[0] - 1
         places = tf.expand_dims(tf.where(mask, count + ranks - 1, last), 1)
         pairs = zip(rows, values, strict=True)
-        found = [tf.tensor_scatter_nd_update(old, places, new) for old, new in pairs]
+        found = [put(old, places, new) for old, new in pairs]
         return [count + ranks[-1], *found]
 
     def found(self, tensors: Tensors) -> Tensors:

@@ -94,7 +94,7 @@ class Rows:
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Replaces rows: `rows` int32 `[n]`, `values` `[n, ...]`, bool `[n]` which are live."""
         places = tf.expand_dims(tf.where(live, rows, self.sizes.dead), 1)
-        self.written[key] = tf.tensor_scatter_nd_update(self.written[key], places, values)
+        self.written[key] = put(self.written[key], places, values)
 
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Passes values to frames, arguments as for `write`: a frame has one caller."""
@@ -124,6 +124,13 @@ class Rows:
     def _rows_of(self, tokens: tf.Tensor) -> tf.Tensor:
         """The rows of tokens."""
         return tokens
+
+
+def put(buffer: tf.Tensor, places: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """A buffer with rows replaced: `places` int32 `[n, 1]`, `values` `[n, ...]`."""
+    if 0 in values.shape[1:]:
+        return buffer  # TensorFlow refuses to scatter rows without numbers.
+    return tf.tensor_scatter_nd_update(buffer, places, values)
 
 
 def beside(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:

@@ -136,6 +136,8 @@ def _array_like(value: Any) -> Any:
         return {key: _array_like(item) for key, item in value.items()}
     if type(value) in (list, tuple):
         return type(value)(_array_like(item) for item in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_array_like, value))
     return value
 
 

@@ -40,11 +40,13 @@ class KindFinder:
         graph: it may grow between calls.
         rows: of ragged values; it may grow, too.
         kind_outside: the kind of a tensor that the graph captures from around it.
+        is_trial: whether types are tried, so that ranks may be wrong.
     """
 
     graph: tf.Graph
     rows: RowsFinder
     kind_outside: Callable[[tf.Tensor], Kind]
+    is_trial: bool = False
 
     def __post_init__(self) -> None:
         self._given: dict[str, Kind] = {}
@@ -100,7 +102,7 @@ class KindFinder:
         axes = list(map(self._axis_of, operation.inputs, kinds))
         axis = None
         if not leads_back and operation.outputs and any(item is not None for item in axes):
-            axis = axis_after(operation, axes)
+            axis = axis_after(operation, axes, self.is_trial)
         if axis is not None and axis > 0:
             self._moved[operation.outputs[0].name] = axis
         is_mixed = not leads_back and (

@@ -57,6 +57,8 @@ _TRIED_TYPES = [
 _MAX_TRIALS = 4
 # How often a function may call itself with yet another function as argument while it is traced.
 _MAX_NESTED = 24
+# How many tensors a nest of arguments may have that grows from call to call.
+_MAX_TENSORS = 512
 
 
 @dataclass
@@ -167,7 +169,16 @@ class _Tracing:
             if known.has_functions_of(signature) and covers(known.structure, signature.structure):
                 raise call_does_not_fit(state.name, state.signature, signature)
         if len(running) >= _MAX_NESTED:
-            raise _never_the_same_function(function.name)
+            is_grown = len({one.signature.keys_of_functions for one in running}) == 1
+            error = _never_the_same_nest if is_grown else _never_the_same_function
+            raise error(function.name, len(running))
+        num_tensors = len(signature.types)
+        if (
+            num_tensors > _MAX_TENSORS
+            and running
+            and num_tensors > len(running[-1].signature.types)
+        ):
+            raise _never_the_same_nest(function.name, len(running))
         state = State("", function, signature)
         state.name = numbered(state.base_name, {one.name for one in self.states})
         if function.returns is not None:
@@ -250,7 +261,8 @@ class _Tracing:
             states = [replace(item) for item in self.states]
             # The trace of the function around it has ended, but its tensors have their types.
             tracers = dict(self.tracers)
-            trial = _Tracing(self.outside, states, tracers, dict(self.guesses), list(tracers))
+            outside = replace(self.outside, is_trial=True)
+            trial = _Tracing(outside, states, tracers, dict(self.guesses), list(tracers))
             again = trial._named(state.name)
             again.return_structure, again.return_types = structure, types
             _, *returned = trial.with_guesses(partial(trial._run_body, again))
@@ -389,10 +401,20 @@ class _Tracing:
         return state.name, tensors, state.return_structure, state.return_types or []
 
 
-def _never_the_same_function(name: str) -> TraceError:
+def _never_the_same_nest(name: str, count: int) -> TraceError:
     source = current_source()
     return TraceError(
-        f"{name} was passed another function in each of {_MAX_NESTED} calls inside of each other"
+        f"{name} was passed another structure of arguments in each of {count} calls inside "
+        f"of each other{f', the last one at {source.where}' if source else ''}, and is traced for "
+        "each of them. A tuple, list or dict that grows from call to call never ends: pass a "
+        "tensor of one shape."
+    )
+
+
+def _never_the_same_function(name: str, count: int) -> TraceError:
+    source = current_source()
+    return TraceError(
+        f"{name} was passed another function in each of {count} calls inside of each other"
         f"{f', the last one at {source.where}' if source else ''}, and is traced for each of them. "
         "If it passes a new function to each call of itself, this never ends: define the function "
         "outside, or pass on the one that was passed."

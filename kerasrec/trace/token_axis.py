@@ -12,7 +12,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-REDUCTIONS = frozenset({"Sum", "Mean", "Prod", "Max", "Min", "Any", "All", "ArgMax", "ArgMin"})
+# fmt: off
+REDUCTIONS = frozenset({
+    "Sum", "Mean", "Prod", "Max", "Min", "Any", "All", "ArgMax", "ArgMin", "EuclideanNorm",
+    "ReduceJoin",
+})
+# fmt: on
 _MATRIX_PRODUCTS = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
 PRODUCTS = _MATRIX_PRODUCTS | {"Einsum"}
 # fmt: off
@@ -24,8 +29,18 @@ _ELEMENTWISE = frozenset({
     "IsNan", "IsInf", "IsFinite", "LogicalNot", "AddV2", "Add", "Sub", "Mul", "RealDiv", "Div",
     "DivNoNan", "MulNoNan", "FloorDiv", "FloorMod", "TruncateDiv", "TruncateMod", "Mod",
     "Maximum", "Minimum", "Pow", "Atan2", "SquaredDifference", "Greater", "GreaterEqual", "Less",
-    "LessEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "SelectV2",
+    "LessEqual", "Equal", "NotEqual", "LogicalAnd", "LogicalOr", "SelectV2", "Xlogy", "Xdivy",
+    "Xlog1py", "NextAfter", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift",
+    "Igamma", "Igammac", "Zeta", "Polygamma", "Betainc", "Complex",
 })
+# Ops on the last axes of their inputs, and how many axes these are.
+_LAST_AXES = {"FFT": 1, "IFFT": 1, "RFFT": 1, "IRFFT": 1} | dict.fromkeys((
+    "FFT2D", "IFFT2D", "RFFT2D", "IRFFT2D", "MatrixDeterminant", "LogMatrixDeterminant",
+    "MatrixInverse", "MatrixBandPart", "MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3",
+    "MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", "MatrixSolve", "MatrixTriangularSolve",
+    "MatrixSolveLs", "MatrixExponential", "MatrixLogarithm", "MatrixSquareRoot", "Cholesky",
+    "Lu", "Qr", "Svd", "Eig", "SelfAdjointEigV2",
+), 2)
 # fmt: on
 _LAST_AXIS = frozenset({"Softmax", "LogSoftmax"})
 _SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
@@ -45,12 +60,13 @@ MIXED = -1
 Axes = Sequence[int | None]
 
 
-def axis_after(operation: tf.Operation, axes: Axes) -> int | None:
+def axis_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> int | None:
     """The place of the token axis in the output of an op, where this can say it.
 
     Args:
         operation: an op with an input that has a token axis.
         axes: of its inputs.
+        is_trial: whether types are tried, so that ranks may be wrong.
 
     Returns:
         The place; `MIXED`; or None, where the token axis is the first or the op is not looked at.
@@ -61,7 +77,9 @@ def axis_after(operation: tf.Operation, axes: Axes) -> int | None:
     if kind == "Einsum":
         return _after_einsum(operation, axes)
     if kind in _ELEMENTWISE:
-        return _after_elementwise(operation, axes)
+        return _after_elementwise(operation, axes, is_trial)
+    if _works_along_tokens(operation, axes):
+        return MIXED
     axis = axes[0] if axes else None
     if kind in ("Transpose", "ExpandDims") and axis is not None:
         return _after_new_order(operation, axis)
@@ -138,8 +156,22 @@ def _after_einsum(operation: tf.Operation, axes: Axes) -> int | None:
     return None if rank is None else rank - len(after) + after.index(label)
 
 
-def _after_elementwise(operation: tf.Operation, axes: Axes) -> int | None:
-    """Inputs are aligned at their last axes; token axes that do not meet make an outer product."""
+def _works_along_tokens(operation: tf.Operation, axes: Axes) -> bool:
+    """Of a bias, and of an op on the last axes, such as the determinant of a matrix."""
+    if operation.type == "BiasAdd":
+        return axes[1] is not None
+    ranks = [source.shape.rank for source in operation.inputs]
+    count = _LAST_AXES.get(operation.type, 0)
+    pairs = zip(axes, ranks, strict=True)
+    return any(None not in (axis, rank) and axis >= rank - count for axis, rank in pairs)
+
+
+def _after_elementwise(operation: tf.Operation, axes: Axes, is_trial: bool) -> int | None:
+    """Inputs are aligned at their last axes; token axes that do not meet make an outer product.
+
+    So do `[tokens]` and `[tokens, n]`. That raises an error when it runs, but not where there is
+    one token, or as many as `n`.
+    """
     rank = operation.outputs[0].shape.rank
     ranks = [source.shape.rank for source in operation.inputs]
     if rank is None or None in ranks:
@@ -147,8 +179,7 @@ def _after_elementwise(operation: tf.Operation, axes: Axes) -> int | None:
     places = {axis - rank for axis, rank in zip(axes, ranks, strict=True) if axis is not None}
     if len(places) == 1:
         return places.pop() + rank
-    # [tokens] with [tokens, n] is found when it runs: types that are tried meet like this, too.
-    return MIXED if any(axes) else None
+    return None if is_trial and not any(axes) else MIXED
 
 
 def _after_new_order(operation: tf.Operation, axis: int) -> int | None:

@@ -123,10 +123,12 @@ class Outside:
     Args:
         arguments: the structure of what the program is called with.
         found: what one function has found out for all.
+        is_trial: whether types of what functions return are tried.
     """
 
     arguments: Any
     found: dict[Any, Any] = field(default_factory=dict)
+    is_trial: bool = False
 
 
 @dataclass(eq=False)
@@ -163,7 +165,7 @@ class Tracer:
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
         self.rows = RowsFinder(self.graph)
-        self._kinds = KindFinder(self.graph, self.rows, self.kind_outside)
+        self._kinds = KindFinder(self.graph, self.rows, self.kind_outside, self.outside.is_trial)
         self._scope: Scope = ()
         self._num_scopes = 0
         for parameter in self.parameters:
@@ -184,7 +186,8 @@ class Tracer:
             raise TraceError(
                 f"{what} is not one value per token: it was computed across tokens and has shape "
                 f"{tensor.shape}. A recursive function sees a leading token axis, as a Keras "
-                "layer sees a batch axis; reduce and reshape the other axes only."
+                "layer sees a batch axis; reduce and reshape the other axes only. Where [tokens] "
+                "meets [tokens, n], give it an axis: x[:, None]."
                 + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
                 + _at(current_source())
             )

@@ -322,3 +322,17 @@ def test_a_sum_over_rows_that_tokens_are_cut_into_is_not_compiled():
 
     with pytest.raises(kerasrec.TraceError, match="of all tokens together"):
         cut([1], [[[1.0, 2.0], [3.0, 4.0]]])
+
+
+@pytest.mark.many
+def test_rows_without_numbers():
+    @kerasrec.recursive(engine="compiled")
+    def doubled(x, n):
+        return kerasrec.cond(n < 1, lambda: x, lambda: doubled(x * 2.0, n - 1) + x)
+
+    x = tf.zeros([3, 0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        found = doubled(x, [0, 2, 1])
+    assert found.shape == (3, 0)
+    assert tape.gradient(found, x).shape == (3, 0)

@@ -1,5 +1,6 @@
 """A user's mistake is answered in the user's words: what, where, and how to mend it."""
 
+import collections
 import re
 import traceback
 
@@ -672,3 +673,26 @@ def test_functions_that_run_eagerly():
     finally:
         tf.config.run_functions_eagerly(False)
     assert count(3) == 0
+
+
+@pytest.mark.many
+def test_a_tuple_that_grows_is_no_new_function():
+    @kerasrec.recursive
+    def path(n, seen):
+        return kerasrec.cond(n < 1, lambda: sum(seen), lambda: path(n - 1, (*seen, n)))
+
+    with pytest.raises(kerasrec.TraceError, match="passed another structure of arguments"):
+        path(3, (5,))
+
+
+@pytest.mark.many
+def test_a_nest_that_grows_fast():
+    Pair = collections.namedtuple("Pair", "first second")
+
+    @kerasrec.recursive
+    def path(n, pair):
+        grown = Pair(pair.second, (*pair.first, *pair.second))
+        return kerasrec.cond(n < 1, lambda: n, lambda: path(n - 1, grown))
+
+    with pytest.raises(kerasrec.TraceError, match="passed another structure of arguments"):
+        path(3, Pair((1, 2), (3, 4)))

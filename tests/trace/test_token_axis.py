@@ -76,3 +76,42 @@ def test_programs_that_mix_tokens_are_refused(name):
 def test_programs_that_leave_tokens_apart_are_right(name):
     expected = tf.concat([APART[name](X[place : place + 1]) for place in range(4)], 0)
     np.testing.assert_allclose(kerasrec.recursive(APART[name])(X), expected, rtol=1e-5, atol=1e-6)
+
+
+# Right for one token. TensorFlow broadcasts as many tokens as numbers, or pairs, without an error.
+MEETING = {
+    "a number and a vector": lambda x: x * x[:, 0],
+    "a choice": lambda x: tf.where(x[:, 1] > 0, x, -x),
+    "a column and a number": lambda x: tf.reduce_sum(x[:, :1] - x[:, 0], 1),
+    "pairs": lambda x: tf.reduce_max(x[:, None] * x, 1),
+    "xlogy": lambda x: tf.math.xlogy(x[:, 1], x * x),
+    "euclidean norm": lambda x: x * tf.math.reduce_euclidean_norm(x, 0),
+    "triangle": lambda x: tf.linalg.band_part(x, 0, -1),
+    "singular values": lambda x: tf.linalg.svd(x, compute_uv=False)[0] * x,
+    "fourier": lambda x: tf.math.abs(tf.signal.fft(tf.cast(x[:, 0], tf.complex64))),
+}
+
+
+@pytest.mark.parametrize("name", MEETING)
+def test_token_axes_that_meet_others_are_refused(name):
+    two = X[:2]
+    alone = tf.concat([MEETING[name](two[place : place + 1]) for place in range(2)], 0)
+    assert not np.allclose(MEETING[name](two), alone, atol=1e-3)
+    with pytest.raises(kerasrec.TraceError, match="not one value per token"):
+        kerasrec.recursive(MEETING[name])(two)
+
+
+def test_a_bias_a_token_is_refused():
+    with pytest.raises(kerasrec.TraceError, match="not one value per token"):
+        kerasrec.recursive(lambda x: tf.nn.bias_add(x, x[:, 0]))(X[:2])
+
+
+def test_a_wrong_type_that_is_tried_is_not_the_users_mistake():
+    children = tf.ragged.constant([[1, 2], [3], [], []], dtype=tf.int32)
+    values = tf.reshape(tf.range(16.0), [4, 2, 2])
+
+    @kerasrec.recursive
+    def total(node):
+        return tf.gather(values, node) + tf.reduce_sum(total(tf.gather(children, node)), axis=1)
+
+    np.testing.assert_allclose(total([0, 1]), [tf.reduce_sum(values, 0), values[1] + values[3]])
