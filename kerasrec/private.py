@@ -35,7 +35,6 @@ __all__ = [
     "copy_gradient",
     "copy_held_function",
     "has_own_gradient",
-    "held_graph",
     "in_stateless_scope",
     "in_symbolic_scope",
     "in_xla",
@@ -103,15 +102,6 @@ def body_of(call: tf.Operation) -> tf.Graph:
     If the name changes, assertions in a `tf.function` in a body raise AttributeError.
     """
     return call.graph._get_function(call.get_attr("f").name).graph
-
-
-def held_graph(operation: tf.Operation, name: str) -> tf.Graph | None:
-    """The graph of a function that an op holds; None if it was not traced here, but loaded.
-
-    As for `body_of`. If a name changes, what loops and conditionals of TensorFlow do to tokens is
-    not looked at.
-    """
-    return getattr(operation.graph._get_function(name), "graph", None)
 
 
 def with_outer_graphs(graph: tf.Graph) -> list[tf.Graph]:

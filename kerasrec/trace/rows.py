@@ -12,7 +12,7 @@ their splits come from: `_has_row_for_each_token` lists these.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,6 @@ import tensorflow as tf
 
 from kerasrec.graph.types import Kind
 from kerasrec.trace.numbering import Numbering
-
-KindOf = Callable[[tf.Tensor], Kind]
 
 _SEGMENT_OPS = frozenset(
     {"UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"}
@@ -183,12 +181,12 @@ class RowsFinder:
         self._paddings.add((number,))
         self._learnt.add(number)
 
-    def learn(self, operation: tf.Operation, kind_of: KindOf) -> None:
+    def learn(self, operation: tf.Operation, kinds: Mapping[str, Kind]) -> None:
         """Learns of the rows that an op reduces, pads or counts, if they are rows of tokens.
 
         Args:
             operation: any op.
-            kind_of: the kind of a tensor before it.
+            kinds: of all tensors before it, by name.
         """
         splits = None
         if operation.type in _SEGMENT_OPS:
@@ -199,7 +197,7 @@ class RowsFinder:
             splits = _at_the_end(_TO_SPLITS, operation.outputs[0])
         if splits is None or splits.shape.rank != 1 or splits.dtype not in (tf.int32, tf.int64):
             return
-        if self._has_row_for_each_token(splits, kind_of):
+        if self._has_row_for_each_token(splits, kinds):
             self._learn(splits)
 
     def splits_of(self, tensor: tf.Tensor) -> tf.Tensor | None:
@@ -211,16 +209,16 @@ class RowsFinder:
         is_known = splits is not None and self._ids.get(number(tensor)) == number(splits)
         return splits if is_known else None
 
-    def _has_row_for_each_token(self, splits: tf.Tensor, kind_of: KindOf) -> bool:
+    def _has_row_for_each_token(self, splits: tf.Tensor, kinds: Mapping[str, Kind]) -> bool:
         """Whether splits are those of one row for each token, in the order of the tokens."""
         if self._learnt and self._numbering.number(splits) in self._learnt:
             return True
         operation = splits.op
         given = list(operation.inputs)
-        has_value = [_has_value_for_each_token(item, kind_of) for item in given]
-        are_shared = [kind_of(item) is Kind.SHARED for item in given]
+        has_value = [_has_value_for_each_token(item, kinds) for item in given]
+        are_shared = [kinds[item.name] is Kind.SHARED for item in given]
         if operation.type in ("Cast", "Identity"):
-            return self._has_row_for_each_token(given[0], kind_of)
+            return self._has_row_for_each_token(given[0], kinds)
         if operation.type == "RaggedRange":  # tf.ragged.range(n)
             is_right = [
                 one or (shared and item.shape.rank == 0)
@@ -236,11 +234,11 @@ class RowsFinder:
                 and start.tolist() == [0]
                 and sums.type == "Cumsum"
                 and not (sums.get_attr("exclusive") or sums.get_attr("reverse"))
-                and _has_value_for_each_token(sums.inputs[0], kind_of)
+                and _has_value_for_each_token(sums.inputs[0], kinds)
             )
-        return operation.type == "StridedSlice" and self._are_joined(splits, kind_of)
+        return operation.type == "StridedSlice" and self._are_joined(splits, kinds)
 
-    def _are_joined(self, splits: tf.Tensor, kind_of: KindOf) -> bool:
+    def _are_joined(self, splits: tf.Tensor, kinds: Mapping[str, Kind]) -> bool:
         """Whether splits are those of `tf.concat([rows, ...], axis=1)` of rows of tokens."""
         gather = splits.op.inputs[0].op
         if gather.type != "RaggedGather" or len(gather.inputs) != 3:
@@ -253,7 +251,7 @@ class RowsFinder:
         values = list(joined_values.inputs)[:-1]
         if len(parts) != len(values) or any(item is None for item in parts):
             return False
-        if not all(self._has_row_for_each_token(item, kind_of) for item in parts):
+        if not all(self._has_row_for_each_token(item, kinds) for item in parts):
             return False
         given = [item for pair in zip(values, parts, strict=True) for item in pair]
         operations, names, found = _joining(tuple((item.dtype, item.shape) for item in given))
@@ -308,6 +306,6 @@ class RowsFinder:
         return tuple(self._numbering.number(tensor) for tensor in operation.inputs[3:])
 
 
-def _has_value_for_each_token(tensor: tf.Tensor, kind_of: KindOf) -> bool:
+def _has_value_for_each_token(tensor: tf.Tensor, kinds: Mapping[str, Kind]) -> bool:
     """Whether a tensor is a number for each token, `[tokens]`."""
-    return kind_of(tensor) is Kind.TOKEN and tensor.shape.rank == 1
+    return kinds[tensor.name] is Kind.TOKEN and tensor.shape.rank == 1

@@ -21,7 +21,7 @@ REDUCTIONS = frozenset({
 _MATRIX_PRODUCTS = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
 PRODUCTS = _MATRIX_PRODUCTS | {"Einsum"}
 # fmt: off
-ELEMENTWISE = frozenset({
+_ELEMENTWISE = frozenset({
     "Identity", "Cast", "StopGradient", "PreventGradient", "ZerosLike", "OnesLike", "Neg", "Abs",
     "Sign", "Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh",
     "Cosh", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Softplus", "Softsign", "Erf",
@@ -40,15 +40,14 @@ _LAST_AXES = {"FFT": 1, "IFFT": 1, "RFFT": 1, "IRFFT": 1} | dict.fromkeys((
     "MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", "MatrixSolve", "MatrixTriangularSolve",
     "MatrixSolveLs", "MatrixExponential", "MatrixLogarithm", "MatrixSquareRoot", "Cholesky",
     "Lu", "Qr", "Svd", "Eig", "SelfAdjointEigV2",
-), 2) | dict.fromkeys(("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3"), 1)
+), 2)
 # fmt: on
 _LAST_AXIS = frozenset({"Softmax", "LogSoftmax"})
-SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+_SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 # How NumPy computes what orders of axes are made of.
 _STATIC_OPS: dict[str, Callable[..., np.ndarray]] = {
     "Sub": np.subtract,
     "AddV2": np.add,
-    "FloorMod": np.mod,
     "Range": np.arange,
     "ConcatV2": lambda *parts: np.concatenate(parts[:-1]),
     "Pack": lambda *parts: np.stack(parts),
@@ -77,7 +76,7 @@ def axis_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> i
         return _after_matrices(operation, axes)
     if kind == "Einsum":
         return _after_einsum(operation, axes)
-    if kind in ELEMENTWISE:
+    if kind in _ELEMENTWISE:
         return _after_elementwise(operation, axes, is_trial)
     if _works_along_tokens(operation, axes):
         return MIXED
@@ -86,7 +85,7 @@ def axis_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> i
         return _after_new_order(operation, axis)
     if kind == "StridedSlice" and axis == 0:
         return _after_new_axes(operation)
-    if not any(axes) or kind in SIZES:
+    if not any(axes) or kind in _SIZES:
         return None
     return _after_moved(operation, axes[0])
 

@@ -24,17 +24,12 @@ from kerasrec.graph.values import Source
 from kerasrec.private import with_outer_graphs
 from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
-from kerasrec.trace.source import current_source, name_of, source_of, undecorated
-from kerasrec.trace.token_axis import SIZES
+from kerasrec.trace.source import current_source, name_of, undecorated
 
 _UNKNOWN_ROWS = (
     " It was computed from a tf.RaggedTensor of which it is not known that it has one row per "
     "token, in the order of the tokens. If it has, say so before you reduce or pad the rows: "
     "`rows = kerasrec.map_fn(lambda entry: entry, rows)`."
-)
-_HOW_MANY = (
-    " How many tokens there are, tf.shape(x)[0] or tf.size(x), is good for shapes only: it depends "
-    "on which tokens happen to run together. Write a constant, or pass a number as an argument."
 )
 
 _active = threading.local()
@@ -188,13 +183,11 @@ class Tracer:
         """Type of one token's value; a shared tensor counts as the same value for each token."""
         found = self.type(tensor)
         if found.kind is Kind.WAVE:
-            by = self._kinds.known(tensor).by
             raise TraceError(
-                f"{what} is not one value per token: it was computed across tokens{_by(by)} and "
-                f"has shape {tensor.shape}. A recursive function sees a leading token axis, as a "
-                "Keras layer sees a batch axis; reduce and reshape the other axes only. Where "
-                "[tokens] meets [tokens, n], give it an axis: x[:, None]."
-                + (_HOW_MANY if by is not None and by.type in SIZES else "")
+                f"{what} is not one value per token: it was computed across tokens and has shape "
+                f"{tensor.shape}. A recursive function sees a leading token axis, as a Keras "
+                "layer sees a batch axis; reduce and reshape the other axes only. Where [tokens] "
+                "meets [tokens, n], give it an axis: x[:, None]."
                 + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
                 + _at(current_source())
             )
@@ -312,14 +305,6 @@ class Tracer:
         results = self.placeholders(types)
         self.calls.append(CallRecord(callee, tensors, results, source))
         return tf.nest.pack_sequence_as(structure, results)
-
-
-def _by(operation: tf.Operation | None) -> str:
-    """Which op computed something across tokens, and where."""
-    if operation is None:
-        return ""
-    source = source_of(operation.traceback or ())
-    return f" by {operation.type}{f' at {source.where}' if source else ''}"
 
 
 def _at(source: Source | None) -> str:
