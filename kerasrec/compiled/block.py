@@ -18,7 +18,7 @@ from kerasrec.compiled.frames import Column
 from kerasrec.compiled.ops import failing
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.reductions import is_reduction
-from kerasrec.compiled.rows import Buffers, Rows, Sizes, beside
+from kerasrec.compiled.rows import Buffers, Rows, Sizes, beside, put
 from kerasrec.emit.exact import fire_alike
 from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Tensors
@@ -177,8 +177,8 @@ class Block(Registers):
             self.has_fault |= tf.reduce_any(mask & ~is_inside)
             dead = self.program.rows_of_tables[node.name]
             places = tf.expand_dims(tf.where(mask & is_inside, tf.cast(index, tf.int32), dead), 1)
-            if 0 not in value.shape[1:]:  # TensorFlow refuses to scatter rows without numbers.
-                tables[node.name] = tf.tensor_scatter_nd_add(tables[node.name], places, value)
+            add = tf.tensor_scatter_nd_add
+            tables[node.name] = put(tables[node.name], places, value, add)
 
     @singledispatchmethod
     def _run(self, one: Instruction) -> None:

@@ -7,7 +7,7 @@ be dead. What dead rows write goes to a row of its own, the last one, which nobo
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 
 import tensorflow as tf
@@ -126,11 +126,23 @@ class Rows:
         return tokens
 
 
-def put(buffer: tf.Tensor, places: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """A buffer with rows replaced: `places` int32 `[n, 1]`, `values` `[n, ...]`."""
+def put(
+    buffer: tf.Tensor,
+    places: tf.Tensor,
+    values: tf.Tensor,
+    scatter: Callable[..., tf.Tensor] = tf.tensor_scatter_nd_update,
+) -> tf.Tensor:
+    """A buffer with rows replaced, or added to.
+
+    Args:
+        buffer: `[rows, ...]`.
+        places: int32 `[n, 1]`, of rows, or `[n, 2]`, of what rows consist of.
+        values: `[n, ...]`.
+        scatter: an op of TensorFlow that puts them there.
+    """
     if 0 in values.shape[1:]:
         return buffer  # TensorFlow refuses to scatter rows without numbers.
-    return tf.tensor_scatter_nd_update(buffer, places, values)
+    return scatter(buffer, places, values)
 
 
 def beside(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:

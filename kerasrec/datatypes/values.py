@@ -154,10 +154,13 @@ class Value:
                 f"each a row of values for each token.{_at(current_source())}"
             )
         rows = tf.concat([self._node, other._node], axis=1)
-        joined = dataclasses.replace(self._merged(other), _node=rows, _row=None)
-        kinds = tuple(sorted({*self._kinds, *other._kinds}))
-        is_optional = self._is_optional or other._is_optional
-        return dataclasses.replace(joined, _kinds=kinds, _is_optional=is_optional)
+        return dataclasses.replace(
+            self._merged(other),
+            _node=rows,
+            _row=None,
+            _kinds=tuple(sorted({*self._kinds, *other._kinds})),
+            _is_optional=self._is_optional or other._is_optional,
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

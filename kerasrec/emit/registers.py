@@ -23,6 +23,7 @@ from kerasrec.graph.fire import branch_chosen, fire, show
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Check, Collect, Enter
 from kerasrec.graph.values import Each, Region, Value
+from kerasrec.row_ids import row_ids
 from kerasrec.schedule import instructions
 from kerasrec.schedule.instructions import Instruction, Item, Reduce, Save, Send
 
@@ -128,10 +129,7 @@ class Registers:
     def _(self, one: instructions.Select) -> None:
         chosen = self.get(one.regions[0].selector)
         if isinstance(one.regions[0], Each):
-            # tf.repeat takes memory for the longest row times the number of rows.
-            ends = tf.cumsum(chosen)
-            rows = [tf.searchsorted(ends, tf.range(tf.reduce_sum(chosen)), side="right")]
-            self._set(one, rows)
+            self._set(one, [row_ids(chosen)])
             return
         count = len(one.regions)
         branch = branch_chosen(chosen, count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from kerasrec.emit.arrays import array_of, joined, rows_where
+from kerasrec.row_ids import row_ids
 
 
 def levels_of(callers: tf.Tensor, callees: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
@@ -52,14 +53,11 @@ def levels_of(callers: tf.Tensor, callees: tf.Tensor, count: tf.Tensor) -> tf.Te
         parallel_iterations=1,
     )
     calls, sizes = joined(done)
-    level = tf.searchsorted(tf.cumsum(sizes), tf.range(tf.size(calls)), side="right")
     found = tf.fill([count], -1)
-    return tf.tensor_scatter_nd_update(found, tf.expand_dims(calls, 1), level)
+    return tf.tensor_scatter_nd_update(found, tf.expand_dims(calls, 1), row_ids(sizes))
 
 
 def rows_of_ranges(starts: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
     """The integers of ranges, one range behind the other, int32 `[sum of sizes]`."""
-    ends = tf.cumsum(sizes)
-    rows = tf.range(tf.reduce_sum(sizes))
-    of = tf.searchsorted(ends, rows, side="right")
-    return rows + tf.gather(starts - (ends - sizes), of)
+    of = row_ids(sizes)
+    return tf.range(tf.size(of)) + tf.gather(starts - tf.cumsum(sizes, exclusive=True), of)

@@ -401,24 +401,28 @@ class _Tracing:
         return state.name, tensors, state.return_structure, state.return_types or []
 
 
-def _never_the_same_nest(name: str, count: int) -> TraceError:
+def _never_the_same(what: str, name: str, count: int, how_to_mend: str) -> TraceError:
     source = current_source()
     return TraceError(
-        f"{name} was passed another structure of arguments in each of {count} calls inside "
-        f"of each other{f', the last one at {source.where}' if source else ''}, and is traced for "
-        "each of them. A tuple, list or dict that grows from call to call never ends: pass a "
-        "tensor of one shape."
+        f"{name} was passed another {what} in each of {count} calls inside of each other"
+        f"{f', the last one at {source.where}' if source else ''}, and is traced for each of them. "
+        f"{how_to_mend}"
     )
+
+
+def _never_the_same_nest(name: str, count: int) -> TraceError:
+    advice = (
+        "A tuple, list or dict that grows from call to call never ends: pass a tensor of one shape."
+    )
+    return _never_the_same("structure of arguments", name, count, advice)
 
 
 def _never_the_same_function(name: str, count: int) -> TraceError:
-    source = current_source()
-    return TraceError(
-        f"{name} was passed another function in each of {count} calls inside of each other"
-        f"{f', the last one at {source.where}' if source else ''}, and is traced for each of them. "
+    advice = (
         "If it passes a new function to each call of itself, this never ends: define the function "
         "outside, or pass on the one that was passed."
     )
+    return _never_the_same("function", name, count, advice)
 
 
 def _no_base_case(state: State) -> NoBaseCaseError:

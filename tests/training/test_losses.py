@@ -16,6 +16,14 @@ LABELS = np.array(
     [[4, 0, 2, -1, -1, -1], [1, -1, -1, -1, -1, -1], [3, 2, -1, 0, 4, 1]], dtype="int32"
 )
 LOGITS = np.random.default_rng(0).normal(size=(3, 6, 5)).astype("float32") * 3
+# By what the sum over three trees of nine labelled nodes is divided.
+DIVISORS = [
+    ({}, 3),
+    ({"normalize": "nodes"}, 9),
+    ({"reduction": "mean"}, 3),
+    ({"reduction": "sum"}, 1),
+    ({"normalize": "nodes", "reduction": "sum"}, 1),
+]
 
 
 def numpy_sums(labels, logits, weights=None):
@@ -40,16 +48,7 @@ def logits_model(rows, masked=False, **kwargs):
     return keras.Model(inputs, outputs)
 
 
-@pytest.mark.parametrize(
-    "options, divisor",
-    [
-        ({}, 3),
-        ({"normalize": "nodes"}, 9),
-        ({"reduction": "mean"}, 3),
-        ({"reduction": "sum"}, 1),
-        ({"normalize": "nodes", "reduction": "sum"}, 1),
-    ],
-)
+@pytest.mark.parametrize("options, divisor", DIVISORS)
 def test_equals_numpy(options, divisor):
     expected = numpy_sums(LABELS, LOGITS).sum() / divisor
     np.testing.assert_allclose(TreeCrossentropy(**options)(LABELS, LOGITS), expected, rtol=1e-5)

@@ -16,6 +16,7 @@ from kerasrec.training import (
     TreeSquaredError,
 )
 from tests.parameters import few_of
+from tests.training.test_losses import DIVISORS
 
 NAN = np.nan
 # Three trees of 3, 1 and 5 labeled nodes; the last has an unlabeled node inside.
@@ -91,16 +92,7 @@ def batches(labels=LABELS, ragged=False):
     return tf.data.Dataset.from_tensors(tuple(given))
 
 
-@pytest.mark.parametrize(
-    "options, divisor",
-    [
-        ({}, 3),
-        ({"normalize": "nodes"}, 9),
-        ({"reduction": "mean"}, 3),
-        ({"reduction": "sum"}, 1),
-        ({"normalize": "nodes", "reduction": "sum"}, 1),
-    ],
-)
+@pytest.mark.parametrize("options, divisor", DIVISORS)
 def test_loss_equals_numpy(options, divisor):
     expected = numpy_sums(LABELS, OUTPUTS).sum() / divisor
     loss = TreeSquaredError(**options)

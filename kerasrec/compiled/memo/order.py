@@ -16,6 +16,7 @@ from kerasrec.emit.results import Tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.memo.calls import Calls
 from kerasrec.memo.plan import levels
+from kerasrec.row_ids import row_ids
 from kerasrec.schedule.linkage import Together
 
 _WIDTHS = 4, 64
@@ -130,9 +131,7 @@ def _blocks(sizes: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
     columns = tf.reshape(tf.zeros_like(sizes) + tf.range(tf.shape(sizes)[1]), [-1])
     sizes = tf.reshape(sizes, [-1])
     pieces = (sizes + width - 1) // width
-    ends = tf.cumsum(pieces)
-    numbers = tf.range(tf.reduce_sum(pieces))
-    of = tf.searchsorted(ends, numbers, side="right")
-    before = width * (numbers - tf.gather(ends - pieces, of))
+    of = row_ids(pieces)
+    before = width * (tf.range(tf.size(of)) - tf.gather(tf.cumsum(pieces, exclusive=True), of))
     counts = tf.minimum(width, tf.gather(sizes, of) - before)
     return tf.stack([tf.gather(columns, of), tf.gather(starts, of) + before, counts], 1)

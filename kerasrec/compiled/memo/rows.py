@@ -10,7 +10,7 @@ from collections.abc import Hashable
 
 import tensorflow as tf
 
-from kerasrec.compiled.rows import Rows, beside
+from kerasrec.compiled.rows import Rows, beside, put
 from kerasrec.memo.copies import by_copy, in_line
 
 
@@ -26,16 +26,17 @@ class RowsOfCalls(Rows):
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Adds to the live tokens of some rows, int32 `[n]`: a call has several callers."""
         values = tf.where(beside(live, values), values, tf.zeros_like(values))
-        self.written[key] = tf.tensor_scatter_nd_add(
-            self.written[key], tf.expand_dims(rows, 1), self._rows_of(values)
-        )
+        self._add(key, tf.expand_dims(rows, 1), self._rows_of(values))
 
     def add_tokens(
         self, key: Hashable, places: tf.Tensor, values: tf.Tensor, live: tf.Tensor
     ) -> None:
         """Adds to live tokens: `places` int32 `[n, 2]`, of rows and copies, `values` `[n, ...]`."""
         values = tf.where(beside(live, values), values, tf.zeros_like(values))
-        self.written[key] = tf.tensor_scatter_nd_add(self.written[key], places, values)
+        self._add(key, places, values)
+
+    def _add(self, key: Hashable, places: tf.Tensor, values: tf.Tensor) -> None:
+        self.written[key] = put(self.written[key], places, values, tf.tensor_scatter_nd_add)
 
     def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:
         return in_line(rows)
