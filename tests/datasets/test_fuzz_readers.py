@@ -1,11 +1,11 @@
-"""A few hundred mutated files; `python -m tests.datasets.fuzz_readers` reads more."""
+"""A few hundred mutated files; `python -m tests.datasets.fuzz_readers` reads more, by the clock."""
 
 import sys
 
 import pytest
 
 from tests.datasets import fuzz_readers
-from tests.datasets.checked_reading import READERS, Find, check_case
+from tests.datasets.checked_reading import READERS, Find, check_case, eager_batches
 from tests.datasets.mutated_files import checksum, frame, mutated, tree_directory
 
 
@@ -14,7 +14,7 @@ from tests.datasets.mutated_files import checksum, frame, mutated, tree_director
 def test_mutated_files_are_read_or_refused(tmp_path):
     fuzz_readers.warm_up(tmp_path)
     with fuzz_readers.memory_ceiling():
-        taken = [fuzz_readers.read(mutated(n, 19), tmp_path, in_graph=False) for n in range(300)]
+        taken = [check_case(mutated(n, 19), tmp_path, eager_batches) for n in range(300)]
     assert 10 < sum(map(bool, taken)) < 290
 
 
