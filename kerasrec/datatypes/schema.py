@@ -274,6 +274,11 @@ class Schema(Kinds):
                 f"it, with the keys {', '.join(self.element_spec)}."
             )
         batch = {key: batch[key] for key in self.element_spec}
+        if any(isinstance(tensor, keras.KerasTensor) for tensor in batch.values()):
+            raise ValueError(
+                "The batch holds a keras.Input; expected tensors, as Schema.encode gives them. "
+                "Call this in `call` of a layer or of a model."
+            )
         for key, spec in self.element_spec.items():
             if not spec.is_compatible_with(batch[key]):
                 raise ValueError(

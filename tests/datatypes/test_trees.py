@@ -194,3 +194,5 @@ def test_what_does_not_fit_is_an_error():
         SCHEMA.trees([Formula()])
     with pytest.raises(ValueError, match="The batch has no kind"):
         SCHEMA.trees({})
+    with pytest.raises(ValueError, match=r"holds a keras\.Input; expected tensors"):
+        SCHEMA.trees(SCHEMA.inputs())
