@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.datatypes.declare import DataType, family_of
 from kerasrec.datatypes.decode import decode
 from kerasrec.datatypes.described import class_of, config_of
@@ -27,7 +28,6 @@ from kerasrec.datatypes.to_batch import to_batch
 from kerasrec.datatypes.trees import OfKinds, to_trees
 from kerasrec.datatypes.values import Tables, Value
 from kerasrec.errors import SentenceFirst
-from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.tracer import Tracer
 
 
