@@ -34,7 +34,7 @@ in_all_ways = pytest.mark.parametrize("copied", DEEP_COPIES.values(), ids=DEEP_C
 mostly_by_cloudpickle = pytest.mark.parametrize(
     "copied", few_of(DEEP_COPIES.values(), many=[DEEP_COPIES["cloudpickle"]]), ids=DEEP_COPIES
 )
-used = pytest.mark.parametrize("is_used", [False, True], ids=["new", "used"])
+used = pytest.mark.parametrize("is_used", few_of([False, True], True, many=[]), ids=["new", "used"])
 
 
 class Scale:
@@ -141,7 +141,7 @@ def test_a_method_goes_with_its_object(copied, is_used):
 
 
 @used
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_shallow_copy_has_its_own_methods(is_used):
     first = Scale(3.0)
     if is_used:
@@ -152,6 +152,7 @@ def test_a_shallow_copy_has_its_own_methods(is_used):
     assert copy.copy(first.run) is first.run
 
 
+@pytest.mark.slow
 @mostly_by_cloudpickle
 def test_a_method_that_calls_the_one_it_overrides(copied):
     first = Triple(3.0)
@@ -184,7 +185,7 @@ def test_a_module_with_variables(is_used):
     assert first.variables[0] is first.weight
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_callables_with_a_state():
     class Adder:
         step = 1
@@ -323,7 +324,7 @@ def test_many_signatures_are_warned_of_and_forgotten():
     assert f.num_traces == 1
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_signatures_that_come_again_are_not_warned_of():
     @waves
     def f(x, n):

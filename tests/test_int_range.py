@@ -45,7 +45,7 @@ def test_arrays(tmp_path, key, place, number, dtype, reason):
         write_tree_files(trees, tmp_path / "trees", num_files=1)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_largest_of_int32(tmp_path):
     tree = with_number("tokens", 1, 2**31 - 1) | {"labels": np.array([2**31 - 1, -1, 0])}
     write_tree_files([tuple(tree.values())], tmp_path / "trees", num_files=1)

@@ -182,7 +182,7 @@ def test_methods_can_be_recursive():
     assert Model.count(3) == 0
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_other_callables():
     down = kerasrec.recursive(lambda n: kerasrec.cond(n < 1, lambda: n, lambda: down(n - 1)))
     assert down(3) == 0
@@ -457,6 +457,7 @@ def _graphs(run):
     return graphs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "engine"),
     few_of(itertools.product(BOTH, ["waves", "scalar"]), many=[(BOTH[1], "waves")]),

@@ -89,7 +89,7 @@ def test_the_derivative_of_two_taxa():
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_likelihood_that_is_too_small_for_a_float():
     case = make_case(2000, 2)
     rng = np.random.default_rng(1)

@@ -13,15 +13,17 @@ from benchmarks.rounds_programs import Compiled, Kerasrec
 
 WEIGHTS = make_weights(4)
 CASES = [make_case(program, max(of), size) for (program, size), of in rounds.QUICK.items()]
+QUICK = ("walk", "parser")
 BY_HAND = [case for case in CASES if case.program in ("walk", "branches")]
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=() if case.program == "walk" else pytest.mark.many, id=case.title)
+        pytest.param(case, marks=() if case.program in QUICK else pytest.mark.slow, id=case.title)
         for case in CASES
     ],
 )
@@ -63,7 +65,7 @@ def test_a_wrong_result_ends_the_run(wrong):
         rounds.check(case, "by hand", computed, WEIGHTS)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 3])
 def test_waves_of_one_root(depth):
     traced = Kerasrec(WEIGHTS).traced(make_case("branches", 1, depth))

@@ -9,6 +9,7 @@ from kerasrec.compiled.ops import obstacles
 from kerasrec.compiled.padding import bucket, padded
 from tests.compiled import helpers
 from tests.engine.helpers import assert_same, run_lowered, run_one, run_plain, with_tokens
+from tests.parameters import few_of
 from tests.programs import each
 
 
@@ -27,7 +28,7 @@ def never_by_waves():
         yield
 
 
-@each(few=["tree_rnn"], many=["ackermann", "collects_in_rounds"])
+@each(few=["tree_rnn"], many=["collects_in_rounds"])
 def test_every_program(compilable, never_by_waves):
     assert_same(run_lowered(compilable, engine="compiled"), run_plain(compilable))
 
@@ -97,7 +98,7 @@ def test_what_stands_around_branches_that_go_apart_is_for_all_of_them(never_by_w
         np.testing.assert_allclose(one, two, rtol=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_branches_that_go_apart_know_how_many_they_are(never_by_waves):
     """Where nothing else asks how many frames stand at a place."""
 
@@ -112,7 +113,7 @@ def test_branches_that_go_apart_know_how_many_they_are(never_by_waves):
     np.testing.assert_allclose(down([4, 1], x), [[4.0], [3.0]] * (x @ WEIGHT), rtol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_gradient_of_a_table_that_one_branch_writes_to(never_by_waves):
     """Of all that the branch does, only the table's part of the gradient needs its tokens."""
 
@@ -162,7 +163,7 @@ def test_a_recursion_without_end_is_an_error_as_by_waves():
         down([3, 50])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_an_index_outside_a_collected_table_is_an_error_as_by_waves():
     @kerasrec.recursive(engine="compiled")
     def seen(n):
@@ -174,7 +175,7 @@ def test_an_index_outside_a_collected_table_is_an_error_as_by_waves():
         seen.with_tables([4, 1])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_two_sizes_of_one_table_are_an_error_as_by_waves():
     def seen_with(size):
         @kerasrec.recursive(engine="compiled")
@@ -191,8 +192,7 @@ def test_two_sizes_of_one_table_are_an_error_as_by_waves():
         seen_with(9)
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("inner", [tf.exp, tf.sqrt])
+@pytest.mark.parametrize("inner", few_of([tf.exp, tf.sqrt], many=[tf.exp]))
 def test_what_overflows_between_two_ops_does_so_by_xla(inner):
     outer = {tf.exp: tf.math.log, tf.sqrt: tf.square}[inner]
 
@@ -207,7 +207,7 @@ def test_what_overflows_between_two_ops_does_so_by_xla(inner):
     np.testing.assert_allclose(there_and_back(1, x), expected, rtol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_second_derivative_is_that_of_waves():
     def power_by(engine):
         @kerasrec.recursive(engine=engine)
@@ -228,7 +228,7 @@ def test_a_second_derivative_is_that_of_waves():
     np.testing.assert_allclose(second, [2, 18, 300], rtol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradients_of_what_is_repeated_along_the_entries_of_a_token(never_by_waves):
     def gradient_by(engine):
         @kerasrec.recursive(engine=engine)
@@ -296,7 +296,7 @@ def test_sizes_are_powers_of_two():
     np.testing.assert_array_equal(padded(tf.constant([[1], [2]]), tf.constant(3)), [[1], [2], [0]])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_zero_in_a_vector_that_all_tokens_divide_by_is_an_error_as_by_waves():
     def halved_by(divisors):
         @kerasrec.recursive(engine="compiled")

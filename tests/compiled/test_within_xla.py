@@ -50,7 +50,7 @@ def with_gradient(function, n, w):
     return y, tape.gradient(y, w)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_tape_may_be_inside_and_the_function_called_before():
     fib, n, w = scaled_fib(xla_calls=15), tf.constant([5, 1, 3]), tf.constant([1.0, -2.0, 0.5])
     outside = with_gradient(fib, n, w)
@@ -73,7 +73,7 @@ def test_more_calls_than_there_is_room_for_are_not_a_number():
     np.testing.assert_array_equal(by_xla(count)([3]), [np.iinfo(np.int32).max])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_raises_an_error_elsewhere_is_not_a_number():
     table = tf.constant([1.0, 2.0, 3.0])
 

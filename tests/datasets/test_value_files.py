@@ -147,7 +147,7 @@ def test_order_is_kept_by_several_replicas(directory, num_processes):
     assert steps(directory, 4, num_processes) == expected
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_shuffled_batches_are_the_same_however_many_read(directory):
     options = {"shuffle": True, "seed": 1, "num_epochs": 2}
     alone = [sorted(*parts) for parts in steps(directory, 1, 1, **options)]

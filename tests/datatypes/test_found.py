@@ -114,6 +114,7 @@ def test_a_restored_schema_takes_what_the_first_took():
                 one.encode([{"kind": "Other", "other": 1.0, "inner": other}])
 
 
+@pytest.mark.many
 def test_a_model_of_a_part_of_a_type_is_loaded(tmp_path):
     schema = kerasrec.Schema(Left)
     inputs = schema.inputs()

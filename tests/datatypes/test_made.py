@@ -28,8 +28,8 @@ from tests.datatypes.formulas import (
 
 OPTIONS = [
     {},
-    pytest.param({"parallel_tokens": 3}, marks=pytest.mark.many),
-    pytest.param({"recompute": True}, marks=pytest.mark.many),
+    pytest.param({"parallel_tokens": 3}, marks=pytest.mark.slow),
+    pytest.param({"recompute": True}, marks=pytest.mark.slow),
 ]
 
 
@@ -45,6 +45,7 @@ def test_symbolic_derivatives(options):
     assert function.num_traces == 1
 
 
+@pytest.mark.many
 def test_what_is_made_is_an_argument_of_another_function():
     xs = np.float32([1.5, -2.0, 0.5, 3.0])
     found = value(derivative(FORMULAS), xs).numpy()
@@ -205,7 +206,7 @@ def test_gradients_reach_the_numbers_of_a_batch():
     assert np.abs(found).max() > 1
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_equal_calls_make_one_value():
     weight = tf.Variable(2.0)
 
@@ -231,7 +232,7 @@ def test_equal_calls_make_one_value():
         assert nodes.numpy().tolist() == [n + 1 for n in numbers]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_second_derivatives():
     x = tf.constant([0.5, 0.7])
     grow = grow_function(tf.Variable([1.25, 2.0]))
@@ -552,7 +553,7 @@ class Slope(keras.layers.Layer):
         return None, 1
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_model_is_fitted_through_what_is_made():
     inputs, layer = SCHEMA.inputs(), Slope()
     model = keras.Model(inputs, layer(inputs))

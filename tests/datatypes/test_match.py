@@ -40,7 +40,7 @@ EXPECTED = [plain_value(tree) for tree in TREES]
     "options",
     [
         {},
-        pytest.param({"parallel_tokens": 3}, marks=pytest.mark.many),
+        pytest.param({"parallel_tokens": 3}, marks=pytest.mark.slow),
         pytest.param({"recompute": True}, marks=pytest.mark.many),
     ],
 )
@@ -77,6 +77,7 @@ def test_objects_are_arguments_and_one_trace_serves_all():
     assert function.num_traces == 0
 
 
+@pytest.mark.many
 def test_batches_in_a_graph():
     @tf.function(input_signature=[SCHEMA.element_spec])
     def run(batch):
@@ -115,6 +116,7 @@ class Chain(kerasrec.DataType):
     rest: "Chain | None"
 
 
+@pytest.mark.many
 def test_references_may_be_returned_and_passed_with_other_arguments():
     @kerasrec.recursive
     def nth(chain, n):
@@ -137,6 +139,7 @@ def test_references_may_be_returned_and_passed_with_other_arguments():
     assert found.value.numpy().tolist() == [6, 7]
 
 
+@pytest.mark.many
 def test_chains_may_be_deep():
     @kerasrec.recursive
     def total(chain):
@@ -309,6 +312,7 @@ def test_a_batch_whose_references_lead_to_another_type():
         schema.values(batch)
 
 
+@pytest.mark.many
 def test_the_values_of_a_call_are_not_kept():
     function = value_function()
     values = SCHEMA.of(TREES)

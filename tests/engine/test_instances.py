@@ -34,7 +34,7 @@ def passes(schedule_passes=WAVE_PASSES, devices=THREE):
     return [*schedule_passes, functools.partial(among_instances, devices=devices)]
 
 
-@each(few=["tree_rnn"], many=["child_sum", "rows_in_rounds", "power", "collect"])
+@each(few=["tree_rnn"], many=["child_sum", "power", "collect"])
 def test_values_and_gradients(program):
     assert_same(run_lowered(program, engine="waves", passes=passes()), run_plain(program))
 
@@ -68,7 +68,7 @@ def tree_state(**options):
     return state, [table, kernel]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_as_an_option():
     """Of a tree of 5 nodes, whose lookups stay whole."""
     parts, variables = tree_state(instances=[FIRST, SECOND])
@@ -95,7 +95,7 @@ def second_derivative(function, x):
     return outer.gradient(first, x)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_second_derivatives():
     def power(**options):
         @kerasrec.recursive(engine="waves", **options)
@@ -108,6 +108,7 @@ def test_second_derivatives():
     np.testing.assert_allclose(second_derivative(power(instances=THREE), x), [12.0, 2.0, 0.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_of(LAYERS, many=["TopDownTreeLSTM"]))
 def test_a_layer(name):
     x = keras.random.normal([2, 7, 4], seed=1)
@@ -167,6 +168,7 @@ def sum_of_halves(first, second):
     return halves
 
 
+@pytest.mark.many
 def test_the_work_is_even():
     """From the lowest wave up: 0, 5, 20, 10, 5 inner nodes of 5 numbers, each divided in two."""
     rows = rows_multiplied(sum_of_halves(FIRST, SECOND), np.full([5], 9, np.int32))

@@ -17,7 +17,7 @@ each_way = pytest.mark.parametrize(
     few_of(
         itertools.product([1, 2], [WAVES, BOUNDED, SCALAR]),
         (2, WAVES),
-        many=[(1, BOUNDED), (2, SCALAR)],
+        many=[(2, SCALAR)],
     ),
     ids=str,
 )
@@ -58,6 +58,7 @@ def test_depth_function_and_call_path(num_rounds, options):
     assert "is the call of lost in other (test_limits.py:" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", few_of([WAVES, BOUNDED, SCALAR], many=[SCALAR]), ids=str)
 def test_of_a_long_tag_the_newest_labels(options):
     @kerasrec.recursive(max_depth=100, **options)

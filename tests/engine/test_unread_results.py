@@ -96,7 +96,7 @@ def test_of_the_root_by_other_ops(name):
     np.testing.assert_allclose(gradient(lambda x: f(N, x), [0]), expected, rtol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_of_one_token():
     f = recursion(SINGULAR["power"])
     x = tf.constant(0.0)
@@ -106,7 +106,7 @@ def test_of_one_token():
     assert np.isfinite(tape.gradient(a, x))
 
 
-@pytest.mark.parametrize("engine", few_of(ENGINES, "waves", many=["scalar"]))
+@pytest.mark.parametrize("engine", few_of(ENGINES, "waves", many=[]))
 def test_of_calls_inside(engine):
     """The caller reads one result of two, and its own gradient has no part for the other."""
     options = ENGINES[engine]
@@ -130,7 +130,7 @@ def test_of_calls_inside(engine):
     assert [item is None for item in graph.bodies[name].sweeps[1].parameters] == [False, True]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_of_a_table_and_of_the_result_beside_it():
     weight = tf.Variable(2.0)
 
@@ -293,6 +293,7 @@ def assert_as_plain(function, plain_function, n, x):
     return expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", few_of(ENGINES, many=["waves"]))
 def test_of_a_call_that_drops_what_another_reads(engine):
     f = one_of_two(kerasrec.recursive(**ENGINES[engine]), kerasrec.cond)
@@ -301,7 +302,7 @@ def test_of_a_call_that_drops_what_another_reads(engine):
     assert np.isfinite(expected[0]).all()
 
 
-@pytest.mark.parametrize("name", few_of(PROGRAMS, many=["passed", "mutual"]))
+@pytest.mark.parametrize("name", few_of(PROGRAMS, many=["mutual"]))
 def test_of_functions_that_call_each_other(name):
     f = PROGRAMS[name](kerasrec.recursive(engine="waves"), kerasrec.cond)
     plain_f = PROGRAMS[name](lambda function: function, plain_cond)
@@ -319,7 +320,7 @@ def cotangents_of(graph):
     )
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_of_rows_and_a_table():
     """A table in a function has its gradient whether or not the call's results are read."""
 
@@ -360,7 +361,7 @@ def test_only_results_that_differ_between_calls_are_carried():
         assert (extended.bodies[name].sweeps[0] is tagged.bodies[name].sweeps[0]) == (not carried)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_of_the_root_beside_a_result_that_depends_on_all():
     """Ops that all results depend on ask for nothing; what is read is known all the same."""
 

@@ -37,7 +37,7 @@ def test_random_program(number):
     assert not outcome.is_find, f"{outcome}\n{checks.snippet(outcome)}"
 
 
-@pytest.mark.parametrize("number", few_of(range(NUM_MANY), *FEW))
+@pytest.mark.parametrize("number", few_of(range(NUM_MANY), many=[*FEW, 2]))
 def test_random_program_with_memo(number):
     program, options = drawn(SEED, number, memo=True)
     outcome = checks.check(program, memoised(options))
@@ -140,7 +140,7 @@ def wrong_products(monkeypatch):
     plain.kernel.cache_clear()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_planted_fault_is_found(monkeypatch):
     programs = list(itertools.islice(with_products(), 10))
     right = list(map(plain.run_plain, programs))

@@ -110,7 +110,7 @@ def plain_calls(program, *functions):
         pytest.param(
             "mutual_in_arguments",
             [programs.plain_stern, programs.plain_hofstadter],
-            marks=pytest.mark.many,
+            marks=pytest.mark.slow,
         ),
         pytest.param("fib", [programs.plain_fib], marks=pytest.mark.slow),
         pytest.param("ackermann", [programs.plain_ackermann], marks=pytest.mark.many),
@@ -166,7 +166,7 @@ def test_functions_of_one_depth_share_a_step():
     assert [step.function for step in trace.steps if step.step == 1] == ["left_user", "right_user"]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_chain_of_ten_thousand_calls():
     trace = programs.chain.run_trace([0.5, 3.0], [10_000, 17])
     assert (trace.num_calls, len(trace.waves), trace.max_depth) == (10_019, 10_001, 10_000)
@@ -189,7 +189,7 @@ def test_summary_of_several_functions_counts_each():
     assert "calls by function: is_even 3, is_odd 2" in programs.is_even.run_trace(4).summary()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_program_that_runs_on_another_engine_is_traced_by_waves():
     trace = programs.ackermann.run_trace([2, 2], [3, 3])
     assert (trace.num_calls, trace.max_parallelism) == (88, 2)

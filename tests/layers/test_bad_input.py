@@ -281,6 +281,7 @@ def test_wrong_arguments(layer_class, options, message):
         layer_class(**{"units": 3, **options})
 
 
+@pytest.mark.many
 def test_wrong_arguments_of_a_cell():
     with pytest.raises(ValueError, match="`units` must be a positive integer"):
         TreeLSTMCell(0)

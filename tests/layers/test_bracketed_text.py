@@ -87,12 +87,14 @@ def parsed(text):
     return stack[0][0]
 
 
+@pytest.mark.many
 @few
 @given(strategies.lists(labelled, min_size=1, max_size=4))
 def test_labelled_trees_are_those_of_encode_tree(texts):
     check(reader(has_labels=True)(texts), [parsed(text) for text in texts], 4)
 
 
+@pytest.mark.many
 @few
 @given(strategies.lists(nested, min_size=1, max_size=4))
 def test_trees_without_labels(trees):
@@ -109,8 +111,7 @@ def test_trees_without_labels(trees):
     check(found, list(map(as_tree, trees)), 4)
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("split", few_of(["train", "dev", "test"], "dev"))
+@pytest.mark.parametrize("split", few_of(["train", "dev", "test"], many=["test"]))
 def test_the_embedded_treebank(split):
     treebank = load_treebank()
     layer = BracketedText(vocabulary=treebank.vocabulary)
@@ -146,7 +147,7 @@ def test_words_are_those_of_the_vocabulary():
 pieces = strategies.sampled_from(["(", "(0 ", "(0 a)", " (b c)", ")", "))", " d", " "])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @few
 @given(strategies.lists(strategies.lists(pieces, max_size=8).map("".join), min_size=20))
 def test_texts_are_taken_that_read_brackets_takes(tmp_path_factory, texts):

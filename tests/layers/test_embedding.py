@@ -264,6 +264,7 @@ def test_words_that_no_leaf_has_are_not_computed():
     assert np.abs(gradient[1:]).max() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner_inputs", few_of([False, True], many=[False]))
 def test_no_trees(inner_inputs, pairs):
     """As a replica gets it where the last batch is small."""
@@ -276,7 +277,7 @@ def test_no_trees(inner_inputs, pairs):
     assert not tf.convert_to_tensor(gradient).numpy().any()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_nodes_that_form_a_cycle_are_an_error_of_the_trees(layer_of_words):
     children = np.full((1, 3, 2), -1, np.int32)
     children[0, 1], children[0, 2], children[0, 0] = [2, -1], [1, -1], [-1, -1]
@@ -367,7 +368,7 @@ def test_other_layers_can_make_vectors(layer_of_letters):
     np.testing.assert_allclose(layer_of_letters(WORDS, CHILDREN), wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_word_that_the_first_of_several_layers_has_not(layer_of_letters):
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"from 0 to {NUM_WORDS - 1}"):
         layer_of_letters(WORDS + 2**32, CHILDREN)

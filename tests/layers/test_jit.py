@@ -97,7 +97,7 @@ def test_wrong_trees_give_not_a_number(name):
         layer(x, children)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_another_number_of_nodes_gives_not_a_number():
     layer = TreeRNN(3)
     shapes = [tf.TensorSpec([None, None, 4]), tf.TensorSpec([None, None, 2], tf.int32)]
@@ -114,7 +114,7 @@ def test_a_word_without_a_vector_gives_not_a_number():
     assert np.isnan(within_xla(layer, wrong, CHILDREN)).all()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_children_may_stand_before_their_parents():
     layer, x = TreeRNN(3), tf.random.stateless_normal([1, 5, 4], [1, 2])
     children = tf.constant([[[4, 2], [-1, -1], [-1, -1], [-1, -1], [1, 3]]])
@@ -124,6 +124,7 @@ def test_children_may_stand_before_their_parents():
 CHAINS = [(layer, arity) for layer in (TreeRNN, TopDownTreeLSTM) for arity in (2, 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer", "arity"), few_of(CHAINS, many=[(TreeRNN, 3), (TopDownTreeLSTM, 2)])
 )
@@ -169,7 +170,7 @@ def test_what_xla_may_not_take_is_left_out_by_keras():
         assert not model.jit_compile
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_cell_of_a_user_may_say_that_xla_takes_it():
     cell = ProductCell()
     cell.supports_jit = True
@@ -179,6 +180,7 @@ def test_a_cell_of_a_user_may_say_that_xla_takes_it():
     np.testing.assert_array_equal(model.predict((x, CHILDREN), verbose=0), [[30.0] * 4])
 
 
+@pytest.mark.many
 def test_children_in_rows_cannot_be_compiled():
     with pytest.raises(TraceError, match=r"inside of what XLA compiles .* entries of rows"):
         within_xla(ChildSumTreeLSTM(3), tf.ones([1, 5, 4]), CHILDREN)

@@ -261,7 +261,7 @@ def test_subclassed_model(model_class, is_called_first):
     np.testing.assert_allclose(after, wanted, atol=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_stateless_call():
     """With weights that are tensors, and not those of the layer."""
     children = random_children(4, 5, 2)

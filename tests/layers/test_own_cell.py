@@ -84,7 +84,7 @@ def test_fit():
     assert layer.num_traces == 1
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_graph_of_a_built_layer_that_was_never_called():
     layer = Recursive(GatedCell(3))
     layer.build((None, None, 4), (None, None, 2))
@@ -264,8 +264,11 @@ class LeavesWithoutTraining(WithTraining):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize(("cell_class", "told"), [(WithTraining, 3), (LeavesWithoutTraining, 1)])
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("cell_class", "told"),
+    few_of([(WithTraining, 3), (LeavesWithoutTraining, 1)], (WithTraining, 3), many=[]),
+)
+@pytest.mark.parametrize("training", few_of([True, False], True, many=[]))
 def test_training_is_handed_on(cell_class, told, training):
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
     layer = Recursive(cell_class())
@@ -329,7 +332,7 @@ class WithoutBuild(RecursiveCell):
         return total, [total]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_cell_without_build(tmp_path):
     inputs = keras.Input([None, 4]), keras.Input([None, 2], dtype="int32")
     with warnings.catch_warnings():
@@ -354,6 +357,7 @@ class ReadsWhatItGets(RecursiveCell):
         return total, [total]
 
 
+@pytest.mark.many
 def test_leaves_read_inputs_without_a_call_leaf():
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
     x = np.array([[[9, 9], [1, 2], [3, 4]]], "float32")

@@ -17,6 +17,7 @@ from kerasrec.layers import (
     TreeRNN,
 )
 from tests.layers.helpers import with_random_weights
+from tests.parameters import few_of
 
 SIZES = [1, 6, 9, 3]
 MAKE = {
@@ -62,11 +63,13 @@ def outputs_and_gradients(layer, inputs):
     return flat, [tf.convert_to_tensor(slope).numpy() for slope in slopes]
 
 
-@pytest.mark.many
 @pytest.mark.parametrize(
     ("name", "return_sequences"),
-    # Roots are taken from the rows in one way for all layers that return them alone.
-    [*((name, True) for name in MAKE), ("child-sum", False), ("binary", False)],
+    few_of(
+        # Roots are taken from the rows in one way for all layers that return them alone.
+        [*((name, True) for name in MAKE), ("child-sum", False), ("binary", False)],
+        many=[("child-sum", True), ("down", True), ("binary", False)],
+    ),
 )
 def test_values_and_gradients_are_those_of_padded_trees(name, return_sequences):
     arity, make = MAKE[name]
@@ -95,7 +98,7 @@ def test_outputs_of_all_nodes_are_ragged():
     assert both.shape[-1] == 6
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_both_ways_as_padded_trees():
     ragged, padded = trees(None)
     layer = Bidirectional(ChildSumTreeLSTM(3))
@@ -103,7 +106,7 @@ def test_both_ways_as_padded_trees():
     np.testing.assert_allclose(layer(*ragged).to_tensor(), wanted, atol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_words_and_stacked_layers():
     (x, children), padded = trees(None)
     words = x.with_values(tf.range(sum(SIZES)) % 7)
@@ -130,7 +133,7 @@ def test_rows_of_one_length_and_splits_of_int32():
 
 @pytest.mark.many
 @pytest.mark.parametrize("options", [{"dropout": 0.5}, {"recurrent_dropout": 0.5}])
-@pytest.mark.parametrize("embedding", [None, 7])
+@pytest.mark.parametrize("embedding", few_of([None, 7], None, many=[]))
 def test_dropout(options, embedding):
     (x, children), _ = trees(None)
     if embedding:
@@ -235,7 +238,7 @@ def test_a_decoder_says_that_it_takes_none():
         decoder(words, children)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_missing_children_in_rows():
     children = tf.ragged.constant([[[-1, 1], []]], ragged_rank=2, dtype=tf.int32)
     x = tf.RaggedTensor.from_row_lengths(tf.constant([[1.0], [2.0]]), [2])
@@ -251,7 +254,7 @@ def test_inside_of_xla():
         tf.function(layer, jit_compile=True)(x, children)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_compiled_engine_outside_of_xla():
     ragged, padded = trees(2)
     layer = TreeLSTM(3, inner_inputs=True, engine="compiled")

@@ -367,7 +367,7 @@ def test_configuration():
     assert [item.shape for item in SchemaEncoder.from_config(config).weights] == shapes
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_mixed_precision_does_not_narrow_the_numbers_of_documents():
     layer = SchemaEncoder(SCHEMA, 4, dtype="mixed_float16")
     batch = SCHEMA.encode([DOCUMENTS[0] | {"size": 1e6}, DOCUMENTS[1]])

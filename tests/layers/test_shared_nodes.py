@@ -51,11 +51,7 @@ _CASES += [(name, "compiled") for name in _OF_TWO_CHILDREN]
     few_of(
         _CASES,
         ("TreeLSTM", "waves"),
-        many=[
-            *((name, "waves") for name, _ in _CASES),
-            ("diamond", "compiled"),
-            ("RNTN", "compiled"),
-        ],
+        many=[("diamond", "waves"), ("ChildSumTreeLSTM", "waves"), ("RNTN", "compiled")],
     ),
 )
 def test_a_graph_is_the_tree_that_it_stands_for(name, engine):
@@ -76,6 +72,7 @@ def test_a_graph_is_the_tree_that_it_stands_for(name, engine):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
+@pytest.mark.many
 def test_each_node_is_computed_once():
     x = tf.ones([1, _DEPTH + 1, 3])
     layer = kerasrec.layers.TreeRNN(
@@ -139,7 +136,7 @@ def test_a_tree_layer_names_the_option():
         layer(tf.ones([1, 2, 2]), np.array([[[1, 1], [-1, -1]]]))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_step_is_not_compiled_as_a_whole():
     options = {"engine": "compiled", "inner_inputs": True}
     assert kerasrec.layers.TreeRNN(2, **options).supports_jit

@@ -219,7 +219,7 @@ def test_likelihood_of_grown_trees_is_that_of_scoring_them(layer):
     np.testing.assert_allclose(grown.log_likelihood[7], np.sum(list(terms.values())), rtol=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradients_of_growing_are_those_of_scoring(layer):
     """What a policy gradient needs; the trees themselves have none."""
     weights = tf.range(20.0)
@@ -268,7 +268,7 @@ def test_the_same_seed_grows_the_same_trees_whatever_grows_beside_them(layer):
     assert layer.num_traces == 1
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_given_roots(layer):
     grown = layer.generate([5, -1, 2], seed=1)
     assert grown.tokens[0, 0] == 5
@@ -538,7 +538,7 @@ def scorer(decoders):
     return tf.function(decoders(4, "left_right")[0], specs, autograph=False)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_tokens_of_padding_are_not_read(layer):
     np.testing.assert_array_equal(
         layer(changed(TOKENS, (1, 5), 99), CHILDREN), layer(TOKENS, CHILDREN)

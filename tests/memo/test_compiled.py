@@ -11,9 +11,10 @@ from tests.compiled.helpers import never_by_waves
 from tests.memo.cases import CASES, TRANSITIONS, at, fib
 from tests.memo.helpers import differences, gradients, with_options
 
+_MARKS = {"fib": (), "hidden Markov": pytest.mark.many}
 _WITHOUT_GRADIENT, _WITH_GRADIENT = (
     [
-        pytest.param(case, id=case.name, marks=[] if case.name == "fib" else pytest.mark.many)
+        pytest.param(case, id=case.name, marks=_MARKS.get(case.name, pytest.mark.slow))
         for case in CASES
         if any(array.dtype == np.float64 for array in case.arguments) == has_gradient
         and case.name not in ("catalan", "matrix chain", "inside")  # Of ragged rows.
@@ -51,7 +52,7 @@ def test_values_and_gradients(case):
         np.testing.assert_allclose(gradient, differences(case, weights, place), atol=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradients_of_root_tokens_that_start_alike():
     """The calls of one stand for those of others, each with its own floats."""
     (case,) = [case for case in CASES if case.name == "grid paths"]
@@ -64,7 +65,7 @@ def test_gradients_of_root_tokens_that_start_alike():
     assert np.all(found.sum(axis=(1, 2)) == 7)  # Each path has seven cells.
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradient_of_what_a_function_closes_over():
     (case,) = [case for case in CASES if case.name == "hidden Markov"]
     weights = np.random.default_rng(3).normal(size=[2, 3])
@@ -97,7 +98,7 @@ def test_products_in_branches_that_return():
     np.testing.assert_allclose(found, [plain(x[0], 4), plain(x[1], 5)], rtol=1e-9)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_how_many_rows_a_table_has():
     """What is padded for XLA has as many rows as before, for those who ask."""
 
@@ -117,14 +118,14 @@ def test_how_many_rows_a_table_has():
     np.testing.assert_allclose(tf.convert_to_tensor(tape.gradient(found, x)), expected)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_equal_calls_of_all_roots():
     function = compiled(fib, memo="batch")
     with never_by_waves():
         assert function([10, 1, 10, 15]).numpy().tolist() == [55, 1, 55, 610]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradient_where_root_tokens_are_one_call():
     table = tf.Variable([1.5, 2.0], dtype=tf.float64)
 
@@ -139,7 +140,7 @@ def test_gradient_where_root_tokens_are_one_call():
     np.testing.assert_allclose(gradient, [11 * 8 + 100 * 2, 11 * 1.5 * 12 + 100 * 1.5])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_functions_that_call_each_other():
     @kerasrec.recursive(memo=True, engine="compiled")
     def upper(x, n):
@@ -238,7 +239,7 @@ def test_collected_tables(starts):
     np.testing.assert_allclose(tables["sums"], sums.sum(0))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_second_derivative_by_waves():
     (case,) = [case for case in CASES if case.name == "edit distance"]
     first, second, costs, *ends = (tf.constant(array[:1]) for array in case.arguments)
@@ -273,7 +274,7 @@ def test_an_index_outside_a_table():
         f(np.ones([1, 3]), [2])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_call_that_needs_itself():
     @kerasrec.recursive(memo=True, engine="compiled")
     def circle(n):

@@ -14,8 +14,9 @@ from tests.memo.cases import CASES, RULES, TRANSITIONS, at, distance, fib
 from tests.memo.helpers import differences, gradients, with_options
 
 _FIRST, *_OTHERS = CASES
+_MARKS = {"inside": (), "knapsack": pytest.mark.many, "matrix chain": pytest.mark.many}
 _ALL = [
-    pytest.param(case, id=case.name, marks=[] if case.name == "inside" else pytest.mark.many)
+    pytest.param(case, id=case.name, marks=_MARKS.get(case.name, pytest.mark.slow))
     for case in CASES
 ]
 _WITH_GRADIENT = [
@@ -126,6 +127,7 @@ def test_gradients_of_variables(case, variable):
         variable.assign(before)
 
 
+@pytest.mark.many
 def test_second_derivative():
     """The Hessian of a soft edit distance in one of its costs, against differences of gradients."""
     case = next(case for case in CASES if case.name == "edit distance")
@@ -144,6 +146,7 @@ def test_second_derivative():
     np.testing.assert_allclose(found, (up - down) / 2e-5, atol=1e-6)
 
 
+@pytest.mark.many
 def test_calls_of_a_whole_batch():
     @kerasrec.recursive(memo="batch")
     def f(n):
@@ -156,6 +159,7 @@ def test_calls_of_a_whole_batch():
     assert interpret(f.tagged_graph(roots), [roots]).outputs[0].tolist() == [5, 8, 13, 5]
 
 
+@pytest.mark.many
 def test_gradients_of_a_whole_batch():
     table = tf.Variable([2.0, 3.0])
 
@@ -210,6 +214,7 @@ def test_strings_and_bools_tell_calls_apart():
     assert found.numpy().tolist() == [plain("", True, 3), plain("xy", False, 4)]
 
 
+@pytest.mark.many
 def test_mutual_recursion():
     @kerasrec.recursive(memo=True)
     def even(x, n):
@@ -244,6 +249,7 @@ def test_what_is_collected_is_there_once():
     assert sorted(tables["n"].numpy().tolist()) == list(range(7))
 
 
+@pytest.mark.many
 def test_dropped_results_of_equal_calls():
     """One caller reads both results of a call, another one of them."""
 
@@ -300,6 +306,7 @@ def test_a_call_that_needs_itself():
         interpret(circle.tagged_graph(1, 7), [np.int32([1]), np.int32([7])])
 
 
+@pytest.mark.many
 def test_calls_without_end():
     @kerasrec.recursive(memo=True, max_depth=50)
     def endless(n):

@@ -50,6 +50,7 @@ def stays(length):
     return 0.25 + 0.75 * math.exp(-4 / 3 * length)
 
 
+@pytest.mark.many
 def test_two_taxa_have_a_closed_form():
     sequences = {"a": "AACG", "b": "ATCN"}
     model = make_model("(a:0.1,b:0.25);", False, 1, sequences)
@@ -61,7 +62,7 @@ def test_two_taxa_have_a_closed_form():
     )
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_best_length_between_two_taxa_is_the_distance():
     sequences = {"a": "ACGTACGTAC", "b": "ACGTACGTGT"}
     alignment = align(sequences)
@@ -72,6 +73,7 @@ def test_the_best_length_between_two_taxa_is_the_distance():
     np.testing.assert_allclose(distances(alignment), expected * (1 - np.eye(2)), rtol=1e-12)
 
 
+@pytest.mark.many
 def test_it_sums_over_the_states_of_inner_nodes():
     model = make_model(general=False, categories=1)
     may_be = (ALIGNMENT.columns[..., np.newaxis] >> np.arange(4)) & 1
@@ -93,7 +95,7 @@ def test_it_sums_over_the_states_of_inner_nodes():
 
 @pytest.mark.parametrize(
     ("general", "categories"),
-    few_of([(False, 1), (False, 4), (True, 1), (True, 4)], (False, 1)),
+    few_of([(False, 1), (False, 4), (True, 1), (True, 4)], many=[(True, 4)]),
 )
 def test_it_is_what_a_plain_loop_finds(general, categories):
     model = make_model(general=general, categories=categories)
@@ -107,7 +109,7 @@ def test_it_is_what_a_plain_loop_finds(general, categories):
     assert np.max(np.abs(found / other - 1)) > 1e-9
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradients_are_those_of_differences():
     model = make_model()
     counts = tf.constant(ALIGNMENT.counts)
@@ -169,7 +171,7 @@ def test_general_model_with_equal_numbers_is_jukes_and_cantor():
         np.testing.assert_allclose(matrix, expected, rtol=1e-9, atol=1e-16)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_likelihood_that_is_too_small_for_a_float():
     taxa = [f"t{i}" for i in range(900)]
     rng = np.random.default_rng(1)
@@ -183,7 +185,7 @@ def test_a_likelihood_that_is_too_small_for_a_float():
     assert pruning.difference(model, columns) < 1e-9
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_where_the_root_is_changes_nothing():
     rooted = "(((human:0.02,chimp:0.03):0.1,(mouse:0.05,rat:0.08):0.06):0.3,hen:0.1);"
     star = "(human:0.2,chimp:0.1,mouse:0.3,rat:0.1,hen:0.1);"
@@ -229,6 +231,7 @@ def test_neighbour_joining_finds_the_tree_of_its_distances():
     np.testing.assert_allclose(np.sort(tree.lengths[1:]), np.sort(TREE.lengths[1:]), atol=1e-12)
 
 
+@pytest.mark.many
 def test_many_trees_in_one_batch_and_others_without_a_trace():
     trees = [TREE, *interchanges(TREE)]
     model = Phylogeny(5, len(trees), False, 1)
@@ -246,7 +249,7 @@ def test_many_trees_in_one_batch_and_others_without_a_trace():
     assert len(set(found.round(6))) == len(trees)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_climb_ends_at_the_true_tree():
     wrong = next(interchanges(TREE))
     model = Phylogeny(5, 3, False, 1)  # five trees, so in two batches
@@ -259,7 +262,7 @@ def test_the_climb_ends_at_the_true_tree():
     assert traces[0] == traces[1]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_scale_of_lengths_in_years_is_found():
     years = TREE._replace(lengths=TREE.lengths * 1000)
     model = Phylogeny(5)
@@ -286,7 +289,7 @@ def test_mistakes_in_files(tmp_path):
         align({"a": "AC", "b": "AC"}, ["a", "c"])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_end_to_end(tmp_path):
     for name in ("given", "searched"):
         text = "".join(f">{taxon}\n{letters}\n" for taxon, letters in SEQUENCES.items())

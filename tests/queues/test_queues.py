@@ -87,7 +87,7 @@ def plain_walk(children, node, state, sin=np.sin):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("batch", [1, 16])
+@pytest.mark.parametrize("batch", few_of([1, 16], 16, many=[]))
 def test_a_walk_takes_as_many_waves_as_one_root_whatever_the_batch(batch):
     children, roots = random_trees(batch)
     walk = walk_over(children)
@@ -140,7 +140,7 @@ def plain_bits(n, x):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("depth", [3, 6])
+@pytest.mark.parametrize("depth", few_of([3, 6], 3, many=[]))
 def test_branches_of_different_numbers_of_rounds_do_not_wait_for_each_other(depth):
     numbers = np.arange(2**depth, 2 ** (depth + 1), dtype=np.int32)
     x = np.full(len(numbers), 0.9)
@@ -255,6 +255,7 @@ def test_frames_are_done_where_they_were_in_all_derivatives(function, arguments)
     assert twice.sections[0].order == once.sections[0].order
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walks", few_of([walk_over, walks_in_turns], many=[walk_over]))
 def test_the_first_three_derivatives_of_a_walk(walks):
     """Sweeps of even number hand on what the tail calls of the first do."""
@@ -315,7 +316,7 @@ def test_any_type_is_kept_between_rounds(dtype):
     np.testing.assert_array_equal(first([3, 2], given), given)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_frames_outgrow_the_first_buffers():
     @kerasrec.recursive(engine="waves")
     def count(n):
@@ -344,7 +345,7 @@ def test_entries_of_rows_that_only_the_gradient_keeps():
     np.testing.assert_allclose(gradient(tf.constant([[1.0], [2.0], [3.0]]))[0], [[5], [7.5], [0]])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_order_is_the_same_in_every_process():
     code = (
         "import kerasrec\n"

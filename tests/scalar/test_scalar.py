@@ -54,7 +54,7 @@ def test_a_stack_that_grows_in_the_middle_of_a_block():
     np.testing.assert_array_equal(count(depths), depths)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_gradient_whose_log_grows_in_the_middle_of_a_block():
     @kerasrec.recursive(engine="scalar")
     def shrink(x, n):

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from tests.parameters import few_of
 
 LEFT = tf.constant([1, 3, 5, -1, -1, -1, -1])
 RIGHT = tf.constant([2, 4, 6, -1, -1, -1, -1])
@@ -319,8 +320,7 @@ def test_keras_layers():
     assert all(gradient is not None for gradient in tape.gradient(found, weights))
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("engine", ["waves", "scalar", "compiled"])
+@pytest.mark.parametrize("engine", few_of(["waves", "scalar", "compiled"], many=["waves"]))
 def test_gradients_of_what_was_captured(engine):
     """Against finite differences."""
     weight = tf.Variable(0.7, dtype=tf.float64)

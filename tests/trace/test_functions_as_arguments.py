@@ -158,7 +158,7 @@ def test_a_new_function_for_each_call_of_itself_is_an_error():
         grows(3, lambda: 1)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_functions_that_end_may_be_passed_inside_of_each_other():
     @kerasrec.recursive
     def after(function, x):

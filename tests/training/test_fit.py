@@ -115,7 +115,7 @@ def test_two_replicas_of_half_precision_train_as_one(two_replicas):
     assert_same(run(two_replicas), run(tf.distribute.get_strategy()), 2e-3)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_two_replicas_train_any_keras_model_as_one(two_replicas):
     rng = np.random.default_rng(0)
     x, y, weight = rng.normal(size=(12, 3)), rng.normal(size=(12, 2)), rng.uniform(size=12)
@@ -177,7 +177,7 @@ class Seen(keras.callbacks.Callback):
         self.epochs.append((epoch, sorted(logs)))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_callbacks(tmp_path):
     model, seen = make_model(TreeCrossentropy(), steps_per_execution=2), Seen()
     callbacks = [
@@ -323,7 +323,7 @@ def dense():
     return [keras.layers.Dense(2)]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_replica_without_examples_changes_nothing(two_replicas):
     """What it computes of none may be no number."""
     _, weights = regression(

@@ -75,6 +75,7 @@ def test_errors_name_the_node():
         TreeCrossentropy()(tf.ragged.constant([[0], [0] * 5, [0, 1]]), LOGITS)
 
 
+@pytest.mark.many
 def test_fit_of_kerasrec_takes_ragged_batches():
     """And trains as that of Keras does."""
     states = keras.Input([None, 5], ragged=True)
