@@ -26,7 +26,7 @@ def draw_chart(words: Sequence[str], chances: np.ndarray, known: np.ndarray, fil
     axes.plot(last, first, "o", markerfacecolor="none", color="#b2182b", label="in the treebank")
     axes.set_xticks(range(size), words, rotation=60, ha="right")
     axes.set_yticks(range(size), words)
-    axes.set(xlabel="last word", ylabel="first word")
+    axes.set(xlabel="last word", ylabel="first word", title="phrases of a test sentence")
     axes.legend(loc="lower left", frameon=False)
     axes.spines[:].set_visible(False)
     figure.colorbar(image, label="chance of the phrase", shrink=0.7)

@@ -1,38 +1,101 @@
-"""A picture of what each part of a document adds to a model's answer."""
+"""A picture of what each entry of a document's lists adds to a model's answer."""
 
+import copy
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
-from nltk import Tree
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import CenteredNorm
+from matplotlib.figure import Figure
 
 import kerasrec
-from kerasrec.datasets import plot_tree
+
+Place = tuple[str | int, ...]  # keys and numbers of entries that lead there
 
 
-def margins(model: keras.Model, schema: kerasrec.Schema, documents: list[Any]) -> np.ndarray:
-    """How far the logit of the first document's class is above the best of the others."""
+def entries(document: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Each entry of each list, in the order of the document."""
+    if isinstance(document, list):
+        for number, entry in enumerate(document):
+            yield (*place, number), entry
+            yield from entries(entry, (*place, number))
+    elif isinstance(document, dict):
+        for key, value in document.items():
+            yield from entries(value, (*place, key))
+
+
+def without(document: Any, place: Place) -> Any:
+    """The document without an entry of a list."""
+    document = copy.deepcopy(document)
+    around = document
+    for key in place[:-1]:
+        around = around[key]
+    del around[place[-1]]
+    return document
+
+
+def own_fields(entry: Any) -> dict[str, str]:
+    """What an entry has itself, without its lists and objects."""
+    items = entry if isinstance(entry, dict) else {"": entry}
+    return {key: str(of) for key, of in items.items() if not isinstance(of, dict | list)}
+
+
+def draw(
+    model: keras.Model,
+    schema: kerasrec.Schema,
+    document: Any,
+    true: Any,
+    classes: Sequence[Any],
+    file: Path,
+) -> None:
+    """Draws a row for each entry of an outer list, and beside it the entries of its own lists.
+
+    Args:
+        model: from a batch of documents to the logits of classes.
+        schema: of the documents.
+        document: which is drawn.
+        true: its class.
+        classes: which the model knows, in their order.
+        file: of the picture.
+    """
+    found = list(entries(document))
+    documents = [document, *(without(document, place) for place, _ in found)]
     logits = model.predict(schema.encode(documents), verbose=0)
     best = logits[0].argmax()
-    return logits[:, best] - np.delete(logits, best, axis=1).max(axis=1)
-
-
-def draw(model: keras.Model, schema: kerasrec.Schema, document: dict[str, Any], file: Path) -> None:
-    """Draws the entries of a document's first list, colored by what each adds to the margin."""
-    key = next(key for key, value in document.items() if isinstance(value, list))
-    parts = document[key]
-    without = [{**document, key: parts[:place] + parts[place + 1 :]} for place in range(len(parts))]
-    whole, *others = margins(model, schema, [document, *without])
-    values = whole - np.array(others)
-    most = np.abs(values).max()
-    tree = Tree("", [Tree("", [name(part)]) for part in parts])
-    axes = plot_tree(tree, [0.0, *values], limits=(-most, most))
-    axes.set_title(f"what each of {key} adds to the margin of the class")
-    axes.figure.savefig(file, dpi=100, bbox_inches="tight")
-
-
-def name(part: Any) -> str:
-    """The first text in a part."""
-    texts = part.values() if isinstance(part, dict) else [part]
-    return next((str(text) for text in texts if isinstance(text, str)), "...")
+    margins = logits[:, best] - np.delete(logits, best, axis=1).max(axis=1)
+    added = margins[0] - margins[1:]
+    colors = ScalarMappable(CenteredNorm(halfrange=np.abs(added).max(initial=1e-9)), "RdBu")
+    rows: list[list[tuple[str, str, Any]]] = []  # an entry, what its numbers are, and its color
+    for (place, entry), color in zip(found, colors.to_rgba(added, 0.7), strict=True):
+        if sum(isinstance(key, int) for key in place) == 1:
+            rows.append([])
+        own = own_fields(entry)
+        key = next((key for key in reversed(place) if isinstance(key, str)), "")
+        rows[-1].append((" ".join(own.values()), f"{key}\n{' '.join(own)}", color))
+    columns = list(itertools.zip_longest(*rows, fillvalue=("", "", None)))
+    heads = [next(head for _, head, _ in column if head) for column in columns]
+    widths = [
+        max(len(line) for text, *_ in [*column, (head,)] for line in text.split("\n")) + 3
+        for head, column in zip(heads, columns, strict=True)
+    ]
+    size = max(7, 3 + 0.085 * sum(widths)), 1.9 + 0.24 * len(rows)
+    figure = Figure(size, layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlim=(-1, sum(widths)), ylim=(len(rows) + 0.5, -1))
+    axes.axis("off")
+    style = {"family": "monospace", "fontsize": 9, "va": "center"}
+    for x, head, column in zip(np.cumsum([0, *widths]), heads, columns, strict=False):
+        axes.text(x, 0, head, weight="bold", **style)
+        for y, (text, _, color) in enumerate(column, 1):
+            if color is not None:
+                axes.text(x, y, text, bbox={"facecolor": color, "edgecolor": "#dddddd"}, **style)
+    rest = " ".join(f"{key}={value}" for key, value in own_fields(document).items())
+    title = f"The class is {true}; the model says {classes[best]}, by a margin of {margins[0]:.2f}"
+    figure.suptitle("\n".join([title, *filter(None, [rest])]))
+    label = "what this margin loses if an entry is left out"
+    figure.colorbar(colors, ax=axes, label=label, alpha=0.7, aspect=30)
+    figure.savefig(file, dpi=110)

@@ -14,7 +14,7 @@ def draw_edits(models: dict[str, np.ndarray], file: Path) -> None:
         models: `[letters + 1, letters + 1]`, the chance of each edit, by name.
         file: of the picture.
     """
-    figure = Figure(figsize=(4 * len(models) + 1, 4.6), layout="constrained")
+    figure = Figure(figsize=(4 * len(models) + 1, 4.9), layout="constrained")
     for axes, (name, chances) in zip(figure.subplots(1, len(models)), models.items(), strict=True):
         letters = [chr(ord("a") + letter) for letter in range(len(chances) - 1)]
         image = axes.imshow(chances, cmap="Blues", norm=LogNorm(1e-4, 0.2, clip=True))
@@ -22,6 +22,7 @@ def draw_edits(models: dict[str, np.ndarray], file: Path) -> None:
         axes.set_yticks(range(len(chances)), [*letters, "-"])
         axes.set(title=name, xlabel="is written")
         axes.spines[:].set_visible(False)
-    figure.axes[0].set_ylabel("letter, - for none")
+    figure.axes[0].set_ylabel("letter")
+    figure.suptitle("how likely each edit is; -: no letter, and in the corner the end")
     figure.colorbar(image, ax=figure.axes, label="chance", shrink=0.8)
     figure.savefig(file, dpi=110)

@@ -4,7 +4,7 @@
 
 The schema is inferred from the training documents, and `SchemaEncoder` is the model, as in Mandlik
 et al. 2022, "JsonGrinder.jl". Printed: accuracy on the other documents. A picture shows one of
-them, each part colored by what it adds to the answer.
+them, each entry of its lists colored by what it adds to the answer.
 """
 
 import argparse
@@ -46,7 +46,8 @@ def run(options: argparse.Namespace, documents: list, classes: list, seed: int) 
     rest = schema.encode(documents[test])
     accuracy = model.evaluate(rest, labels[test], batch_size=100, verbose=0)[1]
     save_and_export(model, [rest], options.output, signature=[schema.element_spec])
-    draw(model, schema, documents[-1], options.output / "document.png")
+    last = documents[-1], classes[-1]
+    draw(model, schema, *last, names, options.output / "document.png")
     commonest = max(np.mean(labels[test] == number) for number in range(len(names)))
     return {
         "SchemaEncoder": {"accuracy, %": 100 * accuracy, "seconds": seconds},

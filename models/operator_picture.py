@@ -35,8 +35,17 @@ def draw_picture(model: keras.Model, expressions: Sequence[Any], file: Path) -> 
         truth=[value(node) for node in nodes],
         cmap="viridis",
         limits=(0, 9),
+        colorbar="value",
     )
-    for text, node in zip(axes.texts, nodes, strict=False):
+    for text, node in zip(list(axes.texts), nodes, strict=False):
         if isinstance(node, list):
-            text.set_text(f"{node[0]}\n{text.get_text()}")
+            axes.annotate(
+                node[0],
+                text.get_position(),
+                (-14, 12),
+                textcoords="offset points",
+                ha="right",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+            )
+    axes.set_title("disc: the predicted value, ring: the true one; under a leaf its digit")
     axes.figure.savefig(file, dpi=120, bbox_inches="tight")

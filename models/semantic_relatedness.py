@@ -18,11 +18,12 @@ import keras
 import numpy as np
 
 from comparison import Run, report
-from correlation import agreement_of, draw
+from correlation import agreement_of
 from kerasrec.datasets import Vocabulary, embedding_matrix, read_vectors
 from kerasrec.layers import ChildSumTreeLSTM
 from kerasrec.training import OptimizerPerLayer
 from recipe_options import parse, recipe_parser
+from relatedness_pictures import draw
 from sick_pairs import SCORES, batches, by_known_words, read
 from stem_vectors import with_stems
 
@@ -76,11 +77,10 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
         model, start = build_model(matrix), time.perf_counter()
         predicted = fit(model, data, pairs["dev"][2], options.rate, options.epochs)
         minutes, true = (time.perf_counter() - start) / 60, pairs["test"][2]
-        run = {name: agreement_of(predicted[of], true[of]) for name, of in parts.items()}
-        found = agreement_of(predicted, true) | {"minutes": minutes}
-        runs.append({"child-sum TreeLSTM": found} | run)
+        run = {"child-sum TreeLSTM": agreement_of(predicted, true) | {"minutes": minutes}}
+        runs.append(run | {of: agreement_of(predicted[at], true[at]) for of, at in parts.items()})
         model.save(options.output / f"seed_{seed}.keras")
-    draw(predicted, true, options.output / "scores.png")
+    draw(model, pairs["test"], vocabulary, predicted, options.output)
     model.export(options.output / "export", verbose=False)
     vocabulary.save(options.output / "vocabulary.txt")
     report(runs, options.output)

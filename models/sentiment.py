@@ -61,7 +61,6 @@ HELP = {
 }
 
 Results = dict[str, Any]
-Picture = Callable[[keras.Model, Treebank, Path], None]
 
 
 def parse_options(
@@ -223,18 +222,15 @@ def largest_difference(found: np.ndarray, expected: np.ndarray, allowed: float =
     return difference
 
 
-def write_files(
-    model: keras.Model, treebank: Treebank, directory: Path, picture: Picture | None
-) -> None:
-    """Writes the model for Keras and for serving, its vocabulary and a picture, if any."""
+def write_files(model: keras.Model, treebank: Treebank, directory: Path) -> None:
+    """Writes the model for Keras and for serving, its vocabulary and a picture of a tree."""
     directory.mkdir(parents=True, exist_ok=True)
     batch, _ = next(iter(treebank.batches("test", 8, bucket_by_size=True)))
     reloaded = save_and_reload(model, directory / "model.keras", batch)
     exported = export_and_serve(model, directory / "export", batch)
     print(f"reloaded logits differ by {reloaded:.1e}, exported ones by {exported:.1e}")
     treebank.vocabulary.save(directory / "vocabulary.txt")
-    if picture:
-        picture(model, treebank, directory / "tree.png")
+    draw(model, treebank, directory / "tree.png")
 
 
 def accuracies_of(runs: list[Results]) -> list[str]:
@@ -299,7 +295,6 @@ def run(
     build_model: Callable[[keras.layers.Embedding, argparse.Namespace], keras.Model],
     options: argparse.Namespace,
     prepare: Callable[[Treebank], Treebank] = lambda treebank: treebank,
-    picture: Picture | None = draw,
 ) -> Results:
     """Trains the model of a recipe, once for each seed, and returns what came out.
 
@@ -309,7 +304,6 @@ def run(
             float32 `[batch, nodes, 5]`.
         options: what `parse_options` gives.
         prepare: makes of the treebank the one to train on.
-        picture: draws a tree of the treebank and what the model makes of it into a file.
     """
     # 1. Data: trees, padded to batches of ((tokens, children), labels).
     treebank, vectors = read_data(options.data, options.vectors)
@@ -347,7 +341,7 @@ def run(
         # 5. The model as files: one for Keras, one for serving; and a picture of a tree.
         several = len(options.seeds) > 1
         directory = options.output / f"seed_{seed}" if several else options.output
-        write_files(model, treebank, directory, picture)
+        write_files(model, treebank, directory)
 
     # 6. What came out.
     return write_results(options, runs)

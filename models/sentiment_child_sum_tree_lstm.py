@@ -111,7 +111,6 @@ def main(argv: Sequence[str] | None = None) -> sentiment.Results:
         build_model,
         options,
         prepare=lambda treebank: with_dependencies(treebank, options.dependencies),
-        picture=None,  # it is of binary trees
     )
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import keras
 import numpy as np
 from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
 
 from kerasrec.datasets import Treebank, plot_tree
 
@@ -15,8 +14,9 @@ COLOURS = ["#b2182b", "#f4a582", "#d9d9d9", "#92c5de", "#2166ac"]
 
 def tree_to_show(treebank: Treebank) -> int:
     """Picks the test tree of 7 to 20 words with most sentiments in it; of equals the first."""
-    words = [len(tree.leaves()) for tree in treebank.test]
-    labels = [encoded.labels for encoded in treebank.encoded("test")]
+    encoded = treebank.encoded("test")
+    words = [np.count_nonzero(tree.tokens) for tree in encoded]
+    labels = [tree.labels for tree in encoded]
     fits = [i for i in range(len(words)) if 7 <= words[i] <= 20] or range(len(words))
     return max(fits, key=lambda i: (len(set(labels[i])), np.count_nonzero(labels[i] != 2)))
 
@@ -25,14 +25,13 @@ def draw(model: keras.Model, treebank: Treebank, file: Path) -> None:
     """Draws a test tree: a disc of the predicted sentiment in a ring of the true one."""
     shown = tree_to_show(treebank)
     tree = treebank.test[shown]
+    tree = tree[0] if isinstance(tree, tuple) else tree  # Labels of dependency trees are apart.
     tokens, children, labels = treebank.encoded("test")[shown]
     logits = model.predict_on_batch((tokens[np.newaxis], children[np.newaxis]))
     predicted = logits[0].argmax(axis=-1)
 
-    figure = Figure(figsize=(2 + 0.65 * len(tree.leaves()), 2 + 0.55 * tree.height()))
-    axes = figure.subplots()
     colors = {"cmap": ListedColormap(COLOURS), "limits": (0, len(COLOURS) - 1)}
-    plot_tree(tree, predicted, truth=labels, ax=axes, **colors)
+    axes = plot_tree(tree, predicted, truth=labels, **colors)
     for colour, name in zip(COLOURS, CLASSES, strict=True):
         axes.scatter([], [], s=120, c=colour, label=name)
     axes.legend(
@@ -42,4 +41,4 @@ def draw(model: keras.Model, treebank: Treebank, file: Path) -> None:
         ncols=3,
         frameon=False,
     )
-    figure.savefig(file, dpi=120, bbox_inches="tight")
+    axes.figure.savefig(file, dpi=120, bbox_inches="tight")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import keras
 import tensorflow as tf
-from nltk import Tree
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import CenteredNorm
+from matplotlib.figure import Figure
 
-from kerasrec.datasets import EncodedTree, encode, plot_tree, tree_batches
+from kerasrec.datasets import EncodedTree, encode, tree_batches
 
 KINDS = sorted(name for name, kind in vars(ast).items() if isinstance(kind, type))
 
@@ -37,22 +39,32 @@ def batches(
     return tree_batches(trees, size, seed is not None, seed, ragged=True)
 
 
+def statements(node: ast.AST) -> list[ast.AST]:
+    """A statement and those in it, in the order of the source."""
+    below = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt)]
+    return [node, *(inner for child in below for inner in statements(child))]
+
+
 def draw(model: keras.Model, tree: ast.FunctionDef, file: Path) -> None:
-    """A picture of a function's statements, each with the logit that it has as a tree."""
-
-    def outline(node: ast.AST) -> Tree:
-        below = [outline(child) for child in ast.iter_child_nodes(node) if is_statement(child)]
-        return Tree("", below or [type(node).__name__])
-
-    def is_statement(node: ast.AST) -> bool:
-        return isinstance(node, ast.stmt)
-
-    def statements(node: ast.AST) -> list[ast.AST]:
-        below = filter(is_statement, ast.iter_child_nodes(node))
-        return [node, *(item for child in below for item in statements(child))]
-
-    alone = [encoded(node) for node in statements(tree)]
+    """A picture of a function's source, each statement with the logit that it has as a tree."""
+    source = ast.unparse(tree)
+    found = statements(ast.parse(source).body[0])
+    alone = [encoded(statement) for statement in found]
     logits = model.predict(tree_batches(alone, len(alone), ragged=True), verbose=0)
-    axes = plot_tree(outline(tree), logits[:, 1] - logits[:, 0], limits=(-8, 8))
-    axes.set_title(f"{tree.name}: blue says that it returns within a loop")
-    axes.figure.savefig(file, dpi=100, bbox_inches="tight")
+    values = logits[:, 1] - logits[:, 0]
+    colors = ScalarMappable(CenteredNorm(halfrange=8), "RdBu")
+    lines = source.splitlines()
+    figure = Figure((4 + 0.085 * max(map(len, lines)), 1.2 + 0.24 * len(lines)))
+    axes = figure.subplots()
+    axes.set(xlim=(-8, max(map(len, lines))), ylim=(len(lines) + 0.5, 0.5))
+    axes.axis("off")
+    style = {"family": "monospace", "fontsize": 9, "va": "center"}
+    for number, line in enumerate(lines, 1):
+        axes.text(0, number, line, **style)
+    for statement, value, color in zip(found, values, colors.to_rgba(values, 0.7), strict=True):
+        box = {"facecolor": color, "edgecolor": "#dddddd"}
+        axes.text(-2, statement.lineno, f"{value:+.1f}", ha="right", bbox=box, **style)
+    axes.set_title("does a statement, as a tree of its own, return within a loop?")
+    label = "logit: blue says yes, red says no"
+    figure.colorbar(colors, ax=axes, label=label, alpha=0.7)
+    figure.savefig(file, dpi=110, bbox_inches="tight")

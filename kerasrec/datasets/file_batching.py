@@ -1,6 +1,6 @@
 """Files of encoded trees to padded or ragged batches; each process reads its own part."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kerasrec.autograph import not_converted
 from kerasrec.datasets.batching import BATCHES_PER_CHUNK
+from kerasrec.datasets.pair_trees import halves
 from kerasrec.datasets.record_checking import Records, checked_trees, features_of
 from kerasrec.datasets.record_parts import RecordParts
 from kerasrec.datasets.tree_index import TreeIndex, read_index
@@ -50,8 +51,10 @@ def tree_file_batches(
         ragged: Whether batches are ragged, as those of `tree_batches`.
 
     Returns:
-        A `tf.data.Dataset` of `((tokens, children), labels)`, as `tree_batches` gives them. With an
-        `input_context`, of the parts of its replicas: in each step one part for each, in turn.
+        A `tf.data.Dataset` of `((tokens, children), labels)`, as `tree_batches` gives them, or of
+        `((tokens, children, tokens, children), labels)`, as `tree_pair_batches` does, if pairs were
+        written. With an `input_context`, of the parts of its replicas: in each step one part for
+        each, in turn.
 
     Raises:
         FileNotFoundError: If `directory` has no index, or lacks a file that this process reads.
@@ -135,7 +138,7 @@ def of_groups(
         # The same for all parts of a batch, also for a part without trees.
         width = tf.reduce_max(parsed["group_size"])
 
-        def padded(of: Any, value: Any) -> Any:
+        def padded(of: Any, value: Any, width: tf.Tensor) -> Any:
             if ragged or not isinstance(of, tf.RaggedTensor):
                 return of
             rows = of.nrows(tf.int64)
@@ -147,13 +150,23 @@ def of_groups(
             tensor = of.to_tensor(value, shape=[rows, width, *inner])
             return tf.ensure_shape(tensor, [num_rows, None, *inner])
 
-        children = trees["children"]
-        if ragged and children.ragged_rank == 1:
-            rows = tf.RaggedTensor.from_tensor(children.values, padding=-1)
-            children = children.with_values(rows)
-        names = [name for name in ("tokens", "features") if name in trees]
-        inputs = [padded(trees[name], 0) for name in names]
+        def inputs_of(trees: Mapping[str, Any], width: tf.Tensor) -> list[Any]:
+            children = trees["children"]
+            if ragged and children.ragged_rank == 1:
+                rows = tf.RaggedTensor.from_tensor(children.values, padding=-1)
+                children = children.with_values(rows)
+            names = [name for name in ("tokens", "features") if name in trees]
+            return [*(padded(trees[name], 0, width) for name in names), padded(children, -1, width)]
+
+        labels = trees.pop("labels")
+        if index.has_pairs:
+            sides = halves(trees)
+            widths = [
+                tf.reduce_max(side["children"].row_lengths(), keepdims=False) for side in sides
+            ]
+            pairs = zip(sides, widths, strict=True)
+            return tuple(of for side, width in pairs for of in inputs_of(side, width)), labels
         nothing = float("nan") if index.has_float_labels else -1
-        return (*inputs, padded(children, -1)), padded(trees["labels"], nothing)
+        return tuple(inputs_of(trees, width)), padded(labels, nothing, width)
 
     return read

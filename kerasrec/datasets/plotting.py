@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from nltk import Tree
 
+from kerasrec.datasets.dependency_encoding import nodes_of_words
+from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.traversal import preorder
 
 if TYPE_CHECKING:
@@ -18,28 +20,52 @@ if TYPE_CHECKING:
 _DISC, _GAP, _RING = 380, 550, 900  # areas, in points squared
 
 
+class _Layout(NamedTuple):
+    """What is drawn where.
+
+    Attributes:
+        parents: Of each tree node; -1 for the root, which is the first.
+        x: Of tree nodes; one apart.
+        y: The same, upwards; words stand below 0.
+        labels: Of tree nodes, where the tree has them.
+        words: The tree node of each word, and the word.
+    """
+
+    parents: list[int]
+    x: np.ndarray
+    y: np.ndarray
+    labels: list[Any]
+    words: list[tuple[int, str]]
+
+
 def plot_tree(
-    tree: Tree,
+    tree: Tree | DependencyTree,
     values: Sequence[Any] | np.ndarray | None = None,
     truth: Sequence[Any] | np.ndarray | None = None,
     *,
     cmap: str | Colormap = "RdBu",
     limits: tuple[float, float] | None = None,
+    colorbar: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draws a constituency tree with a value at each of its nodes.
+    """Draws a constituency or a dependency tree with a value at each of its nodes.
 
-    Words stand below the leaves. Numbers color the discs of their tree nodes; text is written.
+    Numbers color the discs of their tree nodes; text is written. Words stand in a row at the
+    bottom: those of a constituency tree are its leaves, and in a dependency tree each word has a
+    tree node above it.
 
     Args:
-        tree: An `nltk.Tree`.
-        values: A number or text for each tree node, in the order of `encode_tree` (preorder), so
-            that a row of a model's predictions fits. Values after the last tree node, such as
-            those of padding, are left out. By default the labels of the tree.
+        tree: An `nltk.Tree` or a `DependencyTree`.
+        values: A number or text for each tree node, in the order of `encode_tree` or
+            `encode_dependencies` (preorder), so that a row of a model's predictions fits. Values
+            after the last tree node, such as those of padding, are left out. By default the labels
+            of the tree, or the relations of words to their heads.
         truth: Numbers in the same order, which color rings around the discs.
         cmap: The colormap of Matplotlib.
         limits: The numbers that get the first and the last color; by default the smallest and the
             largest of `values` and `truth`.
+        colorbar: What the numbers are, written beside a bar of their colors; by default there is
+            no bar.
         ax: Axes of Matplotlib to draw on; by default those of a new figure.
 
     Returns:
@@ -58,18 +84,17 @@ def plot_tree(
     """
     try:
         from matplotlib import colormaps, pyplot
+        from matplotlib.cm import ScalarMappable
         from matplotlib.colors import Normalize
     except ImportError as error:
         raise ImportError(
             "Drawing a tree needs the Python package matplotlib: pip install matplotlib."
         ) from error
-    nodes = list(preorder(tree))
-    shown = _of_nodes("values", [_label(node) for node, *_ in nodes] if values is None else values)
-    shown = _cut("values", shown, len(nodes))
-    rings = None if truth is None else _cut("truth", _of_nodes("truth", truth), len(nodes))
+    parents, x, y, labels, words = _layout(tree)
+    shown = _cut("values", _of_nodes("values", labels if values is None else values), len(x))
+    rings = None if truth is None else _cut("truth", _of_nodes("truth", truth), len(x))
     if rings is not None and not all(map(_is_number, rings)):
         raise ValueError(f"truth must be numbers, which color rings; received {rings[:5]!r} ..")
-    x, y = _places(nodes)
     if ax is None:
         _, ax = pyplot.subplots(figsize=(2 + 0.65 * x.max(), 1.5 + 0.6 * y.max()))
     numbers = [float(value) for value in (*shown, *(rings or ())) if _is_number(value)]
@@ -80,34 +105,57 @@ def plot_tree(
     def color(value: Any) -> Any:
         return palette(color_of(float(value))) if _is_number(value) else "white"
 
-    for place, (_, parent, _) in enumerate(nodes[1:], 1):
+    for place, parent in enumerate(parents[1:], 1):
         ax.plot(x[[parent, place]], y[[parent, place]], color="#999999", zorder=1)
+    for place, _ in words:
+        if y[place]:
+            ax.plot(x[[place, place]], [0, y[place]], color="#cccccc", linestyle=":", zorder=0)
     if rings is not None:
         ax.scatter(x, y, s=_RING, c=[color(value) for value in rings], zorder=2)
         ax.scatter(x, y, s=_GAP, c="white", zorder=2)
     ax.scatter(x, y, s=_DISC, c=[color(value) for value in shown], edgecolors="#999999", zorder=2)
     for place, value in enumerate(shown):
         _write(ax, x[place], y[place], _text(value), color(value))
-    for place, (node, _, _) in enumerate(nodes):
-        if not any(isinstance(child, Tree) for child in node):
-            word = " ".join(map(str, node))
-            ax.annotate(
-                word,
-                (x[place], y[place]),
-                xytext=(0, -18),
-                textcoords="offset points",
-                ha="right",
-                va="top",
-                rotation=45,
-            )
+    for place, word in words:
+        ax.annotate(
+            word,
+            (x[place], 0),
+            xytext=(0, -18),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            rotation=45,
+        )
+    if colorbar is not None:
+        ax.figure.colorbar(ScalarMappable(color_of, palette), ax=ax, label=colorbar)
     ax.margins(0.08, 0.15)
     ax.axis("off")
     return ax
 
 
-def _label(node: Tree) -> Any:
-    label = node.label()
-    return "" if label is None else label
+def _layout(tree: Tree | DependencyTree) -> _Layout:
+    if isinstance(tree, DependencyTree):
+        return _of_dependencies(tree)
+    nodes = list(preorder(tree))
+    labels = ["" if node.label() is None else node.label() for node, *_ in nodes]
+    words = [
+        (place, " ".join(map(str, node)))
+        for place, (node, *_) in enumerate(nodes)
+        if not any(isinstance(child, Tree) for child in node)
+    ]
+    return _Layout([parent for _, parent, _ in nodes], *_places(nodes), labels, words)
+
+
+def _of_dependencies(tree: DependencyTree) -> _Layout:
+    """Each word at its place in the sentence, dependents one below their head."""
+    nodes = nodes_of_words(tree)
+    parents = [-1, *nodes[[tree.heads[word] for word in tree.order[1:]]].tolist()]
+    depth = np.zeros(len(nodes))
+    for node, parent in enumerate(parents[1:], 1):
+        depth[node] = depth[parent] + 1
+    labels = [tree.relations[word] if tree.relations else "" for word in tree.order]
+    words = list(zip(nodes.tolist(), tree.words, strict=True))
+    return _Layout(parents, np.array(tree.order, float), depth.max() - depth, labels, words)
 
 
 def _of_nodes(name: str, values: Any) -> list[Any]:
@@ -127,7 +175,7 @@ def _cut(name: str, values: list[Any], num_nodes: int) -> list[Any]:
     if len(values) < num_nodes:
         raise ValueError(
             f"{name} has {len(values)} entries, but the tree has {num_nodes} nodes. Give one for "
-            "each, in the order of encode_tree (preorder)."
+            "each, in the order of encode_tree or encode_dependencies (preorder)."
         )
     return values[:num_nodes]
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from kerasrec.datasets.pair_trees import are_no_pairs
 from kerasrec.datasets.tree_index import TreeIndex
 from kerasrec.int_range import LARGEST
 from kerasrec.row_ids import row_ids
@@ -214,6 +215,8 @@ def _check_nodes(
             is_in_order, lambda: tf.zeros_like(is_root), lost
         ),
     }
+    if index.has_pairs:
+        wrong["it keeps its tree from being a pair of trees"] = are_no_pairs(links, above, splits)
     if not index.features and index.ids == 0:
         wrong["it is the root, without a token and without children"] = is_root & is_blank
     if index.has_float_labels:

@@ -19,6 +19,7 @@ from kerasrec.datasets.checking import as_floats, check_alike, check_nth_tree, i
 from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.encoding import EncodedTree, TreeArrays
 from kerasrec.datasets.new_directory import new_directory
+from kerasrec.datasets.pair_trees import joined
 from kerasrec.datasets.record_files import file_of
 from kerasrec.datasets.tree_index import TreeIndex, write_index
 
@@ -28,20 +29,22 @@ TREES_IN_MEMORY = 100_000
 
 
 def write_tree_files(
-    encoded_trees: Iterable[TreeArrays],
+    encoded_trees: Iterable[TreeArrays] | Iterable[tuple[TreeArrays, TreeArrays, Any]],
     directory: str | PathLike[str],
     num_files: int = 8,
     arity: int | None = None,
     seed: int = 0,
     bucket_by_size: bool = False,
+    pairs: bool = False,
 ) -> None:
-    """Writes trees to a directory of TFRecord files, for `tree_file_batches`.
+    """Writes trees, or pairs of trees, to a directory of TFRecord files, for `tree_file_batches`.
 
     The directory appears only when all of it is written.
 
     Args:
         encoded_trees: Trees as `encode`, `encode_tree` and `encode_dependencies` give them, or an
-            iterator that reads them one by one.
+            iterator that reads them one by one. With `pairs` the same of `(left, right, label)`:
+            two trees, whose own labels are not read, and one number.
         directory: The directory to make; it must not exist.
         num_files: The number of files. As many processes, or a number that divides it, can share
             the trees. Batch sizes must be a multiple of it.
@@ -51,6 +54,7 @@ def write_tree_files(
         bucket_by_size: Whether trees of similar size are put at the same place of all files, so
             that processes that share a batch have about the same number of tree nodes each. Trees
             are then written in random order; by default they keep their order.
+        pairs: Whether pairs of trees are written. They stay pairs however they are read.
 
     Raises:
         FileExistsError: If the directory exists.
@@ -60,9 +64,12 @@ def write_tree_files(
     if num_files < 1:
         raise ValueError(f"num_files is {num_files}; expected 1 or more.")
     with new_directory(directory) as unfinished:
-        trees = _checked(encoded_trees, arity)
+        trees: Iterable[Any] = encoded_trees
+        if pairs:
+            # The root of a pair has two children.
+            trees, arity = joined(trees), arity and max(arity, 2)
         random = np.random.default_rng(seed) if bucket_by_size else None
-        _write(trees, unfinished, num_files, random)
+        _write(_checked(trees, arity), unfinished, num_files, random, pairs)
 
 
 def _write(
@@ -70,6 +77,7 @@ def _write(
     directory: Path,
     num_files: int,
     random: np.random.Generator | None,
+    pairs: bool,
 ) -> None:
     num_trees = num_groups = largest = 0
     first: EncodedTree | None = None
@@ -94,11 +102,16 @@ def _write(
     if first is None:
         raise ValueError("encoded_trees is empty; expected at least one tree.")
     sizes = [file.stat().st_size for file in files]
-    write_index(directory, _index(first, num_trees, num_groups, largest, sizes))
+    write_index(directory, _index(first, num_trees, num_groups, largest, sizes, pairs))
 
 
 def _index(
-    tree: EncodedTree, num_trees: int, num_groups: int, largest: int, sizes: list[int]
+    tree: EncodedTree,
+    num_trees: int,
+    num_groups: int,
+    largest: int,
+    sizes: list[int],
+    pairs: bool,
 ) -> TreeIndex:
     """The index of files of trees of one kind, which one of them shows."""
     arity = -1 if isinstance(tree.children, ChildRows) else tree.children.shape[1]
@@ -112,7 +125,7 @@ def _index(
         sizes,
         -1 if ids is None else 0 if ids.ndim == 1 else ids.shape[1],
         0 if features is None else features.shape[1],
-        labels if tree.labels.ndim else f"{labels} of trees",
+        labels if tree.labels.ndim else f"{labels} of {'pairs' if pairs else 'trees'}",
     )
 
 

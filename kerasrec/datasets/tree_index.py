@@ -20,7 +20,8 @@ class TreeIndex(NamedTuple):
         file_sizes: Of each file, in bytes.
         ids: The number of a tree node's tokens: 0 for one, as `[nodes]`, -1 for none.
         features: The number of a tree node's features.
-        labels: `"int"` or `"float"`, of tree nodes, or `"int of trees"` or `"float of trees"`.
+        labels: `"int"` or `"float"`, of tree nodes; or one of these with `" of trees"`, or with
+            `" of pairs"` if trees are pairs of trees (`pair_trees.py`).
     """
 
     num_trees: int
@@ -40,7 +41,12 @@ class TreeIndex(NamedTuple):
     @property
     def labels_trees(self) -> bool:
         """Whether a label is that of a tree, not of a tree node."""
-        return self.labels.endswith("of trees")
+        return self.labels.endswith(("of trees", "of pairs"))
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether a tree is a pair of trees."""
+        return self.labels.endswith("of pairs")
 
     @property
     def bytes_of_a_node(self) -> int:
@@ -51,7 +57,7 @@ class TreeIndex(NamedTuple):
         return tokens + 4 * self.features + children + label
 
 
-LABELS = ("int", "float", "int of trees", "float of trees")
+LABELS = tuple(kind + of for of in ("", " of trees", " of pairs") for kind in ("int", "float"))
 
 
 def write_index(directory: Path, index: TreeIndex) -> None:

@@ -11,8 +11,9 @@ import tensorflow as tf
 from kerasrec.autograph import not_converted
 from kerasrec.datatypes.declare import DataType
 from kerasrec.datatypes.values import Value
-from kerasrec.errors import TraceError
-from kerasrec.trace.conditional import switch
+from kerasrec.errors import SignatureError, TraceError
+from kerasrec.trace.conditional import as_int32, choose
+from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import tracer_for
 
 
@@ -44,7 +45,7 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
         TraceError: `value` is none of a data type, or a kind has no branch.
         SignatureError: the branches return different structures, dtypes or shapes.
     """
-    tracer_for("kerasrec.match")
+    tracer = tracer_for("kerasrec.match")
     if not isinstance(value, Value):
         raise TraceError(
             f"kerasrec.match got {value!r}; expected a value of a data type, as an argument of a "
@@ -52,7 +53,7 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
         )
     value._check_is_given("A match")
     schema, left = value._tables.schema, list(value._kinds)
-    chosen: list[Callable[..., Any]] = []
+    chosen: dict[str, Callable[..., Any]] = {}
     places = [len(branches)] * len(schema.kinds)
     for kind, branch in branches.items():
         if kind is None:
@@ -72,7 +73,10 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
         for number in taken:
             places[number] = len(chosen)
             left.remove(number)
-        chosen.append(partial(_branch, branch, value, tuple(taken)))
+        name = f"the branch for {kind.__name__}"
+        if name in chosen:  # Another module has a type of this name.
+            name += f", number {len(chosen)},"
+        chosen[name] = partial(_branch, name, branch, value, tuple(taken))
     missing = [schema.kinds[number].name for number in left]
     missing += ["None"] * (value._is_optional and None not in branches)
     if missing:
@@ -81,19 +85,41 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
             "one for each, or one for their type, after the others."
         )
     if not value._is_optional and len(chosen) == 1:
-        return chosen[0]()
+        (branch,) = chosen.values()
+        return branch()
     # A table of all tree nodes, computed once for all tokens; after the last one stands None.
     kinds = value._tables.kinds
     table = tf.concat([tf.gather(tf.constant(places), kinds), [len(chosen)]], 0)
     node = value._node
     if value._is_optional:
         node = tf.where(node < 0, tf.size(kinds, tf.int64), node)
-        chosen.append(branches[None])
+        name = "the branch for None"
+        chosen[name] = partial(_called, name, branches[None])
     index = tf.gather(table, node)
-    return switch(index, chosen)
+    return choose(tracer, as_int32(index), chosen)
 
 
-def _branch(branch: Callable[..., Any], value: Value, kinds: tuple[int, ...]) -> Any:
-    """Runs a branch on a value that is of these kinds."""
+def _branch(name: str, branch: Callable[..., Any], value: Value, kinds: tuple[int, ...]) -> Any:
+    """What a branch returns for a value that is of these kinds."""
     row = tf.gather(value._tables.rows, value._node) if len(kinds) == 1 else None
-    return branch(Value(value._node, value._tables, kinds, _row=row))
+    return _called(name, branch, Value(value._node, value._tables, kinds, _row=row))
+
+
+def _called(name: str, branch: Callable[..., Any], *arguments: Value) -> Any:
+    """What a branch returns."""
+    source = current_source()
+    place = f" at {source.where}" if source else ""
+    if not callable(branch):
+        raise TraceError(
+            f"{name[0].upper()}{name[1:]} of kerasrec.match{place} is {branch!r}, not a function. "
+            "Wrap what it computes: `lambda: ...` for None, and `lambda value: ...` for a type."
+        )
+    result = branch(*arguments)
+    if result is None:
+        raise SignatureError(
+            f"{name[0].upper()}{name[1:]} of kerasrec.match{place} returns None; a branch must "
+            "return tensors or values of data types. Return one from every branch. To pass None "
+            "on, let each branch make the value whose field it is: "
+            "`{None: lambda: Pair(x, None), Pair: lambda rest: Pair(x, rest)}`."
+        )
+    return result

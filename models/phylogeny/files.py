@@ -50,5 +50,5 @@ def write_files(model: Phylogeny, tree: NewickTree, alignment: Alignment, folder
     arrays = as_arrays(tree, alignment.taxa)
     total = alignment.counts @ wanted[:, 0]
     fitted = arrays.fitted(tree, model.lengths.numpy()[0])
-    title = f"{folder.parent.name}, {folder.name}: {total:,.1f} nats"
+    title = f"{folder.parent.name}, {folder.name}: log-likelihood {total:,.1f}"
     draw(fitted, title, folder / "tree.png")

@@ -5,7 +5,7 @@ import pytest
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from kerasrec.datasets import plot_tree, read_tree
+from kerasrec.datasets import DependencyTree, plot_tree, read_tree
 
 TREE = read_tree("(3 (2 the) (4 (1 very) (4 good)))")
 
@@ -39,6 +39,26 @@ def test_colors_of_values_and_of_the_truth(ax):
     palette = colormaps["RdBu"]
     np.testing.assert_allclose(discs, [palette(share) for share in (0, 0.25, 0.5, 0.75, 1.0)])
     np.testing.assert_allclose(rings, [palette(1.0)] * 4 + [palette(0.0)])
+
+
+def test_a_dependency_tree(ax):
+    """Each word at its place in the sentence, one below its head; values in the order of nodes."""
+    tree = DependencyTree(["dogs", "never", "sing", "well"], [2, 2, -1, 2], relations=list("abcd"))
+    plot_tree(tree, ["sing'", "dogs'", "never'", "well'"], ax=ax)
+    places = {name: tuple(map(float, place)) for name, place in texts(ax).items()}
+    assert places["sing'"] == (2, 1) and places["well'"] == (3, 0)
+    assert [places[word] for word in tree.words] == [(0, 0), (1, 0), (2, 0), (3, 0)]
+    lines = {tuple(map(tuple, line.get_xydata())) for line in ax.lines}
+    heads = {((2, 1), (x, 0)) for x in (0, 1, 3)}
+    assert lines == heads | {((2, 0), (2, 1))}  # The last leads from the root to its word.
+    plot_tree(tree, ax=ax)
+    assert [text.get_text() for text in ax.texts[8:12]] == ["c", "a", "b", "d"]
+
+
+def test_a_bar_of_colors(ax):
+    plot_tree(TREE, [0.0, 1.0, 2.0, 3.0, 4.0], colorbar="how good", ax=ax)
+    bar = ax.figure.axes[1]
+    assert bar.get_ylabel() == "how good" and bar.get_ylim() == (0, 4)
 
 
 def test_labels_are_the_default(ax):

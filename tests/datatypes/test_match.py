@@ -191,6 +191,13 @@ def test_collecting_at_values():
     assert tables["level"].numpy().tolist() == [0, 1, 1, 2]
 
 
+def of_bound(expr, branches):
+    """A match on a field that may be None."""
+    return kerasrec.match(
+        expr, {Let: lambda expr: kerasrec.match(expr.bound, branches), Expr: lambda expr: 1.0}
+    )
+
+
 def traced(body, argument=TREE):
     return kerasrec.recursive(lambda expr: body(expr))(argument)
 
@@ -219,10 +226,24 @@ def traced(body, argument=TREE):
             "kerasrec.match got 1.0; expected a",
         ),
         (
-            lambda e: kerasrec.match(
-                e, {Let: lambda e: kerasrec.match(e.bound, {Expr: value}), Expr: lambda e: 1.0}
-            ),
+            lambda e: of_bound(e, {Expr: value}),
             "kerasrec.match has no branch for None, which the value may be",
+        ),
+        (
+            lambda e: of_bound(e, {None: lambda: None, Expr: lambda e: 1.0}),
+            "The branch for None of kerasrec.match at ",
+        ),
+        (
+            lambda e: of_bound(e, {None: lambda: 1.0, Expr: lambda e: print(end="")}),
+            " returns None; a branch must return tensors or values of data types.",
+        ),
+        (
+            lambda e: of_bound(e, {None: 1.0, Expr: lambda e: 1.0}),
+            "1.0, not a function. Wrap what it computes: `lambda: ...` for None",
+        ),
+        (
+            lambda e: of_bound(e, {None: lambda: 1, Expr: lambda e: 1.0}),
+            "  the branch for Expr returns f32[]\n  the branch for None returns i32[]\n",
         ),
         (
             lambda e: kerasrec.match(e, {Number: lambda e: e.size, Expr: lambda e: 1.0}),
@@ -237,7 +258,7 @@ def traced(body, argument=TREE):
     ],
 )
 def test_errors(body, message):
-    with pytest.raises((kerasrec.TraceError, AttributeError)) as error:
+    with pytest.raises((kerasrec.TraceError, kerasrec.SignatureError, AttributeError)) as error:
         traced(body)
     assert message in str(error.value)
 

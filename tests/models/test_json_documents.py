@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import json_documents
 import kerasrec
+from document_picture import entries, without
 from documents import read
 
 
@@ -63,6 +64,16 @@ def test_what_is_saved_and_exported_predicts_the_same(run):
     labels = [item["label"] for item in documents[400:]]
     accuracy = 100 * np.mean(expected.argmax(1) == labels)
     assert accuracy == pytest.approx(figures["SchemaEncoder"]["accuracy, %"])
+
+
+def test_entries_of_all_lists_are_left_out():
+    given = {"size": 1, "parts": [{"spots": [{"color": "red"}]}, {"spots": []}], "tags": ["a"]}
+    places = [place for place, _ in entries(given)]
+    assert places == [("parts", 0), ("parts", 0, "spots", 0), ("parts", 1), ("tags", 0)]
+    found = [without(given, place) for place in places]
+    assert found[0] == {**given, "parts": [{"spots": []}]}
+    assert found[1] == {**given, "parts": [{"spots": []}, {"spots": []}]}
+    assert found[3] == {**given, "tags": []}
 
 
 def test_json_lines_are_read(tmp_path):

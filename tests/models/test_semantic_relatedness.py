@@ -9,7 +9,8 @@ import pytest
 
 import semantic_relatedness as recipe
 from correlation import agreement_of
-from kerasrec.datasets import Vocabulary, WordVectors
+from kerasrec.datasets import DependencyTree, Vocabulary, WordVectors
+from relatedness_pictures import phrases
 from sick_pairs import batches, by_known_words, read
 from stem_vectors import with_stems
 
@@ -60,6 +61,16 @@ def test_a_word_takes_the_vector_of_its_stem():
     np.testing.assert_allclose(found.vectors[3], found.vectors[:2].mean(0), atol=1e-6)
 
 
+def test_phrases_are_words_with_all_below_them():
+    words = ["a", "dog", "runs", "very", "fast"]
+    vocabulary = Vocabulary(words)
+    found = phrases(DependencyTree(words, [1, 2, -1, 4, 2]), vocabulary)
+    texts = ["runs dog a fast very", "dog a", "a", "fast very", "very"]
+    wanted = [vocabulary.encode(text.split()).tolist() for text in texts]
+    assert [phrase.tokens.tolist() for phrase in found] == wanted
+    assert found[3].children.tolist() == [[1, -1], [-1, -1]]
+
+
 def test_ranks_of_equal_scores():
     found = agreement_of(np.array([1.0, 2.0, 30.0, 4.0]), np.array([1.0, 2.0, 2.0, 5.0]))
     # Ranks 1 2 4 3 and 1 2.5 2.5 4.
@@ -83,5 +94,5 @@ def test_from_end_to_end(directory):
     model = keras.models.load_model(directory / "output" / "seed_1.keras")
     tokens, children = np.array([[2, 3]]), np.array([[[1], [-1]]])
     assert model([tokens, children] * 2).shape == (1, 5)
-    for name in ("scores.png", "vocabulary.txt", "export/saved_model.pb"):
+    for name in ("scores.png", "pair.png", "vocabulary.txt", "export/saved_model.pb"):
         assert (directory / "output" / name).exists()

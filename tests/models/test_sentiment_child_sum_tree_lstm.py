@@ -77,6 +77,7 @@ def test_the_recipe_trains_saves_and_exports(tmp_path):
     )
     losses = results["runs"][0]["history"]["loss"]
     assert losses[-1] < losses[0]
+    assert (tmp_path / "output" / "tree.png").stat().st_size > 5_000
     model = keras.models.load_model(tmp_path / "output" / "model.keras")
     # One word with two words below it, in either order.
     tokens, children = [[2, 3, 4]], np.full([1, 3, 2], -1)
