@@ -60,7 +60,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
           `layer(embedding(x), children)` if the embedding maps each word separately, so give
           dropout to the cell. Leaves with the same word are computed once, too, unless the cell
           reads inputs at inner nodes or draws random numbers at leaves, as in training with
-          `dropout`. Other layers of a model may hold the same embedding.
+          `dropout`. Other layers of a model may hold the same embedding;
+          `keras.models.clone_model` gives each of them its own.
         instances: names of devices, such as `["/GPU:0", "/GPU:1"]`: each computes an even part of
             the tree nodes that are ready at once, also of a single tree; see `kerasrec.recursive`.
         shared_nodes: whether a tree node may have several parents. `children` are then a directed
@@ -73,8 +74,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
             nodes]`, their words, or string, where `""` is no word.
         children: int `[batch, nodes, arity]`, the indices of each tree node's children in its tree,
-            -1 for none. Node 0 is the root; padding nodes come last, have no children and no
-            parent. They are not computed, and are masked in the output. If the cell takes any
+            -1 for none. Node 0 is the root; padding nodes come last, have no children, no parent
+            and any word. They are not computed, and are masked in the output. If the cell takes any
             number of children, `arity` may be any number, too, and differ between batches:
             `keras.Input([None, None], dtype="int32")`.
             Both may be ragged instead, `x` `[batch, (nodes), features]` or `[batch, (nodes)]` and
@@ -477,7 +478,7 @@ def refuse_mask(name: str, mask: Any) -> None:
     if any(item is not None for item in keras.tree.flatten(mask)):
         raise ValueError(
             f"{name} takes no `mask`: `children` say which nodes there are. To leave a node out, "
-            "let it be the child of no node and have no children."
+            "leave it out of `x` and `children`."
         )
 
 
