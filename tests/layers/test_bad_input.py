@@ -67,7 +67,9 @@ def layer():
     return built(TreeRNN, np.zeros((1, 1, 2)))
 
 
-@pytest.mark.parametrize("name", few_of(TREES, "child out of range", "two parents", "cycle", "forgotten child"))
+@pytest.mark.parametrize(
+    "name", few_of(TREES, "child out of range", "two parents", "cycle", "forgotten child")
+)
 def test_children_that_are_no_tree(layer, name):
     tree, message = TREES[name]
     children = np.array([[[1, 2], [-1, -1], [-1, -1], [-1, -1]], tree], np.int32)
