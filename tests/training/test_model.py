@@ -94,7 +94,10 @@ def test_a_sequential_cuts_no_integers_either():
     for use in (model, lambda x: model.predict(x, verbose=0)):
         with pytest.raises(tf.errors.InvalidArgumentError, match="tokens must be int32"):
             use(tokens)
-        np.testing.assert_array_equal(use(tokens[:1]), keras.Sequential(layers)(tokens[:1]))
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"tokens must be integers.*1\.5"):
+            use(np.array([[5, 1.5]], "float32"))
+        for given in (tokens[:1], tokens[:1].astype("float32")):
+            np.testing.assert_array_equal(use(given), keras.Sequential(layers)(given))
 
 
 @pytest.mark.slow
