@@ -16,6 +16,7 @@ from typing import Any, overload
 import keras
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.compile import Compiled, compile_function
 from kerasrec.emit.limits import Limits, memory_of_machine
 from kerasrec.engine.choice import Engine
@@ -29,7 +30,6 @@ from kerasrec.function.tables import TableRuns
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.inspect.run_trace import RunTrace
 from kerasrec.options import MemoOption, Options
-from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.ragged import call
 from kerasrec.trace.signature import Signature
 from kerasrec.trace.source import name_of

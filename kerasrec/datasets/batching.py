@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
+from kerasrec.autograph import not_converted
 from kerasrec.datasets.checking import check_alike, check_nth_tree
 from kerasrec.datasets.encoding import TreeArrays
 from kerasrec.datasets.float_range import is_too_large
@@ -264,7 +265,7 @@ def _batches(
     batches = trees.batch(batch_size, drop_remainder=drop_remainder)
     if shuffle and bucket_by_size:
         batches = batches.shuffle(num_batches, seed, reshuffle_each_iteration=True)
-    batches = batches.map(gather, num_parallel_calls=tf.data.AUTOTUNE)
+    batches = batches.map(not_converted(gather), num_parallel_calls=tf.data.AUTOTUNE)
     batches = batches.apply(tf.data.experimental.assert_cardinality(num_batches))
     return batches.prefetch(tf.data.AUTOTUNE), order
 
@@ -273,6 +274,7 @@ def _sort_by(sizes: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
     with tf.device("CPU:0"):
         all_sizes = tf.constant(sizes)
 
+    @not_converted
     def sort(trees: tf.Tensor) -> tf.Tensor:
         return tf.gather(trees, tf.argsort(tf.gather(all_sizes, trees), stable=True))
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
+
 
 def few_shapes(batches: tf.data.Dataset) -> tf.data.Dataset:
     """Pads batches of trees to the next power of two of tree nodes.
@@ -29,6 +31,7 @@ def few_shapes(batches: tf.data.Dataset) -> tf.data.Dataset:
     return batches.map(_padded, num_parallel_calls=tf.data.AUTOTUNE)
 
 
+@not_converted
 def _padded(inputs: tuple[tf.Tensor, ...], labels: tf.Tensor) -> tuple[Any, tf.Tensor]:
     *columns, children = inputs
     nodes = tf.shape(children)[1]

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.datasets.batching import BATCHES_PER_CHUNK
 from kerasrec.datasets.record_checking import Records, checked_trees, features_of
 from kerasrec.datasets.record_parts import RecordParts
@@ -102,7 +103,7 @@ def tree_file_batches(
     return parts.in_turns(of_replica)
 
 
-@tf.autograph.experimental.do_not_convert
+@not_converted
 def _sort_by_size(places: tf.Tensor, groups: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Sorts groups, text `[groups, files]`; all files have the same order."""
     size = tf.io.FixedLenFeature([], tf.int64)
@@ -127,6 +128,7 @@ def of_groups(
         records, text `[groups, files]`, and returns trees as `tree_file_batches` does.
     """
 
+    @not_converted
     def read(places: tf.Tensor, groups: tf.Tensor) -> tuple[tuple[Any, ...], Any]:
         parsed = tf.io.parse_example(tf.reshape(groups, [-1]), features_of(index))
         trees = checked_trees(parsed, Records(files, places), index)

@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.datasets.record_parts import RecordParts
 from kerasrec.datasets.value_index import Schema, read_index
 from kerasrec.datasets.value_records import batch_of
@@ -78,6 +79,7 @@ def value_file_batches(
         input_context,
     )
 
+    @not_converted
     def read(_: tf.Tensor, groups: tf.Tensor) -> Any:
         records = tf.reshape(groups, [-1])
         records = tf.boolean_mask(records, tf.strings.length(records) > 0)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.datasets.vocabulary import Vocabulary
 from kerasrec.int_range import cast_integers
 
@@ -60,6 +61,7 @@ def batch_word_trees(
         default_value=1,
     )
 
+    @not_converted
     def look_up(
         example: dict[str, tf.Tensor],
     ) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.datatypes.declare import DataType
 from kerasrec.datatypes.values import Value
 from kerasrec.errors import TraceError
-from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.conditional import switch
 from kerasrec.trace.tracer import tracer_for
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.errors import TraceError
-from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import CollectRecord, tracer_for
 

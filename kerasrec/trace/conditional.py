@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Type, shape_of
 from kerasrec.graph.values import Source
-from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.same_nest import merged_nest, same_nest
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for

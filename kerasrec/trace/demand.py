@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError
-from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.loop import while_loop
 from kerasrec.trace.rows import Scope
 from kerasrec.trace.source import current_source

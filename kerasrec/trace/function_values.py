@@ -16,8 +16,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError, TraceError
-from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.captured import Captured, with_tensors
 from kerasrec.trace.conditional import as_int32, choose, predicate_of
 from kerasrec.trace.source import code_of, current_source, name_of, undecorated

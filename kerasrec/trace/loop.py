@@ -14,9 +14,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
-from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.conditional import choose, predicate_of
 from kerasrec.trace.same_nest import same_nest
 from kerasrec.trace.source import current_source, start_of

@@ -7,10 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Source
-from kerasrec.trace.autograph import not_converted
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import MapRecord, ReturnTypeUnknownError, Tracer, tracer_for
 

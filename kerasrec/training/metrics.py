@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.training.tree_labels import flat, node_weights, of_roots, tree_labels
 
 
@@ -33,6 +34,7 @@ class TreeAccuracy(keras.metrics.Mean):
     roots_only = False
     binary = False
 
+    @not_converted
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         labels, logits, labelled = tree_labels(y_true, y_pred, asked_by=type(self).__name__)
         if self.binary:

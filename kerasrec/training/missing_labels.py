@@ -7,6 +7,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.training.batches import Batches
 
 BINARY = (keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy)
@@ -53,7 +54,7 @@ def checked_batches(model: keras.Model, batches: Batches) -> Batches:
     has_floats = any(of is not None and of.dtype.is_floating for of in labels)
     if not (losses and has_floats) and not any(_is_binary(of) for of in losses):
         return batches
-    return batches.map(lambda *batch: with_checked_labels(model, batch))
+    return batches.map(not_converted(lambda *batch: with_checked_labels(model, batch)))
 
 
 def _checks(labels: Any, loss: Any, are_weighted: bool) -> list[Any]:

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.training.tree_labels import flat, node_weights, of_roots, tree_numbers
 
 
@@ -25,6 +26,7 @@ class TreeError(keras.metrics.Mean):
         """Returns the term of each tree node, float32, of the shape of `labels`."""
         raise NotImplementedError
 
+    @not_converted
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         name = type(self).__name__
         labels, outputs, labelled = tree_numbers(y_true, y_pred, asked_by=name)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.training.tree_labels import node_weights, sum_of_trees
 
 
@@ -54,6 +55,7 @@ class TreeLoss(keras.losses.Loss):
         """Returns where there is a label, bool, of the shape of `y_true`."""
         raise NotImplementedError
 
+    @not_converted
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
         # Keras' own __call__ casts labels to float and rescales by the mask of y_pred.
         with tf.name_scope(self.name):
