@@ -1,4 +1,7 @@
-"""`Schema`: values of a data type as tensors."""
+"""`Schema`: values of a data type as tensors.
+
+AutoGraph would take seconds to convert the methods that a `tf.function` calls, and changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.autograph import not_converted
 from kerasrec.datatypes.declare import DataType, family_of
 from kerasrec.datatypes.decode import decode
 from kerasrec.datatypes.described import class_of, config_of
@@ -21,6 +25,7 @@ from kerasrec.datatypes.infer import infer
 from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.datatypes.make import make
 from kerasrec.datatypes.to_batch import to_batch
+from kerasrec.datatypes.trees import OfKinds, to_trees
 from kerasrec.datatypes.values import Tables, Value
 from kerasrec.errors import SentenceFirst
 from kerasrec.trace.tracer import Tracer
@@ -155,6 +160,7 @@ class Schema(Kinds):
         found = decode(self, self.batch(batch))
         return found if batch._node.shape.rank else found[0]
 
+    @not_converted
     def batch(self, values: Value) -> dict[str, tf.RaggedTensor]:
         """What a recursive function returns, as a batch.
 
@@ -167,21 +173,87 @@ class Schema(Kinds):
             ValueError: they are of another type.
             tf.errors.InvalidArgumentError: one of them is None.
         """
+        with SentenceFirst():
+            return to_batch(self, self._examples(values, "Schema.batch"))
+
+    @not_converted
+    def trees(
+        self,
+        values: Value | Mapping[str, tf.RaggedTensor],
+        *,
+        token_of: OfKinds | None = None,
+        features_of: OfKinds | None = None,
+        children_of: OfKinds | None = None,
+    ) -> tuple[Any, tf.RaggedTensor]:
+        """Values as what a tree layer reads: `layer(*schema.trees(values))`.
+
+        Values of all kinds are the tree nodes of one table. Node 0 is the root, and the others
+        follow level by level. A value that several others refer to is one tree node, behind all of
+        these; the layer then needs `shared_nodes=True`. Gradients go through the features to the
+        numbers of the values. It runs eagerly, within a `tf.function`, in `tf.data.Dataset.map`,
+        and in `call` of a layer or a model.
+
+        `token_of`, `features_of` and `children_of` say for values what they say for Python objects
+        in `kerasrec.datasets.encode`. Each is a dict with a function for each kind, as for
+        `kerasrec.match`, or one function for all kinds. A function is called once for each kind and
+        gets all values of that kind: a field is a tensor with a row for each. Tokens and features
+        may also be constants. A kind without an entry has token 0 (or an empty text), features of
+        zeros, and no children.
+
+        Args:
+            values: what a recursive function returns, an example each; or a batch, as `encode`
+                gives it or a layer gets it.
+            token_of: gives tokens, int32, int64 or string `[rows]`, or several for each value,
+                `[rows, ids]`. If neither it nor `features_of` is given, the token is the number of
+                the kind, from 1, in the order of `print(schema)`.
+            features_of: gives features, float `[rows, features]`; `[rows]` is one feature.
+            children_of: gives the children in their order: a field that holds values, or a list of
+                such fields. A field that is None is -1, a slot without a child. By default all
+                fields that hold values, in the order of declaration.
+
+        Returns:
+            A pair `(x, children)`, ragged: `x` are tokens, `[batch, (nodes)]` or `[batch, (nodes),
+            ids]`, or features, `[batch, (nodes), features]`, or a tuple of both. `children` is
+            int32 `[batch, (nodes), (children)]`. For padded ones take `x.to_tensor()` and
+            `children.to_tensor(-1)`.
+
+        Raises:
+            ValueError: values are of another type, a batch lacks a tensor, a dict has a key that is
+                no kind, or a function gives something else than said above.
+            tf.errors.InvalidArgumentError: a value is None, or a function gives not a row for each.
+
+        Example:
+
+        >>> x, children = schema.trees(
+        ...     schema.encode([Apply("+", [Number(1.0), Number(2.0)])]),
+        ...     token_of={Number: 1, Apply: lambda apply: 2 + apply.operator},
+        ... )
+        >>> x, children
+        (<tf.RaggedTensor [[2, 1, 1]]>, <tf.RaggedTensor [[[1, 2], [], []]]>)
+        """
+        if isinstance(values, Mapping):
+            values = self.values(values)
+        with SentenceFirst():
+            examples = self._examples(values, "Schema.trees")
+            return to_trees(self, examples, token_of, features_of, children_of)
+
+    def _examples(self, values: Any, what: str) -> Value:
+        """Values with an axis of examples."""
         if not isinstance(values, Value) or values._type is not family_of(self.root):
             raise ValueError(
-                f"Schema.batch got {values!r}; expected values of {self.root.__name__}, as a "
+                f"{what} got {values!r}; expected values of {self.root.__name__}, as a "
                 "recursive function returns them."
             )
         if isinstance(values._node, tf.RaggedTensor):
             raise ValueError(
-                "Schema.batch got rows of values; expected one for each example. Take their "
+                f"{what} got rows of values; expected one for each example. Take their "
                 "entries: `tf.nest.map_structure(lambda rows: rows.values, values)`."
             )
-        with SentenceFirst():
-            if not values._node.shape.rank:
-                values = dataclasses.replace(values, _node=values._node[tf.newaxis])
-            return to_batch(self, values)
+        if values._node.shape.rank:
+            return values
+        return dataclasses.replace(values, _node=values._node[tf.newaxis])
 
+    @not_converted
     def values(self, batch: Mapping[str, tf.RaggedTensor]) -> Value:
         """A batch as an argument of a recursive function, a token for each example.
 
@@ -202,6 +274,11 @@ class Schema(Kinds):
                 f"it, with the keys {', '.join(self.element_spec)}."
             )
         batch = {key: batch[key] for key in self.element_spec}
+        if any(isinstance(tensor, keras.KerasTensor) for tensor in batch.values()):
+            raise ValueError(
+                "The batch holds a keras.Input; expected tensors, as Schema.encode gives them. "
+                "Call this in `call` of a layer or of a model."
+            )
         for key, spec in self.element_spec.items():
             if not spec.is_compatible_with(batch[key]):
                 raise ValueError(

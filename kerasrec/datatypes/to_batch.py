@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +27,7 @@ def to_batch(schema: Kinds, values: Value) -> dict[str, tf.RaggedTensor]:
         tf.errors.InvalidArgumentError: a value is None.
     """
     tables = values._tables
-    check = tf.debugging.Assert(
-        tf.reduce_all(values._node >= 0),
-        ["A value is None; an example of a batch cannot be None. Leave it out."],
-    )
-    with tf.control_dependencies([check]):
-        reached = _reached(tables, tf.identity(values._node))
+    reached = reached_from(values._node, tf.size(tables.kinds, tf.int64), _references(tables))
     kinds = tf.gather(tables.kinds, reached.nodes)
     numbers = tf.constant([schema.number(kind.type) or 0 for kind in tables.schema.kinds])
     batch = {KIND: reached.by_example(tf.gather(numbers, kinds), reached.examples)}
@@ -53,7 +49,7 @@ def to_batch(schema: Kinds, values: Value) -> dict[str, tf.RaggedTensor]:
 
 
 @dataclass(frozen=True)
-class _Reached:
+class Reached:
     """Tree nodes that the roots of examples lead to, those of one example after another's.
 
     Args:
@@ -97,10 +93,23 @@ class _Reached:
         return tf.cast(found, tf.int32)
 
 
-def _reached(tables: Tables, roots: tf.Tensor) -> _Reached:
-    """What roots lead to, level by level; a tree node counts for the last level that has it."""
-    num_nodes = tf.size(tables.kinds, tf.int64)
-    below = _references(tables)
+def reached_from(roots: tf.Tensor, num_nodes: tf.Tensor, below: tf.RaggedTensor) -> Reached:
+    """What roots lead to, level by level; a tree node counts for the last level that has it.
+
+    Args:
+        roots: int64 `[examples]`.
+        num_nodes: int64 scalar, how many tree nodes the tables have.
+        below: int64 `[nodes, (references)]`, what each leads to.
+
+    Raises:
+        tf.errors.InvalidArgumentError: a root is None.
+    """
+    check = tf.debugging.Assert(
+        tf.reduce_all(roots >= 0),
+        ["A value is None; an example of a batch cannot be None. Leave it out."],
+    )
+    with tf.control_dependencies([check]):
+        roots = tf.identity(roots)
 
     def step(
         level: tf.Tensor, newest: tf.Tensor, codes: tf.Tensor, levels: tf.Tensor
@@ -135,23 +144,36 @@ def _reached(tables: Tables, roots: tf.Tensor) -> _Reached:
     examples = tf.gather(examples, order)
     starts = tf.searchsorted(examples, tf.range(num_examples), out_type=tf.int64)
     places = tf.range(tf.size(codes, tf.int64)) - tf.gather(starts, examples)
-    return _Reached(tf.gather(codes % num_nodes, order), examples, places, num_examples, num_nodes)
+    return Reached(tf.gather(codes % num_nodes, order), examples, places, num_examples, num_nodes)
 
 
 def _references(tables: Tables) -> tf.RaggedTensor:
     """The tree nodes that each refers to, int64 `[nodes, (references)]`."""
+    found = [
+        (kind, tables.fields[kind.key(field)])
+        for kind in tables.schema.kinds
+        for field in kind.fields
+        if field.is_reference
+    ]
+    return without_none(rows_of_nodes(tables, found))
+
+
+def rows_of_nodes(tables: Tables, found: Iterable[tuple[Kind, Any]]) -> tf.RaggedTensor:
+    """What is found at tree nodes, as one row for each node of the tables, `[nodes, (entries)]`.
+
+    Args:
+        tables: of the tree nodes.
+        found: kinds, and for each int64 `[rows]` or a RaggedTensor `[rows, (entries)]`; a kind may
+            come several times, its entries are in this order.
+    """
     sources, targets = [tf.zeros([0], tf.int64)], [tf.zeros([0], tf.int64)]
-    for kind in tables.schema.kinds:
-        for field in kind.fields:
-            if field.is_reference:
-                found = tables.fields[kind.key(field)]
-                nodes = _nodes_of(tables, kind)
-                if field.is_list:
-                    nodes = tf.gather(nodes, row_ids(found.row_lengths()))
-                    found = found.values
-                is_there = found >= 0
-                sources.append(tf.boolean_mask(nodes, is_there))
-                targets.append(tf.boolean_mask(found, is_there))
+    for kind, entries in found:
+        nodes = nodes_of(tables, kind)
+        if isinstance(entries, tf.RaggedTensor):
+            nodes = tf.gather(nodes, row_ids(tf.cast(entries.row_lengths(), tf.int32)))
+            entries = entries.values
+        sources.append(nodes)
+        targets.append(entries)
     source, target = tf.concat(sources, 0), tf.concat(targets, 0)
     order = tf.argsort(source, stable=True)
     num_nodes = tf.size(tables.kinds)
@@ -159,6 +181,16 @@ def _references(tables: Tables) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_lengths(tf.gather(target, order), lengths, validate=False)
 
 
-def _nodes_of(tables: Tables, kind: Kind) -> tf.Tensor:
+def without_none(rows: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Rows of numbers of tree nodes without those that are -1."""
+    is_there = rows.values >= 0
+    found = tf.boolean_mask(rows.values, is_there)
+    lengths = tf.math.unsorted_segment_sum(
+        tf.cast(is_there, tf.int64), row_ids(tf.cast(rows.row_lengths(), tf.int32)), rows.nrows()
+    )
+    return tf.RaggedTensor.from_row_lengths(found, lengths, validate=False)
+
+
+def nodes_of(tables: Tables, kind: Kind) -> tf.Tensor:
     """The tree nodes of a kind, in the order of its rows, int64."""
     return tf.where(tables.kinds == kind.number)[:, 0]

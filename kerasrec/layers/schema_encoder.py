@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -14,9 +13,12 @@ import tensorflow as tf
 from kerasrec.datatypes.field import Field
 from kerasrec.datatypes.kinds import KIND
 from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
+from kerasrec.layers.schema_lstm import KindLSTM
 from kerasrec.layers.types import Activation
 from kerasrec.private import in_stateless_scope
 from kerasrec.public import DataType, Schema, collect, map_fn, match, recursive
+
+CELLS = ("dense", "child-sum-lstm")
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -32,17 +34,29 @@ class SchemaEncoder(keras.layers.Layer):
     This is the model of Mandlik et al. 2022, "JsonGrinder.jl: Automated Differentiable Neural
     Architecture for Embedding Arbitrary JSON Data", over data of any depth.
 
+    With `cell="child-sum-lstm"` it is the Child-Sum Tree-LSTM of Tai et al. 2015, section 3.1. Each
+    kind has weights of its own, and so has each field r that refers to tree nodes. With x the other
+    fields, as above after two dense layers, and h_k, c_k the states of each child k, whether r is a
+    list or not:
+
+        z   = x kernel + bias + sum over r of (sum over k in r of h_k) recurrent_kernel_r
+        f_k = sigmoid(x kernel_f + bias_f + h_k recurrent_kernel_rf)
+        c   = sigmoid(z_i) * tanh(z_u) + sum over all k of f_k * c_k
+        h   = sigmoid(z_o) * tanh(c)
+
     Args:
         schema: a `kerasrec.Schema`, or a subclass of `kerasrec.DataType`.
         units: positive int, the size of the vectors of tree nodes, and of embedded fields.
         activation: as `keras.layers.Activation` takes it; None for none.
         pooling: how entries of a list become one vector: "mean", "max", "sum" (also called
             "child-sum") or "attention", or several of these, whose results stand side by side.
-            Attention is that of a learned query, one for each field that is a list.
+            Attention is that of a learned query, one for each field that is a list. The Tree-LSTM
+            pools lists of numbers, choices and texts in this way, and has gates for tree nodes.
         dropout: fraction of h to drop in training.
         hash_bins: how many vectors there are for words of texts.
         return_sequences: whether to return the vectors of all tree nodes.
         seed: int, the seed of the dropout.
+        cell: what computes h, the first of these or the second: "dense" or "child-sum-lstm".
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
@@ -73,6 +87,7 @@ class SchemaEncoder(keras.layers.Layer):
         hash_bins: int = 2048,
         return_sequences: bool = False,
         seed: int | None = None,
+        cell: Literal["dense", "child-sum-lstm"] = "dense",
         **kwargs: Any,
     ):
         super().__init__(autocast=False, **kwargs)
@@ -93,6 +108,9 @@ class SchemaEncoder(keras.layers.Layer):
             raise ValueError(
                 f"`pooling` must be one or several of {', '.join(POOLINGS)}, received {pooling!r}."
             )
+        if cell not in CELLS:
+            raise ValueError(f"`cell` must be one of {', '.join(CELLS)}, received {cell!r}.")
+        self.cell = cell
         self.dropout = dropout
         self.hash_bins = hash_bins
         self.return_sequences = return_sequences
@@ -118,9 +136,14 @@ class SchemaEncoder(keras.layers.Layer):
                     item, units, self.pooling, dtype=policy, name=f"references_{number}_{place}"
                 )
                 for place, item in enumerate(kind.fields)
-                if item.is_reference
+                if item.is_reference and cell == "dense"
             ]
             for number, kind in enumerate(self.schema.kinds)
+        ]
+        self._cells = [
+            KindLSTM(kind, units, dtype=policy, name=f"cell_{number}")
+            for number, kind in enumerate(self.schema.kinds)
+            if cell != "dense"
         ]
         self._runs: dict[bool, Any] = {}
         self.built = True
@@ -177,41 +200,58 @@ class SchemaEncoder(keras.layers.Layer):
     def _run(self, training: bool, batch: dict[str, tf.RaggedTensor]) -> Any:
         nodes = batch[KIND].values
         counts = tf.math.bincount(nodes, minlength=len(self.schema.kinds))
-        tables = [
-            KindTables(
-                features(batch, counts[number]),
-                {
-                    item.field.name: batch[kind.key(item.field)].values.row_lengths()
-                    for item in references
-                    if item.field.is_list
-                },
-            )
-            for number, (kind, features, references) in enumerate(
-                zip(self.schema.kinds, self._features, self._references, strict=True)
-            )
-        ]
-        drops = [self._drop(item.own) if training and self.dropout else None for item in tables]
+        own = [features(batch, counts[number]) for number, features in enumerate(self._features)]
+        drops = [self._drop(item) if training and self.dropout else None for item in own]
+        compute = self._lstm(own) if self._cells else self._dense(batch, own)
+        states = tf.TensorSpec([self.units], self.compute_dtype)
 
-        @recursive(returns=tf.TensorSpec([self.units], self.compute_dtype))
-        def encode(value: Any) -> tf.Tensor:
-            def of_kind(number: int, value: Any) -> tf.Tensor:
-                total = value.lookup(tables[number].own)
-                for item in self._references[number]:
-                    lengths = tables[number].lengths.get(item.field.name)
-                    lengths = None if lengths is None else value.lookup(lengths)
-                    total = total + item.part(value._read(item.field.name), encode, lengths)
-                found = self.activation(total)
+        @recursive(returns=[states, states] if self._cells else [states])
+        def encode(value: Any) -> list[tf.Tensor]:
+            def of_kind(number: int, value: Any) -> list[tf.Tensor]:
+                found, *memory = compute(number, value, encode)
                 if drops[number] is not None:
                     found = found * value.lookup(drops[number])
                 if self.return_sequences:
                     collect("vectors", found, value, tf.size(nodes))
-                return found
+                return [found, *memory]
 
             kinds = {number: self.schema.kinds[number].type for number in value._kinds}
             return match(value, {kind: partial(of_kind, number) for number, kind in kinds.items()})
 
-        found, collected = encode.with_tables(self.schema.values(batch))
+        (found, *_), collected = encode.with_tables(self.schema.values(batch))
         return batch[KIND].with_values(collected["vectors"]) if self.return_sequences else found
+
+    def _dense(self, batch: dict[str, tf.RaggedTensor], own: list[tf.Tensor]) -> Any:
+        """What computes a tree node from its own fields, `[rows, units]`, and what is below."""
+        lengths = [
+            {
+                item.field.name: batch[kind.key(item.field)].values.row_lengths()
+                for item in references
+                if item.field.is_list
+            }
+            for kind, references in zip(self.schema.kinds, self._references, strict=True)
+        ]
+
+        def compute(number: int, value: Any, encode: Any) -> list[tf.Tensor]:
+            total = value.lookup(own[number])
+            for item in self._references[number]:
+                rows = lengths[number].get(item.field.name)
+                rows = None if rows is None else value.lookup(rows)
+                below = value._read(item.field.name)
+                total = total + item.part(below, lambda below: encode(below)[0], rows)
+            return [self.activation(total)]
+
+        return compute
+
+    def _lstm(self, own: list[tf.Tensor]) -> Any:
+        """The same for the Child-Sum Tree-LSTM: h and c."""
+        gates = [cell(x) for cell, x in zip(self._cells, own, strict=True)]
+
+        def compute(number: int, value: Any, encode: Any) -> Any:
+            cell = self._cells[number]
+            return cell.states(value.lookup(gates[number]), value._read, encode)
+
+        return compute
 
     def _drop(self, like: tf.Tensor) -> tf.Tensor:
         return keras.random.dropout(tf.ones_like(like), self.dropout, seed=self.seed_generator)
@@ -247,6 +287,7 @@ class SchemaEncoder(keras.layers.Layer):
             "hash_bins": self.hash_bins,
             "return_sequences": self.return_sequences,
             "seed": self.seed,
+            "cell": self.cell,
         }
 
 
@@ -272,19 +313,6 @@ class _Moments:
         """Mean and deviation."""
         mean, squares = self._sums / self._count
         return self._near + mean, np.sqrt(np.maximum(squares - mean**2, 0))
-
-
-@dataclass(frozen=True)
-class KindTables:
-    """What is known of all tree nodes of a kind before the recursion.
-
-    Args:
-        own: `[rows, units]`, what their fields say that refer to no others.
-        lengths: int `[rows]` for each list of references.
-    """
-
-    own: tf.Tensor
-    lengths: dict[str, tf.Tensor]
 
 
 class ReferenceWeights(keras.layers.Layer):

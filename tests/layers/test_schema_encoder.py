@@ -155,6 +155,66 @@ def test_vectors_of_all_tree_nodes():
         np.testing.assert_allclose(np.sort(rows, 0), np.sort(found, 0), rtol=1e-9)
 
 
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def plain_lstm(layer, kind_name, document):
+    """h and c of a document by the equations of Tai et al. 2015, section 3.1, one child a time."""
+    kind = next(kind for kind in layer.schema.kinds if kind.name == kind_name)
+    features, cell = layer._features[kind.number], layer._cells[kind.number]
+    x = features._constant.numpy() if not features.fields else None
+    for number, item in enumerate(features.fields):
+        hidden, last = features._dense
+        x = of_vector(layer, kind, number, item, document[item.name])
+        x = np.maximum(x @ hidden.kernel.numpy() + hidden.bias.numpy(), 0)
+        x = x @ last.kernel.numpy() + last.bias.numpy()
+    gates = x @ cell.kernel.numpy() + cell.bias.numpy()
+    total, forget, carry = gates[:9], gates[9:], np.zeros(3)
+    references = [item for item in kind.fields if item.is_reference]
+    for item, weight in zip(references, cell.recurrent_kernels, strict=True):
+        value, kernel = document.get(item.name), weight.numpy()
+        for child in (value or []) if item.is_list else [value] * (value is not None):
+            h, c = plain_lstm(layer, item.content.family.__name__, child)
+            total = total + h @ kernel[:, :9]
+            carry = carry + sigmoid(forget + h @ kernel[:, 9:]) * c
+    i, o, u = np.split(total, 3)
+    c = sigmoid(i) * np.tanh(u) + carry
+    return sigmoid(o) * np.tanh(c), c
+
+
+@pytest.mark.many
+def test_child_sum_tree_lstm():
+    """Lists of children, single ones, some of them None, and a kind without numbers."""
+    deep = {"size": 0.5, "parts": [{"size": 2.0, "parts": [{"size": -1.0}] * 2}, {"size": 1.0}]}
+    documents = [deep | {"home": {"parts": [{"size": 3.0}]}}, {"size": -1.0, "home": None}]
+    schema = kerasrec.Schema.infer(documents)
+    layer = SchemaEncoder(schema, 3, dtype="float64", cell="child-sum-lstm")
+    random = np.random.default_rng(0)
+    for weight in layer.trainable_variables:
+        weight.assign(random.uniform(0.1, 0.4, weight.shape))
+
+    def plain_values():
+        return np.array([plain_lstm(layer, "document", document)[0] for document in documents])
+
+    with tf.GradientTape() as tape:
+        found = layer(schema.encode(documents))
+        total = tf.reduce_sum(found**2)
+    np.testing.assert_allclose(found, plain_values(), rtol=1e-9)
+    gradients = tape.gradient(total, layer.trainable_variables)
+    for weight, gradient in zip(layer.trainable_variables, gradients, strict=True):
+        gradient, value = tf.convert_to_tensor(gradient).numpy(), weight.numpy()
+        direction = random.normal(size=value.shape)
+        sums = []
+        for step in (1e-5, -1e-5):
+            weight.assign(value + step * direction)
+            sums.append(np.sum(plain_values() ** 2))
+        weight.assign(value)
+        assert np.abs(gradient).max() > 1e-6, weight.path
+        expected = (sums[0] - sums[1]) / 2e-5
+        assert np.sum(gradient * direction) == pytest.approx(expected, rel=1e-5, abs=1e-9)
+
+
 @pytest.mark.many
 def test_gradients_are_finite_differences():
     layer = encoder(pooling=ALL, activation="tanh")
@@ -289,10 +349,20 @@ def test_fields_that_no_example_of_the_schema_lacks():
 
 def test_configuration():
     layer = SchemaEncoder(
-        SCHEMA, 5, activation="tanh", pooling="sum", dropout=0.5, hash_bins=7, seed=2
+        SCHEMA,
+        5,
+        activation="tanh",
+        pooling="sum",
+        dropout=0.5,
+        hash_bins=7,
+        seed=2,
+        cell="child-sum-lstm",
     )
     config = layer.get_config()
     assert SchemaEncoder.from_config(config).get_config() == config
+    for cell in layer._cells:  # Forget gates begin open, where there are any.
+        assert cell.bias.numpy()[:15].max() == 0
+        assert cell.bias.numpy()[15:].tolist() == [1.0] * (5 if cell.fields else 0)
     shapes = [item.shape for item in layer.weights]
     assert [item.shape for item in SchemaEncoder.from_config(config).weights] == shapes
 
