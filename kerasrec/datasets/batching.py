@@ -15,8 +15,10 @@ from numpy.typing import ArrayLike
 from kerasrec.autograph import not_converted
 from kerasrec.datasets.checking import check_alike, check_nth_tree
 from kerasrec.datasets.encoding import TreeArrays
+from kerasrec.datasets.float_range import is_too_large
 from kerasrec.datasets.tree_order import TreeOrder
 from kerasrec.datasets.tree_store import TreeStore
+from kerasrec.int_range import LARGEST
 
 # Wide enough that a chunk of SST sorted by size leaves little padding, and narrow enough that the
 # trees of a batch differ from one epoch to the next.
@@ -179,7 +181,7 @@ def tree_pair_batches(
 
     Raises:
         ValueError: As `tree_batches`, or if there are other numbers of trees on the left than on
-            the right, or of labels.
+            the right, or of labels, or a label does not fit into int32 or float32.
 
     Example:
 
@@ -195,6 +197,12 @@ def tree_pair_batches(
             f"left has {len(left)} trees, right {len(right)}, and labels {len(given)}; expected as "
             "many of each, one for each pair."
         )
+    wrong = np.argwhere(is_too_large(given) | _is_no_int32(given))
+    if len(wrong):
+        raise ValueError(
+            f"labels[{wrong[0, 0]}] holds {given[tuple(wrong[0])]}; expected integers of int32, or "
+            "floats that float32 has."
+        )
     for trees in (left, right):
         check_trees(trees, arity)
     stores = [TreeStore(trees, arity, ragged) for trees in (left, right)]
@@ -209,6 +217,13 @@ def tree_pair_batches(
     sizes = stores[0].sizes + stores[1].sizes
     batches, _ = _batches(sizes, pair, batch_size, shuffle, seed, bucket_by_size, drop_remainder)
     return batches
+
+
+def _is_no_int32(numbers: np.ndarray) -> np.ndarray:
+    """Whether integers would become others as int32; bool, of their shape."""
+    if not np.issubdtype(numbers.dtype, np.integer):
+        return np.zeros(numbers.shape, bool)
+    return (numbers > LARGEST) | (numbers < -LARGEST - 1)
 
 
 def check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:

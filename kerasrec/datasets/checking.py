@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kerasrec.datasets.child_rows import ChildRows
+from kerasrec.datasets.float_range import is_too_large
 from kerasrec.int_range import LARGEST
 
 
@@ -84,9 +85,11 @@ def _check_inputs(array: np.ndarray, nodes: int) -> None:
     if not array.size:
         return
     if is_float:
-        wrong = np.flatnonzero(~np.isfinite(array).all(axis=1))
+        wrong = np.flatnonzero((~np.isfinite(array) | is_too_large(array)).any(axis=1))
         if len(wrong):
-            raise ValueError(f"A feature of tree node {wrong[0]} is not a finite number.")
+            raise ValueError(
+                f"A feature of tree node {wrong[0]} is not a finite number, as float32 has them."
+            )
     elif array.min() < 0:
         node = int(np.argwhere(array < 0)[0, 0])
         raise ValueError(f"Token {array[node].min()} of tree node {node} is negative.")
@@ -113,8 +116,8 @@ def _checked_labels(labels: ArrayLike | None, nodes: int, num_classes: int | Non
         raise ValueError(f"labels has {len(array)} tree nodes but tokens has {nodes}.")
     flat = array.reshape(-1)
     if is_float:
-        wrong = np.flatnonzero(np.isinf(flat))
-        expected = "a finite number, or NaN for none"
+        wrong = np.flatnonzero(np.isinf(flat) | is_too_large(flat))
+        expected = "a finite number, as float32 has them, or NaN for none"
     else:
         last = LARGEST if num_classes is None else num_classes - 1
         wrong = np.flatnonzero((flat < -1) | (flat > last))

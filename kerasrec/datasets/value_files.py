@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.datasets.expected import expect_several
+from kerasrec.datasets.float_range import is_too_large
 from kerasrec.datasets.new_directory import new_directory
 from kerasrec.datasets.record_files import file_of
 from kerasrec.datasets.value_index import Numbers, Schema, ValueIndex, write_index
@@ -110,7 +111,7 @@ def _numbers(examples: list[tuple[Any, ...]], kinds: list[Numbers], first: int) 
     """Labels and weights, int32 or float32 `[values, ...]`.
 
     Raises:
-        ValueError: If one is missing, or not as expected.
+        ValueError: If one is missing, too large, or not as expected.
     """
     for number, (_, *numbers) in enumerate(examples, first):
         if len(numbers) != len(kinds) or len(kinds) > len(NUMBERS):
@@ -119,6 +120,10 @@ def _numbers(examples: list[tuple[Any, ...]], kinds: list[Numbers], first: int) 
                 "all as (value, label), or all as (value, label, weight)."
             )
         for name, value, kind in zip(NUMBERS, numbers, kinds, strict=False):
+            if kind.is_float and is_too_large(value).any():
+                raise ValueError(
+                    f"The {name} of value {number} is {value!r}, which is too large for float32."
+                )
             if not _fits(np.asarray(value), kind):
                 raise ValueError(
                     f"The {name} of value {number} is {value!r}; expected "

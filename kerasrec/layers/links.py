@@ -54,6 +54,12 @@ class Links:
         """Bool `[size]`, False for padding."""
         return self.num_callers > 0
 
+    @functools.cached_property
+    def is_skipped(self) -> tf.Tensor:
+        """Bool `[size]`, whether a node is not called, but the next of its tree is: no padding."""
+        is_child = tf.concat([self.is_called & ~self.is_root, [False]], 0)
+        return ~self.is_called & is_child[1:]
+
     def tree_and_node(self, where: tf.Tensor) -> tf.Tensor:
         """The first node that is marked, int32 `[1, 2]`, or `[0, 2]` if there is none."""
         number = tf.cast(tf.where(where)[:1, 0], tf.int32)

@@ -13,6 +13,7 @@ from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import SentenceFirst
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
+from kerasrec.layers.held import config_of_held, shape_of_result
 from kerasrec.layers.inputs import NodeInputs, takes_text
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import as_rows, both_inputs, is_ragged, like, num_trees
@@ -59,8 +60,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
           `layer(embedding(x), children)` if the embedding maps each word separately, so give
           dropout to the cell. Leaves with the same word are computed once, too, unless the cell
           reads inputs at inner nodes or draws random numbers at leaves, as in training with
-          `dropout`. In a model that is saved, no other layer may hold the same embedding: Keras
-          could not load the model.
+          `dropout`. Other layers of a model may hold the same embedding;
+          `keras.models.clone_model` gives each of them its own.
         instances: names of devices, such as `["/GPU:0", "/GPU:1"]`: each computes an even part of
             the tree nodes that are ready at once, also of a single tree; see `kerasrec.recursive`.
         shared_nodes: whether a tree node may have several parents. `children` are then a directed
@@ -73,8 +74,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
             nodes]`, their words, or string, where `""` is no word.
         children: int `[batch, nodes, arity]`, the indices of each tree node's children in its tree,
-            -1 for none. Node 0 is the root; padding nodes come last, have no children and no
-            parent. They are not computed, and are masked in the output. If the cell takes any
+            -1 for none. Node 0 is the root; padding nodes come last, have no children, no parent
+            and any word. They are not computed, and are masked in the output. If the cell takes any
             number of children, `arity` may be any number, too, and differ between batches:
             `keras.Input([None, None], dtype="int32")`.
             Both may be ragged instead, `x` `[batch, (nodes), features]` or `[batch, (nodes)]` and
@@ -243,11 +244,11 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def _embedding_size(self) -> int:
         """The number of features of the embedding, which is built to find it."""
         dtype = "string" if takes_text(self.embedding) else "int32"
-        shape = self.embedding(keras.Input([], dtype=dtype)).shape
+        shape = shape_of_result(self.embedding, keras.KerasTensor([None], dtype))
         if len(shape) != 2 or shape[-1] is None:
             raise ValueError(
                 f"`embedding` of {self.name} must map [words] to [words, features], with known "
-                f"features; {self.embedding.name} returns {tuple(shape)}."
+                f"features; {self.embedding.name} returns {shape}."
             )
         return shape[-1]
 
@@ -448,14 +449,14 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         """Constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
-            "cell": keras.saving.serialize_keras_object(self.cell),
+            "cell": config_of_held(self.cell),
             "return_sequences": self.return_sequences,
             "return_state": self.return_state,
             "recompute": self.recompute,
             "engine": self.engine,
             "instances": self.instances,
             "shared_nodes": self.shared_nodes,
-            "embedding": keras.saving.serialize_keras_object(self.embedding),
+            "embedding": config_of_held(self.embedding),
         }
 
     @classmethod
@@ -477,7 +478,7 @@ def refuse_mask(name: str, mask: Any) -> None:
     if any(item is not None for item in keras.tree.flatten(mask)):
         raise ValueError(
             f"{name} takes no `mask`: `children` say which nodes there are. To leave a node out, "
-            "let it be the child of no node and have no children."
+            "leave it out of `x` and `children`."
         )
 
 

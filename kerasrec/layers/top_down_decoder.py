@@ -22,6 +22,7 @@ from kerasrec.layers.growth import (
     grower,
     root_places,
 )
+from kerasrec.layers.held import config_of_held
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import both_inputs
 from kerasrec.layers.top_down import TopDown, TopDownCell
@@ -358,7 +359,7 @@ class TopDownDecoder(keras.layers.Layer):
         """Constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
-            "cell": keras.saving.serialize_keras_object(self.cell),
+            "cell": config_of_held(self.cell),
             "num_tokens": self.num_tokens,
             "embedding_dim": self.embedding_dim,
             "follows": self.follows,

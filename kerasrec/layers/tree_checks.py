@@ -27,8 +27,25 @@ class WordRules:
     num_words: int | None
     inner_inputs: bool | None
 
-    def allow(self, words: tf.Tensor, has_children: tf.Tensor) -> tf.Tensor:
-        """Whether each node may have its word; words int or string `[nodes]`, result bool."""
+    def allow(self, words: tf.Tensor, links: Links, is_ragged: bool) -> tf.Tensor:
+        """Whether each node may have its word.
+
+        Padding may have any. In ragged trees a node that is not called is no padding and can have
+        no word, since it would be lost.
+
+        Args:
+            words: int or string `[size]`.
+            links: of the nodes.
+            is_ragged: whether the trees are.
+
+        Returns:
+            bool `[size]`.
+        """
+        uncalled = has_no_word(words) if is_ragged else tf.ones_like(links.is_called)
+        return tf.where(links.is_called, self._allow(words, links.has_children), uncalled)
+
+    def _allow(self, words: tf.Tensor, has_children: tf.Tensor) -> tf.Tensor:
+        """Whether each node that is called may have its word; bool `[size]`."""
         dtype = words.dtype
         if dtype == tf.string:  # The embedding knows words from others.
             return (words == "") | ~has_children | (self.inner_inputs is not None)
@@ -44,6 +61,11 @@ class WordRules:
             for at_leaf, at_inner in zip(read, inner, strict=True)
         )
         return (words >= smallest) & (words <= largest)
+
+
+def has_no_word(words: tf.Tensor) -> tf.Tensor:
+    """Whether each is what stands for no word; words int or string `[size]`, result bool."""
+    return words == ("" if words.dtype == tf.string else tf.constant(0, words.dtype))
 
 
 def check(is_right: tf.Tensor, sentence: str, *values: Any) -> list[tf.Operation]:
@@ -243,25 +265,51 @@ def check_cycles(links: Links, shares: bool = False) -> list[tf.Operation]:
     )
 
 
-def check_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[tf.Operation]:
+def check_padding(links: Links) -> list[tf.Operation]:
+    """Checks, when the graph runs, that nodes that no other refers to come last.
+
+    Args:
+        links: of trees.
+    """
+    return check(
+        ~tf.reduce_any(links.is_skipped),
+        "`children` has a node that is the child of no node, before one that is: it would not be "
+        "read, and padding comes last. Make it a child, or leave it out of `x` and `children`. "
+        "[tree, node]: {}",
+        links.tree_and_node(links.is_skipped),
+    )
+
+
+def check_words(
+    words: tf.Tensor, links: Links, rules: WordRules, is_ragged: bool
+) -> list[tf.Operation]:
     """Checks, when the graph runs, the words of tree nodes.
 
     Args:
         words: int or string `[size]`, of all nodes of the batch; padding may have any.
         links: of the trees.
         rules: which words are allowed.
+        is_ragged: whether the trees are, which then have no padding.
     """
-    wrong = links.is_called & ~rules.allow(words, links.has_children)
+    wrong = ~rules.allow(words, links, is_ragged)
+    lost = wrong & ~links.is_called
     unread = wrong & links.has_children if rules.inner_inputs is None else tf.zeros_like(wrong)
-    without_vector = wrong & ~unread
+    without_vector = wrong & ~unread & ~lost
+    nothing = "an empty text" if words.dtype == tf.string else "0"
     checks = check(
+        ~tf.reduce_any(lost),
+        "`x` has a word at a tree node that is the child of no node, so that it would not be read. "
+        "Make it a child, or leave it out of `x` and `children`. [tree, node]: {} word: {}",
+        links.tree_and_node(lost),
+        tf.boolean_mask(words, lost)[:1],
+    )
+    checks += check(
         ~tf.reduce_any(without_vector),
         "`x` has a word that `embedding` has no vector for: words must be from 0 to "
         f"{(rules.num_words or 0) - 1}. [tree, node]: {{}} word: {{}}",
         links.tree_and_node(without_vector),
         tf.boolean_mask(words, without_vector)[:1],
     )
-    nothing = "an empty text" if words.dtype == tf.string else "0"
     with tf.control_dependencies(checks):
         return check(
             ~tf.reduce_any(unread),
@@ -304,9 +352,11 @@ def tree_checks(
         with tf.control_dependencies(checks):
             links = links_of_rows(children) if is_ragged else links_of(children)
             checks = check_parents(links, shares) + check_cycles(links, shares)
+        with tf.control_dependencies(checks):
+            checks = check_padding(links)
         if words is not None and rules is not None:
             with tf.control_dependencies(checks):
-                checks = check_words(words, links, rules)
+                checks = check_words(words, links, rules, is_ragged)
         with tf.control_dependencies(checks):
             return tf.constant(True)
 

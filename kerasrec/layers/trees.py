@@ -177,13 +177,14 @@ def _right_nodes(
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
     """Which nodes have one caller, or are padding, and an allowed word; and flat words, if any."""
     is_called = links.is_called
-    is_right = is_called | ~links.has_children
+    is_right = is_called | ~(links.has_children | links.is_skipped)
     if not shares:
         is_right &= links.num_callers <= 1
     if words is None or rules is None:
         return is_right, None
-    words = words.values if isinstance(words, tf.RaggedTensor) else tf.reshape(words, [-1])
-    return is_right & (~is_called | rules.allow(words, links.has_children)), words
+    is_ragged = isinstance(words, tf.RaggedTensor)
+    words = words.values if is_ragged else tf.reshape(words, [-1])
+    return is_right & rules.allow(words, links, is_ragged), words
 
 
 def _raise_unless(

@@ -16,8 +16,8 @@ from kerasrec.graph.fire import copy_of
 from kerasrec.private import copy_gradient, copy_held_function
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
-_LOOPS = frozenset({"While", "StatelessWhile"})
-_CONTROL_FLOW = _LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
+LOOPS = frozenset({"While", "StatelessWhile"})
+_CONTROL_FLOW = LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
 # Ops that only read their state, and ops that hold functions, which are searched as well.
 _REPEATABLE_OPS = frozenset(
     {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "Assert", "PrintV2"}
@@ -65,7 +65,7 @@ def as_function(
 
     def run(*inputs: tf.Tensor) -> list[tf.Tensor]:
         copy = copy_with_held(operation, inputs)
-        if operation.type in _LOOPS:
+        if operation.type in LOOPS:
             return _with_known_handles(copy.outputs, inputs, variables)
         return list(copy.outputs)
 
@@ -158,7 +158,7 @@ def hides_a_variable(operation: tf.Operation) -> bool:
 
 
 def _input_dtypes(node: tf.compat.v1.NodeDef) -> Sequence[int]:
-    return node.attr["T" if node.op in _LOOPS else "Tin"].list.type
+    return node.attr["T" if node.op in LOOPS else "Tin"].list.type
 
 
 def _with_held(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.NodeDef]:

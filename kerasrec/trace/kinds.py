@@ -14,8 +14,11 @@ from fractions import Fraction
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.errors import TraceError
 from kerasrec.graph.types import Kind
+from kerasrec.trace.functions import LOOPS
 from kerasrec.trace.rows import RowsFinder
+from kerasrec.trace.source import source_of
 from kerasrec.trace.token_axis import MIXED, REDUCTIONS, axis_after
 
 # Their leading axis has an open size that depends on the values of tokens.
@@ -88,6 +91,7 @@ class KindFinder:
         return self._kinds[tensor.name]
 
     def _see(self, operation: tf.Operation) -> None:
+        self._refuse_changed_loops(operation)
         kinds = [self._kinds[source.name] for source in operation.inputs]
         if operation.type == "Placeholder":
             (output,) = operation.outputs
@@ -122,6 +126,24 @@ class KindFinder:
             self._kinds[output.name] = Kind.TOKEN if is_token and not is_padded else Kind.WAVE
             if is_mixed:
                 self._mixed.add(output.name)
+
+    def _refuse_changed_loops(self, operation: tf.Operation) -> None:
+        """Raises TraceError for a loop that was changed after it was made.
+
+        TensorFlow's gradient of a loop gives the loop more inputs, of ops that come after it, and
+        more outputs, which an op that is seen before has not.
+        """
+        unknown = [source.op for source in operation.inputs if source.name not in self._kinds]
+        if not unknown:
+            return
+        loop = operation if operation.type in LOOPS else unknown[0]
+        source = source_of(loop.traceback or ())
+        raise TraceError(
+            f"The gradient of a loop{f' at {source}' if source else ''} (tf.while_loop, tf.map_fn, "
+            "tf.scan or their like) is taken by tf.gradients inside of a recursive function, and "
+            "TensorFlow would change the loop for it. Put the loop and tf.gradients into one "
+            "tf.function, and call that; or take the gradient of the recursive function."
+        )
 
     def _axis_of(self, tensor: tf.Tensor, kind: Kind) -> int | None:
         """Where the token axis of a tensor is."""

@@ -1,7 +1,7 @@
-"""Checks that integers fit into the dtypes of a model's inputs.
+"""Checks that numbers fit into the dtypes of a model's inputs.
 
 A functional model casts its inputs before any layer sees them. With `keras.Input(dtype="int32")`
-the token 2**32 + 5 of an int64 array would become 5.
+the token 2**32 + 5 of an int64 array would become 5, and a child 1.5 would become 1.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from kerasrec.int_range import cast_integers
 
 
 def checked_inputs(model: keras.Model, given: Any) -> Any:
-    """Returns the inputs of a model, with integers cast to the dtypes that it expects.
+    """Returns the inputs of a model, with numbers cast to the integers that it expects.
 
     Args:
         model: of any kind; if it has no `inputs`, as subclassed ones, nothing is cast or checked.
@@ -38,13 +38,36 @@ def checked_inputs(model: keras.Model, given: Any) -> Any:
 
 
 def _checked(value: Any, of: keras.KerasTensor) -> Any:
-    """The value for an input of a model, cast to its dtype if both are integers."""
+    """The value for an input of a model, cast to its dtype if that is an integer's."""
     if isinstance(value, keras.KerasTensor) or not hasattr(value, "dtype"):
         return value
     dtype, wanted = tf.as_dtype(value.dtype), tf.as_dtype(of.dtype)
-    if not (dtype.is_integer and wanted.is_integer):
+    if not (wanted.is_integer and (dtype.is_integer or dtype.is_floating)):
         return value
     what = f"The input {of.name}"
+    if dtype.is_floating:
+        value = _whole_of(value, what)
     if isinstance(value, tf.RaggedTensor):
         return value.with_flat_values(cast_integers(value.flat_values, wanted, what))
     return cast_integers(tf.convert_to_tensor(value), wanted, what)
+
+
+def _whole_of(value: Any, what: str) -> Any:
+    """Floats, padded or ragged, as int64; fails if one is no integer."""
+    if isinstance(value, tf.RaggedTensor):
+        return value.with_flat_values(_whole_of(value.flat_values, what))
+    value = tf.convert_to_tensor(value)
+    whole = tf.cast(value, tf.int64)
+    is_wrong = tf.cast(whole, value.dtype) != value
+    check = tf.debugging.Assert(
+        ~tf.reduce_any(is_wrong),
+        [
+            f"{what} must be integers. Received:",
+            tf.boolean_mask(value, is_wrong)[:1],
+            "at",
+            tf.where(is_wrong)[:1],
+        ],
+    )
+    # Eager mode has checked already and returns None.
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.identity(whole)

@@ -103,10 +103,11 @@ class _OfKnownInputs(_AnyStrategy):
     """For models whose inputs have known dtypes."""
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None, **kwargs: Any) -> Any:
-        """As `keras.Model.call`, but integers that do not fit the inputs' dtypes are an error.
+        """As `keras.Model.call`, but numbers that do not fit the inputs' dtypes are an error.
 
         Raises:
-            tf.errors.InvalidArgumentError: if a number does not fit into the dtype of its input.
+            tf.errors.InvalidArgumentError: if a number does not fit into the dtype of its input, as
+                1.5 does not into that of integers.
         """
         return super().call(checked_inputs(self, inputs), training=training, mask=mask, **kwargs)
 

@@ -38,6 +38,8 @@ def test_takes_trees_of_any_arity_with_padding():
             "Label 5 of tree node 1 is out of range; expected 0 to 4",
         ),
         ([0, 2], [[1, -1], NONE], [-2, 0], "Label -2 of tree node 0"),
+        ([0, 2], [[1, -1], NONE], [0.5, 1e300], "Label 1e.300 of tree node 1 is out of range"),
+        ([[0.5], [-1e300]], [[1, -1], NONE], None, "feature of tree node 1 is not a finite number"),
         ([0, 2], [[1, -1], NONE], [0], "labels has 1 tree nodes but tokens has 2"),
     ],
 )

@@ -190,6 +190,11 @@ def test_pairs_with_distributions_and_without_partners():
     assert drawn.dtype == tf.float32
     with pytest.raises(ValueError, match="left has 23 trees, right 22, and labels 23"):
         tree_pair_batches(trees, trees[1:], labels, 5)
+    for large in (2**40, 1e300):
+        with pytest.raises(ValueError, match=r"labels\[2\] holds 1.*; expected integers of int32"):
+            tree_pair_batches(
+                trees, trees, [large if at == 2 else 1 for at in range(len(trees))], 5
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -213,6 +213,7 @@ def test_another_schema_is_refused(directory, config, difference):
         ([(VALUES[0], 2**31)], "The label of value 0 is 2147483648; expected int32"),
         ([(VALUES[0], 1), (VALUES[0], 0.5)], "value 1 is 0.5; expected int32 .* that of value 0"),
         ([(VALUES[0], 1.0, 1.0), (VALUES[0], 1.0, [1.0])], r"weight of value 1 is \[1.0\]"),
+        ([(VALUES[0], 1.0), (VALUES[0], -1e300)], "label of value 1 is -1e.300.* too large for"),
         ([(VALUES[0], 1), VALUES[1]], "Value 1 came in a tuple of 1"),
         ([(VALUES[0], 1, 1, 1)], "Value 0 came in a tuple of 4; expected all values alone"),
     ],

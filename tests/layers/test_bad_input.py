@@ -55,6 +55,10 @@ TREES = {
         [[1, -1], [-1, -1], [3, -1], [-1, -1]],
         r"root at node 0, but another node has children and no parent.*\[\[1 2\]\]",
     ),
+    "forgotten child": (
+        [[1, 3], [-1, -1], [-1, -1], [-1, -1]],
+        r"the child of no node, before one that is.*\[\[1 2\]\]",
+    ),
 }
 
 
@@ -63,7 +67,9 @@ def layer():
     return built(TreeRNN, np.zeros((1, 1, 2)))
 
 
-@pytest.mark.parametrize("name", few_of(TREES, "child out of range", "two parents", "cycle"))
+@pytest.mark.parametrize(
+    "name", few_of(TREES, "child out of range", "two parents", "cycle", "forgotten child")
+)
 def test_children_that_are_no_tree(layer, name):
     tree, message = TREES[name]
     children = np.array([[[1, 2], [-1, -1], [-1, -1], [-1, -1]], tree], np.int32)

@@ -341,6 +341,19 @@ def test_saved_models_give_the_same(name, tmp_path):
     np.testing.assert_allclose(served, wanted, rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.many
+def test_an_embedding_that_several_layers_hold_is_one_after_loading(tmp_path):
+    inputs = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
+    words = embedding(name="words")
+    parts = [TreeRNN(2, inner_inputs=False, embedding=words)(*inputs) for _ in range(2)]
+    parts.append(keras.ops.mean(words(inputs[0]), axis=1))
+    model = with_random_weights(keras.Model(inputs, keras.ops.concatenate(parts, axis=-1)))
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again([WORDS, CHILDREN]), model([WORDS, CHILDREN]))
+    assert len(again.weights) == len(model.weights)  # Keras counts one that is shared once.
+
+
 def test_a_bidirectional_layer_keeps_the_vectors():
     vectors = np.random.default_rng(1).normal(size=(NUM_WORDS, FEATURES))
     words = embedding(weights=[vectors], trainable=False)

@@ -201,6 +201,7 @@ def child_sum():
         ([[[]], [[], [2], []]], r"another node has children and no parent.*\[\[1 1\]\]"),
         ([[[]], [[], [2], [1]]], r"nodes form a cycle. \[tree, node\]: \[\[1 1\]\]"),
         ([[[]], []], r"no tree nodes in tree \[1\]"),
+        ([[[]], [[2], [], []]], r"the child of no node, before one that is.*\[\[1 1\]\]"),
     ],
 )
 def test_rows_that_are_no_trees(rows, message, child_sum):
@@ -208,6 +209,17 @@ def test_rows_that_are_no_trees(rows, message, child_sum):
     x = tf.RaggedTensor.from_row_splits(tf.ones([children.values.nrows(), 4]), children.row_splits)
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         child_sum(x, children)
+
+
+@pytest.mark.many
+def test_a_word_that_would_not_be_read():
+    """Padded trees may have any word behind their last node; these have no padding."""
+    children = tf.ragged.constant([[[]], [[1], [], []]], ragged_rank=2, dtype=tf.int32)
+    words = tf.ragged.constant([[1], [0, 2, 0]])
+    layer = ChildSumTreeLSTM(3, embedding=keras.layers.Embedding(4, 2))
+    layer(words, children)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"of no node.*\[\[1 2\]\].*\[3\]"):
+        layer(words.with_values([1, 0, 2, 3]), children)
 
 
 def test_more_children_than_the_arity():

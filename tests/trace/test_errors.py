@@ -638,6 +638,23 @@ def test_gradient_of_what_a_function_without_float_results_collects():
     answer(kerasrec.TraceError, gradient, "count has no gradient", "Return a float, too")
 
 
+@pytest.mark.many
+def test_a_gradient_of_a_loop_in_a_body():
+    """TensorFlow adds to the loop, whether it was looked at before or not."""
+
+    def slopes(x):
+        return tf.gradients(tf.map_fn(lambda row: row * row, x), x)[0]
+
+    def slopes_of_branches(x):
+        squares = tf.map_fn(lambda row: row * row, x)
+        cond(squares > 1.0, lambda: squares, lambda: 2.0 * squares)
+        return tf.gradients(squares, x)[0]
+
+    for function in map(recursive, (slopes, slopes_of_branches)):
+        answer(kerasrec.TraceError, lambda of=function: of(2.0), f"loop at {LINE}", "tf.function")
+    np.testing.assert_allclose(recursive(lambda x: tf.function(slopes)(x))(3.0), 6.0)
+
+
 def test_tracebacks_show_the_users_lines():
     """And a few of ours: with all of them, what is wrong is far below what is typed."""
 

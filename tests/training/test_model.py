@@ -83,6 +83,9 @@ def test_integers_are_not_cut_to_the_dtype_of_an_input():
     model.set_weights(keras_model.get_weights())
     found = model.predict([tokens, places], verbose=0)
     np.testing.assert_array_equal(found, keras_model.predict([tokens, places], verbose=0))
+    np.testing.assert_array_equal(model([tokens.astype("float32"), places]), found)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="input tokens must be integers"):
+        model([tokens + np.array([0, 0.5]), places])
     assert model([tokens.astype("uint8"), places]).shape == [2, 2]
     assert words_model(Model, "int64")([tokens, places]).shape == [2, 2]
 
