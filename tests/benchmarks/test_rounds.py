@@ -13,7 +13,7 @@ from benchmarks.rounds_programs import Compiled, Kerasrec
 
 WEIGHTS = make_weights(4)
 CASES = [make_case(program, max(of), size) for (program, size), of in rounds.QUICK.items()]
-QUICK = ("walk", "parser")
+QUICK = ("walk",)
 BY_HAND = [case for case in CASES if case.program in ("walk", "branches")]
 
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)

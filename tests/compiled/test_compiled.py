@@ -28,7 +28,7 @@ def never_by_waves():
         yield
 
 
-@each(few=["tree_rnn"], many=["collects_in_rounds"])
+@each(few=["tree_rnn"], many=[])
 def test_every_program(compilable, never_by_waves):
     assert_same(run_lowered(compilable, engine="compiled"), run_plain(compilable))
 
@@ -143,7 +143,7 @@ def test_the_gradient_of_a_table_that_one_branch_writes_to(never_by_waves):
         np.testing.assert_allclose(one, two, rtol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_xla_passes_over_in_silence_is_an_error_as_by_waves():
     np.testing.assert_array_equal(looked_up([2, 0], [2, 3]), [2 * 1 * 3, 4])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices.* is not in \[0, 4\)"):

@@ -139,7 +139,7 @@ def test_references_may_be_returned_and_passed_with_other_arguments():
     assert found.value.numpy().tolist() == [6, 7]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_chains_may_be_deep():
     @kerasrec.recursive
     def total(chain):
@@ -333,7 +333,7 @@ def test_a_batch_whose_references_lead_to_another_type():
         schema.values(batch)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_values_of_a_call_are_not_kept():
     function = value_function()
     values = SCHEMA.of(TREES)

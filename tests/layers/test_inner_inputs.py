@@ -56,6 +56,7 @@ def test_a_word_at_an_inner_node_is_an_error(layer_class):
         )
 
 
+@pytest.mark.slow
 # test_embedding.py compares what TreeLSTM computes from words at all nodes.
 @pytest.mark.parametrize(
     ("layer_class", "inner_inputs", "reads"),

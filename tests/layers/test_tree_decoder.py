@@ -300,7 +300,7 @@ def test_bounds(layer, free):
     assert nothing.children.shape == (0, 0, 4)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_slots_that_may_not_follow_stay_empty(layer):
     let_grow(layer, 2.0)
     grown = layer.generate(20, seed=1)
@@ -312,7 +312,7 @@ def test_slots_that_may_not_follow_stay_empty(layer):
             assert all(child < 0 or slot in allowed for slot, child in enumerate(row))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_states_of_the_roots(layer):
     begin = [np.random.default_rng(1).normal(size=(2, UNITS)).astype("float32") for _ in range(2)]
     grown = layer.generate(2, seed=1, initial_state=begin)
@@ -360,7 +360,7 @@ def test_half_precision(policy, layer):
     np.testing.assert_allclose(grown.log_likelihood, scored, rtol=5e-2, atol=0.3)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_padding_order_and_batch_do_not_matter(layer):
     wanted = layer(TOKENS, CHILDREN).numpy()
     np.testing.assert_allclose(layer(TOKENS[::-1], CHILDREN[::-1]), wanted[::-1], rtol=1e-5)

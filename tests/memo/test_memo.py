@@ -64,7 +64,14 @@ def test_the_interpreter_agrees(case):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("options", [{"recompute": True}, {"parallel_tokens": 3}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"recompute": True},
+        pytest.param({"parallel_tokens": 3}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("case", _WITH_GRADIENT)
 def test_options(case, options):
     values = case.expected(case.arguments)[0]
@@ -159,7 +166,7 @@ def test_calls_of_a_whole_batch():
     assert interpret(f.tagged_graph(roots), [roots]).outputs[0].tolist() == [5, 8, 13, 5]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradients_of_a_whole_batch():
     table = tf.Variable([2.0, 3.0])
 
