@@ -77,6 +77,7 @@ def assert_row_of_each_tree(predictions, trees):
         assert total == np.maximum(tree.children, 0).sum()
 
 
+@pytest.mark.many
 def test_predictions_are_in_the_order_of_the_trees_or_brought_back():
     trees = encoded(SIZES)
     model = words_model()

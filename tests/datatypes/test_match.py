@@ -151,6 +151,7 @@ def test_chains_may_be_deep():
     assert total(chain).numpy() == sum(range(3_000))
 
 
+@pytest.mark.many
 def test_two_values_of_one_function_are_told_apart():
     @kerasrec.recursive
     def difference(one, other):

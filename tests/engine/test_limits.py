@@ -16,8 +16,7 @@ each_way = pytest.mark.parametrize(
     ("num_rounds", "options"),
     few_of(
         itertools.product([1, 2], [WAVES, BOUNDED, SCALAR]),
-        (2, WAVES),
-        many=[(2, SCALAR)],
+        many=[(2, WAVES), (2, SCALAR)],
     ),
     ids=str,
 )

@@ -106,7 +106,7 @@ def test_of_one_token():
     assert np.isfinite(tape.gradient(a, x))
 
 
-@pytest.mark.parametrize("engine", few_of(ENGINES, "waves", many=[]))
+@pytest.mark.parametrize("engine", few_of(ENGINES, many=["waves"]))
 def test_of_calls_inside(engine):
     """The caller reads one result of two, and its own gradient has no part for the other."""
     options = ENGINES[engine]

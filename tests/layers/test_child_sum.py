@@ -51,6 +51,7 @@ def expected(layer, x, children, by_state=None):
     return sequence, [np.stack(states) for states in zip(*roots, strict=True)]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("inner_inputs", few_of([False, True], True))
 def test_values(inner_inputs, layers):
     """Of trees whose nodes have none to `arity` children, in any slots; one trace serves all."""

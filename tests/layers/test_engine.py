@@ -171,6 +171,7 @@ def test_another_engine_is_an_error(engine):
         TreeRNN(3, engine=engine)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "make", [ChildSumTreeLSTM, functools.partial(TopDownTreeLSTM, shares_weights=True)]
 )

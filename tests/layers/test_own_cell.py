@@ -289,6 +289,7 @@ class Old(RecursiveCell):
         return [inputs, 2 * inputs]
 
 
+@pytest.mark.many
 def test_a_list_of_states_alone_still_works():
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
     layer = Recursive(Old(), return_state=True)

@@ -156,6 +156,7 @@ CHILDREN[0, 3, 1] = 4  # a first dependent to the right
 CHILDREN[1, 0, 1] = 1
 
 
+@pytest.mark.many
 def test_terms_of_given_trees(layer):
     found = layer(TOKENS, CHILDREN).numpy()
     plain = Plain(layer)
@@ -512,6 +513,7 @@ IMPOSSIBLE = {
 }
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("name", few_of(IMPOSSIBLE, "large", "slot", many=[]))
 def test_trees_that_the_model_cannot_make(scorer, name):
     tokens, children, message = IMPOSSIBLE[name]

@@ -293,6 +293,7 @@ def test_rows_are_refused():
         compiled(case.function)(*case.arguments)
 
 
+@pytest.mark.many
 def test_the_plan():
     text = str(compiled(fib).execution_plan(3))
     assert "level by level, in blocks, compiled by XLA" in text

@@ -45,6 +45,7 @@ def test_gradients(case):
         np.testing.assert_allclose(gradient, differences(case, weights, place), atol=1e-5)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("case", _WITH_GRADIENT)
 def test_the_interpreter_agrees(case):
     values = case.expected(case.arguments)[0]
@@ -83,6 +84,7 @@ def test_options(case, options):
         np.testing.assert_allclose(one, other, atol=1e-9)
 
 
+@pytest.mark.many
 def test_a_run_of_one_level_in_a_graph():
     """TensorFlow's optimizer took the rows before the first level for those of all."""
 
@@ -102,6 +104,7 @@ def test_a_run_of_one_level_in_a_graph():
     assert gradient(x, tf.constant([2])).numpy().tolist() == [[1.0, 0.0]]
 
 
+@pytest.mark.many
 def test_many_calls_are_few():
     assert fib(np.int64(90)).numpy() == 2880067194370816120
     trace = fib.run_trace(np.int64(90))
@@ -200,6 +203,7 @@ def test_no_tokens():
     assert fib(np.zeros([0], np.int32)).shape == [0]
 
 
+@pytest.mark.many
 def test_strings_and_bools_tell_calls_apart():
     @kerasrec.recursive(memo=True)
     def length(text, is_long, n):
@@ -246,6 +250,7 @@ def test_mutual_recursion():
     np.testing.assert_allclose(found.gradients[0][:, 0], expected / x[:, 0])
 
 
+@pytest.mark.many
 def test_what_is_collected_is_there_once():
     @kerasrec.recursive(memo=True)
     def f(n):
@@ -332,6 +337,7 @@ def test_a_float_that_varies_is_refused():
         f(1.0, 3)
 
 
+@pytest.mark.many
 def test_what_is_passed_on_unchanged_is_known_to_be():
     @kerasrec.recursive(memo=True)
     def f(x, n):
@@ -374,6 +380,7 @@ def test_draws_that_decide_are_refused(draw):
             function([3, 4])
 
 
+@pytest.mark.many
 def test_a_draw_that_decides_nothing_is_made_once():
     @kerasrec.recursive(memo=True)
     def f(n):
@@ -412,6 +419,7 @@ def test_the_scalar_engine_is_refused():
         f(3)
 
 
+@pytest.mark.many
 def test_the_plan_says_so():
     assert "memo=True makes equal calls one call" in str(fib.execution_plan(3))
     assert dataclasses.asdict(fib.tagged_graph(3).memo) == {

@@ -217,6 +217,7 @@ def test_a_result_that_others_read_is_not_handed_on():
     np.testing.assert_array_equal(np.sort(tables["inner"]), np.sort(collected))
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("parallel_tokens", few_of([None, 3], 3))
 def test_a_tail_call_without_end_stops(parallel_tokens):
     @kerasrec.recursive(engine="waves", max_depth=50, parallel_tokens=parallel_tokens)

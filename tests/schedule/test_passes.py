@@ -65,7 +65,8 @@ def put_by(one, schedule):
 
 @each(few=["tree_rnn"], many=["call_in_argument", "child_sum"])
 @pytest.mark.parametrize(
-    "passes", few_of([(), WAVE_PASSES], WAVE_PASSES, many=[]), ids=["none", "all"]
+    "passes",
+    [pytest.param((), marks=pytest.mark.slow, id="none"), pytest.param(WAVE_PASSES, id="all")],
 )
 def test_results_are_the_same_with_and_without(program, passes):
     assert_same(run_lowered(program, engine="waves", passes=passes), run_plain(program))
