@@ -161,8 +161,9 @@ def of_groups(
         labels = trees.pop("labels")
         if index.has_pairs:
             sides = halves(trees)
+            # The last part of an epoch may have no pair.
             widths = [
-                tf.reduce_max(side["children"].row_lengths(), keepdims=False) for side in sides
+                tf.maximum(tf.reduce_max(side["children"].row_lengths()), 0) for side in sides
             ]
             pairs = zip(sides, widths, strict=True)
             return tuple(of for side, width in pairs for of in inputs_of(side, width)), labels

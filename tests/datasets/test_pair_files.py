@@ -77,6 +77,15 @@ def test_pairs_stay_pairs_when_several_read_sorted_and_shuffled(tmp_path):
 
 
 @pytest.mark.many
+def test_a_part_of_a_batch_may_have_no_pair(tmp_path):
+    write_tree_files(pairs(1), tmp_path / "pairs", num_files=2, pairs=True)
+    context = tf.distribute.InputContext(2, 1, 2)
+    ((inputs, labels),) = tree_file_batches(tmp_path / "pairs", 2, input_context=context)
+    assert [len(of) for of in inputs] == [0] * 4
+    assert labels.shape == [0]
+
+
+@pytest.mark.many
 def test_ids_features_classes_and_padding(tmp_path):
     ids, features = np.array([[1, 2], [3, 4], [0, 0]]), np.array([[0.5], [1.5], [0]], np.float32)
     children = np.array([[1], [-1], [-1]])
