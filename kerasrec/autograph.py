@@ -1,4 +1,8 @@
-"""AutoGraph, which rewrites Python functions, is to leave some of kerasrec's as they are."""
+"""AutoGraph, which rewrites Python functions, is to leave some of kerasrec's as they are.
+
+Some must not be rewritten. For the others, which are called in a `tf.function` or by `tf.data`, it
+would take seconds and change nothing.
+"""
 
 from __future__ import annotations
 

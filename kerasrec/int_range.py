@@ -1,4 +1,4 @@
-"""Checks, while the graph runs, that integers keep their values when they are cast."""
+"""Checks, while the graph runs, that numbers keep their values when they are cast to integers."""
 
 import tensorflow as tf
 
@@ -25,14 +25,31 @@ def cast_integers(values: tf.Tensor, dtype: tf.DType, what: str) -> tf.Tensor:
         return cast
     # Between signed and unsigned of one size, a cast and back always restores the number.
     is_out = (tf.cast(cast, values.dtype) != values) | ((cast < 0) != (values < 0))
+    expected = f"{dtype.name}, {dtype.min} to {dtype.max}"
+    return _unless(is_out, cast, values, f"{what} must be {expected}. Received:")
+
+
+def whole_numbers(values: tf.Tensor, what: str) -> tf.Tensor:
+    """Casts floats to int64; fails if one is no integer.
+
+    Args:
+        values: Floats of any dtype and shape.
+        what: What the numbers are, for messages.
+
+    Raises:
+        tf.errors.InvalidArgumentError: When the graph runs, if one is no integer; the message says
+            which one and where.
+    """
+    cast = tf.cast(values, tf.int64)
+    is_wrong = tf.cast(cast, values.dtype) != values
+    return _unless(is_wrong, cast, values, f"{what} must be integers. Received:")
+
+
+def _unless(is_wrong: tf.Tensor, cast: tf.Tensor, values: tf.Tensor, message: str) -> tf.Tensor:
+    """What values were cast to; fails, with the first of them and its place, if one is wrong."""
     check = tf.debugging.Assert(
-        ~tf.reduce_any(is_out),
-        [
-            f"{what} must be {dtype.name}, {dtype.min} to {dtype.max}. Received:",
-            tf.boolean_mask(values, is_out)[:1],
-            "at",
-            tf.where(is_out)[:1],
-        ],
+        ~tf.reduce_any(is_wrong),
+        [message, tf.boolean_mask(values, is_wrong)[:1], "at", tf.where(is_wrong)[:1]],
     )
     # Eager mode has checked already and returns None.
     with tf.control_dependencies([] if check is None else [check]):

@@ -15,10 +15,9 @@ from numpy.typing import ArrayLike
 from kerasrec.autograph import not_converted
 from kerasrec.datasets.checking import check_alike, check_nth_tree
 from kerasrec.datasets.encoding import TreeArrays
-from kerasrec.datasets.float_range import is_too_large
+from kerasrec.datasets.stored_range import is_no_int32, is_too_large
 from kerasrec.datasets.tree_order import TreeOrder
 from kerasrec.datasets.tree_store import TreeStore
-from kerasrec.int_range import LARGEST
 
 # Wide enough that a chunk of SST sorted by size leaves little padding, and narrow enough that the
 # trees of a batch differ from one epoch to the next.
@@ -197,7 +196,7 @@ def tree_pair_batches(
             f"left has {len(left)} trees, right {len(right)}, and labels {len(given)}; expected as "
             "many of each, one for each pair."
         )
-    wrong = np.argwhere(is_too_large(given) | _is_no_int32(given))
+    wrong = np.argwhere(is_too_large(given) | is_no_int32(given))
     if len(wrong):
         raise ValueError(
             f"labels[{wrong[0, 0]}] holds {given[tuple(wrong[0])]}; expected integers of int32, or "
@@ -217,13 +216,6 @@ def tree_pair_batches(
     sizes = stores[0].sizes + stores[1].sizes
     batches, _ = _batches(sizes, pair, batch_size, shuffle, seed, bucket_by_size, drop_remainder)
     return batches
-
-
-def _is_no_int32(numbers: np.ndarray) -> np.ndarray:
-    """Whether integers would become others as int32; bool, of their shape."""
-    if not np.issubdtype(numbers.dtype, np.integer):
-        return np.zeros(numbers.shape, bool)
-    return (numbers > LARGEST) | (numbers < -LARGEST - 1)
 
 
 def check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:

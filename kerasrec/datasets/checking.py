@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from kerasrec.datasets.child_rows import ChildRows
-from kerasrec.datasets.float_range import is_too_large
+from kerasrec.datasets.stored_range import is_too_large
 from kerasrec.int_range import LARGEST
 
 

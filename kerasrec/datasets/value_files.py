@@ -10,12 +10,11 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.datasets.expected import expect_several
-from kerasrec.datasets.float_range import is_too_large
 from kerasrec.datasets.new_directory import new_directory
 from kerasrec.datasets.record_files import file_of
+from kerasrec.datasets.stored_range import is_no_int32, is_too_large
 from kerasrec.datasets.value_index import Numbers, Schema, ValueIndex, write_index
 from kerasrec.datasets.value_records import NUMBERS, records_of
-from kerasrec.int_range import LARGEST
 
 # Values that are encoded together.
 VALUES_IN_MEMORY = 1000
@@ -139,4 +138,4 @@ def _fits(array: np.ndarray, kind: Numbers) -> bool:
     allowed = "biuf" if kind.is_float else "biu"
     if list(array.shape) != kind.shape or array.dtype.kind not in allowed:
         return False
-    return kind.is_float or bool(np.all((array <= LARGEST) & (array >= -LARGEST - 1)))
+    return kind.is_float or not is_no_int32(array).any()

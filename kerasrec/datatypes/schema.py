@@ -1,7 +1,4 @@
-"""`Schema`: values of a data type as tensors.
-
-AutoGraph would take seconds to convert the methods that a `tf.function` calls, and changes nothing.
-"""
+"""`Schema`: values of a data type as tensors."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class SchemaEncoder(keras.layers.Layer):
         hash_bins: how many vectors there are for words of texts.
         return_sequences: whether to return the vectors of all tree nodes.
         seed: int, the seed of the dropout.
-        cell: what computes h, the first of these or the second: "dense" or "child-sum-lstm".
+        cell: what computes h: "dense", as said first, or "child-sum-lstm".
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from kerasrec.int_range import cast_integers
+from kerasrec.int_range import cast_integers, whole_numbers
 
 
 def checked_inputs(model: keras.Model, given: Any) -> Any:
@@ -45,29 +45,9 @@ def _checked(value: Any, of: keras.KerasTensor) -> Any:
     if not (wanted.is_integer and (dtype.is_integer or dtype.is_floating)):
         return value
     what = f"The input {of.name}"
+    is_ragged = isinstance(value, tf.RaggedTensor)
+    flat = value.flat_values if is_ragged else tf.convert_to_tensor(value)
     if dtype.is_floating:
-        value = _whole_of(value, what)
-    if isinstance(value, tf.RaggedTensor):
-        return value.with_flat_values(cast_integers(value.flat_values, wanted, what))
-    return cast_integers(tf.convert_to_tensor(value), wanted, what)
-
-
-def _whole_of(value: Any, what: str) -> Any:
-    """Floats, padded or ragged, as int64; fails if one is no integer."""
-    if isinstance(value, tf.RaggedTensor):
-        return value.with_flat_values(_whole_of(value.flat_values, what))
-    value = tf.convert_to_tensor(value)
-    whole = tf.cast(value, tf.int64)
-    is_wrong = tf.cast(whole, value.dtype) != value
-    check = tf.debugging.Assert(
-        ~tf.reduce_any(is_wrong),
-        [
-            f"{what} must be integers. Received:",
-            tf.boolean_mask(value, is_wrong)[:1],
-            "at",
-            tf.where(is_wrong)[:1],
-        ],
-    )
-    # Eager mode has checked already and returns None.
-    with tf.control_dependencies([] if check is None else [check]):
-        return tf.identity(whole)
+        flat = whole_numbers(flat, what)
+    flat = cast_integers(flat, wanted, what)
+    return value.with_flat_values(flat) if is_ragged else flat

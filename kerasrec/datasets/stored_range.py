@@ -1,7 +1,9 @@
-"""Numbers that are finite until they are stored as float32."""
+"""Numbers that become others when they are stored as float32 or int32."""
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from kerasrec.int_range import LARGEST
 
 
 def is_too_large(numbers: ArrayLike) -> np.ndarray:
@@ -14,3 +16,13 @@ def is_too_large(numbers: ArrayLike) -> np.ndarray:
         return np.zeros(array.shape, bool)
     with np.errstate(over="ignore"):
         return np.isfinite(array) & ~np.isfinite(array.astype(np.float32))
+
+
+def is_no_int32(numbers: np.ndarray) -> np.ndarray:
+    """Whether integers, or truth values, do not fit into int32; bool, of their shape.
+
+    False for all that are neither.
+    """
+    if numbers.dtype.kind not in "biu":
+        return np.zeros(numbers.shape, bool)
+    return (numbers > LARGEST) | (numbers < -LARGEST - 1)
