@@ -20,21 +20,29 @@ from tests.engine.helpers import (
     run_plain,
     with_tokens,
 )
-from tests.programs import FEW, PROGRAMS, SOME, each
+from tests.programs import FEW, SOME, each
 
-# Those whose ops and calls others of the list have, too.
-RARE = {"two_ragged_calls", "grandchildren", "padded", "forest", "nested", "either_callee"}
-RARE |= {"map_with_cond", "mutual_in_arguments", "fib_zero_calls", "takeuchi", "mccarthy_91", "gcd"}
-RARE |= {"fib_of_next", "power_f32", "no_call_at_all", "used_by_two", "calls_in_both_branches"}
-RARE |= {"three_ways", "branch_without_tokens", "fib"}
+# Each has what no other of them has; the programs with data types and with functions as arguments,
+# which trace for seconds, are run in tests of their own.
+BY_WAVES = {
+    *SOME,
+    "only_empty_rows",
+    "rows_without_a_call",
+    "ignores",
+    "is_even",
+    "nested_arguments",
+}
+BY_WAVES |= {"gated_tree", "dense_inside", "collects_below_a_choice", "captures", "nested_cond"}
+BY_WAVES |= {"several_outputs", "ragged_sum", "swapped", "ragged_in_branch", "walk", "branches"}
+BY_WAVES |= {"nested_in_branch", "collects_in_rounds"}
 
 
-@each(few=FEW, many={item.name for item in PROGRAMS} - RARE)
+@each(few=FEW, many=BY_WAVES)
 def test_by_waves(program):
     assert_same(run_lowered(program, engine="waves"), run_plain(program))
 
 
-@each(few=["ackermann", "power"], many=[*SOME, "three_mutual", "decides_as_it_runs", "captures"])
+@each(few=["ackermann"], many=["sum_of_halved", "no_call_but_all_else", "child_sum", "captures"])
 def test_by_the_scalar_engine(program):
     if obstacles(program.function.extended_graph(*program.inputs)):
         with pytest.raises(kerasrec.TraceError, match="engine='scalar' cannot run"):
@@ -43,36 +51,34 @@ def test_by_the_scalar_engine(program):
         assert_same(run_lowered(program, engine="scalar"), run_plain(program))
 
 
-@each(few=["collect"], many=["call_in_argument", "child_sum"])
+@each(few=["collect"], many=["child_sum"])
 def test_called_eagerly(program):
     assert_same(run_engine(program), run_plain(program))
 
 
-@each(few=["tree_rnn"], many=["call_in_argument", "child_sum"])
+@each(few=["tree_rnn"], many=["child_sum"])
 def test_called_inside_a_tf_function(program):
     found = run_in_function(program, program.num_tokens)
     assert_same(found, run_plain(program), num_gradients=len(found.gradients))
 
 
-@each(
-    lambda program: program.num_rounds == 1, few=["tree_rnn"], many=["sum_of_halved", "child_sum"]
-)
+@each(lambda program: program.num_rounds == 1, few=["tree_rnn"], many=[])
 def test_by_queues_without_need(program):
     assert_same(run_in_queues(program), run_plain(program))
 
 
-@each(few=["tree_rnn"], many=["call_in_argument"])
+@each(few=["tree_rnn"], many=[])
 def test_one_token_by_waves(program):
     assert_same(run_one(program, engine="waves"), run_plain(with_tokens(program, 1)))
 
 
-@each(few=[], many=["call_in_argument", "child_sum"])
+@each(few=[], many=["child_sum"])
 def test_called_inside_a_tf_function_for_any_number_of_tokens(program):
     found = run_in_function(program, num_tokens=None)
     assert_same(found, run_plain(program), num_gradients=len(found.gradients))
 
 
-@each(lambda program: program.is_smooth, few=["tree_rnn"], many=["call_in_argument", "collect"])
+@each(lambda program: program.is_smooth, few=["tree_rnn"], many=["call_in_argument"])
 def test_finite_differences(program):
     """Along one direction of all arguments and variables at once."""
     inputs = [tf.constant(item) for item in program.flat_inputs]

@@ -163,6 +163,16 @@ def test_texts_are_taken_that_read_brackets_takes(tmp_path_factory, texts):
             check(reader(has_labels=True, arity=8)([text]), trees, 8)
 
 
+@functools.cache
+def words_of():
+    return BracketedText()
+
+
+@functools.cache
+def labelled_of_two():
+    return reader(has_labels=True, arity=2)
+
+
 @pytest.mark.parametrize(
     ("text", "character", "reason"),
     [
@@ -193,11 +203,11 @@ def test_errors_name_text_character_and_reason(text, character, reason):
     )
     start = f"`text[1]` {place.replace(chr(10), ' ')}"
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
-        BracketedText()(["(3 film)", text, text])
+        words_of()(["(3 film)", text, text])
     sentence = error.value.message.split("\n")[0]
     assert sentence.startswith(start) and reason in sentence
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
-        reader(has_labels=True, arity=2)(["(3 film)", text])
+        labelled_of_two()(["(3 film)", text])
     assert start in error.value.message and reason in error.value.message
 
 
@@ -281,16 +291,15 @@ SERVE = """
 import sys
 sys.modules["keras"] = sys.modules["kerasrec"] = None
 import numpy as np, tensorflow as tf
-folders, texts = sys.argv[1:3], tf.constant(sys.argv[3:])
-for folder in folders:
-    served = tf.saved_model.load(folder)
-    np.save(folder + "/served.npy", served.serve(texts))
-    try:
-        served.serve(tf.constant(["(1 a)", "(1 a b)"]))
-    except tf.errors.InvalidArgumentError as error:
-        assert "`text[1]` has at character 1, `(1 a b)`: a tree node with 2 words" in error.message
-    else:
-        raise AssertionError("no error")
+folder, texts = sys.argv[1], tf.constant(sys.argv[2:])
+served = tf.saved_model.load(folder)
+np.save(folder + "/served.npy", served.serve(texts))
+try:
+    served.serve(tf.constant(["(1 a)", "(1 a b)"]))
+except tf.errors.InvalidArgumentError as error:
+    assert "`text[1]` has at character 1, `(1 a b)`: a tree node with 2 words" in error.message
+else:
+    raise AssertionError("no error")
 """
 
 
@@ -303,22 +312,21 @@ def learned(model):
     return model
 
 
-@pytest.mark.many
-def test_models_take_text_learn_and_are_saved_and_served_without_kerasrec(tmp_path):
-    """Of words as numbers and as text, both served by one process."""
-    made = [
-        lambda: model_of(BracketedText(vocabulary=["a", "film"]), keras.layers.Embedding(4, 3)),
-        lambda: model_of(BracketedText(), string_embedding()),
-    ]
-    expected, folders = [], [tmp_path / "numbers", tmp_path / "text"]
-    for make, folder in zip(made, folders, strict=True):
-        keras.utils.set_random_seed(1)
-        model = learned(make())
-        expected.append(model.predict(tf.constant(TEXTS), verbose=0))
-        model.save(tmp_path / "model.keras")
-        loaded = keras.models.load_model(tmp_path / "model.keras")
-        np.testing.assert_array_equal(loaded.predict(tf.constant(TEXTS), verbose=0), expected[-1])
-        model.export(folder, verbose=False)
-    subprocess.run([sys.executable, "-c", SERVE, *map(str, folders), *TEXTS], check=True)
-    for folder, wanted in zip(folders, expected, strict=True):
-        np.testing.assert_allclose(np.load(folder / "served.npy"), wanted, atol=1e-6)
+MODELS = {
+    "words as numbers": lambda: model_of(
+        BracketedText(vocabulary=["a", "film"]), keras.layers.Embedding(4, 3)
+    ),
+    "words as text": lambda: model_of(BracketedText(), string_embedding()),
+}
+
+
+@pytest.mark.parametrize("name", few_of(MODELS, many=["words as text"]))
+def test_models_take_text_learn_and_are_saved_and_served_without_kerasrec(name, tmp_path):
+    model = learned(MODELS[name]())
+    expected = model.predict(tf.constant(TEXTS), verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(tf.constant(TEXTS), verbose=0), expected)
+    model.export(tmp_path / "export", verbose=False)
+    subprocess.run([sys.executable, "-c", SERVE, tmp_path / "export", *TEXTS], check=True)
+    np.testing.assert_allclose(np.load(tmp_path / "export/served.npy"), expected, atol=1e-6)

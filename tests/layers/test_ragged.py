@@ -132,7 +132,9 @@ def test_rows_of_one_length_and_splits_of_int32():
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"recurrent_dropout": 0.5}])
+@pytest.mark.parametrize(
+    "options", few_of([{"dropout": 0.5}, {"recurrent_dropout": 0.5}], {"dropout": 0.5}, many=[])
+)
 @pytest.mark.parametrize("embedding", few_of([None, 7], None, many=[]))
 def test_dropout(options, embedding):
     (x, children), _ = trees(None)

@@ -14,17 +14,22 @@ from tests.memo.cases import CASES, RULES, TRANSITIONS, at, distance, fib
 from tests.memo.helpers import differences, gradients, with_options
 
 _FIRST, *_OTHERS = CASES
-_MARKS = {"inside": (), "knapsack": pytest.mark.many, "matrix chain": pytest.mark.many}
-_ALL = [
-    pytest.param(case, id=case.name, marks=_MARKS.get(case.name, pytest.mark.slow))
-    for case in CASES
-]
-_WITH_GRADIENT = [
-    item for item in _ALL if any(a.dtype == np.float64 for a in item.values[0].arguments)
-]
+_FIND_GRADIENTS = [case for case in CASES if any(a.dtype == np.float64 for a in case.arguments)]
 
 
-@pytest.mark.parametrize("case", _ALL)
+def each(cases, few, many):
+    """Parametrizes a test with cases, by the names of those that a run takes; the rest is slow."""
+    marks = dict.fromkeys(many, pytest.mark.many) | dict.fromkeys(few, ())
+    return pytest.mark.parametrize(
+        "case",
+        [
+            pytest.param(case, id=case.name, marks=marks.get(case.name, pytest.mark.slow))
+            for case in cases
+        ],
+    )
+
+
+@each(CASES, few=[], many=["knapsack"])
 def test_values_and_calls(case):
     expected, calls = case.expected(case.arguments)
     np.testing.assert_allclose(case.function(*case.arguments), expected, rtol=1e-9)
@@ -35,7 +40,7 @@ def test_values_and_calls(case):
     np.testing.assert_allclose(case.function(*alike), np.repeat(expected[:1], 3, 0), rtol=1e-9)
 
 
-@pytest.mark.parametrize("case", _WITH_GRADIENT)
+@each(_FIND_GRADIENTS, few=[], many=["inside", "knapsack", "matrix chain"])
 def test_gradients(case):
     values = case.expected(case.arguments)[0]
     weights = np.random.default_rng(1).normal(size=values.shape)
@@ -46,7 +51,7 @@ def test_gradients(case):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("case", _WITH_GRADIENT)
+@each(_FIND_GRADIENTS, few=[], many=["knapsack"])
 def test_the_interpreter_agrees(case):
     values = case.expected(case.arguments)[0]
     weights = np.random.default_rng(1).normal(size=values.shape)
@@ -73,7 +78,7 @@ def test_the_interpreter_agrees(case):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("case", _WITH_GRADIENT)
+@each(_FIND_GRADIENTS, few=[], many=["knapsack"])
 def test_options(case, options):
     values = case.expected(case.arguments)[0]
     weights = np.random.default_rng(1).normal(size=values.shape)
