@@ -64,6 +64,7 @@ def chances_of_last_products(sizes, temperature):
     return [weights[splits == k].sum() / weights.sum() for k in range(1, len(sizes) - 1)]
 
 
+@pytest.mark.many
 def test_every_example_is_tested():
     assert {path.stem for path in EXAMPLES} == set(SAID)
 

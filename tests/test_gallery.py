@@ -22,6 +22,7 @@ def test_pictures_show_the_graphs_of_the_page(tmp_path, monkeypatch):
     assert found == pictures, "python docs/draw_gallery.py draws them anew"
 
 
+@pytest.mark.many
 def test_the_page_shows_each_picture_once():
     content = (ROOT / PAGE).read_text(encoding="utf-8")
     shown = re.findall(r"!\[[^\]]+\]\(gallery/(\w+)\.svg\)", content)

@@ -26,6 +26,7 @@ def error_of(code, folder, **environment):
     return done.stderr.strip().splitlines()[-1]
 
 
+@pytest.mark.many
 def test_another_backend_in_the_environment(tmp_path):
     # Nothing but the check is imported, so neither jax nor TensorFlow is asked for.
     for name in ("jax", "keras", "tensorflow"):
@@ -36,6 +37,7 @@ def test_another_backend_in_the_environment(tmp_path):
     )
 
 
+@pytest.mark.many
 def test_another_backend_in_the_file(tmp_path, monkeypatch):
     file = tmp_path / "keras.json"
     file.write_text(json.dumps({"backend": "torch"}))

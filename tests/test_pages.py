@@ -25,6 +25,7 @@ LINKED = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/papers.md"
 LINKED += [f"{folder}/README.md" for folder in ("benchmarks", "data", "models", "tests")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", few_of(["README.md", "docs/compiler.md"], "docs/compiler.md", many=[])
 )

@@ -23,6 +23,7 @@ BOTH = [BY_NAME["power"], BY_NAME["call_in_argument"]]
 both_engines = pytest.mark.parametrize("program", BOTH, ids=["waves", "queues"])
 
 
+@pytest.mark.slow
 def test_one_token():
     assert fib(10).shape == ()
     assert fib(10) == 55
@@ -34,16 +35,18 @@ def test_many_tokens_in_one_run():
     np.testing.assert_array_equal(fib(np.array([6], np.int32)), [8])
 
 
+@pytest.mark.many
 def test_no_token():
     assert fib(np.zeros([0], np.int32)).shape == (0,)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_numbers_are_repeated_beside_many_tokens():
     np.testing.assert_allclose(power([2.0, 3.0], 2), [4.0, 9.0])
     np.testing.assert_allclose(power(2.0, [1, 2, 3]), [2.0, 4.0, 8.0])
 
 
+@pytest.mark.many
 def test_numbers_are_repeated_beside_tokens_whose_number_only_the_run_knows():
     @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)], autograph=False)
     def call(x):
@@ -62,7 +65,7 @@ def test_structure_of_what_it_returns():
     assert many["range"][0].shape == (2,)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_lists_of_numbers_are_tensors_wherever_they_stand():
     @kerasrec.recursive
     def f(pair, n):
@@ -73,7 +76,7 @@ def test_lists_of_numbers_are_tensors_wherever_they_stand():
     assert f((1, 3), 2) == 4
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_lists_in_a_namedtuple_are_tensors():
     Pair = collections.namedtuple("Pair", "left right")
 
@@ -88,6 +91,7 @@ def test_lists_in_a_namedtuple_are_tensors():
     np.testing.assert_array_equal(found.right, [3, 42])
 
 
+@pytest.mark.slow
 def test_keywords_and_defaults():
     @kerasrec.recursive
     def f(x, n=3):
@@ -97,6 +101,7 @@ def test_keywords_and_defaults():
     assert f(1.0, n=1) == 2.0
 
 
+@pytest.mark.slow
 def test_options_stand_on_the_decorator():
     @kerasrec.recursive(max_depth=5)
     def f(n):
@@ -109,6 +114,7 @@ def test_options_stand_on_the_decorator():
         f(6)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "dtype",
     few_of(
@@ -127,6 +133,7 @@ def test_dtypes_of_floats(dtype):
     np.testing.assert_allclose(tf.cast(tape.gradient(y, x), tf.float64), [6.75, 12.0])
 
 
+@pytest.mark.many
 def test_variables_are_read_at_each_call():
     weight = tf.Variable(2.0)
 
@@ -169,7 +176,7 @@ class Doubled(Model):
         return 2.0 * super().run(x, n)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_methods_can_be_recursive():
     three, two = Model(3.0), Model(2.0)
     assert (three.run(1.0, 2), two.run(1.0, 2)) == (9.0, 4.0)
@@ -203,7 +210,7 @@ def test_other_callables():
     assert adder(3) == 3
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_function_is_traced_before_and_after_one_that_calls_it():
     @kerasrec.recursive
     def inner(n):
@@ -219,7 +226,7 @@ def test_a_function_is_traced_before_and_after_one_that_calls_it():
     assert inner(4) == 0
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_function_has_one_body_however_often_it_is_called():
     @kerasrec.recursive
     def first(n):
@@ -302,6 +309,7 @@ def test_called_inside_control_flow(name, mode):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_of(AROUND, "while_loop", many=["map_fn", "cond"]))
 def test_variables_inside_control_flow(name):
     """The gradient of a loop reaches a variable and the rows of a table that tokens have read."""
@@ -332,6 +340,7 @@ def test_variables_inside_control_flow(name):
         np.testing.assert_allclose(one, expected, rtol=1e-5)
 
 
+@pytest.mark.many
 def test_inside_a_functional_model():
     class Cubed(keras.layers.Layer):
         def call(self, x):
@@ -347,6 +356,7 @@ def test_the_number_of_tokens_is_known_outside_too():
     assert call.get_concrete_function(tf.TensorSpec([4])).output_shapes == [4]
 
 
+@pytest.mark.many
 def test_tables_come_beside_the_result():
     @kerasrec.recursive
     def f(n):
@@ -418,8 +428,8 @@ def test_second_derivative(program):
     np.testing.assert_allclose(tape.gradient(slope, x), curvature, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 @both_engines
-@pytest.mark.many
 def test_inside_a_dataset(program):
     def call(*token):
         (value,), _ = result_of(program, [item[tf.newaxis] for item in token])
@@ -429,8 +439,8 @@ def test_inside_a_dataset(program):
     np.testing.assert_allclose(found, run_plain(program).outputs[0], rtol=1e-10)
 
 
+@pytest.mark.slow
 @both_engines
-@pytest.mark.many
 def test_saved_and_loaded(program, tmp_path):
     class Model(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None], tf.float64)], autograph=False)
@@ -493,7 +503,7 @@ def test_from_several_threads():
     assert found == {0: 0, 1: 1, 2: 1, 3: 2, 4: 3, 5: 5, 6: 8, 7: 13}
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_replica_compiles_once(two_replicas, monkeypatch):
     """Each has its own variables; that a graph asks for its number again is nothing new."""
     compiled = []

@@ -14,6 +14,7 @@ def graph():
     return fib.extended_graph(3)
 
 
+@pytest.mark.many
 def test_a_line_for_each(graph):
     treebank = treebank_of([text_tree(f"word {number}", label=1) for number in range(300)])
     assert repr(fib) == "<RecursiveFunction fib(n)>"
@@ -29,6 +30,7 @@ def test_a_line_for_each(graph):
         assert all(len(repr(value)) < SHORT for value in node.outputs)
 
 
+@pytest.mark.many
 def test_notebooks_show_what_prints(graph):
     for item in (fib.function_graphs(3), graph, fib.run_trace(5)):
         page = item._repr_html_()

@@ -9,6 +9,7 @@ from docs.extensions.included import pages_of_files, with_links_of_site
 from docs.extensions.offline import READS
 
 
+@pytest.mark.many
 def test_docstrings_become_markdown():
     docstring = """Does `this`.
 
@@ -57,6 +58,7 @@ After it."""
     assert found == expected
 
 
+@pytest.mark.many
 def test_links_lead_to_the_pages_of_the_site(tmp_path):
     docs = tmp_path / "docs"
     (docs / "guides").mkdir(parents=True)
@@ -79,6 +81,7 @@ def test_links_lead_to_the_pages_of_the_site(tmp_path):
     assert moved(included, "models", "models.md") == expected
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "text",
     [

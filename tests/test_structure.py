@@ -205,6 +205,7 @@ def test_every_folder_and_module_has_its_place_in_the_order():
     assert {path.parts[0] for path in paths} == {*ORDER, *others}
 
 
+@pytest.mark.many
 def test_imports_go_one_way():
     for path in python_files(PACKAGE):
         folder = path.relative_to(PACKAGE).with_suffix("").parts[0]
@@ -224,6 +225,7 @@ def test_exceptions_are_needed(pattern, module):
     assert offences(others, sorted(PACKAGE.glob(pattern))) != []
 
 
+@pytest.mark.many
 def test_folders_are_entered_by_their_door():
     assert offences(around_the_door, python_files(PACKAGE)) == []
 
@@ -234,6 +236,7 @@ def test_what_all_may_import_imports_nothing():
         assert imported(source, "kerasrec", modules_of(PACKAGE)) == set()
 
 
+@pytest.mark.many
 def test_no_modules_import_each_other():
     modules = modules_of(PACKAGE)
     packages = {name: ".".join(path.relative_to(ROOT).parts[:-1]) for name, path in modules.items()}
@@ -264,16 +267,19 @@ def test_circles_are_found():
     assert sorted(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}})) == ["b", "b", "c"]
 
 
+@pytest.mark.many
 def test_models_examples_benchmarks_and_data_use_public_names():
     assert offences(not_public, python_files(*(ROOT / folder for folder in OUTSIDE))) == []
 
 
+@pytest.mark.many
 def test_tensorflow_and_keras_are_used_by_their_public_names():
     files = python_files(PACKAGE, *(ROOT / folder for folder in OUTSIDE))
     allowed = {ROOT / name for name in PRIVATE_ALLOWED}
     assert offences(reaches_inside, [path for path in files if path not in allowed]) == []
 
 
+@pytest.mark.many
 def test_objects_of_tensorflow_and_keras_are_used_by_their_public_names():
     files = python_files(PACKAGE)
     rule = functools.partial(reaches_into_objects, own=own_private_names(files))

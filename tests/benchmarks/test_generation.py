@@ -20,7 +20,7 @@ def test_what_eager_recursion_scores_and_grows_has_kerasrecs_likelihood():
         generation.check_agreement(decoder, decoder, eager, iterative)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_a_loop_grows_are_trees_with_the_likelihood_that_it_scores():
     _, eager, iterative = peers()
     grown = iterative.generate(20)

@@ -9,7 +9,7 @@ def test_complete_trees():
     assert instances.complete_trees(2, 1)[0].tolist() == [[1, 2], [3, 4], [5, 6], *[[-1, -1]] * 4]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_layers_that_differ_are_found(monkeypatch):
     layers = {
         "one": instances.layer(3, ["/CPU:0"]),

@@ -107,7 +107,7 @@ def test_speed_ups_of_the_text_are_those_of_the_tables():
     assert one["recursive"] / one["iterative"] == pytest.approx(18.6, abs=0.1)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_command_prints_a_table(monkeypatch, capsys):
     monkeypatch.setattr(depth, "QUICK_DEPTHS", [2])
     monkeypatch.setattr(depth, "NUM_STEPS", 2)

@@ -91,6 +91,7 @@ def test_dense_limit_has_the_weights_of_the_model(model, batch):
     assert {*gradients} == {*limit.weights(), "states"}
 
 
+@pytest.mark.many
 def test_a_slow_peer_runs_some_trees_and_says_how_many_nodes():
     batches = make_batches(random_trees(40), 4)
     peer = TimedPeer("eager", "TreeRNN", values_of("TreeRNN"))
@@ -99,6 +100,7 @@ def test_a_slow_peer_runs_some_trees_and_says_how_many_nodes():
     assert peer.add_batches(40, [large]) == large.first(10).num_nodes
 
 
+@pytest.mark.many
 def test_steps_and_epochs_leave_no_batch_out():
     batches = make_batches([chain(2), chain(2), chain(3)], 1)
     peer = TimedPeer("dense limit", "TreeRNN", values_of("TreeRNN"))

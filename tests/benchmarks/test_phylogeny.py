@@ -58,6 +58,7 @@ def test_compiled():
     phylogeny.check(CASE, "kerasrec compiled", computed("kerasrec compiled"))
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("wrong", ["output", "gradient of lengths"])
 def test_a_wrong_result_ends_the_run(wrong):
     found = computed("TensorArray")
@@ -100,6 +101,7 @@ def test_a_likelihood_that_is_too_small_for_a_float():
     phylogeny.check(case, "kerasrec", found)
 
 
+@pytest.mark.many
 def test_the_dense_limit_computes_all_gradients():
     found = phylogeny_programs.DenseLimit(WEIGHTS).computed(CASE)
     assert found["gradient of others"].shape == (8, 4, 5)

@@ -19,7 +19,7 @@ BY_HAND = [case for case in CASES if case.program in ("walk", "branches")]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [
@@ -37,6 +37,7 @@ def test_compiled(case):
     rounds.check(case, "compiled", Compiled(WEIGHTS).computed(case), WEIGHTS)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("case", BY_HAND, ids=lambda case: case.title)
 def test_by_hand(case):
     rounds.check(case, "by hand", RoundsByHand(WEIGHTS).computed(case), WEIGHTS)
@@ -72,6 +73,7 @@ def test_waves_of_one_root(depth):
     assert traced["waves"] == traced["calls"] == 2 * depth + 1
 
 
+@pytest.mark.slow
 def test_a_walk_calls_each_tree_node_once():
     traced = Kerasrec(WEIGHTS).traced(make_case("walk", 3))
     assert traced["calls"] == 3 * 39

@@ -20,7 +20,7 @@ def test_a_line_has_the_size_of_the_padded_table():
     assert wide.line(row) == "| ragged | 1,999 | 5 | 4,000 | 20 | 5.0 | 2.00 | 0.500 | 80 |"
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["ragged", "padded", "documents"])
 def test_a_row_is_measured(form):
     row = wide.measure(form, 30, 2)

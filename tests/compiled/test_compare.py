@@ -23,7 +23,7 @@ def poisoned(monkeypatch):
     monkeypatch.setattr(block, "fire_alike", fire)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_table_of_programs(capsys):
     assert show(map(compare, ["factorial", "count_nodes"]))
     shown = capsys.readouterr().out
@@ -32,7 +32,7 @@ def test_a_table_of_programs(capsys):
     assert "2 programs, 1 compiled, 0 of them with a fault" in shown
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_poisoned_ops_are_found(poisoned):
     faults = compare_ways("power", [Way(named("power"), "3 tokens")]).faults
     for other in ("waves", "plain"):
@@ -47,11 +47,11 @@ def test_a_run_that_waves_take_over_is_found(monkeypatch):
     assert "taken over by waves" in fault
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_random_program():
     assert check_engines(*RANDOM).kind == "same"
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_poisoned_ops_of_a_random_program_are_found(poisoned):
     assert check_engines(*RANDOM).kind == "differs"

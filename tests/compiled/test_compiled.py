@@ -28,11 +28,13 @@ def never_by_waves():
         yield
 
 
+@pytest.mark.many
 @each(few=["tree_rnn"], many=[])
 def test_every_program(compilable, never_by_waves):
     assert_same(run_lowered(compilable, engine="compiled"), run_plain(compilable))
 
 
+@pytest.mark.slow
 @each(few=[], many=["gated_tree"])
 def test_what_is_not_kept_is_computed_again(compilable, never_by_waves):
     found = run_lowered(compilable, engine="compiled", recompute=True)
@@ -44,7 +46,7 @@ def test_one_token(compilable, never_by_waves):
     assert_same(run_one(compilable, engine="compiled"), run_plain(with_tokens(compilable, 1)))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_run_without_room_begins_again(never_by_waves):
     @kerasrec.recursive(engine="compiled")
     def fib(n):
@@ -85,7 +87,7 @@ def halving(engine):
 WEIGHT = tf.Variable([[0.5, -0.3], [0.2, 0.4]])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_stands_around_branches_that_go_apart_is_for_all_of_them(never_by_waves):
     n, x = [1, 0, 4, 0, 7], tf.constant([[1.0, 2.0], [0.5, -1.0], [3.0, 0.1], [0.7, 0.2], [0, 1]])
     found = []
@@ -152,7 +154,7 @@ def test_what_xla_passes_over_in_silence_is_an_error_as_by_waves():
         looked_up([1, 0], [0, 3])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_recursion_without_end_is_an_error_as_by_waves():
     @kerasrec.recursive(engine="compiled", max_depth=50)
     def down(n):
@@ -192,6 +194,7 @@ def test_two_sizes_of_one_table_are_an_error_as_by_waves():
         seen_with(9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", few_of([tf.exp, tf.sqrt], many=[tf.exp]))
 def test_what_overflows_between_two_ops_does_so_by_xla(inner):
     outer = {tf.exp: tf.math.log, tf.sqrt: tf.square}[inner]
@@ -324,7 +327,7 @@ def test_a_sum_over_rows_that_tokens_are_cut_into_is_not_compiled():
         cut([1], [[[1.0, 2.0], [3.0, 4.0]]])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_rows_without_numbers():
     @kerasrec.recursive(engine="compiled")
     def doubled(x, n):

@@ -53,7 +53,7 @@ def test_sizes_are_counted_once_each():
     assert not known.admit([tf.zeros([1, 3])], tf.constant([8, 7]))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_layer_counts_sizes_of_training_and_of_inference():
     layer = kerasrec.layers.TreeRNN(2, engine="compiled")
     assert layer.num_xla_sizes == 0

@@ -51,6 +51,7 @@ def test_activations_on_special_numbers():
         assert np.max(gap(mine.numpy(), theirs.numpy())) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", few_of([tf.float16, tf.bfloat16], many=[tf.float16]))
 def test_half_precision(dtype):
     """With weights of float32, as in mixed precision; four roundings from waves and float32."""

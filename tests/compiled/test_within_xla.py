@@ -61,7 +61,7 @@ def test_the_tape_may_be_inside_and_the_function_called_before():
         np.testing.assert_array_equal(one, three)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_more_calls_than_there_is_room_for_are_not_a_number():
     fib, n, w = scaled_fib(xla_calls=14), tf.constant([5]), tf.constant([1.0])
     for found in by_xla(lambda n, w: with_gradient(fib, n, w))(n, w):
@@ -112,6 +112,7 @@ def test_a_table_says_how_many_calls_there_may_be():
     np.testing.assert_array_equal(found, [31.0])
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("options", "result", "sentence"),
     [
@@ -166,7 +167,7 @@ def test_room_for_no_calls_is_refused():
         kerasrec.recursive(xla_calls=0)(lambda n: n)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_second_derivative_is_an_error_and_not_missing():
     fib, n, w = scaled_fib(xla_calls=15), tf.constant([5, 3]), tf.constant([1.0, -2.0])
 

@@ -42,6 +42,7 @@ def test_pads_at_the_end():
     assert labels.numpy().tolist() == [[0, -1, -1, -1, -1], [1, 1, 3, 1, 2]]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("bucket_by_size", [False, True])
 @pytest.mark.parametrize("drop_remainder", [False, True])
@@ -105,6 +106,7 @@ def test_there_is_no_order_to_restore():
             order.restore(rows)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_zipped_datasets_keep_pairs_together(shuffle):
     """The trees of a pair differ in size, and all trees of one side have labels of their own."""
@@ -120,6 +122,7 @@ def test_zipped_datasets_keep_pairs_together(shuffle):
     assert (epochs[0] != epochs[1]) == shuffle
 
 
+@pytest.mark.many
 def test_shuffling_differs_by_epoch_and_repeats_by_seed():
     how = {"shuffle": True, "bucket_by_size": True}
     dataset = tree_batches(encoded(SIZES), 10, seed=1, **how)
@@ -131,6 +134,7 @@ def test_shuffling_differs_by_epoch_and_repeats_by_seed():
     assert roots(other) != first
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_bucketing_saves_padding(shuffle):
     def slots(bucket_by_size):
@@ -163,6 +167,7 @@ def test_trees_of_different_arity_share_the_largest_or_the_one_asked_for():
         ]
 
 
+@pytest.mark.many
 def test_feeds_keras():
     inputs = (keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32"))
     outputs = keras.layers.Embedding(4, 60)(inputs[0]) + 0.0 * keras.ops.sum(
@@ -174,6 +179,7 @@ def test_feeds_keras():
     assert np.isfinite(history.history["loss"]).all()
 
 
+@pytest.mark.many
 def test_distributes():
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     dataset = strategy.experimental_distribute_dataset(tree_batches(encoded(SIZES), 10))

@@ -7,6 +7,7 @@ from kerasrec.datasets import few_shapes, load_treebank
 from tests.datasets.test_batching import SIZES, encoded, tree_batches
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("sizes", [SIZES, [1], [8, 7], [9]])
 def test_batches_are_the_same_but_for_padding(sizes):
     batches = tree_batches(encoded(sizes), 2)

@@ -93,6 +93,7 @@ def test_words_as_encode_dependencies_has_them(heads):
     assert mine == theirs
 
 
+@pytest.mark.many
 def test_a_tree_of_any_height():
     deep = [1]
     for number in range(50_000):

@@ -42,6 +42,7 @@ def test_follows_the_definition(tree, chance):
     assert labels == [expected_labels[word] for word in range(len(labels))]
 
 
+@pytest.mark.many
 def test_height_is_no_limit():
     tree, labels = dependencies_from_heads(chain(20_000), lambda node: True)
     assert tree.heads == (-1, *range(20_000))

@@ -79,6 +79,7 @@ def test_other_trees_come_back_projective():
     assert decoded.heads == (-1, 3, 1, 0)
 
 
+@pytest.mark.many
 def test_length_is_no_limit():
     for heads in ([-1, *range(20_000)], [-1] + [0] * 20_000):
         tree = sentence(heads)

@@ -47,6 +47,7 @@ def numbered(node, number):
     return name, length, [numbered(child, number) for child in below]
 
 
+@pytest.mark.slow
 @few
 @given(shapes)
 def test_what_is_written_is_read(shape):

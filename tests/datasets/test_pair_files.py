@@ -48,6 +48,7 @@ def lists(batches):
     ]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("ragged", [True, pytest.param(False, marks=pytest.mark.many)])
 def test_batches_are_those_of_tree_pair_batches(tmp_path, ragged):
     written = pairs(10, ragged)

@@ -75,6 +75,7 @@ def as_lists(tree, kind):
     return (*(of.tolist() for of in inputs), rows, labels.tolist())
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_ragged_batch_has_the_trees_and_nothing_else(kind):
     trees = encoded(kind)
@@ -96,6 +97,7 @@ def test_a_split_of_a_treebank():
         assert [[labels[child] for child in row if child >= 0] for row in rows] == below
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_padded_batch_has_the_same_trees(kind):
     trees = encoded(kind)

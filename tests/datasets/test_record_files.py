@@ -109,7 +109,7 @@ def test_a_file_of_another_directory(written):
         tree_file_batches(written({}), 2)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_bytes_that_are_not_those_that_were_written(written):
     files = dict(tree_directory())
     files[FIRST] = files[FIRST][:20] + b"!" + files[FIRST][21:]
@@ -173,7 +173,7 @@ def test_that_record_is_a_tree_as_it_is():
     np.testing.assert_array_equal(np.reshape(children, [2, -1]), [TREE["children"] + [-1] * 4] * 2)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_graph_names_file_and_record(written):
     files = dict(tree_directory())
     records = [example(**tree_of(record) | {"labels": []}) for record in records_of(files[FIRST])]
@@ -184,7 +184,7 @@ def test_the_graph_names_file_and_record(written):
         list(tree_file_batches(written(consistent(files)), 2))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_last_group_that_lost_a_tree(written):
     """There are five trees in two files, so one record, and no more, is of no tree."""
     files = dict(tree_directory())
@@ -197,6 +197,7 @@ def test_a_last_group_that_lost_a_tree(written):
         list(tree_file_batches(written(consistent(files)), 2))
 
 
+@pytest.mark.slow
 def test_padding_and_any_order_of_tree_nodes_are_read(tmp_path):
     tree = EncodedTree([1, 2, 3, 0], [[2, -1], [-1, -1], [1, -1], [-1, -1]], [0, 1, 2, -1])
     write_tree_files([tree, tree], tmp_path / "trees", 1)
@@ -205,6 +206,7 @@ def test_padding_and_any_order_of_tree_nodes_are_read(tmp_path):
         np.testing.assert_array_equal(values, [expected, expected])
 
 
+@pytest.mark.slow
 def test_trees_without_slots_for_children(tmp_path):
     tree = EncodedTree([1], np.zeros([1, 0], int), [0])
     write_tree_files([tree] * 3, tmp_path / "trees", 2)

@@ -36,6 +36,7 @@ def test_labels_that_are_no_text():
     assert binarize(Tree(None, [Tree(1, ["a"])] * 3), "left")[0].label() == "|"
 
 
+@pytest.mark.many
 @few
 @given(wide_trees, strategies.sampled_from(BRANCHINGS))
 def test_binarizes_as_nltk_does(tree, branching):
@@ -66,6 +67,7 @@ def labels(tree):
     return {node.label() for node in collapse_unary(tree).subtrees()}
 
 
+@pytest.mark.many
 def test_height_and_width_are_no_limit():
     tall = Tree("end", ["a"])
     for _ in range(10_000):

@@ -53,6 +53,7 @@ def builder(directory, tmp_path_factory):
     return prepared(tmp_path_factory.mktemp("data"), directory)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("split", FILES)
 def test_has_what_the_files_have(builder, directory, split):
     trees = read_treebank(directory / FILES[split])
@@ -81,6 +82,7 @@ def test_says_what_it_holds(builder):
     assert tfds.builder("sst_trees/manual").info.features["tree"].dtype == np.object_
 
 
+@pytest.mark.many
 def test_batches_are_those_of_trees_in_memory(builder):
     train = builder.as_dataset("train")
     trees = [read_tree(example["tree"].decode()) for example in tfds.as_numpy(train)]
@@ -100,7 +102,7 @@ def test_batches_are_those_of_trees_in_memory(builder):
         batch_word_trees(tf.data.Dataset.range(3), vocabulary, 2)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_examples_are_written_to_files(builder, tmp_path):
     examples = list(tfds.as_numpy(builder.as_dataset("train")))
     trees = [read_tree(example["tree"].decode()) for example in examples]

@@ -40,6 +40,7 @@ def test_keeps_words_as_they_are(length):
     assert heights["balanced"] == math.ceil(math.log2(length))
 
 
+@pytest.mark.many
 def test_length_is_no_limit():
     for shape in ("balanced", "left", "right"):
         encoded = encode_tree(text_tree(["a"] * 10_000, shape), Vocabulary(["a"]))

@@ -97,6 +97,7 @@ def test_parts_have_trees_of_alike_size(directory):
             assert np.ptp(sizes) <= 2 * spread
 
 
+@pytest.mark.slow
 def test_a_process_reads_its_own_files_alone(tmp_path):
     write_tree_files(TREES, tmp_path / "trees", NUM_FILES)
     for file in ("trees-00001-of-00004.tfrecord", "trees-00003-of-00004.tfrecord"):
@@ -105,6 +106,7 @@ def test_a_process_reads_its_own_files_alone(tmp_path):
     assert len(list(tree_file_batches(tmp_path / "trees", 8, input_context=first))) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drop_remainder", few_of([False, True], many=[False]))
 def test_order_is_kept_unless_asked_for_another(in_order, drop_remainder):
     """Of several replicas each has every so manyth tree of a batch."""
@@ -116,7 +118,7 @@ def test_order_is_kept_unless_asked_for_another(in_order, drop_remainder):
     assert steps(in_order, 4, 2, drop_remainder=drop_remainder) == expected
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_zipped_files_keep_pairs_together(in_order, tmp_path):
     """Trees of a pair differ in size; shuffled with a seed, too."""
     others = [chain(number, size) for number, size in enumerate(SIZES[::-1])]
@@ -141,7 +143,7 @@ def test_shuffling_differs_by_seed_and_repeats(directory):
     assert one == again != other
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_replicas_of_one_process_shuffle_alike_without_a_seed(directory):
     data = tree_file_batches(
         directory, 8, shuffle=True, input_context=tf.distribute.InputContext(1, 0, 2)
@@ -151,6 +153,7 @@ def test_replicas_of_one_process_shuffle_alike_without_a_seed(directory):
     assert len(set(widths)) > 1
 
 
+@pytest.mark.slow
 def test_trees_are_those_that_were_written(directory):
     batches = {}
     for (tokens, children), labels in tree_file_batches(directory, 4):
@@ -168,6 +171,7 @@ def test_trees_are_those_that_were_written(directory):
             assert np.all(values[size:] == padding)
 
 
+@pytest.mark.many
 def test_static_shapes(directory):
     data = tree_file_batches(directory, 8, drop_remainder=True)
     (tokens, children), labels = data.element_spec

@@ -83,6 +83,7 @@ def rows(numbers):
     )
 
 
+@pytest.mark.many
 def test_what_is_read_is_what_was_written(directory):
     data = value_file_batches(SCHEMA, directory, 8)
     assert data.element_spec[0] == SCHEMA.element_spec
@@ -95,7 +96,7 @@ def test_what_is_read_is_what_was_written(directory):
         assert weights.numpy().tolist() == [[number, 0.5] for number in numbers]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_values_alone_and_a_last_batch_that_is_left_out(tmp_path, monkeypatch):
     """Encoded some at a time, of which none is a multiple of the files."""
     monkeypatch.setattr(value_files, "VALUES_IN_MEMORY", 5)
@@ -136,7 +137,7 @@ def steps(directory, num_replicas, num_processes, num_epochs=1, **options):
     return [list(itertools.chain(*parts)) for parts in zip(*read, strict=True)]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("num_processes", [1, 2, 4])
 def test_order_is_kept_by_several_replicas(directory, num_processes):
     """Of a batch each has every fourth value, and some have none of the last."""

@@ -320,6 +320,7 @@ def test_archives_that_hold_no_vectors(tmp_path, content, reason):
         read_vectors(tmp_path / "v.npz")
 
 
+@pytest.mark.many
 def test_zip_fields_that_zipfile_does_not_know(tmp_path):
     """NotImplementedError, RuntimeError, zlib.error and others came through."""
     good = npz({"words.npy": WORDS, "vectors.npy": npy(VECTORS)}, zipfile.ZIP_DEFLATED)

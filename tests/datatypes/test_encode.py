@@ -65,6 +65,7 @@ def test_an_object_with_two_parents_is_stored_once():
     assert decoded.arguments[0] is decoded.arguments[1]
 
 
+@pytest.mark.many
 def test_values_of_any_depth():
     deep = Number(1.0)
     for _ in range(20_000):

@@ -114,7 +114,7 @@ def test_a_restored_schema_takes_what_the_first_took():
                 one.encode([{"kind": "Other", "other": 1.0, "inner": other}])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_model_of_a_part_of_a_type_is_loaded(tmp_path):
     schema = kerasrec.Schema(Left)
     inputs = schema.inputs()
@@ -194,6 +194,7 @@ def test_one_object_under_two_keys():
     ]
 
 
+@pytest.mark.many
 def test_keys_of_any_name_are_encoded():
     keys = ["_id", "has", "lookup", "kind", "a/b", "a b", "", "_node"]
     documents = [{key: {"x": 1.5, key: value} for key in keys} for value in (2.5, 3.5)]
@@ -236,6 +237,7 @@ def test_none_and_circles_among_documents():
         infer([circle]).encode([circle])
 
 
+@pytest.mark.many
 def test_closed_over_and_named_values_are_returned():
     schema = kerasrec.Schema(Chain)
     other = schema.of([Chain(7.0, None)])
@@ -255,6 +257,7 @@ class Measured(kerasrec.DataType):
     weight: float
 
 
+@pytest.mark.many
 def test_a_list_of_numbers_may_be_reduced():
     @kerasrec.recursive
     def total(measured):

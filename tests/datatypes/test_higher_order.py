@@ -79,7 +79,7 @@ def test_map(function):
     assert plain(SCHEMA.decode(map_tree(function, TREES))) == plain(expected)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_fold():
     height = lambda _, below: 1 + tf.maximum(tf.reduce_max(below, axis=1), 0)  # noqa: E731
     plain_height = lambda _, below: 1 + max(below, default=0)  # noqa: E731
@@ -89,6 +89,7 @@ def test_fold():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keep", [lambda x: x > 0, pytest.param(lambda x: x < 2, marks=pytest.mark.many)]
 )
@@ -97,7 +98,7 @@ def test_filter(keep):
     assert plain(SCHEMA.decode(filter_tree(keep, TREES))) == plain(expected)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradients_through_what_was_filtered_and_mapped():
     weight = tf.Variable(1.5)
     batch = SCHEMA.encode(TREES)
@@ -133,7 +134,7 @@ def items_of(*values):
     return Cons(values[0], items_of(*values[1:])) if values else Nil()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_lists_that_are_values():
     @kerasrec.recursive
     def map_items(function, items):
@@ -171,7 +172,7 @@ def test_lists_are_joined():
     assert plain(SCHEMA.decode(doubled(TREES))) == plain([*map(plain_doubled, TREES)])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_filter_that_calls():
     @kerasrec.recursive
     def positive(tree):

@@ -117,6 +117,7 @@ def test_nested_objects_are_kinds_by_their_key():
     ]
 
 
+@pytest.mark.many
 def test_documents_of_any_depth_have_few_kinds():
     document = {"word": "a", "children": []}
     for _ in range(5_000):

@@ -33,6 +33,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("options", OPTIONS)
 def test_symbolic_derivatives(options):
     function = derivative_function(**options)
@@ -45,7 +46,7 @@ def test_symbolic_derivatives(options):
     assert function.num_traces == 1
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_is_made_is_an_argument_of_another_function():
     xs = np.float32([1.5, -2.0, 0.5, 3.0])
     found = value(derivative(FORMULAS), xs).numpy()
@@ -57,7 +58,7 @@ def test_what_is_made_is_an_argument_of_another_function():
     np.testing.assert_allclose(found, differences, rtol=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_batch_of_what_is_made_is_like_one_that_was_encoded():
     expected = SCHEMA.encode(list(map(plain_derivative, FORMULAS)))
     batch = SCHEMA.batch(derivative(FORMULAS))
@@ -78,7 +79,7 @@ def test_a_batch_of_what_is_made_is_like_one_that_was_encoded():
     )
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_is_shared_stays_shared():
     @kerasrec.recursive
     def twice(formula):
@@ -128,7 +129,7 @@ def plain_fold(formula):
     return type(formula)(left, right)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_constants_are_folded():
     formulas = [
         Add(Mul(Const(2.0), Const(3.0)), Mul(Var(), Add(Const(1.0), Const(0.5)))),
@@ -158,6 +159,7 @@ def plain_grow(n, x, weights):
     return Add(plain_grow(n - 1, np.sin(x), weights), rest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS)
 def test_gradients_go_through_what_is_made_from_numbers(options):
     numbers, xs, points = [4, 3, 0], np.float32([0.5, 0.7, 0.3]), np.float32([1.5, -2.0, 0.9])
@@ -185,7 +187,7 @@ def test_gradients_go_through_what_is_made_from_numbers(options):
     assert str(shapes[1]).count("Const") == str(plain(plain_grow(3, 0.7, [1, 1]))).count("Const")
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradients_reach_the_numbers_of_a_batch():
     batch = SCHEMA.encode(FORMULAS)
     numbers = batch["Const.value"]
@@ -370,7 +372,7 @@ class Words(kerasrec.DataType):
     rest: "Words | None"
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_parser_whose_second_call_waits_for_the_first():
     words = tf.ragged.constant([[0, 5, 1, 2, 3], [2], [1, 0, 2, 2, 0, 9, 2]])
 
@@ -407,7 +409,7 @@ def test_a_parser_whose_second_call_waits_for_the_first():
     assert ends.numpy().tolist() == [end for _, end in expected]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_value_that_is_made_may_be_passed_on():
     @kerasrec.recursive
     def reverse(words, found):
@@ -432,7 +434,7 @@ def test_a_value_that_is_made_may_be_passed_on():
     )
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_objects_of_several_arguments_stand_in_one_value():
     @kerasrec.recursive
     def substitute(formula, other):
@@ -491,7 +493,7 @@ def test_each_entry_of_a_row_makes_values_of_its_own():
     assert plain(schema.decode(found)) == plain(expected)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_program_that_asserts():
     @kerasrec.recursive
     def grow(n):
@@ -515,7 +517,7 @@ def test_saved_and_loaded(tmp_path):
     assert plain(SCHEMA.decode(found)) == plain(list(map(plain_derivative, FORMULAS)))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_in_a_graph():
     traces = []
 
@@ -565,7 +567,7 @@ def test_a_model_is_fitted_through_what_is_made():
     assert layer.derivative.num_traces <= 2  # Once to learn shapes, once to train.
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_models_read_what_is_made_and_train_what_makes_it():
     keras.utils.set_random_seed(0)
     encoder = kerasrec.layers.SchemaEncoder(SCHEMA, units=4)

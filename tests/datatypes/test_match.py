@@ -36,6 +36,7 @@ value = value_function()
 EXPECTED = [plain_value(tree) for tree in TREES]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "options",
     [
@@ -66,6 +67,7 @@ def test_values_and_gradients(options):
         assert gradient[place] == pytest.approx((sums[0] - sums[1]) / 2e-2, rel=2e-3, abs=2e-3)
 
 
+@pytest.mark.many
 def test_objects_are_arguments_and_one_trace_serves_all():
     function = value_function()
     assert function(TREE).shape == ()
@@ -77,7 +79,7 @@ def test_objects_are_arguments_and_one_trace_serves_all():
     assert function.num_traces == 0
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_batches_in_a_graph():
     @tf.function(input_signature=[SCHEMA.element_spec])
     def run(batch):
@@ -89,6 +91,7 @@ def test_batches_in_a_graph():
     assert run.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.slow
 def test_a_type_stands_for_the_kinds_that_are_left():
     @kerasrec.recursive
     def count(expr):
@@ -116,7 +119,7 @@ class Chain(kerasrec.DataType):
     rest: "Chain | None"
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_references_may_be_returned_and_passed_with_other_arguments():
     @kerasrec.recursive
     def nth(chain, n):
@@ -174,6 +177,7 @@ def test_two_values_of_one_function_are_told_apart():
     assert difference(one, other).numpy() == 3 + 10 * (9 - 1)
 
 
+@pytest.mark.slow
 def test_collecting_at_values():
     @kerasrec.recursive
     def depth(expr, level):
@@ -264,6 +268,7 @@ def test_errors(body, message):
     assert message in str(error.value)
 
 
+@pytest.mark.many
 def test_branches_that_return_values_of_two_batches_are_an_error():
     other = SCHEMA.of([Number(1.0)])
 
@@ -282,6 +287,7 @@ def test_a_batch_that_lacks_a_tensor():
         SCHEMA.values(batch)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("key", "change", "message"),
     [
@@ -325,6 +331,7 @@ class Branch(kerasrec.DataType):
     twig: "Branch | None"
 
 
+@pytest.mark.many
 def test_a_batch_whose_references_lead_to_another_type():
     schema = kerasrec.Schema(Branch)
     batch = schema.encode([Branch(Leaf(1.0), Branch(Leaf(2.0), None))])

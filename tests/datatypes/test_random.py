@@ -37,6 +37,7 @@ DOCUMENTS = st.dictionaries(
 )
 
 
+@pytest.mark.many
 @settings(max_examples=30, deadline=None)
 @given(st.lists(EXPRESSIONS, min_size=1, max_size=4))
 def test_random_expressions(expressions):
@@ -80,6 +81,7 @@ def equal(one, other):
     return float(one) == pytest.approx(float(other), rel=1e-6)
 
 
+@pytest.mark.many
 @settings(max_examples=200, deadline=None)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=4))
 def test_random_documents(documents):
@@ -91,7 +93,7 @@ def test_random_documents(documents):
     assert again.decode(again.encode(documents)) == decoded
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=4))
 def test_random_documents_are_encoded(documents):

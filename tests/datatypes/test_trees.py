@@ -57,6 +57,7 @@ def all_walked(columns, children):
     return [walked(columns, children, example) for example in range(len(children))]
 
 
+@pytest.mark.many
 def test_values_of_all_kinds_are_tree_nodes():
     batch = expressions.SCHEMA.encode(expressions.TREES)
     x, children = expressions.SCHEMA.trees(batch, token_of=TOKENS, features_of=FEATURES)

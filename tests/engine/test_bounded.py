@@ -29,6 +29,7 @@ def test_no_token_at_all_is_no_bound():
         kerasrec.recursive(parallel_tokens=0)(lambda n: n)
 
 
+@pytest.mark.many
 def test_the_plan_says_so():
     @kerasrec.recursive(parallel_tokens=5000, engine="waves")
     def half(x):

@@ -23,6 +23,7 @@ def check(function, arguments, passes=None):
     check_passes.check_passes(tagged, extended, tensors, LIMITS, passes)
 
 
+@pytest.mark.slow
 @each(
     lambda program: program.name in ("gated_tree", "collect", "child_sum", "call_in_argument"),
     few=[],
@@ -61,6 +62,7 @@ def test_a_wrong_pass_is_named():
         check(power(), ARGUMENTS, [wrong])
 
 
+@pytest.mark.many
 def test_a_wrong_simplification_is_named(monkeypatch):
     monkeypatch.setattr(
         primitives, "simpler", lambda node: [node.inputs[0]] if node.op == "Mul" else None

@@ -53,11 +53,12 @@ def arguments():
     return tf.constant(STARTS), tf.constant([0.1, 0.2, 0.3, 0.4])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_called():
     check(collatz.with_tables(*arguments())[1])
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "options",
     [{"engine": "waves"}, {"engine": "waves", "is_linear": False}, {"parallel_tokens": 3}],
@@ -69,6 +70,7 @@ def test_by_every_engine(options):
     check(tf.function(lambda *given: program.run(given)[0].tables, autograph=False)(*arguments()))
 
 
+@pytest.mark.many
 def test_by_the_interpreter():
     graph = collatz.tagged_graph(*arguments())
     check(interpret(graph, [item.numpy() for item in arguments()]).tables)
@@ -86,7 +88,7 @@ def power(x, n):
     return kerasrec.cond(n == 0, lambda: 1.0, lambda: x * power(x, n - 1))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_rows_without_an_index_have_no_gradient():
     x = tf.constant(3.0)
     with tf.GradientTape(persistent=True) as tape:
@@ -97,7 +99,7 @@ def test_rows_without_an_index_have_no_gradient():
     assert float(tape.gradient(y, x)) == 6.0
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_gradient_goes_past_it():
     x = arguments()[1]
     with tf.GradientTape() as tape:

@@ -65,6 +65,7 @@ def with_gradients(function, argument, variables):
     return [y, *map(tf.convert_to_tensor, tape.gradient(y, variables))]
 
 
+@pytest.mark.many
 def test_values_and_gradients():
     x = tf.constant(X)
     with tf.GradientTape() as tape:
@@ -151,6 +152,7 @@ def test_a_table_on_one_device_and_cells_on_another():
     assert not any("MatMul" in line for line in on_second)
 
 
+@pytest.mark.many
 def test_where_a_function_is_traced_is_not_where_it_runs():
     @kerasrec.recursive
     def countdown(n):

@@ -20,6 +20,7 @@ def check(function, expected, *inputs):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", few_of(INTEGERS, many=["int64", "uint64"]))
 def test_integers(dtype):
     @recursive
@@ -35,6 +36,7 @@ def test_integers(dtype):
     check(hofstadter, np.array([0, 2, 4], dtype), numbers)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("dtype", few_of(INTEGERS, "int64", many=["uint8"]))
 def test_index_of_switch(dtype):
     @recursive
@@ -44,7 +46,7 @@ def test_index_of_switch(dtype):
     check(f, [5, -6, 14, 16], np.array([0, 1, 2, 100], dtype), np.int32([5, 6, 7, 8]))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_an_index_that_int32_cannot_hold():
     @recursive
     def f(index, x):
@@ -53,7 +55,7 @@ def test_an_index_that_int32_cannot_hold():
     check(f, [-5, -6, 7], np.int64([1 << 32, -(1 << 40), 0]), np.int32([5, 6, 7]))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_bools():
     @recursive
     def either(p, n):
@@ -67,6 +69,7 @@ def test_bools():
     check(twice, [False, True], [True, False], np.int32([1, 2]))
 
 
+@pytest.mark.many
 def test_complex_numbers():
     @recursive
     def power(x, n):
@@ -76,7 +79,7 @@ def test_complex_numbers():
     assert power([1.0j, 2.0], 2).dtype == tf.complex128
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_strings():
     @recursive
     def in_base(n, base):

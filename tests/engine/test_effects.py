@@ -79,6 +79,7 @@ WAYS = [
 every_way = pytest.mark.parametrize(("program", "options"), few_of(WAYS, WAYS[0], many=WAYS[1:3]))
 
 
+@pytest.mark.slow
 @every_way
 def test_an_assertion_says_which_token_it_refuses(program, options):
     f = program(n_is_not(2), **options)
@@ -116,6 +117,7 @@ def test_of_a_long_tag_the_newest_labels_are_shown(depth):
     assert f"newest first: {tag} where 0 is" in failure(lambda: f([99, depth], [1.0, 1.0]))
 
 
+@pytest.mark.many
 def test_an_assertion_on_several_tokens_at_once_blames_none():
     def check(n, x):
         tf.debugging.Assert(tf.reduce_all(n < 9) & tf.reduce_all(x > 0), ["x must be above 0:", x])
@@ -142,7 +144,7 @@ def test_the_interpreter_finds_the_same_token():
     assert "for root token 1. Its calls, newest first: 1 where" in engine
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_gradient_passes_a_check():
     x = tf.Variable([1.0, 3.0])
     f = summed(quotient)
@@ -184,6 +186,7 @@ def test_a_branch_that_nobody_takes_checks_nothing(make):
     assert "never positive" in failure(lambda: f([0, 1], [1.0, 2.0]))
 
 
+@pytest.mark.slow
 def test_an_assertion_comes_before_what_it_guards():
     def check(n, x):
         tf.debugging.assert_greater(n, 1, message="n is too small to divide by")
@@ -220,6 +223,7 @@ def test_a_print_shows_the_tokens_that_reach_it(tmp_path):
     assert path.read_text().splitlines() == ["[2 1] [1 3]", "[1] [1]"]
 
 
+@pytest.mark.slow
 def test_a_python_function_runs_though_nobody_reads_it():
     seen = []
 
@@ -247,7 +251,7 @@ def function_of_a_function(n, x):
     return n_is_below_five(n, x) + 1.0
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_an_assertion_in_a_function_names_its_line_and_the_token():
     f = summed(function_of_a_function)
     x = tf.Variable([1.0, 2.0])
@@ -261,7 +265,7 @@ def test_an_assertion_in_a_function_names_its_line_and_the_token():
     assert f"At {line}, for root token 1. No call leads to it." in message
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_an_assertion_in_a_function_that_nobody_reads():
     def check(n, x):
         n_is_below_five(n, x)
@@ -351,6 +355,7 @@ def in_a_choice(n, x):
     return tf.switch_case(tf.size(n) * 0, [first, lambda: x])
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("check", "line"),
     [
@@ -461,6 +466,7 @@ def test_what_changes_something_is_refused(change):
     assert table.size() == 0
 
 
+@pytest.mark.many
 def test_what_reads_a_table_is_allowed():
     lookup = tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer([1, 2], [10.0, 20.0]), 0.0
@@ -472,7 +478,7 @@ def test_what_reads_a_table_is_allowed():
     np.testing.assert_array_equal(summed(check)([1, 2], [0.0, 0.0]), [20.0, 80.0])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_draws_without_a_token_is_allowed():
     def check(n, x):
         candidates, *_ = tf.random.log_uniform_candidate_sampler([[1]], 1, 4, True, range_max=50)

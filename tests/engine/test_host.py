@@ -23,6 +23,7 @@ def operations(program):
     return [node for function in functions for node in function.node_def]
 
 
+@pytest.mark.many
 @each(few=["tree_rnn"], many=[])
 def test_values_and_gradients(program, a_gpu):
     assert_same(run_lowered(program, engine="waves"), run_plain(program))
@@ -42,6 +43,7 @@ def test_without_a_gpu_nothing_is_placed():
         assert not tf.range(3).op.device
 
 
+@pytest.mark.many
 def test_an_op_with_a_device_keeps_it(a_gpu):
     with tf.Graph().as_default(), host.integers_on_host():
         with tf.device("/device:CPU:1"):

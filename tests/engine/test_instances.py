@@ -34,17 +34,20 @@ def passes(schedule_passes=WAVE_PASSES, devices=THREE):
     return [*schedule_passes, functools.partial(among_instances, devices=devices)]
 
 
+@pytest.mark.slow
 @each(few=["tree_rnn"], many=["child_sum", "power", "collect"])
 def test_values_and_gradients(program):
     assert_same(run_lowered(program, engine="waves", passes=passes()), run_plain(program))
 
 
+@pytest.mark.slow
 @each(few=[], many=["tree_rnn"])
 def test_one_instance(program):
     found = run_lowered(program, engine="waves", passes=passes(devices=[SECOND]))
     assert_same(found, run_plain(program))
 
 
+@pytest.mark.slow
 @each(few=[], many=["child_sum", "power"])
 def test_recomputed(program):
     found = run_lowered(program, engine="waves", passes=passes(), recompute=True)
@@ -168,7 +171,7 @@ def sum_of_halves(first, second):
     return halves
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_work_is_even():
     """From the lowest wave up: 0, 5, 20, 10, 5 inner nodes of 5 numbers, each divided in two."""
     rows = rows_multiplied(sum_of_halves(FIRST, SECOND), np.full([5], 9, np.int32))

@@ -44,6 +44,7 @@ def run_away(num_rounds, **options):
     return lost
 
 
+@pytest.mark.slow
 @each_way
 def test_depth_function_and_call_path(num_rounds, options):
     # 0 is the (inner) call of lost for an even n; then other is called, which calls lost.
@@ -68,6 +69,7 @@ def test_of_a_long_tag_the_newest_labels(options):
         lost(0)
 
 
+@pytest.mark.slow
 @each_way
 def test_a_depth_that_is_just_enough_is_enough(num_rounds, options):
     """Calls of no tokens at the bound are none: with `parallel_tokens` a run ended there, empty."""
@@ -88,6 +90,7 @@ def test_a_depth_that_is_just_enough_is_enough(num_rounds, options):
         halves(3)([16.0, 32.0], [3, 2])
 
 
+@pytest.mark.many
 def test_width():
     @kerasrec.recursive(max_width=1000, engine="waves")
     def lost(n):
@@ -112,6 +115,7 @@ def test_width_of_what_calls_nobody():
     assert "[Calls from outside:] [3]" in str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", few_of([WAVES, BOUNDED, SCALAR], many=[BOUNDED]), ids=str)
 def test_inside_a_tf_function(options):
     lost = run_away(2, **options)

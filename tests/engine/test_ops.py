@@ -221,6 +221,7 @@ def test_all_layers():
     check(program_of(all_of(ops), 1, tuple(itertools.chain(*weights))))
 
 
+@pytest.mark.many
 @each_number_of_rounds
 @pytest.mark.parametrize("name", few_of(LAYERS, "Dense", many=[]))
 def test_layer(name, num_rounds):
@@ -270,6 +271,7 @@ SECOND_DERIVATIVES = {
 del SECOND_DERIVATIVES["recomputed"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_of(SECOND_DERIVATIVES, many=["while_loop"]))
 def test_second_derivative(name):
     program = program_of(SECOND_DERIVATIVES[name], 1, (W, B, T))
@@ -337,6 +339,7 @@ def test_an_op_of_a_value_and_of_a_function_of_it(op):
     check(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", few_of(["waves", "scalar"], "waves"))
 def test_a_custom_gradient_of_what_all_tokens_share(engine):
     """The gradient of `tf.nn.silu` reads what its value reads."""
@@ -412,6 +415,7 @@ def test_a_sum_that_has_a_term_twice(add, expected, slope, rounds):
     np.testing.assert_allclose(tape.gradient(y, x), [[slope, slope]])
 
 
+@pytest.mark.slow
 def test_random_numbers_in_a_loop():
     """A loop runs wherever its result is read, so it would draw more than once for a call."""
     program = program_of(

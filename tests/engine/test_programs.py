@@ -42,6 +42,7 @@ def test_by_waves(program):
     assert_same(run_lowered(program, engine="waves"), run_plain(program))
 
 
+@pytest.mark.many
 @each(few=["ackermann"], many=["sum_of_halved", "no_call_but_all_else", "child_sum", "captures"])
 def test_by_the_scalar_engine(program):
     if obstacles(program.function.extended_graph(*program.inputs)):
@@ -51,22 +52,26 @@ def test_by_the_scalar_engine(program):
         assert_same(run_lowered(program, engine="scalar"), run_plain(program))
 
 
+@pytest.mark.slow
 @each(few=["collect"], many=["child_sum"])
 def test_called_eagerly(program):
     assert_same(run_engine(program), run_plain(program))
 
 
+@pytest.mark.many
 @each(few=["tree_rnn"], many=["child_sum"])
 def test_called_inside_a_tf_function(program):
     found = run_in_function(program, program.num_tokens)
     assert_same(found, run_plain(program), num_gradients=len(found.gradients))
 
 
+@pytest.mark.slow
 @each(lambda program: program.num_rounds == 1, few=["tree_rnn"], many=[])
 def test_by_queues_without_need(program):
     assert_same(run_in_queues(program), run_plain(program))
 
 
+@pytest.mark.many
 @each(few=["tree_rnn"], many=[])
 def test_one_token_by_waves(program):
     assert_same(run_one(program, engine="waves"), run_plain(with_tokens(program, 1)))
@@ -78,6 +83,7 @@ def test_called_inside_a_tf_function_for_any_number_of_tokens(program):
     assert_same(found, run_plain(program), num_gradients=len(found.gradients))
 
 
+@pytest.mark.many
 @each(lambda program: program.is_smooth, few=["tree_rnn"], many=["call_in_argument"])
 def test_finite_differences(program):
     """Along one direction of all arguments and variables at once."""

@@ -35,12 +35,14 @@ def test_gradient_has_the_mask_of_the_value(function):
     assert abs(kept - 0.7**num_draws) < 0.2
 
 
+@pytest.mark.many
 @each_engine
 def test_each_run_draws_anew(function):
     x = tf.ones([100])
     assert np.any(function(x, 2) != function(x, 2))
 
 
+@pytest.mark.many
 def test_each_call_draws_anew():
     @recursive
     def draws(x, n):
@@ -57,7 +59,7 @@ def test_each_call_draws_anew():
 CHILDREN = tf.ragged.constant([[1, 2], [3], [], []], dtype=tf.int32)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_each_entry_of_rows_draws_once():
     @recursive
     def entries(x, node):
@@ -73,6 +75,7 @@ def test_each_entry_of_rows_draws_once():
     assert len(np.unique(y)) > 3
 
 
+@pytest.mark.many
 def test_entries_of_rows_draw_as_tokens():
     @recursive
     def entries(x, node):

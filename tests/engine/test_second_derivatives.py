@@ -33,6 +33,7 @@ def is_differentiable(program):
     return program.has_gradient and not program.is_deep
 
 
+@pytest.mark.many
 @each(is_differentiable, few=["tree_rnn"], many=[])
 def test_equal_to_nested_tapes_of_plain_recursion(program):
     found = second_gradients(program, lambda inputs: result_of(program, inputs))
@@ -208,7 +209,7 @@ def second_gradient_of_rows(of_slope):
     return run()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_of_a_sparse_gradient():
     found = second_gradient_of_rows(lambda slope: tf.convert_to_tensor(slope) ** 2)
     factors = np.array([[1 + 3], [1 + 4], [2]])
@@ -227,6 +228,7 @@ def test_rows_of_a_sparse_gradient_apart_are_an_error():
         second_gradient_of_rows(lambda slope: slope.values**2)
 
 
+@pytest.mark.many
 def test_of_padded_rows_times_weights():
     """Waves of other widths cannot be put together, in no sweep."""
     kernel = tf.Variable([[0.3, -0.2, 0.5]], dtype=tf.float64)

@@ -70,6 +70,7 @@ def plain_gradient(singular, read):
     return gradient(run, read)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("engine", few_of(ENGINES, "waves", many=[]))
 def test_of_the_root(engine):
     options = ENGINES[engine]
@@ -106,6 +107,7 @@ def test_of_one_token():
     assert np.isfinite(tape.gradient(a, x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", few_of(ENGINES, many=["waves"]))
 def test_of_calls_inside(engine):
     """The caller reads one result of two, and its own gradient has no part for the other."""
@@ -302,6 +304,7 @@ def test_of_a_call_that_drops_what_another_reads(engine):
     assert np.isfinite(expected[0]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_of(PROGRAMS, many=["mutual"]))
 def test_of_functions_that_call_each_other(name):
     f = PROGRAMS[name](kerasrec.recursive(engine="waves"), kerasrec.cond)
@@ -350,6 +353,7 @@ def test_of_rows_and_a_table():
     assert np.isfinite(expected[0]).all()
 
 
+@pytest.mark.many
 def test_only_results_that_differ_between_calls_are_carried():
     for make, name, carried in (
         (recursion(SINGULAR["power"]), "f", []),

@@ -31,6 +31,7 @@ NUM_MANY = 6
 NUM_CHECKED = 2
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("number", few_of(range(NUM_MANY), *FEW, many=[2, 4]))
 def test_random_program(number):
     outcome = checks.check(*drawn(SEED, number))
@@ -66,6 +67,7 @@ def _num_equal_calls(program):
     return len(keys) - len(set(keys))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_of(RELATIONS, "split", many=["permuted"]))
 def test_relation(name):
     """Of the first program that it can be asked of."""
@@ -173,6 +175,7 @@ def test_what_counts_as_the_same(found, expected, is_same):
     assert (difference("value", np.array(found), np.array(expected)) is None) == is_same
 
 
+@pytest.mark.many
 def test_rows_in_no_order_are_compared_with_nan():
     one, two = np.array([np.nan, np.nan, 0.0]), np.array([np.nan, 0.0, np.nan])
     np.testing.assert_array_equal(*compare._sorted(one, two))

@@ -58,6 +58,7 @@ def fib(n):
     return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
 
 
+@pytest.mark.many
 def test_what_nobody_asks_for_is_not_computed():
     """The first definition sends 177 calls of fib for an argument that is not read."""
 
@@ -76,6 +77,7 @@ def test_what_nobody_asks_for_is_not_computed():
     assert evaluate(graphs, [np.int32([10]), np.array([True])]).calls == {"f": 1, "pick": 1}
 
 
+@pytest.mark.many
 def test_the_example_of_the_thesis():
     """Kostopoulou 2018, section 4.2."""
 

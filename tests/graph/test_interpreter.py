@@ -28,6 +28,7 @@ def test_values_of_the_tagged_graph(program):
     assert sorted(found.tables) == list(expected.tables)
 
 
+@pytest.mark.many
 @each(
     lambda program: program.has_gradient and not program.is_deep,
     few=FEW,
@@ -51,6 +52,7 @@ def test_gradient_of_the_extended_graph(program):
     assert not any(np.any(item) for item in partial.shared_gradients.values())
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("name", ["fib", "ackermann", "takeuchi", "mccarthy_91", "factorial"])
 def test_as_many_tokens_as_calls(name, monkeypatch):
     """Each call sends one token through the body: counted in plain Python."""
@@ -133,6 +135,7 @@ def test_tables_that_no_token_reaches_are_there():
         np.testing.assert_array_equal(table, expected[name], strict=True)
 
 
+@pytest.mark.many
 def test_an_argument_without_gradient_gets_none():
     program = BY_NAME["power"]
     given = cotangents_of(run_plain(program))

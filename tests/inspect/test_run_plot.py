@@ -68,6 +68,7 @@ def test_areas_are_tokens_and_the_line_is_the_depth(name, tmp_path, monkeypatch)
     assert (pixels[..., :3] > 0.99).all(axis=-1).mean() > 0.3
 
 
+@pytest.mark.many
 def test_text_of_the_picture(tmp_path):
     pytest.importorskip("matplotlib", reason="Matplotlib is not there")
     import matplotlib

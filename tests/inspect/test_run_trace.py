@@ -62,11 +62,13 @@ def without_step(graph):
     }
 
 
+@pytest.mark.slow
 @each(lambda program: not program.is_deep, few=["tree_rnn"], many=["ackermann"])
 def test_counts_of_the_interpreter(program):
     assert_counts(program.function.run_trace(*program.inputs), program)
 
 
+@pytest.mark.slow
 @each(
     lambda program: program.num_rounds == 1 and not program.is_deep,
     few=[],
@@ -100,6 +102,7 @@ def plain_calls(program, *functions):
     return calls
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "run", [lambda item: item.function.run_trace(*item.inputs), trace_in_queues]
 )
@@ -160,7 +163,7 @@ def test_steps_are_in_the_order_of_the_run():
     }
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_functions_of_one_depth_share_a_step():
     trace = programs.both_users.run_trace([0.3, 5.1])
     assert [step.function for step in trace.steps if step.step == 1] == ["left_user", "right_user"]
@@ -175,12 +178,14 @@ def test_a_chain_of_ten_thousand_calls():
     assert "... 19,962 lines are left out ..." in text
 
 
+@pytest.mark.many
 def test_no_tokens_at_all():
     trace = fib().run_trace(np.zeros([0], np.int32))
     assert (trace.steps, trace.num_calls, trace.parallelism) == ([], 0, 0.0)
     assert "fib: 0 calls in 0 waves and 0 steps, 0 deep" in str(trace)
 
 
+@pytest.mark.many
 def test_prints_a_table():
     assert_golden("fib_run", str(fib().run_trace([2, 3])))
 
@@ -205,6 +210,7 @@ def test_plain_data():
     assert found["steps"][0]["fired"]["fib/cond/false/CALL_0"] == 1
 
 
+@pytest.mark.many
 def test_other_numbers_of_tokens_trace_nothing_anew(monkeypatch):
     function = fib()
     function.run_trace(4)
@@ -212,6 +218,7 @@ def test_other_numbers_of_tokens_trace_nothing_anew(monkeypatch):
     assert function.run_trace([4, 5]).num_calls == 9 + 15
 
 
+@pytest.mark.many
 def test_a_run_that_is_too_deep_says_so():
     @kerasrec.recursive(max_depth=50)
     def down(n):

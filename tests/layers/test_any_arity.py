@@ -170,6 +170,7 @@ class Unreduced(GatedMaxCell):
         return states[0], list(states)
 
 
+@pytest.mark.many
 def test_a_cell_that_returns_rows():
     children = random_children(4, 9, 4)
     with pytest.raises(kerasrec.SignatureError, match=r"is a tf.RaggedTensor.*reduce it"):

@@ -67,6 +67,7 @@ def layer():
     return built(TreeRNN, np.zeros((1, 1, 2)))
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "name", few_of(TREES, "child out of range", "two parents", "cycle", "forgotten child")
 )
@@ -79,6 +80,7 @@ def test_children_that_are_no_tree(layer, name):
             layer(features(children), children)
 
 
+@pytest.mark.many
 def test_trees_without_nodes(layer):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"no tree nodes.*root at node 0"):
         layer(np.zeros((3, 0, 4)), np.zeros((3, 0, 2), np.int32))
@@ -158,6 +160,7 @@ def graph(layer):
 INDICES = [2**32 + 1, 2**32, -(2**32), 2**31, -(2**63)]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("index", few_of(INDICES, 2**32 + 1, many=[-(2**63)]))
 @pytest.mark.parametrize("in_graph", few_of([False, True], False), ids=["eager", "graph"])
 def test_an_index_that_int32_does_not_hold(layer, graph, index, in_graph):
@@ -168,6 +171,7 @@ def test_an_index_that_int32_does_not_hold(layer, graph, index, in_graph):
     error.match(rf"index out of range.*\[\[0 0 1\]\] index: \[{index}\] nodes in a tree: 3")
 
 
+@pytest.mark.many
 def test_an_index_of_a_model_that_takes_int64(layer):
     inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int64")
     model = keras.Model(inputs, layer(*inputs))

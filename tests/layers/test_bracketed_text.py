@@ -87,14 +87,14 @@ def parsed(text):
     return stack[0][0]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @few
 @given(strategies.lists(labelled, min_size=1, max_size=4))
 def test_labelled_trees_are_those_of_encode_tree(texts):
     check(reader(has_labels=True)(texts), [parsed(text) for text in texts], 4)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @few
 @given(strategies.lists(nested, min_size=1, max_size=4))
 def test_trees_without_labels(trees):
@@ -111,6 +111,7 @@ def test_trees_without_labels(trees):
     check(found, list(map(as_tree, trees)), 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", few_of(["train", "dev", "test"], many=["test"]))
 def test_the_embedded_treebank(split):
     treebank = load_treebank()
@@ -129,6 +130,7 @@ def test_penn_trees_on_several_lines(tmp_path):
     check(BracketedText(3)([text]), read_brackets(path), 3)
 
 
+@pytest.mark.many
 def test_words_are_those_of_the_vocabulary():
     vocabulary = Vocabulary(["é", "ας", "a\u00a0b", "i\u0307s", "a/b"])
     text = "(0 (0 (0 É) (0 ΑΣ)) (0 (0 A\u00a0B) (0 (0 İS) (0 (0 a\\/b) (0 (0 <pad>) (0 z))))))"
@@ -173,6 +175,7 @@ def labelled_of_two():
     return reader(has_labels=True, arity=2)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("text", "character", "reason"),
     [
@@ -246,7 +249,7 @@ def test_a_wrong_use_is_a_value_error(make, reason):
         make()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_any_number_of_trees_and_children():
     layer = BracketedText(arity=None)
     graph = tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
@@ -320,6 +323,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_of(MODELS, many=["words as text"]))
 def test_models_take_text_learn_and_are_saved_and_served_without_kerasrec(name, tmp_path):
     model = learned(MODELS[name]())

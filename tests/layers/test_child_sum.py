@@ -65,6 +65,7 @@ def test_values(inner_inputs, layers):
     assert layer.num_traces == 1
 
 
+@pytest.mark.slow
 def test_how_children_are_written_does_not_matter(layers):
     """Their order, their slots, further slots, the order of trees; and one trace serves all."""
     random = np.random.default_rng(0)
@@ -89,6 +90,7 @@ def test_how_children_are_written_does_not_matter(layers):
     assert layer.num_traces == 1
 
 
+@pytest.mark.many
 def test_very_high_and_very_wide_trees(layers):
     chain = np.full((200, 1), -1, np.int32)
     chain[:-1, 0] = np.arange(1, 200)
@@ -101,6 +103,7 @@ def test_very_high_and_very_wide_trees(layers):
         np.testing.assert_allclose(layer(x, tree[None])[0], wanted, atol=2e-5)
 
 
+@pytest.mark.many
 def test_trees_of_one_node_with_no_slot_for_children(layers):
     children = np.zeros((4, 1, 0), np.int32)
     x = features(children)
@@ -278,6 +281,7 @@ def test_children_of_a_wrong_rank():
         built()(np.zeros((2, 5, 4)), np.zeros((2, 5), np.int32))
 
 
+@pytest.mark.slow
 def test_children_that_are_no_tree(layers):
     children = np.full((2, 4, 3), -1, np.int32)
     children[0, 0] = [3, 1, 2]

@@ -214,6 +214,7 @@ def test_second_derivatives_equal_those_of_an_embedding_before_the_layer():
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner_inputs", few_of([False, True]))
 def test_a_leaf_is_computed_once_for_each_word_of_leaves(inner_inputs):
     num_words = len(np.unique(WORDS[IS_LEAF]))
@@ -249,7 +250,7 @@ def test_leaves_that_compute_little(cell_class):
 LEAVES = np.full((50, 1, 2), -1, np.int32), np.full((50, 1), 2)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_words_that_no_leaf_has_are_not_computed():
     """Their gradients are 0, and 0 times NaN is NaN."""
     words = np.where(IS_LEAF, 1 + WORDS % (NUM_WORDS - 1), 0)
@@ -341,7 +342,7 @@ def test_saved_models_give_the_same(name, tmp_path):
     np.testing.assert_allclose(served, wanted, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_an_embedding_that_several_layers_hold_is_one_after_loading(tmp_path):
     inputs = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
     words = embedding(name="words")
@@ -419,7 +420,7 @@ def test_half_precision(pairs):
     np.testing.assert_allclose(found, wanted, rtol=0, atol=5e-3)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_fit_traces_once_and_learns_the_vectors():
     """Those of the words that there are, with an optimizer of their own."""
     tokens, children, labels = treebank_batch(20)
@@ -445,6 +446,7 @@ def layer_of_words():
     return layer
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("word", "training"),
     few_of(

@@ -90,6 +90,7 @@ def test_outputs_and_gradients_are_those_of_waves(name, way, never_by_waves):
             np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_of(COMPILED, many=["TreeRNN"]))
 def test_the_root_alone_and_its_states(name, never_by_waves):
     children = random_children(2, 9, READY[name].arity, seed=3)

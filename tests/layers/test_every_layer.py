@@ -120,6 +120,7 @@ def test_batch_order_and_padding_do_not_matter(name, layer_in_float64):
     assert num_traces(layer) == {1}
 
 
+@pytest.mark.slow
 @each_layer
 def test_padding_is_masked_and_neither_read_nor_given_gradients(name, layer_in_float64):
     children = trees(name)
@@ -164,6 +165,7 @@ def test_gradients_equal_finite_differences(name, layer_in_float64):
 HALVES = ["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "name"),
     few_of(itertools.product(HALVES, READY), many=[("mixed_float16", "ChildSumTreeLSTM")]),

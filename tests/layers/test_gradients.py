@@ -96,6 +96,7 @@ def eager_gradients(layer_class, inner_inputs):
     ]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("layer_class", "inner_inputs", "dtype"),
     few_of(
@@ -185,6 +186,7 @@ def test_penalty_on_a_gradient(layer_class):
         np.testing.assert_allclose(gradient[place], (above - below) / (2 * step), rtol=1e-5)
 
 
+@pytest.mark.many
 @any_layer
 def test_batch_without_trees_has_zero_gradients(layer_class, layers):
     layer = layers(layer_class, False, "float64")

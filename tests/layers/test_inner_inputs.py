@@ -35,8 +35,8 @@ def with_word(node):
     return words
 
 
+@pytest.mark.slow
 @any_layer
-@pytest.mark.many
 def test_a_word_at_an_inner_node_is_an_error(layer_class):
     """By itself, in training with dropout, and in a model."""
     layer = of_words(layer_class, dropout=0.5)
@@ -98,6 +98,7 @@ def refused(name="above"):
     return pytest.raises(ValueError, match=message)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("between", BETWEEN)
 def test_a_stack_says_when_it_is_built_what_to_choose(between):
     x, children = both_inputs()
@@ -155,7 +156,7 @@ def test_a_stack_in_a_subclassed_model(in_graph):
         (tf.function(model) if in_graph else model)((x, CHILDREN))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_stack_computes_what_the_equations_say():
     children = random_children(5, 9, 2, seed=1)
     x = features(children)
@@ -168,6 +169,7 @@ def test_a_stack_computes_what_the_equations_say():
         np.testing.assert_allclose(found, expected(above, states, children).sequence, atol=1e-12)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("inner_inputs", [None, False, True])
 def test_the_choice_is_kept(inner_inputs):
     layers = [layer_class(3, inner_inputs=inner_inputs) for layer_class in LAYERS]

@@ -31,6 +31,7 @@ def model_of(name, takes_words, engine):
 CASES = [(name, takes_words) for name in TAKEN for takes_words in (True, False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "takes_words"), few_of(CASES, many=[("TreeLSTM", True)]))
 def test_fit_evaluate_and_predict(name, takes_words):
     """Adagrad squares each row of an embedding's gradient: a word has one row, then."""
@@ -106,7 +107,7 @@ def test_another_number_of_nodes_gives_not_a_number():
     assert np.isnan(run(tf.ones([1, 6, 4]), CHILDREN)).all()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_word_without_a_vector_gives_not_a_number():
     layer = TreeRNN(3, embedding=keras.layers.Embedding(5, 4))
     right, wrong = tf.constant([[0, 0, 4, 3, 2]]), tf.constant([[0, 0, 5, 3, 2]])
@@ -159,6 +160,7 @@ def compiled_model(layer):
     return model
 
 
+@pytest.mark.many
 def test_what_xla_may_not_take_is_left_out_by_keras():
     for layer in (
         Recursive(ProductCell(), engine="compiled"),
@@ -180,7 +182,7 @@ def test_a_cell_of_a_user_may_say_that_xla_takes_it():
     np.testing.assert_array_equal(model.predict((x, CHILDREN), verbose=0), [[30.0] * 4])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_children_in_rows_cannot_be_compiled():
     with pytest.raises(TraceError, match=r"inside of what XLA compiles .* entries of rows"):
         within_xla(ChildSumTreeLSTM(3), tf.ones([1, 5, 4]), CHILDREN)

@@ -164,8 +164,8 @@ def test_functional_model_is_built_without_an_engine(layer_class, return_sequenc
     assert layer.num_traces == 0
 
 
+@pytest.mark.slow
 @any_layer
-@pytest.mark.many
 def test_sizes_trace_nothing_new(layer_class):
     layer = layer_class(3, return_sequences=True)
     for num_trees, num_nodes in ((2, 3), (5, 7), (1, 1), (2, 3)):
@@ -297,7 +297,7 @@ def test_a_tree_layer_comes_first_in_a_sequential_model(tmp_path):
         keras.Sequential([keras.Input([None, 4]), TreeLSTM(3)])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("return_state", [True, False])
 def test_compute_mask_is_the_mask_of_the_outputs(return_state):
     children = random_children(4, 5, 2)

@@ -181,6 +181,7 @@ class Readout(GatedCell):
         return self.dense(hidden), [hidden, count]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("return_sequences", few_of([True, False], many=[True]))
 def test_an_output_that_is_no_state(return_sequences):
     """It is the readout of the first state, and its gradient that of both apart."""
@@ -232,7 +233,7 @@ class LearnedStart(RecursiveCell):
         return total, [total]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_initial_states_of_ones_own():
     children = np.array([[[1, -1], [2, 3], [-1, -1], [-1, -1]]])
     x = np.array([[[0, 0], [0, 0], [1, 2], [3, 4]]], "float32")
@@ -358,13 +359,14 @@ class ReadsWhatItGets(RecursiveCell):
         return total, [total]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_leaves_read_inputs_without_a_call_leaf():
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
     x = np.array([[[9, 9], [1, 2], [3, 4]]], "float32")
     np.testing.assert_array_equal(Recursive(ReadsWhatItGets())(x, children), [[4, 6]])
 
 
+@pytest.mark.slow
 def test_a_cell_that_returns_something_else_is_named_first():
     with pytest.raises(ValueError, match=r"Recursive.call\(\).\s+\S*`call` and `call_leaf` of Wr"):
         Recursive(Wrong(lambda state: None))(np.zeros((1, 3, 4)), random_children(1, 3, 2))

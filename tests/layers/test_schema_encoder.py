@@ -108,6 +108,7 @@ def plain(layer, kind_name, document, found=None):
     return vector
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     "pooling",
     [
@@ -151,7 +152,7 @@ def test_attention_weighs_the_values_of_a_list(tags):
     assert np.allclose(mean[0], attended[0], rtol=1e-12) == (len(set(tags)) < 2)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_vectors_of_all_tree_nodes():
     layer = encoder(return_sequences=True)
     vectors = layer(SCHEMA.encode(DOCUMENTS))
@@ -285,7 +286,7 @@ def trained():
     return model, layer, batch, labels, history
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_fit_learns_and_traces_once(trained):
     model, layer, batch, labels, history = trained
     assert history.history["accuracy"][-1] > 0.9
@@ -294,7 +295,7 @@ def test_fit_learns_and_traces_once(trained):
     assert layer.num_traces == 2  # In training, and without.
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_models_are_saved_and_exported(trained, tmp_path):
     model, _, batch, *_ = trained
     expected = model.predict(batch, verbose=0)
@@ -311,7 +312,7 @@ def test_models_are_saved_and_exported(trained, tmp_path):
     np.testing.assert_allclose(served.serve(batch), expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_model_of_pairs_of_documents(tmp_path):
     keras.utils.set_random_seed(1)
     places = [(one, other) for one in range(4) for other in range(4)] * 2
@@ -339,7 +340,7 @@ def test_a_model_of_pairs_of_documents(tmp_path):
     np.testing.assert_allclose(found, model.predict(pairs, verbose=0), rtol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_fields_that_no_example_of_the_schema_lacks():
     full = {"size": 1.5, "home": {"color": "red"}, "tags": ["x"]}
     schema = kerasrec.Schema.infer([full], max_choices=0, optional=True)
@@ -422,6 +423,7 @@ def test_wrong_options(options, message):
         SchemaEncoder(SCHEMA, **{"units": 3, **options})
 
 
+@pytest.mark.many
 def test_wrong_inputs():
     inputs = SCHEMA.inputs()
     del inputs["document.size"]

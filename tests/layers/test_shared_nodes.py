@@ -71,7 +71,7 @@ def test_a_graph_is_the_tree_that_it_stands_for(name, engine):
         np.testing.assert_allclose(one, other, atol=1e-12)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_each_node_is_computed_once():
     x = tf.ones([1, _DEPTH + 1, 3])
     layer = kerasrec.layers.TreeRNN(
@@ -86,7 +86,7 @@ def test_each_node_is_computed_once():
         below = state
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_ragged_children_and_batches_with_fit():
     children = tf.ragged.constant(
         [[[1, 2], [3], [3], []], [[1, 1], []]], dtype=tf.int32, row_splits_dtype=tf.int64
@@ -116,6 +116,7 @@ def layer():
     return kerasrec.layers.TreeRNN(2, inner_inputs=True, shared_nodes=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("children", "sentence"),
     [
@@ -129,6 +130,7 @@ def test_what_is_no_graph_is_refused(layer, children, sentence):
         layer(tf.ones([1, 3, 2]), np.array([children]))
 
 
+@pytest.mark.slow
 def test_a_tree_layer_names_the_option():
     layer = kerasrec.layers.TreeRNN(2, inner_inputs=True)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"two parents.*shared_nodes=True"):

@@ -23,6 +23,7 @@ def reader(shape):
     return tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
 
 
+@pytest.mark.many
 @few
 @given(strategies.lists(sentences, min_size=1, max_size=4), strategies.sampled_from(SHAPES))
 def test_trees_are_those_of_text_tree(batch, shape):
@@ -55,7 +56,7 @@ def test_a_text_without_words_is_an_error():
         TextTree("round")
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_model_is_saved_and_exported(tmp_path):
     text = keras.Input([], dtype="string")
     layers = {shape: TextTree(shape, vocabulary=vocabulary, name=shape) for shape in SHAPES}

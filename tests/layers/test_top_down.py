@@ -99,6 +99,7 @@ def layers():
 each_reads = pytest.mark.parametrize("reads", few_of(["parent", "node"], "node"))
 
 
+@pytest.mark.many
 @each_reads
 def test_values(reads, layers):
     layer, x, children = layers(reads)
@@ -143,8 +144,8 @@ def test_values_from_zeros_and_what_is_returned(layers):
     assert "CALL_3" in str(only_root.tagged_graph())
 
 
+@pytest.mark.slow
 @each_reads
-@pytest.mark.many
 def test_gradients_equal_those_of_eager_recursion(reads, layers):
     layer, x, children = layers(reads)
     x, begin = tf.constant(x), [tf.constant(state) for state in states()]
@@ -272,7 +273,7 @@ class MeanCell(TopDownCell):
         return mean, [mean]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_cell_of_ones_own():
     children = np.array([[[1, 2], [-1, -1], [3, -1], [-1, -1]]])
     x = np.arange(16.0).reshape(1, 4, 4)
@@ -282,6 +283,7 @@ def test_a_cell_of_ones_own():
     np.testing.assert_allclose(found[0, 3], (x[0, 2] + x[0, 0] / 2) / 2)
 
 
+@pytest.mark.many
 def test_bad_use(layers):
     with pytest.raises(ValueError, match=r"`reads` must be \"parent\" or \"node\", received 'me'"):
         TopDownTreeLSTM(3, reads="me")

@@ -178,6 +178,7 @@ def test_a_tree_grows_from_the_likeliest_decisions(free):
         assert nested(tokens, children) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arity", few_of([1, 2], many=[2]))
 def test_small_trees_grow_as_often_as_they_are_likely(arity, decoders):
     """Shares of 20,000 grown trees against the exact probability of each with few nodes."""
@@ -256,7 +257,7 @@ def test_finite_differences_of_scoring():
     assert found == pytest.approx(wanted, rel=1e-4)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_same_seed_grows_the_same_trees_whatever_grows_beside_them(layer):
     many, few = layer.generate(40, seed=3), layer.generate(4, seed=3)
     for row in range(4):
@@ -513,7 +514,7 @@ IMPOSSIBLE = {
 }
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_of(IMPOSSIBLE, "large", "slot", many=[]))
 def test_trees_that_the_model_cannot_make(scorer, name):
     tokens, children, message = IMPOSSIBLE[name]

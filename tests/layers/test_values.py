@@ -41,6 +41,7 @@ def layers():
     return make
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("layer_class", "inner_inputs", "arity"),
     few_of(
@@ -62,6 +63,7 @@ def test_trees_with_missing_children(layer_class, inner_inputs, arity, layers):
     assert_close(layer(x, children), expected(layer, x, children).sequence)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer_class", "return_sequences", "return_state"),
     few_of(
@@ -120,7 +122,7 @@ def test_mask_reaches_the_loss_of_a_model(layer_class):
     assert loss == pytest.approx(errors[nodes].mean(), rel=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @any_layer
 def test_embedding_with_a_mask_in_front(layer_class):
     """Inner nodes have token 0, which Embedding masks; they must be computed all the same."""

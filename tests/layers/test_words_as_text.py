@@ -29,6 +29,7 @@ def table_of_text():
     return keras.Sequential([lookup, keras.layers.Embedding(len(VOCABULARY) + 2, 4)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_of(MADE, many=["TreeLSTM", "leaves", "TopDownTreeLSTM"]))
 def test_values_and_gradients_are_those_of_integers(name):
     of_text = MADE[name](table_of_text())
@@ -50,6 +51,7 @@ def test_values_and_gradients_are_those_of_integers(name):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_inner_nodes_have_no_text_unless_it_is_read():
     layer = TreeLSTM(3, embedding=table_of_text())
     layer(np.where(IS_INNER, "", TEXTS), CHILDREN)
@@ -74,7 +76,7 @@ def test_an_embedding_may_say_by_its_input_that_it_takes_text():
     assert layer.tagged_graph() is not None and not layer.supports_jit
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_layer_in_a_model_of_ones_own_is_saved(tmp_path):
     @keras.saving.register_keras_serializable("tests")
     class Own(keras.Model):

@@ -29,6 +29,7 @@ def compiled(function, **options):
     return with_options(function, engine="compiled", **options)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("case", _WITHOUT_GRADIENT)
 def test_values(case):
     expected, _ = case.expected(case.arguments)
@@ -76,7 +77,7 @@ def test_gradient_of_what_a_function_closes_over():
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_products_in_branches_that_return():
     kernel = tf.Variable(np.random.default_rng(7).normal(size=[3, 3]))
 
@@ -178,7 +179,7 @@ def test_functions_that_call_each_other():
     )
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_functions_that_call_nobody():
     """They are of no level but the lowest, whichever stands first."""
 
@@ -267,7 +268,7 @@ def test_few_sizes():
     assert function.num_xla_sizes == 4  # Up to 4, 8, 16 and 32 calls.
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_an_index_outside_a_table():
     @kerasrec.recursive(memo=True, engine="compiled")
     def f(x, n):

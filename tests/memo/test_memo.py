@@ -40,6 +40,7 @@ def test_values_and_calls(case):
     np.testing.assert_allclose(case.function(*alike), np.repeat(expected[:1], 3, 0), rtol=1e-9)
 
 
+@pytest.mark.slow
 @each(_FIND_GRADIENTS, few=[], many=["inside", "knapsack", "matrix chain"])
 def test_gradients(case):
     values = case.expected(case.arguments)[0]
@@ -119,6 +120,7 @@ def test_many_calls_are_few():
     assert "88 more calls reused the result of an equal one" in str(trace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "variable"),
     [("inside", RULES), pytest.param("hidden Markov", TRANSITIONS, marks=pytest.mark.many)],
@@ -142,7 +144,7 @@ def test_gradients_of_variables(case, variable):
         variable.assign(before)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_second_derivative():
     """The Hessian of a soft edit distance in one of its costs, against differences of gradients."""
     case = next(case for case in CASES if case.name == "edit distance")
@@ -161,7 +163,7 @@ def test_second_derivative():
     np.testing.assert_allclose(found, (up - down) / 2e-5, atol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_calls_of_a_whole_batch():
     @kerasrec.recursive(memo="batch")
     def f(n):
@@ -204,6 +206,7 @@ def test_what_differs_by_root_is_refused_for_a_batch():
         kerasrec.recursive(memo="all")(lambda n: n)
 
 
+@pytest.mark.slow
 def test_no_tokens():
     assert fib(np.zeros([0], np.int32)).shape == [0]
 
@@ -266,7 +269,7 @@ def test_what_is_collected_is_there_once():
     assert sorted(tables["n"].numpy().tolist()) == list(range(7))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_dropped_results_of_equal_calls():
     """One caller reads both results of a call, another one of them."""
 
@@ -297,7 +300,7 @@ def test_dropped_results_of_equal_calls():
         )
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_export(tmp_path):
     class Model(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([None, 4, 4], tf.float64)])
@@ -312,6 +315,7 @@ def test_export(tmp_path):
     np.testing.assert_allclose(found, model.serve(costs))
 
 
+@pytest.mark.many
 def test_a_call_that_needs_itself():
     @kerasrec.recursive(memo=True)
     def circle(n, k):
@@ -323,7 +327,7 @@ def test_a_call_that_needs_itself():
         interpret(circle.tagged_graph(1, 7), [np.int32([1]), np.int32([7])])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_calls_without_end():
     @kerasrec.recursive(memo=True, max_depth=50)
     def endless(n):

@@ -67,6 +67,7 @@ def _with_gradient(function, spans):
     return found, tape.gradient(found, tensor)
 
 
+@pytest.mark.many
 def test_a_sum_gives_marginals(spans):
     found, gradient = _with_gradient(_chart(tf.reduce_logsumexp), spans)
     for place, one in enumerate(spans):
@@ -86,7 +87,7 @@ def test_a_maximum_gives_the_best_tree(spans):
         np.testing.assert_array_equal(gradient[place], masks[scores.argmax()])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_entropy_has_a_gradient(spans):
     """It takes a gradient of the marginals, a second derivative."""
     chart = _chart(tf.reduce_logsumexp)

@@ -67,6 +67,7 @@ def table(phrases, chance=1.0):
     return found
 
 
+@pytest.mark.many
 def test_likelihoods_are_over_all_trees(grammar):
     known, wanted = [], []
     for row, chosen in enumerate((9, 1)):
@@ -105,7 +106,7 @@ def test_agreement_of_brackets():
     assert apart[0, 2] and not apart[1, 3]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_end_to_end(tmp_path):
     arguments = "--longest 8 --train 300 --test 40 --symbols 6 --epochs 15 --seeds 2"
     (run,) = recipe.main(f"{arguments} --output {tmp_path}".split())

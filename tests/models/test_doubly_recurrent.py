@@ -97,7 +97,7 @@ def plain(layer):
     return Plain([weight.numpy().astype(float) for weight in Plain.variables(layer)])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_log_likelihood_is_that_of_the_paper(layer):
     inputs = arrays(TREES)
     found = tf.reduce_sum(layer(*inputs), [1, 2])

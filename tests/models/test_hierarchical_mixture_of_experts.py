@@ -47,6 +47,7 @@ def layer_and_inputs():
     return layer, inputs
 
 
+@pytest.mark.slow
 def test_it_is_a_walk_over_the_tree(layer_and_inputs):
     layer, inputs = layer_and_inputs
     plain = Plain(layer)
@@ -54,7 +55,7 @@ def test_it_is_a_walk_over_the_tree(layer_and_inputs):
     np.testing.assert_allclose(layer(inputs), wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_only_experts_that_are_reached_are_called(layer_and_inputs):
     layer, inputs = layer_and_inputs
     plain = Plain(layer)
@@ -69,7 +70,7 @@ def test_only_experts_that_are_reached_are_called(layer_and_inputs):
     assert [trace.fired[name] for name in products] == [plain.calls]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradient_is_that_of_a_mixture_that_computes_everything(layer_and_inputs):
     layer, inputs = layer_and_inputs
     weights = [layer.gates.value, layer.experts.value]
@@ -89,6 +90,7 @@ def test_gradient_is_that_of_a_mixture_that_computes_everything(layer_and_inputs
         np.testing.assert_allclose(mine, wanted, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.many
 def test_flat_models_have_as_many_weights():
     assert net(FEATURES, OUTPUTS, 1, 100).count_params() == 12 * (FEATURES + 1 + OUTPUTS) + OUTPUTS
     model = mixture(FEATURES, OUTPUTS, 8)
@@ -117,7 +119,7 @@ def test_table_has_mean_and_spread_of_seeds():
     assert "±" not in table(runs[:1])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_end_to_end(tmp_path):
     options = (
         "--levels 2 --features 6 --outputs 4 --examples 2000 --batch 100 --epochs 10 --seeds 2"

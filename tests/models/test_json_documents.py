@@ -66,6 +66,7 @@ def test_what_is_saved_and_exported_predicts_the_same(run):
     assert accuracy == pytest.approx(figures["SchemaEncoder"]["accuracy, %"])
 
 
+@pytest.mark.many
 def test_entries_of_all_lists_are_left_out():
     given = {"size": 1, "parts": [{"spots": [{"color": "red"}]}, {"spots": []}], "tags": ["a"]}
     places = [place for place, _ in entries(given)]
@@ -76,6 +77,7 @@ def test_entries_of_all_lists_are_left_out():
     assert found[3] == {**given, "tags": []}
 
 
+@pytest.mark.many
 def test_json_lines_are_read(tmp_path):
     file = tmp_path / "data.jsonl"
     file.write_text('{"a": 1}\n{"a": [2]}\n')

@@ -177,7 +177,7 @@ def test_share_right_splits_points():
     assert language_model.share_right(scores) == 0.5
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_embedded_sentences():
     sentences = language_model.read_sentences(None)
     assert {split: len(trees) for split, trees in sentences.items()} == {

@@ -18,6 +18,7 @@ MOST_LINES = {
 }
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("name", MOST_LINES)
 def test_recipes_are_short(name):
     text = (MODELS / f"{name}.py").read_text(encoding="utf-8")

@@ -44,6 +44,7 @@ def test_batches_hold_expressions_and_values():
     assert as_tree(["MAX", 2, ["SM", 9, 9]]).pformat() == "(8 (2 2) (8 (9 9) (9 9)))"
 
 
+@pytest.mark.many
 def test_a_cell_of_right_tables_computes_any_expression():
     """Weights that are set by hand: no net of counts, and tables of MAX, MIN and SM."""
     expressions = [of for of in draw(60, 20, 120, seed=2) if "MED" not in str(of)]
@@ -61,7 +62,7 @@ def test_a_cell_of_right_tables_computes_any_expression():
     np.testing.assert_array_equal(tf.argmax(model([tokens, children]), -1), values)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_end_to_end(tmp_path):
     arguments = "--train 600 --test 50 --epochs 20 --hidden 16 --seeds 2"
     (run,) = recipe.main(f"{arguments} --output {tmp_path}".split())

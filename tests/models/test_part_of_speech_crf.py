@@ -34,6 +34,7 @@ def chain():
     return found
 
 
+@pytest.mark.many
 def test_likelihoods_are_over_all_sequences(chain):
     wanted = [
         np.logaddexp.reduce([score(row, tags) for tags in sequences(row)])

@@ -50,7 +50,7 @@ def stays(length):
     return 0.25 + 0.75 * math.exp(-4 / 3 * length)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_two_taxa_have_a_closed_form():
     sequences = {"a": "AACG", "b": "ATCN"}
     model = make_model("(a:0.1,b:0.25);", False, 1, sequences)
@@ -73,7 +73,7 @@ def test_the_best_length_between_two_taxa_is_the_distance():
     np.testing.assert_allclose(distances(alignment), expected * (1 - np.eye(2)), rtol=1e-12)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_it_sums_over_the_states_of_inner_nodes():
     model = make_model(general=False, categories=1)
     may_be = (ALIGNMENT.columns[..., np.newaxis] >> np.arange(4)) & 1
@@ -143,6 +143,7 @@ def test_rates_are_those_that_are_published():
     np.testing.assert_allclose(layer.rates(), [0.033388, 0.251916, 0.820268, 2.894428], atol=1e-6)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("shape", [0.05, 0.7, 3.0, 40.0])
 def test_rates_depend_on_the_shape_as_differences_say(shape):
     layer = Substitution(categories=4)
@@ -231,7 +232,7 @@ def test_neighbour_joining_finds_the_tree_of_its_distances():
     np.testing.assert_allclose(np.sort(tree.lengths[1:]), np.sort(TREE.lengths[1:]), atol=1e-12)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_many_trees_in_one_batch_and_others_without_a_trace():
     trees = [TREE, *interchanges(TREE)]
     model = Phylogeny(5, len(trees), False, 1)
@@ -270,6 +271,7 @@ def test_the_scale_of_lengths_in_years_is_found():
     np.testing.assert_allclose(np.max(model.lengths), 0.4, rtol=1e-6)
 
 
+@pytest.mark.many
 def test_mistakes_in_files(tmp_path):
     path = tmp_path / "some.fasta"
     path.write_text(">a comment\nAC\ngt\n\n>b\nACGN\n")

@@ -19,6 +19,7 @@ LABELED = {
 }
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("body", LABELED)
 def test_labels(body):
     lines = "\n".join(f"  {line}" for line in body.splitlines())

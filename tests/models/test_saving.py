@@ -16,6 +16,7 @@ def model():
 INPUTS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
+@pytest.mark.many
 def test_an_answer_that_is_not_the_call(model, tmp_path, capsys):
     save_and_export(model, [INPUTS], tmp_path, lambda of, inputs: 2 * of(inputs))
     served = tf.saved_model.load(tmp_path / "export")

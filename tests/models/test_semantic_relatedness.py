@@ -33,6 +33,7 @@ def directory(tmp_path):
     return tmp_path
 
 
+@pytest.mark.many
 def test_trees_and_distributions(directory):
     left, right, scores = pairs = read(directory / "sick", "dev")
     assert left[1].words == ("two", "dogs", "run")
@@ -45,6 +46,7 @@ def test_trees_and_distributions(directory):
     np.testing.assert_allclose(given.numpy() @ recipe.SCORES, scores[:25], atol=1e-6)
 
 
+@pytest.mark.many
 def test_pairs_by_their_words(directory):
     pairs = read(directory / "sick", "dev")
     vocabulary = Vocabulary.from_trees([*pairs[0], *pairs[1]])
@@ -53,6 +55,7 @@ def test_pairs_by_their_words(directory):
     assert list(known) == list(~others)
 
 
+@pytest.mark.many
 def test_a_word_takes_the_vector_of_its_stem():
     vectors = WordVectors(["slice", "sliced", "dog"], np.eye(3, dtype=np.float32))
     found = with_stems(vectors, Vocabulary(["slicing", "dog", "zebra"]))
@@ -61,6 +64,7 @@ def test_a_word_takes_the_vector_of_its_stem():
     np.testing.assert_allclose(found.vectors[3], found.vectors[:2].mean(0), atol=1e-6)
 
 
+@pytest.mark.many
 def test_phrases_are_words_with_all_below_them():
     words = ["a", "dog", "runs", "very", "fast"]
     vocabulary = Vocabulary(words)
@@ -71,6 +75,7 @@ def test_phrases_are_words_with_all_below_them():
     assert found[3].children.tolist() == [[1, -1], [-1, -1]]
 
 
+@pytest.mark.many
 def test_ranks_of_equal_scores():
     found = agreement_of(np.array([1.0, 2.0, 30.0, 4.0]), np.array([1.0, 2.0, 2.0, 5.0]))
     # Ranks 1 2 4 3 and 1 2.5 2.5 4.

@@ -98,6 +98,7 @@ class TestRun:
                 expected = accuracies(model, treebank, split)
                 assert {kind: figures[split][kind] for kind in expected} == pytest.approx(expected)
 
+    @pytest.mark.slow
     def test_exported_models_agree_with_saved_ones(self, run):
         output, data, results = run
         treebank, _ = sentiment.read_data(data, None)

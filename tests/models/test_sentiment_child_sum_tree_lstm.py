@@ -31,6 +31,7 @@ def words_and_children(treebank, encoded):
     return tree(0)
 
 
+@pytest.mark.many
 def test_a_rule_finds_the_heads_of_the_embedded_treebank(treebank):
     first, second = (
         words_and_children(treebank, encoded)
@@ -40,6 +41,7 @@ def test_a_rule_finds_the_heads_of_the_embedded_treebank(treebank):
     assert second == ("nice", 1, ("dull", 1, (",", 2), ("but", 2)))
 
 
+@pytest.mark.many
 def test_dependency_trees_and_labels_are_read(treebank, tmp_path):
     trees = [
         (DependencyTree(["it", "is", "good", "."], [1, -1, 1, 1]), [0, 1, 2, 3]),
@@ -56,6 +58,7 @@ def test_dependency_trees_and_labels_are_read(treebank, tmp_path):
     )
 
 
+@pytest.mark.many
 def test_dependency_trees_of_other_sentences_are_an_error(treebank, tmp_path):
     text = head_finder.conllu(DependencyTree(["it", "is"], [1, -1]), [2, 2])
     (tmp_path / "train.conllu").write_text(text, encoding="utf-8")

@@ -46,6 +46,7 @@ def scores(pair):
     return np.array([sum(EDITS[edit] for edit in way) for way in ways(*pair)])
 
 
+@pytest.mark.many
 def test_chances_are_over_all_ways():
     wanted = [np.logaddexp.reduce(scores(pair)) for pair in STRINGS]
     np.testing.assert_allclose(total(tf.reduce_logsumexp, tf.constant(EDITS), PAIRS), wanted, 1e-5)
@@ -65,6 +66,7 @@ def test_expected_edits(plus):
     np.testing.assert_allclose(expected_edits(plus, tf.constant(EDITS), PAIRS), wanted, atol=1e-5)
 
 
+@pytest.mark.many
 def test_the_channel_writes_what_it_says():
     chances = draw_channel(letters=5, noise=0.4, seed=1)
     assert chances.sum() == pytest.approx(1)

@@ -86,7 +86,7 @@ def plain_walk(children, node, state, sin=np.sin):
     return plain_walk(children, right, plain_walk(children, left, state, sin), sin)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", few_of([1, 16], 16, many=[]))
 def test_a_walk_takes_as_many_waves_as_one_root_whatever_the_batch(batch):
     children, roots = random_trees(batch)
@@ -100,6 +100,7 @@ def test_a_walk_takes_as_many_waves_as_one_root_whatever_the_batch(batch):
     np.testing.assert_allclose(walk(roots, state), expected, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_gradient_of_a_walk():
     children, roots = random_trees(5)
     walk, state, step = walk_over(children), np.linspace(-1, 1, 5), 1e-6
@@ -139,7 +140,7 @@ def plain_bits(n, x):
     return 2 * plain_bits(n // 2, 0.5 * x)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", few_of([3, 6], 3, many=[]))
 def test_branches_of_different_numbers_of_rounds_do_not_wait_for_each_other(depth):
     numbers = np.arange(2**depth, 2 ** (depth + 1), dtype=np.int32)
@@ -170,7 +171,7 @@ def test_tail_calls_of_another_function_are_handed_on():
     np.testing.assert_allclose(walk(roots, state), expected, rtol=1e-12)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_functions_with_other_results_do_not_hand_on():
     @kerasrec.recursive(engine="waves")
     def pair(n, x):
@@ -193,6 +194,7 @@ def test_the_plan_prints_who_takes_turns_and_where_tokens_are_done():
     assert "queues, the same blocks, from the last block to the first" in text
 
 
+@pytest.mark.slow
 def test_a_result_that_others_read_is_not_handed_on():
     @kerasrec.recursive(engine="waves")
     def twice(n, x):
@@ -243,6 +245,7 @@ def ends(schedule, sweep):
     ]
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [(programs.walk, ([0], np.ones([1, 3]))), (bits, (5, 1.0)), (programs.swapped, (1.0, 2.0, 3))],
@@ -302,6 +305,7 @@ def test_what_feeds_a_queue_comes_first():
     assert order.index(("halved", 0)) < order.index(("bits", 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", few_of([tf.string, tf.bool, tf.complex64], tf.string))
 def test_any_type_is_kept_between_rounds(dtype):
     given = tf.constant(["a", "b"]) if dtype == tf.string else tf.cast([1, 0], dtype)
@@ -326,6 +330,7 @@ def test_frames_outgrow_the_first_buffers():
     assert count(12) == 1 and count.run_trace(12).num_calls > 500
 
 
+@pytest.mark.many
 def test_entries_of_rows_that_only_the_gradient_keeps():
     """What a gradient keeps of entries needs their numbers, which the values alone do not."""
     rows, kernel = tf.ragged.constant([[0, 2], [1, 0, 2], []]), tf.Variable([[0.5, 2.0]])
@@ -400,7 +405,8 @@ def weighted_by_rows():
     return with_open_size(of)
 
 
-@pytest.mark.parametrize("nodes", [[2], [3], [0], [8, 0, 5], []])
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", few_of([[2], [3], [0], [8, 0, 5], []], many=[[0], [8, 0, 5]]))
 def test_blocks_without_a_token_of_a_size_that_only_a_run_knows(nodes, weighted_by_rows):
     table = np.arange(30.0).reshape(10, 3) / 10
 
@@ -417,7 +423,7 @@ def test_blocks_without_a_token_of_a_size_that_only_a_run_knows(nodes, weighted_
     np.testing.assert_allclose(gradient, slopes)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_sizes_that_differ_from_call_to_call_are_refused():
     """A gradient that is kept between rounds has one size; here the rows are of two and three."""
     children = [[9, 9], [9, 9, 9], [], [], [], [9, 9], *[[]] * 4]

@@ -12,6 +12,7 @@ def chosen(function, *args):
     return function.execution_plan(*args).engine
 
 
+@pytest.mark.many
 def test_the_default_takes_it_for_plain_numbers():
     assert chosen(programs.ackermann, 2, 2) == "scalar"
     assert chosen(programs.fib, 5) == "scalar"
@@ -35,6 +36,7 @@ def test_an_engine_that_is_not_there():
         kerasrec.recursive(engine="fast")(lambda n: n)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("num_tokens", [0, 1, 127, 128, 129, 500])
 def test_any_number_of_tokens(num_tokens):
     m, n = np.arange(num_tokens, dtype=np.int32) % 3, np.arange(num_tokens, dtype=np.int32) % 4
@@ -44,7 +46,7 @@ def test_any_number_of_tokens(num_tokens):
     np.testing.assert_array_equal(programs.ackermann(m, n), np.array(expected, np.int32))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_stack_that_grows_in_the_middle_of_a_block():
     @kerasrec.recursive(engine="scalar")
     def count(n):
@@ -123,7 +125,7 @@ def test_a_chain_as_deep_as_the_limit_and_one_deeper(engine):
         count(100)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_error_tells_the_call_path():
     @kerasrec.recursive
     def lost(n):
@@ -170,6 +172,7 @@ def test_a_table_that_all_tokens_share():
 class TestFaults:
     """What fails in TensorFlow fails here, though XLA would go on; dead branches do not fail."""
 
+    @pytest.mark.many
     @pytest.mark.parametrize("engine", ["waves", "scalar"])
     def test_division_by_zero(self, engine):
         @kerasrec.recursive(engine=engine)
@@ -180,6 +183,7 @@ class TestFaults:
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"(?i)division by zero"):
             divide([6, -6], [3, 0])
 
+    @pytest.mark.many
     @pytest.mark.parametrize("engine", ["waves", "scalar"])
     def test_a_branch_that_is_not_chosen(self, engine):
         @kerasrec.recursive(engine=engine)
@@ -206,7 +210,7 @@ class TestFaults:
             with tf.device("CPU:0"), pytest.raises(tf.errors.InvalidArgumentError, match=message):
                 times(2, index)
 
-    @pytest.mark.many
+    @pytest.mark.slow
     def test_the_message_has_the_line(self):
         @kerasrec.recursive(engine="scalar")
         def divide(a, b):

@@ -31,12 +31,13 @@ def counting(**options):
     return tail
 
 
+@pytest.mark.slow
 def test_they_nest_nothing():
     tail = counting(max_depth=2)
     np.testing.assert_array_equal(tail([300_000, 5, 0], [0, 1, 2]), [300_000, 7, 2])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_calls_of_each_other_nest_nothing():
     @kerasrec.recursive(engine="scalar", max_depth=3)
     def even(n):
@@ -49,7 +50,7 @@ def test_calls_of_each_other_nest_nothing():
     np.testing.assert_array_equal(even([1001, 1000]), [False, True])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_is_read_by_others_too_is_no_tail_call():
     @kerasrec.recursive(engine="scalar")
     def pair(n):
@@ -72,7 +73,7 @@ def test_what_is_read_by_others_too_is_no_tail_call():
     assert [int(item) for item in swapped(3, 0, 10)] == [10, 3]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_calls_beside_a_tail_call_are_made_before_it():
     """Also those that stand after it, and whose results nobody reads: they may fail."""
 
@@ -94,7 +95,7 @@ def test_calls_beside_a_tail_call_are_made_before_it():
         f(2)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_frame_that_is_taken_has_failed_before():
     @kerasrec.recursive(engine="scalar")
     def f(n):
@@ -122,7 +123,7 @@ def test_they_nest_in_a_gradient():
 ENDLESS = r"made 1,000 tail calls in a row\. Does every path reach a base case"
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_those_that_never_end_are_stopped(monkeypatch):
     monkeypatch.setattr(forward, "MOST_TAIL_CALLS", 1000)
     tail = counting()
@@ -131,7 +132,7 @@ def test_those_that_never_end_are_stopped(monkeypatch):
         tail(-1, 0)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_calls_between_them_do_not_hide_that_they_never_end(monkeypatch):
     monkeypatch.setattr(forward, "MOST_TAIL_CALLS", 1000)
 

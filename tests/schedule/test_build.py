@@ -55,6 +55,7 @@ def test_without_calls_there_are_no_loops():
     assert [section.sweep for section in found.sections] == [0, 1]
 
 
+@pytest.mark.many
 def test_what_gradients_read_is_a_residual():
     found = build(programs.tree_rnn.extended_graph(0))
     kept = [

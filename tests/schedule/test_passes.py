@@ -63,6 +63,7 @@ def put_by(one, schedule):
     return [item.node.op for item in found if isinstance(item, Fire)]
 
 
+@pytest.mark.slow
 @each(few=["tree_rnn"], many=["call_in_argument", "child_sum"])
 @pytest.mark.parametrize(
     "passes",
@@ -123,6 +124,7 @@ def gates(weight, bias=None):
     return function
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("bias", [None, tf.ones([4])], ids=["no bias", "bias"])
 def test_columns_are_apart_with_and_without_a_bias(bias):
     weight = tf.Variable(some(2, 4, dtype="float32"))
@@ -145,6 +147,7 @@ def test_columns_of_a_large_weight_stay_together(units, is_cut):
     assert bool(put_by(split_matmul, found)) == is_cut
 
 
+@pytest.mark.many
 def test_products_of_integers_are_found_again():
     """Integers are decided for all waves at once, products among them."""
     fibonacci = tf.constant([[1, 1], [1, 0]])
@@ -270,6 +273,7 @@ def kept_by_gradient(schedule):
     }
 
 
+@pytest.mark.many
 def test_random_numbers_are_not_drawn_again():
     @kerasrec.recursive(recompute=True)
     def function(x, n):
@@ -321,6 +325,7 @@ def test_what_chance_decides_is_decided_once():
     assert not decides_at_once(scheduled(function, [3], passes=[decide_at_once]))
 
 
+@pytest.mark.many
 def test_several_threads_of_a_cpu_split_products(monkeypatch):
     for num_threads, num_gpus, expected in ((2, 0, True), (1, 0, False), (2, 1, False)):
         monkeypatch.setattr(

@@ -55,12 +55,14 @@ def without_own_lines(schedule: Schedule) -> str:
     return re.sub(r"  # \w+\.py:\d+(, )?", lambda found: "  # " if found[1] else "", str(schedule))
 
 
+@pytest.mark.slow
 def test_a_tree_lstm():
     """The whole step: what each wave does, what is kept, what is hoisted, what passes changed."""
     passes = [one for one in WAVE_PASSES if one.__name__ not in ("sum_by_wave", "rematerialise")]
     assert_golden("tree_lstm_schedule", without_own_lines(optimize(tree_lstm(), passes)))
 
 
+@pytest.mark.many
 def test_a_tree_lstm_in_blocks():
     """The same for XLA: which place a frame goes through, and what its blocks keep."""
     schedule = optimize(build_blocks(tree_lstm_graph()), BLOCK_PASSES)

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from tests.parameters import few_of
 
 
 @kerasrec.recursive
@@ -22,6 +23,7 @@ def pick(flag, n, x):
     return kerasrec.cond(flag, lambda: n, lambda: x() if callable(x) else x)
 
 
+@pytest.mark.slow
 def test_what_nobody_reads_is_not_computed():
     """The call of pick, and of the function that calls it; fib(10) alone makes 177."""
 
@@ -39,7 +41,7 @@ def test_what_nobody_reads_is_not_computed():
     np.testing.assert_array_equal(on_demand([10, 10], [True, False]), [10, 55])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_never_ends_does_no_harm_where_nobody_reads_it():
     @kerasrec.recursive
     def endless(n):
@@ -92,7 +94,9 @@ def search(n):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize(("n", "num_tried"), [(0, 0), (2, 2), (3, 3), (50, 3)])
+@pytest.mark.parametrize(
+    ("n", "num_tried"), few_of([(0, 0), (2, 2), (3, 3), (50, 3)], many=[(2, 2), (50, 3)])
+)
 def test_a_search_stops_at_the_first(n, num_tried):
     """Search and its two loops are calls; each iteration is one, and each question."""
     found, never = search(n)

@@ -176,6 +176,7 @@ def test_different_numbers_of_tokens():
     )
 
 
+@pytest.mark.many
 def test_different_numbers_of_tokens_that_only_the_run_knows():
     @recursive
     def f(n, m):
@@ -291,6 +292,7 @@ def test_no_base_case_in_a_callee():
 # A base case that is never reached, at run time.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_rounds", [1, 2])
 def test_too_deep(num_rounds):
     @recursive(max_depth=50)
@@ -440,6 +442,7 @@ def test_a_value_computed_across_tokens_passed_on():
     answer(kerasrec.TraceError, lambda: f([1.0, 2.0], 1), "argument of f", LINE, "across tokens")
 
 
+@pytest.mark.many
 def test_a_nested_function_after_the_one_around_it():
     kept = []
 
@@ -606,6 +609,7 @@ def test_errors_keep_their_class_inside_an_autograph_function():
     answer(kerasrec.SignatureError, lambda: call(tf.constant(3)), "true_fn returns", LINE)
 
 
+@pytest.mark.many
 def test_a_function_can_be_used_after_an_error():
     @recursive
     def f(n):
@@ -678,6 +682,7 @@ def test_tracebacks_show_the_users_lines():
         keras.config.enable_traceback_filtering()
 
 
+@pytest.mark.many
 def test_functions_that_run_eagerly():
     @kerasrec.recursive
     def count(n):

@@ -63,6 +63,7 @@ def plain_adds_or_times(n):
     return (lambda x: x * n) if n % 2 else (lambda x: x + n)
 
 
+@pytest.mark.slow
 def test_each_token_has_its_function():
     index, x = [0, 1, 2, 1, 0], [5, 7, 3, 10, -2]
     expected = [PLAIN[i](n) for i, n in zip(index, x, strict=True)]
@@ -70,6 +71,7 @@ def test_each_token_has_its_function():
     assert applied(1, 10) == 55
 
 
+@pytest.mark.slow
 def test_a_function_is_returned_with_what_it_captured():
     @kerasrec.recursive
     def f(n, x):
@@ -116,7 +118,7 @@ def test_a_python_index_is_the_same_for_all_tokens():
         OPERATIONS[-4]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_outside():
     """The callee is compiled once for a table, whichever of its functions tokens have."""
     repeated.clear_cache()
@@ -132,13 +134,13 @@ def test_from_outside():
     np.testing.assert_array_equal(repeated(other[[0, 1]], 3, 10), [7, 4])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_value_that_is_returned_to_the_outside_may_be_passed_on():
     np.testing.assert_array_equal(repeated(adds_or_times([3, 4]), [2, 1], [5, 5]), [45, 9])
     np.testing.assert_array_equal(repeated(adds_or_times(2), 1, 5), 7)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_function_passes_itself_a_new_function():
     def decide(n):
         return kerasrec.functions([lambda x: x + n, lambda x: x * n])[n % 2]
@@ -161,7 +163,7 @@ def test_a_function_passes_itself_a_new_function():
     assert list(f.function_graphs(1).functions) == ["f", "total"]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_in_a_nest_and_in_the_state_of_a_loop():
     @kerasrec.recursive
     def pair(n):
@@ -241,7 +243,7 @@ def max_of(x, y):
     return tf.maximum(x, y)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_function_that_captured_functions():
     """A composition: a value that has captured values of another table."""
 
@@ -265,7 +267,7 @@ def test_a_function_that_captured_functions():
     np.testing.assert_array_equal(f(n, x), list(map(plain, n, x)))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_variables_are_read_when_a_value_is_passed_on():
     @kerasrec.recursive
     def f(n):
@@ -278,7 +280,7 @@ def test_variables_are_read_when_a_value_is_passed_on():
     assert f(2) == 4 + 1000 * 22 + 1000_000 * 22
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_values_of_data_types_are_captured():
     class Leaf(kerasrec.DataType):
         number: int
@@ -296,7 +298,7 @@ def test_values_of_data_types_are_captured():
     np.testing.assert_array_equal(f([Leaf(2), Leaf(5)]), [104, 90])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_keras_layers():
     layers = [keras.layers.Dense(2), keras.layers.Dense(2, activation="tanh")]
     table = kerasrec.functions(layers)
@@ -360,7 +362,7 @@ def test_gradients_of_what_was_captured(engine):
     np.testing.assert_allclose(of_weight, (above - loss(x)) / (2 * step), rtol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_tree_of_operators():
     operators = kerasrec.functions([tf.add, tf.multiply, lambda x, y: x - y])
 

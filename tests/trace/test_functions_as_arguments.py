@@ -38,12 +38,14 @@ def square(x):
     return x * x
 
 
+@pytest.mark.many
 def test_from_outside():
     assert twice(square, 3) == 81
     np.testing.assert_array_equal(twice(fib, [6, 7]), [21, 233])
     assert twice(function=lambda x: x + 0.5, x=1.0) == 2.0
 
 
+@pytest.mark.many
 def test_each_function_has_its_name_in_the_graphs():
     assert list(twice.function_graphs(square, 3).functions) == ["twice_of_square"]
 
@@ -54,7 +56,7 @@ def test_each_function_has_its_name_in_the_graphs():
     assert list(f.function_graphs(0).functions) == ["f", "fold_of_lambda"]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_same_function_is_traced_once():
     count = 0
 
@@ -80,7 +82,7 @@ def test_a_fold_over_rows_closes_over_a_token():
     np.testing.assert_allclose(scaled([0, 1], [2.0, 3.0]), [30.0, 21.0])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_nested_function_that_rows_without_entries_end():
     """The function around it is traced again once it is known what the inner one returns."""
 
@@ -102,7 +104,7 @@ def test_a_nested_function_that_rows_without_entries_end():
     np.testing.assert_array_equal(count, [5, 2])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_function_is_handed_on_and_swapped():
     @kerasrec.recursive
     def alternating(n, one, other, x):
@@ -126,7 +128,7 @@ def test_a_list_of_functions():
     np.testing.assert_array_equal(chosen([square, fib], [0, 1, 1], [7, 7, 8]), [49, 13, 21])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_functions_alone_make_one_token():
     @kerasrec.recursive
     def added(*functions):
@@ -179,7 +181,7 @@ def applied(function, x):
     return kerasrec.cond(x < 0, lambda: x, lambda: function(x))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_functions_of_the_same_code_are_told_apart():
     """Also where the function around them is traced again: not all of them are met each time."""
 
@@ -202,7 +204,7 @@ def test_functions_of_the_same_code_are_told_apart():
     assert f(4) == (102 + 1102) + 4 + 5
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["loop", "lambda", "nested"])
 def test_variables_of_python_are_as_at_the_call(way):
     """What a function closes over is read when it is called, not after the function around it."""
@@ -229,7 +231,7 @@ def test_variables_of_python_are_as_at_the_call(way):
     assert f(2) == 111 * 111
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_variable_of_a_passed_function_may_stand_for_another_tensor_later():
     @kerasrec.recursive
     def f(n):
@@ -245,7 +247,7 @@ def test_a_variable_of_a_passed_function_may_stand_for_another_tensor_later():
     assert f(2) == (2 + 2) + (2 + 20)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_new_function_that_does_the_same_ends_a_recursion():
     """The one that a call of itself is passed closes over nothing of that call."""
 
@@ -263,7 +265,7 @@ def test_a_new_function_that_does_the_same_ends_a_recursion():
     assert f(3, lambda x: x) == 3 + 3 * 2 + 3 * 1 + 3 * 1 * 10
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_constants_of_python_in_a_passed_function():
     """The same function twice, between which a number that it reads has changed."""
 
@@ -322,7 +324,7 @@ def test_any_callable():
     np.testing.assert_allclose(found, dense(x))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_another_nest_of_arguments_is_an_error():
     @kerasrec.recursive
     def f(pair, n):
@@ -333,7 +335,7 @@ def test_another_nest_of_arguments_is_an_error():
     assert f({"a": 1, "b": 2}, 1) == 21
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_many_loops_in_a_function_that_is_traced_again():
     @kerasrec.recursive
     def f(n):
@@ -364,7 +366,7 @@ def test_a_function_cannot_be_returned():
         of_a_branch(1)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_function_is_returned_as_the_error_shows():
     @kerasrec.recursive
     def adding(x):

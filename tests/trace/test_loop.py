@@ -28,6 +28,7 @@ def plain_collatz(n):
     return count
 
 
+@pytest.mark.slow
 def test_each_token_goes_on_as_long_as_it_asks_to():
     n = np.arange(1, 40)
     np.testing.assert_array_equal(collatz(n), list(map(plain_collatz, n)))
@@ -57,7 +58,7 @@ def test_the_state_keeps_its_structure():
         np.testing.assert_array_equal(found, [16, 10, 12])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_at_most_so_many_iterations():
     @kerasrec.recursive
     def f(x, most):
@@ -68,7 +69,7 @@ def test_at_most_so_many_iterations():
     np.testing.assert_array_equal(f([1, 99], [0, 3]), [[8, 198], [1, 198]])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_many_iterations_take_no_depth():
     @kerasrec.recursive(max_depth=3)
     def counted(n):

@@ -42,6 +42,7 @@ def ops(text):
     return [line.split(" = ")[-1].split("(")[0].strip() for line in text.splitlines()]
 
 
+@pytest.mark.many
 def test_a_call_of_entries_stands_between_enter_and_leave():
     text = str(count_nodes.function_graphs(0))
     found = ops(text)
@@ -57,7 +58,7 @@ def test_reductions_read_the_row_numbers_that_are_known():
     assert not {"Where", "Tile", "Range"} & set(found)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_two_maps_over_one_partition_share_their_rows():
     double = mapped(lambda rows: map_fn(lambda child: tf.gather(VALUES, child), rows) * 2.0)
     both = mapped(
@@ -88,6 +89,7 @@ def test_tokens_by_what_they_do():
 # What may be written.
 
 
+@pytest.mark.many
 @pytest.mark.parametrize(
     ("reduce", "expected"),
     [
@@ -117,6 +119,7 @@ def test_reductions_of_tensorflow(reduce, expected):
         np.testing.assert_allclose(f([0, 1, 2]), expected)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("engine", ["waves", pytest.param("queues", marks=pytest.mark.many)])
 def test_a_branch_that_no_token_takes_pads_no_rows(engine):
     """Its padded rows have a column: TensorFlow finds no largest entry of none."""
@@ -229,7 +232,7 @@ def test_rows_of_which_nothing_is_known_are_mapped_before_they_are_reduced():
     np.testing.assert_allclose(f([0, 1]), [[3, 2], [4, 0]])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("by_mask", [False, True])
 def test_the_gradient_of_rows_that_are_filtered_and_joined(by_mask):
     weights = tf.Variable([1.0, 2.0, 3.0, 4.0])
@@ -291,6 +294,7 @@ def test_a_filter_of_no_rows():
     answer(kerasrec.TraceError, lambda: f(0), "`elems` of kerasrec.filter_fn", "must be a tf.Ragg")
 
 
+@pytest.mark.many
 def test_rows_of_int32_splits():
     table = CHILDREN.with_row_splits_dtype(tf.int32)
 
@@ -301,7 +305,7 @@ def test_rows_of_int32_splits():
     np.testing.assert_array_equal(f([0, 1, 2]), [4, 2, 1])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_return_type_of_vectors_and_of_mutual_recursion_is_inferred():
     vectors = tf.constant(np.eye(4, 3), tf.float64)
 
@@ -320,6 +324,7 @@ def test_return_type_of_vectors_and_of_mutual_recursion_is_inferred():
 # From outside.
 
 
+@pytest.mark.many
 def test_entries_are_tokens_from_outside():
     roots = tf.ragged.constant([[0, 3], [], [9]], dtype=tf.int32)
     found = count_nodes(roots)
@@ -475,6 +480,7 @@ def test_no_base_case_beside_rows():
     answer(kerasrec.NoBaseCaseError, lambda: f(0), LINE, "no base case")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, pytest.param({"recompute": True}, marks=pytest.mark.many)], ids=str
 )

@@ -106,6 +106,7 @@ def test_a_bias_a_token_is_refused():
         kerasrec.recursive(lambda x: tf.nn.bias_add(x, x[:, 0]))(X[:2])
 
 
+@pytest.mark.slow
 def test_a_wrong_type_that_is_tried_is_not_the_users_mistake():
     children = tf.ragged.constant([[1, 2], [3], [], []], dtype=tf.int32)
     values = tf.reshape(tf.range(16.0), [4, 2, 2])

@@ -66,6 +66,7 @@ def test_functions_that_call_each_other_need_no_declaration():
     assert [site.callee for site in graphs.functions["third"].call_sites] == ["first"]
 
 
+@pytest.mark.slow
 def test_a_function_is_traced_for_each_signature_it_is_called_with():
     @recursive
     def twice(x):
@@ -94,6 +95,7 @@ def test_returns_says_what_cannot_be_inferred():
     assert [str(value.type) for value in function.outputs] == ["f32[2]"]
 
 
+@pytest.mark.slow
 def test_a_python_number_takes_the_dtype_of_where_it_goes():
     @recursive
     def f(x, n):
@@ -129,6 +131,7 @@ def test_variables_are_found_by_themselves_and_read_once_for_all_tokens():
     assert all(node.types[0].kind is Kind.SHARED for node in reads)
 
 
+@pytest.mark.many
 def test_a_layer_makes_its_variables_on_the_first_call():
     layer = keras.layers.Dense(2)
 
@@ -142,6 +145,7 @@ def test_a_layer_makes_its_variables_on_the_first_call():
     np.testing.assert_allclose(expected, layer(layer(x)), rtol=1e-6)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("name", ["fib", "tree_rnn", "call_in_argument"])
 def test_a_second_call_with_other_sizes_traces_nothing(name):
     program = next(item for item in PROGRAMS if item.name == name)
@@ -157,6 +161,7 @@ def test_a_second_call_with_other_sizes_traces_nothing(name):
     assert function.num_traces == traces
 
 
+@pytest.mark.slow
 def test_a_function_without_arguments_runs_for_one_token():
     """The paper's `result = fact(3) + 5` (Kostopoulou et al., section 2.4), as it stands."""
 
@@ -175,7 +180,7 @@ def test_a_function_without_arguments_runs_for_one_token():
         result(3)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_other_dtypes_and_shapes_trace_anew():
     @recursive
     def f(x):
@@ -188,7 +193,7 @@ def test_other_dtypes_and_shapes_trace_anew():
     assert count == [1, 1, 1, 2, 3, 4, 4]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_python_function_is_not_run_again():
     runs = []
 

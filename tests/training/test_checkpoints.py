@@ -169,6 +169,7 @@ def test_any_damaged_file(trained, copied, name):
     assert noticed == 0 or "ckpt-1" not in name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_of([INDEX, DATA, NEWEST], many=[INDEX]))
 def test_any_bit(trained, copied, name):
     size = len(trained.files[name])
@@ -176,6 +177,7 @@ def test_any_bit(trained, copied, name):
     assert noticed >= 60 or (name == NEWEST and noticed >= 30)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("left", [[NEWEST], [INDEX], [DATA], [DATA, NEWEST], [DATA, ALL[3]]])
 def test_never_begins_anew_where_it_had_begun(trained, tmp_path, left):
     for name in left:
@@ -250,7 +252,7 @@ with Checkpoints(sys.argv[1], tf.distribute.get_strategy()) as checkpoints:
 """
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_kill_at_any_moment(tmp_path):
     """A process that saves all the time is stopped; what is there then is what a kill leaves."""
     value, random = tf.Variable(tf.zeros([200_000])), np.random.default_rng(0)
@@ -276,6 +278,7 @@ def test_a_kill_at_any_moment(tmp_path):
     assert len(kinds) > 1  # some were in the midst of a save
 
 
+@pytest.mark.many
 def test_goes_on_past_damage_to_the_same_weights(trained, copied):
     """Through `fit`; the damaged checkpoint is replaced, two are kept, and epochs are not lost."""
     put(copied / DATA, trained.files[DATA][:-1])
@@ -388,6 +391,7 @@ def test_another_model_is_named(trained, copied):
     assert trained.goes_on_from(copied) == (2, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     few_of(
@@ -470,6 +474,7 @@ class TestSignal:
             again = fit(make(), batches(), batches().take(1), **options).history
         assert len(steps) == 3 and again == history
 
+    @pytest.mark.slow
     def test_is_left_alone_elsewhere(self, tmp_path):
         """Without checkpoints, in other threads, and where it is ignored."""
         found = []

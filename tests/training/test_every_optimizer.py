@@ -35,6 +35,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.many
 def test_each_row_comes_once():
     slices = tf.IndexedSlices(tf.constant([[1.0], [2.0], [4.0]]), tf.constant([5, 2, 5]), [7, 1])
     dense = tf.ones([2])

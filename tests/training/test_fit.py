@@ -204,7 +204,7 @@ def test_early_stopping_ends_training():
     assert len(history.history["loss"]) == 2
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_evaluate_is_that_of_keras():
     model = make_model(TreeCrossentropy())
     data = tree_batches(random_trees(8, seed=2), 5)
@@ -295,7 +295,7 @@ def test_accumulation_that_replicas_cannot_follow(two_replicas, make, reason):
         fit(model, tf.data.Dataset.from_tensors((np.zeros([2, 2]), np.zeros([2, 1]))))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_accumulates_as_keras_does():
     data = tree_batches(random_trees(19, seed=1), 7)
     histories = []

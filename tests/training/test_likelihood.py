@@ -76,6 +76,7 @@ def test_configurations_come_back():
     assert (again.growth, again.name) == (True, "all")
 
 
+@pytest.mark.slow
 def test_a_model_trains_on_it():
     model = keras.Sequential([keras.Input([3, 2]), keras.layers.EinsumDense("bnf,f->bnf", [3, 2])])
     model.compile("sgd", TreeNegativeLogLikelihood(), metrics=[TreePerplexity()])

@@ -134,6 +134,7 @@ def test_every_process_knows_its_place():
     assert len(set(addresses[0])) == 3
 
 
+@pytest.mark.many
 def test_a_failure_ends_the_cluster():
     program = "import json, os, sys, time\n"
     program += "place = json.loads(os.environ['TF_CONFIG'])['task']\n"
@@ -151,11 +152,13 @@ def test_a_coordinator_without_workers_ends():
     assert "all workers have ended" in ended.errors
 
 
+@pytest.mark.many
 def test_a_command_that_is_not_there(capsys):
     assert local_cluster.main(["--workers", "1", "--", "no-such-command"]) == 127
     assert "['no-such-command'] cannot be started" in capsys.readouterr().err
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("arguments", [[], ["--workers", "0", "--", "true"], ["--workers", "2"]])
 def test_says_what_is_missing(arguments, capsys):
     with pytest.raises(SystemExit):

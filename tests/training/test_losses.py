@@ -103,6 +103,7 @@ def test_weights_of_classes(options, divisor):
     assert half.dtype == tf.float32
 
 
+@pytest.mark.slow
 def test_weights_of_classes_in_training():
     x = np.random.default_rng(3).normal(size=(3, 6, 4)).astype("float32")
     kernels = {}
@@ -134,6 +135,7 @@ def test_weights_of_a_class_without_logits():
         TreeCrossentropy(class_weight={5: 1.0})(LABELS, LOGITS)
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("functional_class", [keras.Model, Model])
 def test_class_weight_of_keras_is_refused(functional_class):
     """It weighs a tree by the number of the node with its largest label."""
@@ -239,7 +241,7 @@ def test_configuration_round_trip():
     np.testing.assert_allclose(again(LABELS, LOGITS), loss(LABELS, LOGITS))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_compiled_model_saves_and_reloads(tmp_path):
     model = logits_model(5)
     model.compile("sgd", loss=TreeCrossentropy(normalize="nodes", class_weight=CLASS_WEIGHT))

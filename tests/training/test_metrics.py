@@ -117,7 +117,7 @@ def test_nothing_to_count_is_zero():
         assert float(metric.result()) == 0.0
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_in_fit_with_a_mask_and_mixed_precision():
     inputs = keras.Input([None, 4])
     x = keras.layers.Masking(0.0)(inputs)

@@ -36,6 +36,7 @@ def test_alone_they_are_models_of_keras(make, tmp_path):
         assert histories[0] == histories[1]
 
 
+@pytest.mark.many
 def test_data_may_be_a_function_that_reads():
     model = functional(Model)
     model.compile("sgd", "mse")
@@ -90,6 +91,7 @@ def test_integers_are_not_cut_to_the_dtype_of_an_input():
     assert words_model(Model, "int64")([tokens, places]).shape == [2, 2]
 
 
+@pytest.mark.many
 def test_a_sequential_cuts_no_integers_either():
     layers = [keras.Input([2], dtype="int32", name="tokens"), keras.layers.Embedding(9, 1)]
     model = Sequential(layers)

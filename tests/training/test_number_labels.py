@@ -152,7 +152,7 @@ def test_gradient_equals_numpy_and_is_zero_without_label(padding):
     np.testing.assert_allclose(tape.gradient(value, outputs), expected, atol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("ragged", [False, True])
 def test_a_step_moves_weights_as_one_tree_after_another(ragged):
     """As without padding, where each tree is a batch and gradients are averaged."""

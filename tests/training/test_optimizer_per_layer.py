@@ -31,6 +31,7 @@ def rates(optimizer):
     return [float(keras.ops.convert_to_numpy(each.learning_rate)) for each in optimizers]
 
 
+@pytest.mark.slow
 def test_words_move_by_gradient_descent_and_the_rest_by_adagrad():
     model = word_model(
         OptimizerPerLayer(keras.optimizers.Adagrad(0.05), {"embedding": keras.optimizers.SGD(0.1)})
@@ -124,6 +125,7 @@ def test_a_checkpoint_holds_all_of_the_state(tmp_path):
         assert np.array_equal(weight, loaded)
 
 
+@pytest.mark.many
 def test_frozen_layers_stay():
     still = OptimizerPerLayer("adam", {"embedding": keras.optimizers.SGD(0.0)})
     model = word_model(still, run_eagerly=True)

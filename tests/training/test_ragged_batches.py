@@ -72,6 +72,7 @@ def trained_alone(name):
     return trained(tf.distribute.get_strategy(), make, data())
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("name", few_of(MODELS, "documents"))
 def test_two_replicas_train_as_one(two_replicas, name):
     make, data = MODELS[name]
@@ -97,6 +98,7 @@ def test_predictions_are_those_of_one_device(two_replicas):
     np.testing.assert_allclose(model.predict(documents(), verbose=0), expected, rtol=1e-5)
 
 
+@pytest.mark.many
 def test_sparse_gradients_have_a_row():
     rows = tf.IndexedSlices(tf.ones([2, 3]), tf.constant([1, 3]), tf.constant([4, 3]))
     none = tf.IndexedSlices(tf.ones([0, 3]), tf.zeros([0], tf.int32), tf.constant([4, 3]))

@@ -25,6 +25,7 @@ LOGITS = tf.RaggedTensor.from_row_lengths(
 PADDED = LABELS.to_tensor(-1), LOGITS.to_tensor()
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("normalize", ["trees", "nodes"])
 @pytest.mark.parametrize("reduction", ["mean", "sum", None])
 @pytest.mark.parametrize("class_weight", [None, {0: 2.0, 3: 0.5}])

@@ -52,6 +52,7 @@ def test_goes_on_after_ctrl_c(tmp_path, steps):
     assert found["steps"] == undisturbed(DROPOUT)["steps"] - steps
 
 
+@pytest.mark.many
 def test_callbacks_remember_numbers_and_arrays():
     callback, other = (keras.callbacks.LambdaCallback() for _ in range(2))
     memory, again = Memory([callback]), Memory([other])
@@ -252,6 +253,7 @@ def test_refuses_what_does_not_fit(tmp_path):
         fit(make(), batches(), callbacks=[keras.callbacks.BackupAndRestore(tmp_path)])
 
 
+@pytest.mark.many
 def test_training_that_was_stopped_stays_so(tmp_path):
     lengths = []
     for _ in range(2):

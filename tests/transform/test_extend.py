@@ -132,6 +132,7 @@ def _state_of(graph):
     return str(graph), num_operations, [dict(item.values) for item in traced]
 
 
+@pytest.mark.many
 def test_extended_again_each_sweep_has_its_gradient_the_last_one_first():
     """Sweep 2 takes d_d_x, the cotangent of what sweep 1 returns, and gives that of its d_output.
 
