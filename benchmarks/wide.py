@@ -8,13 +8,16 @@ alone; the last column says how many MB that would be, and only small ones are r
 by the same factor from line to line, so the columns of 1,000 nodes stay where growth is linear.
 
 The lines of documents are JSON objects with lists of others, as many in all as there are tree nodes
-in the lines of trees: `SchemaEncoder` reads them.
+in the lines of trees: `SchemaEncoder` reads them. In the lines of values made, the training step
+first runs a recursive function that matches values of a data type and makes a value of each;
+`Schema.trees` turns what it made into trees for the layer of the ragged lines.
 
 Each line is a process of its own, as in `memory.py`: it trains on one tiny batch, then on the
 measured one, and tells by how much its peak resident memory grew.
 """
 
 import argparse
+import functools
 import json
 import statistics
 import time
@@ -38,8 +41,8 @@ def main():
     print("| " + " | ".join([*columns, "padded children, MB"]) + " |")
     print("| --- |" + " ---: |" * 8, flush=True)
     rows = []
-    for form, sizes in {"ragged": SIZES, "padded": PADDED, "documents": SIZES}.items():
-        for children, trees in sizes:
+    for form in FORMS:
+        for children, trees in PADDED if form == "padded" else SIZES:
             row = in_new_process("wide", form, children, trees)
             print(line(row), flush=True)
             rows.append(row)
@@ -84,7 +87,7 @@ def measure(form, children, small):
     import keras
 
     keras.utils.set_random_seed(0)
-    model, layer, batch_of = of_documents() if form == "documents" else of_trees(form == "ragged")
+    model, layer, batch_of = FORMS[form]()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adagrad", loss)
     tiny = batch_of(make_trees(3, 2))
@@ -108,7 +111,7 @@ def measure(form, children, small):
     }
 
 
-def of_trees(ragged):
+def of_trees(ragged=True):
     """A model of trees, its layer, and what makes a batch of nested lists."""
     import keras
 
@@ -163,6 +166,66 @@ def of_documents():
     inputs = schema.inputs()
     layer = kerasrec.layers.SchemaEncoder(schema, UNITS)
     return keras.Model(inputs, keras.layers.Dense(2)(layer(inputs))), layer, batch_of
+
+
+def of_values_made():
+    """The same layer, for trees of the values that a recursive function makes of a batch's."""
+    import keras
+    import tensorflow as tf
+
+    import kerasrec
+    from kerasrec.layers import ChildSumTreeLSTM
+
+    class Part(kerasrec.DataType):
+        word: int
+        parts: list["Part"]
+
+    @kerasrec.recursive
+    def made(part):
+        def again(part):
+            return Part((7 * part.word + 1) % WORDS, made(part.parts))
+
+        return kerasrec.match(part, {Part: again})
+
+    def value_of(tree, rng):
+        nodes, waiting = [], [tree]
+        while waiting:
+            nodes.append(waiting.pop())
+            waiting += nodes[-1]
+        values = {}
+        for node in reversed(nodes):
+            below = [values[id(child)] for child in node]
+            values[id(node)] = Part(int(rng.integers(WORDS)), below)
+        return values[id(tree)]
+
+    def batch_of(trees):
+        rng = np.random.default_rng(0)
+        batch = schema.encode(value_of(tree, rng) for tree in trees)
+        labels = np.ones(len(trees), int)
+        return tf.data.Dataset.from_tensor_slices((batch, labels)).batch(len(trees)).cache()
+
+    class Model(keras.Model):
+        def __init__(self):
+            super().__init__()
+            words = keras.layers.Embedding(WORDS, FEATURES)
+            self.tree_layer = ChildSumTreeLSTM(UNITS, embedding=words)
+            self.classes = keras.layers.Dense(2)
+
+        def call(self, batch):
+            values = made(schema.values(batch))
+            trees = schema.trees(values, token_of=lambda part: part.word)
+            return self.classes(self.tree_layer(*trees))
+
+    schema, model = kerasrec.Schema(Part), Model()
+    return model, model.tree_layer, batch_of
+
+
+FORMS = {
+    "ragged": of_trees,
+    "padded": functools.partial(of_trees, ragged=False),
+    "documents": of_documents,
+    "values made": of_values_made,
+}
 
 
 if __name__ == "__main__":

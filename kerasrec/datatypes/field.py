@@ -221,8 +221,15 @@ def _fits(value: Any, dtype: tf.DType) -> bool:
     """Whether a number is not too large for a dtype; floats have infinity and NaN."""
     if dtype.is_floating and isinstance(value, float | np.floating) and not np.isfinite(value):
         return True
+    least, most = _limits(dtype)
+    return bool(least <= value <= most)
+
+
+@functools.cache
+def _limits(dtype: tf.DType) -> tuple[float, float]:
+    """The least and the largest number; TensorFlow works them out at each question."""
     as_python = float if dtype.is_floating else int
-    return bool(as_python(dtype.min) <= value <= as_python(dtype.max))
+    return as_python(dtype.min), as_python(dtype.max)
 
 
 def _key(value: Any) -> tuple[bool, Any]:

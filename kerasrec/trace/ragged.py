@@ -150,7 +150,10 @@ def entries_of(
     rows, *others = ragged
     for item in ragged:
         if item.ragged_rank != 1:
-            raise SignatureError(_too_ragged(item, f"an argument of {name}", None))
+            raise SignatureError(
+                f"{_too_ragged(item, f'an argument of {name}', None)} A batch that a schema has "
+                "encoded is given as `schema.values(batch)`."
+            )
     message = (
         f"Ragged arguments of {name} have rows of different lengths. All of them must have the "
         "same row splits."

@@ -21,7 +21,7 @@ def test_a_line_has_the_size_of_the_padded_table():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["ragged", "padded", "documents"])
+@pytest.mark.parametrize("form", wide.FORMS)
 def test_a_row_is_measured(form):
     row = wide.measure(form, 30, 2)
     assert row["nodes"] == 31 + 2 * wide.NODES
