@@ -367,7 +367,13 @@ def test_different_rows_from_outside():
 
 def test_two_ragged_axes_from_outside():
     roots = tf.ragged.constant([[[0], [3]], [[]]], dtype=tf.int32)
-    answer(kerasrec.SignatureError, lambda: count_nodes(roots), "ragged rank 2", "merge_dims", "schema.values")
+    answer(
+        kerasrec.SignatureError,
+        lambda: count_nodes(roots),
+        "ragged rank 2",
+        "merge_dims",
+        "schema.values",
+    )
 
 
 # Mistakes.
