@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 
+import pytest
 import tensorflow as tf
 
 from kerasrec.emit.limits import Limits
@@ -59,11 +60,13 @@ def blocks_of(program, schedule):
 
 
 @each(
-    lambda program: program.num_rounds > 1 and not program.is_deep and not has_rows(program),
+    lambda program: program.num_rounds > 1 and not program.is_deep,
     few=["ackermann"],
     many=["walk"],
 )
 def test_blocks_are_the_tokens_of_the_interpreter(program):
+    if has_rows(program):
+        pytest.skip("tags of entries are not read here")
     schedule = build(program.function.extended_graph(*program.inputs))
     graph = schedule.graph
     found = interpret(graph, program.flat_inputs)
