@@ -27,7 +27,7 @@ def test_batches_are_the_same_but_for_padding(sizes):
             assert (new.numpy()[:, nodes:] == padding).all()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_treebank_has_few_shapes():
     batches = load_treebank().batches("train", 25, bucket_by_size=True, drop_remainder=True)
     before, after = (

@@ -54,7 +54,7 @@ def module(number):
     )
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_structure_is_learned(tmp_path):
     source = tmp_path / "source"
     source.mkdir()

@@ -83,7 +83,7 @@ def test_ranks_of_equal_scores():
     assert found["MSE"] == pytest.approx((28**2 + 1) / 4)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_end_to_end(directory):
     random = np.random.default_rng(0)
     words = [*sorted({*WORDS} - {"snow"}), "two", "run"]

@@ -77,7 +77,7 @@ def test_the_channel_writes_what_it_says():
     np.testing.assert_allclose(made / made.sum(), chances, atol=0.02)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_end_to_end(tmp_path):
     arguments = "--letters 4 --noise 0.5 --pairs 400 --steps 12 --seeds 2"
     (run,) = recipe.main(f"{arguments} --output {tmp_path}".split())

@@ -73,7 +73,7 @@ def trained_alone(name):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("name", few_of(MODELS, "documents"))
+@pytest.mark.parametrize("name", few_of(MODELS, "documents", many=[]))
 def test_two_replicas_train_as_one(two_replicas, name):
     make, data = MODELS[name]
     assert_same(trained(two_replicas, make, data()), trained_alone(name))
@@ -108,7 +108,7 @@ def test_sparse_gradients_have_a_row():
     np.testing.assert_array_equal(tf.convert_to_tensor(with_a_row(none)), np.zeros([4, 3]))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_keras_own_fit_refuses_them_before_a_step(two_replicas):
     """docs/limits.md says what to use."""
     with two_replicas.scope():
