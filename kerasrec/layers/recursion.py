@@ -35,6 +35,8 @@ class Stages:
 class Recursion:
     """Runs a cell over batches of trees; traced once for each way it is used, whatever the sizes.
 
+    It is traced again when weights are added or replaced, as `enable_lora` of an embedding does.
+
     Args:
         cell: built before the first call.
         visitor: makes the recursive function from the cell and a batch; see `visitor`.
@@ -59,6 +61,7 @@ class Recursion:
         self._options = options
         self._embedding = embedding
         self._runs: dict[tuple[Any, ...], tuple[Any, list[Stages]]] = {}
+        self._weights_of_runs: list[Any] = []
 
     def __call__(
         self,
@@ -92,6 +95,8 @@ class Recursion:
             return self._run(
                 training, return_sequences, [], tuple(initial_states), x, children, drops
             )
+        if not in_stateless_scope():
+            self._forget_other_weights()
         run = self._new_run(key) if in_stateless_scope() else self._runs.get(key)
         if run is None:
             run = self._runs[key] = self._new_run(key)
@@ -108,6 +113,14 @@ class Recursion:
         return sum(
             one.function.num_xla_sizes for _, stages in self._runs.values() for one in stages
         )
+
+    def _forget_other_weights(self) -> None:
+        """Forgets what was traced with other weights than the layers have now."""
+        layers = [self._cell] if self._embedding is None else [self._cell, self._embedding]
+        weights = [weight for layer in layers for weight in layer.weights]
+        if list(map(id, weights)) != list(map(id, self._weights_of_runs)):
+            self._runs.clear()
+            self._weights_of_runs = weights
 
     def stages(self, return_sequences: bool) -> Stages | None:
         """What the recursive function is compiled to, or None if it was not traced yet."""

@@ -155,7 +155,7 @@ def _in_rows_of(
 ) -> Any:
     """Labels that are ragged if the logits are, and padded, with `nothing`, if they are."""
     if not _is_ragged(logits):
-        return labels.to_tensor(nothing, tf.shape(logits)[:2]) if _is_ragged(labels) else labels
+        return _padded_as(logits, labels, asked_by, nothing) if _is_ragged(labels) else labels
     if not _is_ragged(labels):
         return tf.RaggedTensor.from_tensor(labels, logits.row_lengths())
     splits, wanted = (tf.cast(of.row_splits, tf.int64) for of in (labels, logits))
@@ -175,6 +175,23 @@ def _in_rows_of(
     )
     with tf.control_dependencies([] if check is None else [check]):
         return logits.with_values(tf.identity(labels.values))
+
+
+def _padded_as(padded: tf.Tensor, rows: Any, asked_by: str, nothing: float) -> tf.Tensor:
+    """Ragged labels or weights, padded to as many nodes as others are; never cut off."""
+    shape = tf.shape(padded, tf.int64)[:2]
+    given = tf.cast(rows.bounding_shape(), tf.int64)
+    check = tf.debugging.Assert(
+        (given[0] == shape[0]) & (given[1] <= shape[1]),
+        [
+            f"{asked_by} expects at most a label or weight for each of [trees, nodes]",
+            shape,
+            "Received: rows of [trees, nodes]",
+            given,
+        ],
+    )
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.ensure_shape(rows.to_tensor(nothing, shape=shape), padded.shape[:2])
 
 
 def _check_classes(labels: Any, num_classes: tf.Tensor, asked_by: str) -> Any:
@@ -231,7 +248,7 @@ def node_weights(sample_weight: Any, labelled: Any, asked_by: str, of_classes: b
         sample_weight, asked_by, "or of tree nodes, [batch, nodes]", of_classes
     )
     if not _is_ragged(labelled):
-        sample_weight = _in_rows_of(labelled, sample_weight, asked_by)
+        sample_weight = _in_rows_of(labelled, sample_weight, asked_by, 0.0)
         return weights * tf.broadcast_to(sample_weight, tf.shape(labelled))
     if not _is_ragged(sample_weight) and sample_weight.shape[1] == 1:
         return weights.with_values(

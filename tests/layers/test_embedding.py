@@ -521,3 +521,20 @@ def test_words_that_are_no_integers_are_found_before_there_is_data(make):
 def test_the_graph_gathers_the_states_of_leaves(pairs):
     layer, _, _ = pairs(TreeLSTM, False)
     assert str(layer.tagged_graph()).count("MatMul") == 1
+
+
+@pytest.mark.many
+def test_weights_that_an_embedding_gets_later_count():
+    layer = TreeRNN(UNITS, embedding=embedding(), inner_inputs=True)
+    before = layer(WORDS, CHILDREN)
+    layer.embedding.enable_lora(1)
+    for weight in layer.embedding.trainable_weights:
+        weight.assign(tf.ones(weight.shape))
+    table = layer.embedding(tf.range(NUM_WORDS))
+    outside = TreeRNN(UNITS, inner_inputs=True)
+    outside.build((None, None, FEATURES), (None, None, 2))
+    outside.set_weights(layer.cell.get_weights())
+    np.testing.assert_allclose(
+        layer(WORDS, CHILDREN), outside(tf.gather(table, WORDS), CHILDREN), atol=1e-6
+    )
+    assert np.abs(layer(WORDS, CHILDREN) - before).max() > 0.1

@@ -109,3 +109,16 @@ def test_likelihoods_of_ragged_trees_are_refused():
     for compute in (loss, metric.update_state):
         with pytest.raises(ValueError, match="expects padded trees"):
             compute(labels, terms)
+
+
+@pytest.mark.many
+def test_ragged_labels_and_weights_of_padded_logits():
+    logits = np.random.default_rng(0).normal(size=[2, 4, 3]).astype(np.float32)
+    loss = tf.function(TreeCrossentropy(), autograph=False)
+    labels, weights = [[1, 2, 0], [1]], [[1.0, 2.0, 3.0], [4.0]]
+    found = loss(tf.ragged.constant(labels), logits, tf.ragged.constant(weights))
+    padded = np.array([[1, 2, 0, -1], [1, -1, -1, -1]])
+    expected = loss(padded, logits, np.array([[1.0, 2.0, 3.0, 0.0], [4.0, 0.0, 0.0, 0.0]]))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at most a label or weight"):
+        loss(tf.ragged.constant([[1, 2, 0, 1, 1], [1]]), logits)
