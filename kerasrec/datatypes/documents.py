@@ -11,14 +11,14 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
 
 from kerasrec.datatypes.declare import DataType
 from kerasrec.datatypes.encode import MISSING, Reader, expected
-from kerasrec.datatypes.field import Choice, Field, Numbers, described
+from kerasrec.datatypes.field import Choice, Field, Numbers, described, holds
 from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH, Kind, Kinds
 
 # The only field of a kind that is no object.
@@ -77,7 +77,7 @@ def form_of(document: Any) -> str | None:
 def as_number(value: Any) -> float | int | None:
     """The number that a number or a text is, whole ones as int; None if it is none.
 
-    A text is one if it is written as in JSON.
+    A text is one if it is written as in JSON, and if float64 holds it: a long identifier is none.
     """
     if isinstance(value, bool):
         return int(value)
@@ -87,6 +87,8 @@ def as_number(value: Any) -> float | int | None:
         if not _NUMBER.fullmatch(value):
             return None
         value = int(value) if value.lstrip("-").isdigit() else float(value)
+        if not holds(tf.float64, value):
+            return None
     if not isinstance(value, int | float):
         return None
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -127,9 +129,29 @@ def reader_of(schema: Kinds) -> Reader:
                 f"has {', '.join(map(repr, sorted(unknown)))}, which {kind.name} has not; its "
                 f"fields are: {names}"
             )
-        return kind, lambda item: _entry(kind, item, document.get(item.name, MISSING))
+
+        def read_field(item: Field) -> Any:
+            if item.name not in document and _has_default(kind, item):
+                raise ValueError(
+                    f"is missing; only objects of {kind.name} take the default of its class, which "
+                    "a schema that was saved and loaded does not know"
+                )
+            return _entry(kind, item, document.get(item.name, MISSING))
+
+        return kind, read_field
 
     return read
+
+
+def _has_default(kind: Kind, item: Field) -> bool:
+    """Whether objects of a kind have a value where none was given, other than nothing."""
+    if kind.is_inferred:
+        return False
+    fields = dataclasses.fields(cast(Any, kind.type))
+    (found,) = (one for one in fields if one.name == item.name)
+    if found.default_factory is not dataclasses.MISSING:
+        return bool(found.default_factory())
+    return found.default is not dataclasses.MISSING and found.default is not None
 
 
 def _of_name(kinds: Sequence[Kind], document: Mapping[str, Any]) -> list[Kind]:

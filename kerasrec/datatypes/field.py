@@ -52,6 +52,11 @@ class Numbers:
             raise ValueError(f"is {reprlib.repr(value)}, which {self.dtype.name} cannot hold")
         if not is_right:
             raise ValueError(f"is {described(value)}; expected {self}")
+        if is_number and not holds(self.dtype, value):
+            raise ValueError(
+                f"is {value}, of which {self.dtype.name} would keep other digits, so that "
+                "different numbers became one; give identifiers as texts"
+            )
         return value
 
     @property
@@ -215,6 +220,13 @@ def field_of(owner: str, name: str, annotation: Any, is_data_type: Any) -> Field
             "`| None`. For a list of lists declare a data type with a list in it."
         )
     return Field(name, content, is_list, is_optional)
+
+
+def holds(dtype: tf.DType, value: float) -> bool:
+    """Whether a dtype keeps the digits of an integer, if it is float64; smaller ones round."""
+    if dtype != tf.float64 or not isinstance(value, int | np.integer):
+        return True
+    return abs(int(value)) <= 1 << 53 or (_fits(value, dtype) and int(float(value)) == value)
 
 
 def _fits(value: Any, dtype: tf.DType) -> bool:

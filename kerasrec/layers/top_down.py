@@ -80,7 +80,7 @@ class TopDownCell(RecursiveCell):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        refuse_inner_inputs(self, kwargs)
+        refuse_options_of_going_up(self, kwargs)
         super().__init__(
             arity=arity,
             inner_inputs=True,
@@ -191,7 +191,7 @@ class TopDown(Recursive):
         instances: Sequence[str] = (),
         **kwargs: Any,
     ):
-        refuse_inner_inputs(self, kwargs)
+        refuse_options_of_going_up(self, kwargs)
         super().__init__(
             cell,
             return_sequences=return_sequences,
@@ -302,11 +302,16 @@ class TopDown(Recursive):
                 call_cell(self.cell, self.cell.call, inputs, states, slot, training=False)
 
 
-def refuse_inner_inputs(layer: TopDownCell | TopDown, options: dict[str, Any]) -> None:
+def refuse_options_of_going_up(layer: TopDownCell | TopDown, options: dict[str, Any]) -> None:
     """Raises ValueError for an option of cells that go up."""
     if "inner_inputs" in options:
         raise ValueError(
             f"{type(layer).__name__} has no `inner_inputs`: `reads` says whose inputs it reads."
+        )
+    if options.get("shared_nodes"):
+        raise ValueError(
+            f"{type(layer).__name__} takes no shared_nodes=True: a tree node has the states that one "
+            "parent gives it. Give trees, in which a node with several parents stands several times."
         )
 
 

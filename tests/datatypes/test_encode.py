@@ -216,6 +216,24 @@ def as_plain(value):
     return plain.Let(value.name, bound, as_plain(value.body), value.scale)
 
 
+def test_defaults_are_for_objects():
+    class Settings(kerasrec.DataType):
+        rate: float = 1.5
+        scale: float | None = 2.0
+        sizes: list[int] = dataclasses.field(default_factory=lambda: [7])
+        names: list[str] = dataclasses.field(default_factory=list)
+
+    schema = kerasrec.Schema(Settings)
+    given = {"rate": 2.0, "scale": None, "sizes": [1]}
+    found, made = schema.decode(schema.encode([given, Settings()]))
+    assert vars(found) == {**given, "names": []}
+    assert vars(made) == {"rate": 1.5, "scale": 2.0, "sizes": [7], "names": []}
+    for name in given:
+        left = {key: value for key, value in given.items() if key != name}
+        with pytest.raises(ValueError, match=f"example 0: {name} is missing; only objects of Sett"):
+            schema.encode([left])
+
+
 def test_objects_of_other_dataclasses_are_values_too():
     found = SCHEMA.encode(list(map(as_plain, TREES[:4])))
     assert {kind for row in found["kind"].to_list() for kind in row} == {0, 1, 2}

@@ -39,6 +39,20 @@ def test_equal_numbers_are_one_choice():
     assert round_trip(numpy) == numpy
 
 
+def test_identifiers_keep_their_digits():
+    documents = [{"id": str(10**19 + number)} for number in range(3)]
+    assert round_trip(documents) == documents
+    schema = infer([{"id": 2**60}, {"id": "17"}])
+    assert schema.decode(schema.encode([{"id": 2**60 + 2**8}])) == [{"id": 2.0**60 + 2**8}]
+    message = r"example 1: id is 1152921504606846977, of which float64 would keep other digits"
+    with pytest.raises(ValueError, match=message):
+        schema.encode([{"id": 2**60}, {"id": 2**60 + 1}])
+    with pytest.raises(
+        ValueError, match=r"example 0: id is '1152921504606846977'.*expected a number"
+    ):
+        schema.encode([{"id": str(2**60 + 1)}])
+
+
 def test_names_with_dots_and_slashes_have_tensors_of_their_own():
     documents = [{"x": 1.5, "has.x": 0.5}, {"has.x": 2.5, "a/b": {"c": 1.5}}, {"a_b": 3.5}]
     assert round_trip(documents, max_choices=0) == documents

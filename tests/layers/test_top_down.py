@@ -293,6 +293,8 @@ def test_bad_use(layers):
         Recursive(TopDownTreeLSTMCell(3))
     with pytest.raises(ValueError, match="no `inner_inputs`"):
         TopDownTreeLSTM(3, inner_inputs=True)
+    with pytest.raises(ValueError, match="TopDownTreeLSTM takes no shared_nodes=True: a tree node"):
+        TopDownTreeLSTM(3, shared_nodes=True)
     layer, x, children = layers("node")
     with pytest.raises(ValueError, match=r"`initial_state` .*received shapes \[\(5, 2\)\]"):
         layer(x, children, initial_state=np.zeros((5, 2)))
