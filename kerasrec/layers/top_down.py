@@ -310,8 +310,8 @@ def refuse_options_of_going_up(layer: TopDownCell | TopDown, options: dict[str, 
         )
     if options.get("shared_nodes"):
         raise ValueError(
-            f"{type(layer).__name__} takes no shared_nodes=True: a tree node has the states that one "
-            "parent gives it. Give trees, in which a node with several parents stands several times."
+            f"{type(layer).__name__} takes no shared_nodes=True: a tree node has the states that "
+            "one parent gives it. Let a node with several parents stand below each of them."
         )
 
 
