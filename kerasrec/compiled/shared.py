@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.compiled.entries import RAGGED_GATHER
 from kerasrec.compiled.padding import bucket, padded
 from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.results import Tensors
@@ -53,8 +54,9 @@ class SharedInputs:
     def _reads_rows(self, one: Instruction, value: Value) -> bool:
         """Whether an instruction reads rows of a value, or sums up a gradient of its size."""
         if isinstance(one, Fire):
-            is_table = value not in one.inputs[1:] and one not in self._prepared
-            return is_table and one.node.op in ("GatherV2", "GatherNd")
+            indices = one.inputs[-1:] if one.node.op == RAGGED_GATHER else one.inputs[1:]
+            is_table = value not in indices and one not in self._prepared
+            return is_table and one.node.op in ("GatherV2", "GatherNd", RAGGED_GATHER)
         gradient = one.node.inputs[0].node if isinstance(one, Reduce) else None
         return bool(
             gradient
