@@ -97,6 +97,13 @@ class Block(Registers):
             return rows.live & rows.spread(self.mask(region.parent))
         return self.get(region)
 
+    def mask_of(self, value: Value | None, region: Region | None) -> tf.Tensor:
+        """Which rows of a value are live, if it is rows of entries; else tokens of a region."""
+        if value not in self._of_entries:
+            return self.mask(region)
+        rows = self._of_entries[value]
+        return rows.live & rows.spread(self.mask(region))
+
     def num_rows(self, region: Region | None) -> tf.Tensor:
         """int32 scalar, how many rows values of a region have."""
         sizes = self.rows.sizes
@@ -340,7 +347,7 @@ class Block(Registers):
         if fails is not None:
             of_rows = [value for value in one.inputs if value in self._of_entries]
             value = of_rows[0] if of_rows else None
-            self.has_fault |= tf.reduce_any(fails & self._mask_of(value, one.node.region))
+            self.has_fault |= tf.reduce_any(fails & self.mask_of(value, one.node.region))
         if one.node.op == RAGGED_GATHER:
             assert self.rows.sizes.entries is not None
             *tensors, rows = look_up(*inputs, self.live, self.rows.sizes.entries)
@@ -379,15 +386,9 @@ class Block(Registers):
         """The tensor of a value, with zeros in its dead rows."""
         if not tensor.shape.rank or tensor.dtype == tf.bool:
             return tensor
-        mask = self._mask_of(value, value.region)
+        mask = self.mask_of(value, value.region)
         return tf.where(beside(mask, tensor), tensor, tf.zeros_like(tensor))
 
-    def _mask_of(self, value: Value | None, region: Region | None) -> tf.Tensor:
-        """Which rows of a value are live, if it is rows of entries; else tokens of a region."""
-        if value not in self._of_entries:
-            return self.mask(region)
-        rows = self._of_entries[value]
-        return rows.live & rows.spread(self.mask(region))
 
 
 def block_of(

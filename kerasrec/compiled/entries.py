@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.graph.graph import Body
-from kerasrec.graph.nodes import Computed, Enter, Leave, Primitive, Rows, Switch
+from kerasrec.graph.nodes import Accumulate, Computed, Enter, Leave, Primitive, Rows, Switch
 from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Each, Node, Region, Value
 
@@ -165,6 +165,9 @@ class Entries:
             return None
         if isinstance(node, Computed):
             return self._refusal_of_op(node)
+        if isinstance(node, Accumulate) and len(node.inputs) > 1:
+            found = {self._lookups.get(value) for value in node.inputs}
+            return None if len(found) == 1 else "sums up entries of rows beside other values"
         return "passes entries of rows on" if self._reads(node) else None
 
     def _refusal_of_enter(self, node: Enter) -> str | None:
@@ -205,7 +208,7 @@ class Entries:
             for value in node.inputs
             if value not in self._lookups and value.type.kind is Kind.TOKEN
         ]
-        if len(found) > 1 or others or not (self._keeps_rows(node) and _has_same_rows(node)):
+        if len(found) > 1 or others or not (self._keeps_rows(node) and self._has_same_rows(node)):
             return f"computes {node.op} of entries of rows, outside of kerasrec.map_fn"
         for index in range(len(node.types)):
             self._put(node, *found, index)
@@ -226,6 +229,19 @@ class Entries:
         if lookup:
             self._lookups[node.output(index)] = lookup
 
+    def _has_same_rows(self, node: Node) -> bool:
+        """Whether an op leaves rows as they are, and cuts or joins none."""
+        if node.op != "Reshape":
+            return True
+        value, wanted = node.inputs
+        before, after = value.type.shape, node.types[0].shape
+        if not before or not after or after[0] is not None:
+            return False
+        if wanted.node.op == "Shape":  # A gradient gets the shape of what it is of.
+            return self._lookups.get(wanted.node.inputs[0]) == self._lookups[value]
+        sizes = [math.prod(dim or 0 for dim in shape[1:]) for shape in (before, after)]
+        return None not in (*before[1:], *after[1:]) and sizes[0] == sizes[1]
+
     def _reads(self, node: Node) -> bool:
         return any(value in self._lookups or value in self._splits for value in node.inputs)
 
@@ -233,16 +249,6 @@ class Entries:
 def _lookup_in(region: Region | None) -> Lookup | None:
     each = each_of(region)
     return lookup_of(each) if each else None
-
-
-def _has_same_rows(node: Node) -> bool:
-    """Whether an op leaves rows as they are, and cuts or joins none."""
-    if node.op != "Reshape":
-        return True
-    before, after = node.inputs[0].type.shape, node.types[0].shape
-    if not before or not after or None in before[1:] or None in after[1:]:
-        return False
-    return after[0] is None and math.prod(before[1:]) == math.prod(after[1:])  # type: ignore[arg-type]
 
 
 def tables_of_rows(body: Body) -> Iterator[Value]:

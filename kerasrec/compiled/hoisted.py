@@ -52,7 +52,8 @@ class Sum:
         if self._is_dense:
             return [tensors[0] + values[0]]
         count, *rows = tensors
-        mask = tf.repeat(block.mask(self.node.region), rows_of_token(self.node.inputs[0]))
+        first = self.node.inputs[0]
+        mask = tf.repeat(block.mask_of(first, self.node.region), rows_of_token(first))
         ranks = tf.cumsum(tf.cast(mask, tf.int32))
         last = tf.shape(rows[0])[0] - 1
         places = tf.expand_dims(tf.where(mask, count + ranks - 1, last), 1)

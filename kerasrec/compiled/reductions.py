@@ -99,6 +99,8 @@ def rows_of_token(value: Value) -> int:
     """How many rows a value has for each token: more than one where rows were cut into others."""
     if value.type.kind is Kind.TOKEN or value.node.op != "Reshape":
         return 1
+    if is_of_entries(value.node.inputs[0]):
+        return 1
     before, mine = value.node.inputs[0].type.shape or (), value.type.shape or ()
     return _num_elements(before) // max(1, _num_elements(mine[1:]))
 
