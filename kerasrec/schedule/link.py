@@ -37,7 +37,7 @@ from kerasrec.schedule.linkage import region_of_call
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import AllTokens, Loop, Segment
 
-_ROOTS = (Receive, Returned, Send, Return, HandOn, Wait, Effect, Reduce)
+ROOTS = (Receive, Returned, Send, Return, HandOn, Wait, Effect, Reduce)
 # A segment: the number of its section, and its own in there.
 _Spot = tuple[int, int]
 
@@ -131,7 +131,7 @@ class _Linker:
             Save(item, wanted[item].divided, wanted[item].for_backward, item in self.by_frame)
             for item in sorted(wanted, key=_order_of_save)
         ]
-        kinds = (*_ROOTS, Select) if segment.place is not None else _ROOTS
+        kinds = (*ROOTS, Select) if segment.place is not None else ROOTS
         roots = [one for one in segment.placed if isinstance(one, kinds)]
         live: dict[Instruction, None] = {}
         waiting = [*roots, *(provider(item) for one in saves for item in one.reads)]
