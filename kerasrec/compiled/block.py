@@ -15,7 +15,7 @@ from functools import singledispatchmethod
 import tensorflow as tf
 
 from kerasrec.compiled.entries import RAGGED_GATHER, each_of, is_of_entries
-from kerasrec.compiled.entry_rows import EntryRows, entry_rows, look_up, num_fitting
+from kerasrec.compiled.entry_rows import EntryRows, entry_rows, look_up
 from kerasrec.compiled.frames import Column
 from kerasrec.compiled.ops import failing
 from kerasrec.compiled.program import Program
@@ -40,13 +40,15 @@ from kerasrec.schedule.instructions import (
     Pass,
     Receive,
     Return,
-    Rows as RowsOfEntries,
     Save,
     Select,
     Send,
     Separate,
     Settled,
     Stitch,
+)
+from kerasrec.schedule.instructions import (
+    Rows as RowsOfEntries,
 )
 from kerasrec.schedule.sections import Segment
 
@@ -388,7 +390,6 @@ class Block(Registers):
             return tensor
         mask = self.mask_of(value, value.region)
         return tf.where(beside(mask, tensor), tensor, tf.zeros_like(tensor))
-
 
 
 def block_of(

@@ -57,9 +57,7 @@ def entry_rows(lengths: tf.Tensor, live: tf.Tensor, size: tf.Tensor) -> EntryRow
     return EntryRows(ends - lengths, total, tf.where(is_entry, ids, -1), is_entry)
 
 
-def num_fitting(
-    lengths: tf.Tensor, live: tf.Tensor, size: tf.Tensor, from_end: bool
-) -> tf.Tensor:
+def num_fitting(lengths: tf.Tensor, live: tf.Tensor, size: tf.Tensor, from_end: bool) -> tf.Tensor:
     """int32 scalar, how many frames of a block have room for their entries, but at least one.
 
     Args:

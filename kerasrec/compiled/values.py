@@ -142,7 +142,9 @@ class Values:
         found = []
         for value in self._splits:
             splits = tensor_of(value, self._all_shared)
-            found.append(tf.reduce_max(tf.concat([tf.zeros([1], splits.dtype), splits[1:] - splits[:-1]], 0)))
+            found.append(
+                tf.reduce_max(tf.concat([tf.zeros([1], splits.dtype), splits[1:] - splits[:-1]], 0))
+            )
         return tf.reduce_max([tf.cast(item, tf.int32) for item in found])
 
     def _run_with(

@@ -115,7 +115,7 @@ def choose_within_xla(program: Scheduled, in_blocks: InBlocks, options: EngineOp
     if graph.memo:
         found.insert(0, "it has memo=True, which looks calls up in a table of the host")
     if has_rows(graph):
-        found.append("it computes on the entries of ragged rows")
+        found.append("it computes on the entries of rows")
     outputs = graph.bodies[graph.entry].outputs
     if any(node.types[0].dtype == tf.bool for node in outputs):
         found.append("it returns a truth value, which could not say that a run has failed")

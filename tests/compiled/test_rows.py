@@ -5,8 +5,6 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.errors import TraceError
-from kerasrec.layers import ChildSumTreeLSTM
 from tests.compiled.helpers import never_by_waves
 
 X = tf.Variable(np.linspace(0.1, 0.9, 64))
@@ -80,7 +78,10 @@ def test_waves_run_rows_that_are_too_long_for_a_block():
     run, _ = compiled()
     rows = [[2] * 65, [], []]
     assert_right(run, rows, [0])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="taken over by waves"), never_by_waves():
+    with (
+        pytest.raises(tf.errors.InvalidArgumentError, match="taken over by waves"),
+        never_by_waves(),
+    ):
         assert_right(compiled()[0], rows, [0])
 
 
