@@ -354,7 +354,7 @@ def recursive(
           loop that XLA compiles. "compiled" runs tokens in blocks, in loops that XLA compiles:
           several times as fast where a body has several rounds of calls and few tokens are ready at
           once. It compiles for seconds, again for each new size, rounded up to a power of two.
-          Ragged rows must be looked up in a table that all tokens share, by `tf.gather(rows, node)`.
+          Ragged rows must be rows of a table that all tokens share, as of `tf.gather(rows, node)`.
           Other ragged rows, rows within rows, assertions, prints, ops it does not know and
           `parallel_tokens` are a `TraceError`. A run that meets an error, a bound or a very long
           row, or makes more calls than `max_width` in all, is run again by waves, and so are

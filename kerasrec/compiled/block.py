@@ -313,6 +313,7 @@ class Block(Registers):
     @_run.register
     def _(self, one: RowsOfEntries) -> None:
         (each,) = one.inputs
+        assert isinstance(each, Each)
         self._set(one, [tf.cast(self.get(each), one.output.type.dtype)])
         self._of_entries[one.output] = self._entries[each]
 
@@ -352,7 +353,9 @@ class Block(Registers):
             self.has_fault |= tf.reduce_any(fails & self.mask_of(value, one.node.region))
         if one.node.op == RAGGED_GATHER:
             assert self.rows.sizes.entries is not None
-            *tensors, rows = look_up(*inputs, self.live, self.rows.sizes.entries)
+            splits, values, index = inputs
+            size = self.rows.sizes.entries
+            *tensors, rows = look_up(splits, values, index, self.live, size)
             self._of_entries[one.outputs[1]] = rows
         else:
             tensors = self._fire(one, inputs)

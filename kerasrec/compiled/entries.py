@@ -202,16 +202,17 @@ class Entries:
         self.known.add(node)
         if node.op in _SHAPES or self._is_reduction(node):
             return None
-        found = {self._lookups[value] for value in node.inputs if value in self._lookups}
+        lookups = {self._lookups[value] for value in node.inputs if value in self._lookups}
         others = [
             value
             for value in node.inputs
             if value not in self._lookups and value.type.kind is Kind.TOKEN
         ]
-        if len(found) > 1 or others or not (self._keeps_rows(node) and self._has_same_rows(node)):
+        is_in_rows = self._keeps_rows(node) and self._has_same_rows(node)
+        if len(lookups) > 1 or others or not is_in_rows:
             return f"computes {node.op} of entries of rows, outside of kerasrec.map_fn"
         for index in range(len(node.types)):
-            self._put(node, *found, index)
+            self._put(node, next(iter(lookups)), index)
         if any(value in self._ids for value in node.inputs) and node.op in ("Cast", "Maximum"):
             self._ids.update(node.outputs)
         return None

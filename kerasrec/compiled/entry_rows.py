@@ -1,4 +1,4 @@
-"""Where the entries of ragged rows stand in a block: in the order of their frames, then dead rows."""
+"""Where entries of ragged rows stand in a block: in the order of their frames, then dead rows."""
 
 from __future__ import annotations
 

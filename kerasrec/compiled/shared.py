@@ -104,7 +104,7 @@ class SharedInputs:
         if value in self._splits.values():
             return bucket(sizes[value] - 1) + 1
         splits = self._splits.get(value)
-        if splits in sizes:
+        if splits is not None and splits in sizes:
             return bucket(tf.maximum(sizes[value], sizes[splits] - 1))
         return bucket(sizes[value])
 

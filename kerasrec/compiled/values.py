@@ -183,8 +183,8 @@ class Values:
     def _sizes_of(self, sizes: Tensors) -> Sizes:
         if not self._has_rows:
             return Sizes(*sizes)
-        *others, entries, most_entries = sizes
-        return Sizes(*others, entries=entries, most_entries=most_entries)
+        capacity, width, widest, entries, most_entries = sizes
+        return Sizes(capacity, width, widest, None, entries, most_entries)
 
     def _padded_roots(self, given: Any) -> tf.Tensor:
         """int32 scalar, how many root tokens there are, padded."""
