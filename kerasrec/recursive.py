@@ -354,10 +354,11 @@ def recursive(
           loop that XLA compiles. "compiled" runs tokens in blocks, in loops that XLA compiles:
           several times as fast where a body has several rounds of calls and few tokens are ready at
           once. It compiles for seconds, again for each new size, rounded up to a power of two.
-          Ragged rows, assertions, prints, ops it does not know and `parallel_tokens` are a
-          `TraceError`. A run that meets an error or a bound, or makes more calls than `max_width`
-          in all, is run again by waves, and so are derivatives of a gradient. Results are the same
-          up to rounding.
+          Ragged rows must be rows of a table that all tokens share, as of `tf.gather(rows, node)`.
+          Other ragged rows, rows within rows, assertions, prints, ops it does not know and
+          `parallel_tokens` are a `TraceError`. A run that meets an error, a bound or a very long
+          row, or makes more calls than `max_width` in all, is run again by waves, and so are
+          derivatives of a gradient. Results are the same up to rounding.
         parallel_tokens: how many tokens may run at once; None for all that are ready. Memory of
           the forward run then grows with the depth of the recursion times this bound, and not with
           the number of calls. Results are the same. A gradient still reads values of all calls:

@@ -14,6 +14,8 @@ from functools import singledispatchmethod
 
 import tensorflow as tf
 
+from kerasrec.compiled.entries import RAGGED_GATHER, each_of, is_of_entries
+from kerasrec.compiled.entry_rows import EntryRows, entry_rows, look_up
 from kerasrec.compiled.frames import Column
 from kerasrec.compiled.ops import failing
 from kerasrec.compiled.program import Program
@@ -24,8 +26,8 @@ from kerasrec.emit.registers import Registers
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.fire import branch_chosen
 from kerasrec.graph.graph import CallSite
-from kerasrec.graph.nodes import Collect
-from kerasrec.graph.values import Node, Region, Value
+from kerasrec.graph.nodes import Collect, Leave
+from kerasrec.graph.values import Each, Node, Region, Value
 from kerasrec.schedule.instructions import (
     Fetch,
     Fire,
@@ -35,6 +37,7 @@ from kerasrec.schedule.instructions import (
     Interleave,
     Load,
     Measure,
+    Pass,
     Receive,
     Return,
     Save,
@@ -43,6 +46,9 @@ from kerasrec.schedule.instructions import (
     Separate,
     Settled,
     Stitch,
+)
+from kerasrec.schedule.instructions import (
+    Rows as RowsOfEntries,
 )
 from kerasrec.schedule.sections import Segment
 
@@ -77,12 +83,51 @@ class Block(Registers):
         self.layout = self.program.layout
         self.in_turns: dict[Value, Tensors] = {}
         self.has_fault = tf.constant(False)
+        # How many entries there are of each region that the block gives numbers to.
+        self.counts: dict[Hashable, tf.Tensor] | None = None
+        self._entries: dict[Each, EntryRows] = {}
+        self._first_entries: dict[Each, tf.Tensor] = {}
+        # Of values that are rows of entries, and none of a token.
+        self._of_entries: dict[Value, EntryRows] = {}
 
     def mask(self, region: Region | None) -> tf.Tensor:
-        """Bool `[width]`, which rows are tokens of a region."""
+        """Bool `[width]`, which rows are tokens of a region; `[entries]` within ragged rows."""
         if region is None or region in self.settled:
             return self.live
+        if isinstance(region, Each):
+            rows = self._entries[region]
+            return rows.live & rows.spread(self.mask(region.parent))
         return self.get(region)
+
+    def mask_of(self, value: Value | None, region: Region | None) -> tf.Tensor:
+        """Which rows of a value are live, if it is rows of entries; else tokens of a region."""
+        if value not in self._of_entries:
+            return self.mask(region)
+        rows = self._of_entries[value]
+        return rows.live & rows.spread(self.mask(region))
+
+    def num_rows(self, region: Region | None) -> tf.Tensor:
+        """int32 scalar, how many rows values of a region have."""
+        sizes = self.rows.sizes
+        if each_of(region) is None:
+            return sizes.tokens_of_block
+        assert sizes.entries is not None
+        return sizes.entries
+
+    def spread(self, tensor: tf.Tensor, region: Region | None) -> tf.Tensor:
+        """What each frame has, `[width, ...]`, for each token of a region."""
+        each = each_of(region)
+        return tensor if each is None else self._entries[each].spread(tensor)
+
+    def num_called(self, region: Region | None) -> tf.Tensor:
+        """For each frame, int32 `[width]`, how many of its tokens are in a region."""
+        each = each_of(region)
+        found = tf.cast(self.mask(region), tf.int32)
+        if each is None:
+            return found
+        places = tf.range(self.num_rows(None))
+        is_own = tf.equal(tf.expand_dims(places, 1), tf.expand_dims(self._entries[each].ids, 0))
+        return tf.reduce_sum(tf.where(is_own, found, 0), 1)
 
     def called(self, sites: Sequence[CallSite], to_results: bool) -> Tensors:
         """For each call site, the frames that it has called, or rows of results, int32 `[width]`.
@@ -91,7 +136,7 @@ class Block(Registers):
             sites: that call for the same tokens.
             to_results: for the rows of what they return.
         """
-        first = self.read_own(self.layout.link(sites, to_results))
+        first = self.read_own(self.layout.link(sites, to_results), sites[0].region)
         return [first + place for place in range(len(sites))]
 
     def rows_of_results(self) -> tf.Tensor:
@@ -105,18 +150,45 @@ class Block(Registers):
         columns = tf.unstack(self.read_own(("frame", self.body)), axis=1)
         return dict(zip(self.program.frames.columns(self.body), columns, strict=True))
 
-    def read_own(self, key: Hashable) -> tf.Tensor:
-        """The rows of the frames."""
+    def read_own(self, key: Hashable, region: Region | None = None) -> tf.Tensor:
+        """The rows of the frames, or of the entries that the tokens of a region are."""
+        each = each_of(region)
+        if each in self._first_entries:
+            return self.rows.read_block(key, self._first_entries[each], self.num_rows(each))
+        if each is not None:
+            return self.rows.read(key, self._numbers_of(each))
         if self.is_range:
             return self.rows.read_block(key, self.start)
         return self.rows.read(key, self.numbers)
 
-    def write_own(self, key: Hashable, values: tf.Tensor, mask: tf.Tensor) -> None:
-        """Replaces the rows of those frames that a mask says."""
-        if self.is_range:
+    def write_own(
+        self, key: Hashable, values: tf.Tensor, mask: tf.Tensor, region: Region | None = None
+    ) -> None:
+        """Replaces the rows of those frames, or entries, that a mask says."""
+        each = each_of(region)
+        if each in self._first_entries:
+            first, number = self._first_entries[each], self.num_rows(each)
+            self.rows.write_block(key, first, values, mask, number)
+        elif each is not None:
+            self.rows.write(key, self._numbers_of(each), values, mask)
+        elif self.is_range:
             self.rows.write_block(key, self.start, values, mask)
         else:
             self.rows.write(key, self.numbers, values, mask)
+
+    def _numbers_of(self, each: Each) -> tf.Tensor:
+        """The numbers of entries, int32 `[entries]`; the dead row for those that are none."""
+        rows = self._entries[each]
+        first = rows.spread(self.read_own(("entries", each)))
+        return tf.where(rows.live, first + rows.offsets, self.rows.sizes.dead)
+
+    def _number_entries(self, each: Each) -> None:
+        """Gives the entries of ragged rows numbers."""
+        assert self.counts is not None
+        rows, first = self._entries[each], self.counts[each]
+        self._first_entries[each] = first
+        self.write_own(("entries", each), first + rows.starts, self.live)
+        self.counts[each] = first + rows.total
 
     def passed(self, send: Send) -> list[Tensors]:
         """What call sites pass on: for each value, a tensor `[width, ...]` for each call site."""
@@ -134,7 +206,9 @@ class Block(Registers):
             return [self._passed(value.node) for value in one.values]
         if isinstance(one, Load) and isinstance(one.item, Value):
             key = ("value", one.item)
-            return [self.read_own(key) if one.by_frame else self.rows.read_block(key, self.start)]
+            if one.by_frame:
+                return [self.read_own(key, one.item.region)]
+            return [self.rows.read_block(key, self.start)]
         return super().bring(one)
 
     def keep(self, save: Save) -> None:
@@ -143,7 +217,8 @@ class Block(Registers):
             return
         key, tensor = ("value", save.item), self.get(save.item)
         if save.by_frame:
-            self.write_own(key, tensor, self.mask(save.item.region))
+            region = save.item.region
+            self.write_own(key, tensor, self.mask(region), region)
         else:
             self.rows.write_block(key, self.start, tensor, self.live)
 
@@ -187,10 +262,14 @@ class Block(Registers):
     @_run.register
     def _(self, one: Measure) -> None:
         """Ops see as many tokens of any region as the block has rows."""
-        self._set(one, [self.rows.sizes.tokens_of_block])
+        self._set(one, [self.num_rows(one.tokens.region)])
 
     @_run.register
     def _(self, one: Select) -> None:
+        (each, *_) = one.regions
+        if isinstance(each, Each):
+            self._select_entries(one, each)
+            return
         chosen = branch_chosen(self.get(one.regions[0].selector), len(one.regions))
         around = self.mask(one.regions[0].parent)
         self._set(one, [around & tf.equal(chosen, place) for place in range(len(one.regions))])
@@ -227,7 +306,29 @@ class Block(Registers):
 
     @_run.register
     def _(self, one: Gather) -> None:
-        self._set(one, [self.get(one.inputs[0])])
+        value, region = one.inputs
+        tensor = self.get(value)
+        self._set(one, [self.spread(tensor, region) if isinstance(region, Each) else tensor])
+
+    @_run.register
+    def _(self, one: RowsOfEntries) -> None:
+        (each,) = one.inputs
+        assert isinstance(each, Each)
+        self._set(one, [tf.cast(self.get(each), one.output.type.dtype)])
+        self._of_entries[one.output] = self._entries[each]
+
+    @_run.register
+    def _(self, one: Pass) -> None:
+        value, *lengths = self.all(one.inputs)
+        region = one.output.region
+        for other in lengths[1:]:
+            is_other = tf.not_equal(lengths[0], other)
+            around = self.mask(region.parent if region else None)
+            self.has_fault |= tf.reduce_any(around & is_other)
+        self._set(one, [value])
+        each = each_of(one.output.node.inputs[0].region)
+        if isinstance(one.output.node, Leave) and each:
+            self._of_entries[one.output] = self._entries[each]
 
     @_run.register
     def _(self, one: Stitch) -> None:
@@ -242,27 +343,56 @@ class Block(Registers):
         inputs = self.all(one.inputs)
         if is_reduction(one.node):
             inputs = [
-                tensor if value.is_shared else self._without_dead(tensor, value.region)
+                tensor if value.is_shared else self._without_dead(tensor, value)
                 for value, tensor in zip(one.inputs, inputs, strict=True)
             ]
         fails = failing(one, inputs, self.program.sizes_of_tables)
         if fails is not None:
-            self.has_fault |= tf.reduce_any(fails & self.mask(one.node.region))
-        tensors = fire_alike(one.node, inputs)
+            of_rows = [value for value in one.inputs if value in self._of_entries]
+            value = of_rows[0] if of_rows else None
+            self.has_fault |= tf.reduce_any(fails & self.mask_of(value, one.node.region))
+        if one.node.op == RAGGED_GATHER:
+            assert self.rows.sizes.entries is not None
+            splits, values, index = inputs
+            size = self.rows.sizes.entries
+            *tensors, rows = look_up(splits, values, index, self.live, size)
+            self._of_entries[one.outputs[1]] = rows
+        else:
+            tensors = self._fire(one, inputs)
         for tensor, value in zip(tensors, one.outputs, strict=True):
             tensor.set_shape(value.type.tensor_shape())
         self._set(one, tensors)
+
+    def _fire(self, one: Fire, inputs: Tensors) -> Tensors:
+        """The outputs of an op; notes which of them are rows of entries."""
+        if one.node.op == "GatherV2" and not one.inputs[0].is_shared:
+            inputs[1] = tf.maximum(inputs[1], 0)  # Dead rows of entries are of no frame.
+        for value in one.inputs:
+            if value in self._of_entries:
+                waves = (item for item in one.outputs if is_of_entries(item))
+                self._of_entries.update(dict.fromkeys(waves, self._of_entries[value]))
+        return fire_alike(one.node, inputs)
+
+    def _select_entries(self, one: Select, each: Each) -> None:
+        rows = entry_rows(self.get(each.selector), self.live, self.num_rows(each))
+        self._entries[each] = rows
+        self.has_fault |= rows.total > self.num_rows(each)
+        self._set(one, [rows.ids])
+        is_new = self.counts is not None and not one.at_use
+        if is_new and each in self.layout.entries[self.body]:
+            self._number_entries(each)
 
     def _passed(self, node: Node) -> tf.Tensor:
         """What is passed to the frames for a parameter of a later sweep."""
         sweep, key = self.layout.inputs[node]
         return self.rows.read(key, self.rows_of_results()) if sweep % 2 else self.read_own(key)
 
-    def _without_dead(self, tensor: tf.Tensor, region: Region | None) -> tf.Tensor:
-        """A tensor `[width, ...]` with zeros in its dead rows."""
+    def _without_dead(self, tensor: tf.Tensor, value: Value) -> tf.Tensor:
+        """The tensor of a value, with zeros in its dead rows."""
         if not tensor.shape.rank or tensor.dtype == tf.bool:
             return tensor
-        return tf.where(beside(self.mask(region), tensor), tensor, tf.zeros_like(tensor))
+        mask = self.mask_of(value, value.region)
+        return tf.where(beside(mask, tensor), tensor, tf.zeros_like(tensor))
 
 
 def block_of(

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping
 import tensorflow as tf
 
 from kerasrec.compiled.block import Block
+from kerasrec.compiled.fitting import fitting
 from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.reductions import rows_of_token
@@ -51,7 +52,8 @@ class Sum:
         if self._is_dense:
             return [tensors[0] + values[0]]
         count, *rows = tensors
-        mask = tf.repeat(block.mask(self.node.region), rows_of_token(self.node.inputs[0]))
+        first = self.node.inputs[0]
+        mask = tf.repeat(block.mask_of(first, self.node.region), rows_of_token(first))
         ranks = tf.cumsum(tf.cast(mask, tf.int32))
         last = tf.shape(rows[0])[0] - 1
         places = tf.expand_dims(tf.where(mask, count + ranks - 1, last), 1)
@@ -110,11 +112,16 @@ def _run_segment(
         start: tf.Tensor, tensors: Tensors, found: list[Tensors], has_fault: tf.Tensor
     ) -> tuple[tf.Tensor, Tensors, list[Tensors], tf.Tensor]:
         written: Buffers = dict(zip(buffers, tensors, strict=True))
-        block = program.block_of(program, segment, start, count - start, written, sizes)
+        given = program, segment, start, count - start, written, sizes
+        block, taken = program.block_of(*given), sizes.width
+        found_fitting = fitting(block, segment)
+        if found_fitting is not None:
+            taken = found_fitting
+            block = program.block_of(program, segment, start, taken, written, sizes)
         block.run(segment.instructions)
         found = [one.add(before, block) for one, before in zip(sums, found, strict=True)]
         tensors = list(block.rows.written.values())
-        return start + sizes.width, tensors, found, has_fault | block.has_fault
+        return start + taken, tensors, found, has_fault | block.has_fault
 
     begin = (
         tf.constant(0),

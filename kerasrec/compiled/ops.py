@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
-from kerasrec.compiled.reductions import unknown_sums
+from kerasrec.compiled.entries import RAGGED_GATHER, Entries, has_entries
+from kerasrec.compiled.reductions import is_reduction, keeps_rows, unknown_sums
 from kerasrec.emit.xla_ops import DIVISIONS, DTYPES, OPS
 from kerasrec.graph.graph import Body, TaggedGraph
 from kerasrec.graph.nodes import Check, Collect, Computed, Effect, Primitive
 from kerasrec.graph.types import Kind
-from kerasrec.graph.values import Each, Value
+from kerasrec.graph.values import Value
 from kerasrec.schedule.instructions import Fire
 
 # No random ops: XLA knows no seeds of TensorFlow, and a run that begins again for want of room
@@ -28,10 +29,21 @@ _DTYPES = DTYPES | {tf.float16, tf.bfloat16}
 
 def obstacles(graph: TaggedGraph) -> list[str]:
     """Why a program cannot be compiled, in words for its user; empty if it can."""
-    return [text for body in graph.bodies.values() for text in _obstacles_of(body)]
+    found = [text for body in graph.bodies.values() for text in _obstacles_of(body)]
+    if graph.memo and has_rows(graph):
+        found.insert(0, "it has memo=True, and computes on the entries of rows")
+    return found
+
+
+def has_rows(graph: TaggedGraph) -> bool:
+    """Whether a program computes on the entries of ragged rows."""
+    return any(map(has_entries, graph.bodies.values()))
 
 
 def _obstacles_of(body: Body) -> Iterator[str]:
+    entries = Entries(body, keeps_rows, is_reduction)
+    for node, reason in entries.refused:
+        yield f"{body.name} {reason} at {node.source}"
     for node in body.nodes:
         where = f"at {node.source}"
         if isinstance(node, Check | Effect):
@@ -41,17 +53,15 @@ def _obstacles_of(body: Body) -> Iterator[str]:
             yield f"{body.name} makes a value of a data type {where}"
         elif isinstance(node, Computed) and node.device:
             yield f"{body.name} is to run {node.op} on {node.device} {where}"
-        elif any(isinstance(item, Each) for item in (node.region.path() if node.region else ())):
-            yield f"{body.name} computes on the entries of rows {where}"
     for node in body.nodes:
         where = f"at {node.source}"
-        if isinstance(node, Computed) and not _is_known(node):
+        if isinstance(node, Computed) and not (_is_known(node) or node in entries.special):
             yield f"{body.name} computes {node.op} {where}"
         elif any(item.kind is Kind.TOKEN and not item.is_static for item in node.types):
             yield f"{body.name} has a value whose size only a run knows {where}"
         elif any(item.dtype not in _DTYPES for item in node.types):
             yield f"{body.name} computes {node.types[0].dtype.name} {where}"
-    for node in unknown_sums(body):
+    for node in unknown_sums(body, entries.known):
         yield f"{body.name} computes {node.op} of all tokens together at {node.source}"
 
 
@@ -84,9 +94,14 @@ def failing(
     """
     node = one.node
     if node.op == "GatherV2":
+        if not one.inputs[0].is_shared:
+            return None
         size = sizes_of_tables.get(one.inputs[0], tf.shape(inputs[0])[0])
         is_outside = (inputs[1] < 0) | (inputs[1] >= tf.cast(size, inputs[1].dtype))
         return _any_of_row(is_outside, one.inputs[1])
+    if node.op == RAGGED_GATHER:
+        size = sizes_of_tables.get(one.inputs[0], tf.shape(inputs[0])[0]) - 1
+        return (inputs[2] < 0) | (inputs[2] >= tf.cast(size, inputs[2].dtype))
     if node.op == "GatherNd":
         table, places = inputs
         sizes = tf.shape(table, places.dtype)[: places.shape[-1]]

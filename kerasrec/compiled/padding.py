@@ -5,6 +5,8 @@ What XLA compiles as a whole has static shapes already, and is padded no further
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from kerasrec.private import compile_time, in_xla
@@ -13,6 +15,8 @@ from kerasrec.private import compile_time, in_xla
 # is seldom full, and one that is too narrow costs another turn of a loop.
 _WIDTHS = ((0, 4), (256, 8), (1024, 16), (4096, 32), (16384, 64), (65536, 128))
 _WIDE = 16
+# Entries of ragged rows for each frame of a block: as a rule, and if some rows are long.
+_ENTRIES, _MOST_ENTRIES = 2, 16
 
 
 def num_rows(tensor: tf.Tensor) -> tf.Tensor:
@@ -42,6 +46,22 @@ def sizes_for(capacity: tf.Tensor) -> list[tf.Tensor]:
     width = tf.reduce_max([tf.where(capacity >= least, width, 0) for least, width in _WIDTHS])
     sizes = [capacity, width, _WIDE * width]
     return list(map(compile_time, sizes)) if in_xla() else sizes
+
+
+def sizes_for_entries(sizes: Sequence[tf.Tensor], longest: tf.Tensor) -> list[tf.Tensor]:
+    """int32 scalars: for how many entries of ragged rows blocks have room, and the widest of them.
+
+    Few rows are long, so that a block may be full before it has as many frames as it could.
+
+    Args:
+        sizes: of the blocks; see `sizes_for`.
+        longest: int32 scalar, how many entries the longest row has. If there is no room for it, it
+            is longer than what is returned.
+    """
+    _, width, widest = sizes
+    few, many = _ENTRIES * width, _MOST_ENTRIES * width
+    entries = tf.where(longest <= few, few, many)
+    return [entries, tf.maximum(entries, 2 * widest)]
 
 
 def open_rows(tensor: tf.Tensor) -> tf.TensorShape:

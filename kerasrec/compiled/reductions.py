@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import tensorflow as tf
 
+from kerasrec.compiled.entries import SEGMENT_OPS, is_of_entries
 from kerasrec.emit.xla_ops import TOKENWISE
 from kerasrec.graph.graph import Body
 from kerasrec.graph.nodes import Accumulate, Computed, Primitive
@@ -61,6 +62,9 @@ def _shape(node: Node) -> list[int] | None:
     if node.op == "StridedSlice":
         return _part_of_shape(node)
     kind = node.inputs[0].type if node.op == "Shape" else None
+    if kind is not None and is_of_entries(node.inputs[0]):
+        rest = (kind.shape or ())[1:]
+        return None if None in rest else [_TOKENS, *(dim or 0 for dim in rest)]
     if kind is None or not kind.is_static or kind.kind is Kind.WAVE:
         return None
     lead = [_TOKENS] if kind.kind is Kind.TOKEN else []
@@ -95,6 +99,8 @@ def rows_of_token(value: Value) -> int:
     """How many rows a value has for each token: more than one where rows were cut into others."""
     if value.type.kind is Kind.TOKEN or value.node.op != "Reshape":
         return 1
+    if is_of_entries(value.node.inputs[0]):
+        return 1
     before, mine = value.node.inputs[0].type.shape or (), value.type.shape or ()
     return _num_elements(before) // max(1, _num_elements(mine[1:]))
 
@@ -103,22 +109,31 @@ def _num_elements(shape: Sequence[int | None]) -> int:
     return math.prod(dim or 0 for dim in shape)
 
 
-def unknown_sums(body: Body) -> Iterator[Node]:
-    """Nodes that mix the tokens of a wave in another way than by a sum, or may do so."""
+def unknown_sums(body: Body, left_out: Collection[Node]) -> Iterator[Node]:
+    """Nodes that mix the tokens of a wave in another way than by a sum, or may do so.
+
+    Args:
+        body: whose nodes are looked at, in order.
+        left_out: those that are not.
+    """
     in_rows: set[Value] = set()
     for node in body.nodes:
+        if node.op in SEGMENT_OPS:
+            in_rows.update(node.outputs)
+        if node in left_out:
+            continue
         read = [value for value in node.inputs if _has_rows(value, in_rows)]
         if isinstance(node, Accumulate):
             if len(node.inputs) == 1 and read:
                 yield node
         elif read and isinstance(node, Computed) and node.types[0].kind is Kind.WAVE:
-            if _keeps_rows(node):
+            if keeps_rows(node):
                 in_rows.update(node.outputs)
             elif not (_is_plain_reduction(node, read) or node.op in _SHAPES):
                 yield node
 
 
-def _keeps_rows(node: Node) -> bool:
+def keeps_rows(node: Node) -> bool:
     """Whether an op gives a row for each row that it reads."""
     if node.op == "Sum":
         axes = _axes(node)

@@ -26,22 +26,28 @@ class Sizes:
         width: int32 scalar, how many frames a block has.
         widest: int32 scalar, how many frames the largest block has.
         copies: int32 scalar, how many tokens each row is for, if not one.
+        entries: int32 scalar, for how many entries of ragged rows a block has room, if there are
+            such rows.
+        most_entries: int32 scalar, the same for the largest block.
     """
 
     capacity: tf.Tensor
     width: tf.Tensor
     widest: tf.Tensor
     copies: tf.Tensor | None = None
+    entries: tf.Tensor | None = None
+    most_entries: tf.Tensor | None = None
 
     @property
     def wide(self) -> Sizes:
         """The same buffers with the widest blocks."""
-        return replace(self, width=self.widest)
+        return replace(self, width=self.widest, entries=self.most_entries)
 
     @property
     def dead(self) -> tf.Tensor:
         """int32 scalar, the row that dead rows write to, after the last block."""
-        return self.capacity + self.widest
+        rows = self.capacity + self.widest
+        return rows if self.most_entries is None else rows + self.most_entries
 
     @property
     def rows(self) -> tf.Tensor:
@@ -106,15 +112,23 @@ class Rows:
         buffer = self.written[key]
         self.written[key] = tf.tensor_scatter_nd_sub(buffer, places, tf.ones_like(rows))
 
-    def read_block(self, key: Hashable, start: tf.Tensor) -> tf.Tensor:
-        """The rows of a block that begins at `start`."""
-        return self._tokens_of(rows_from(self.all(key), start, self.sizes.width))
+    def read_block(
+        self, key: Hashable, start: tf.Tensor, number: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """The rows of a block that begins at `start`, or another number of rows."""
+        number = self.sizes.width if number is None else number
+        return self._tokens_of(rows_from(self.all(key), start, number))
 
     def write_block(
-        self, key: Hashable, start: tf.Tensor, values: tf.Tensor, live: tf.Tensor
+        self,
+        key: Hashable,
+        start: tf.Tensor,
+        values: tf.Tensor,
+        live: tf.Tensor,
+        number: tf.Tensor | None = None,
     ) -> None:
-        """Replaces the live rows of a block."""
-        values = tf.where(beside(live, values), values, self.read_block(key, start))
+        """Replaces the live rows of a block, or of another number of rows."""
+        values = tf.where(beside(live, values), values, self.read_block(key, start, number))
         self.written[key] = update_slice(self.written[key], self._rows_of(values), start)
 
     def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.compiled.entries import RAGGED_GATHER
 from kerasrec.compiled.padding import bucket, padded
 from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.results import Tensors
@@ -44,6 +45,12 @@ class SharedInputs:
             value for value in dict.fromkeys(read) if value.node.op != "Const" and value not in made
         ]
         self.read_by_rows = [value for value in self.values if self._is_read_by_rows(value)]
+        # Where rows begin of a table of ragged rows, by its entries, and the table by where.
+        self._splits: dict[Value, Value] = {}
+        for _, _, one in self.schedule.instructions():
+            if isinstance(one, Fire) and one.node.op == RAGGED_GATHER:
+                splits, values = one.inputs[:2]
+                self._splits[values] = splits
         self.tables = [value for value in self.read_by_rows if value.type.tensor_shape()[0] is None]
 
     def _is_read_by_rows(self, value: Value) -> bool:
@@ -53,8 +60,9 @@ class SharedInputs:
     def _reads_rows(self, one: Instruction, value: Value) -> bool:
         """Whether an instruction reads rows of a value, or sums up a gradient of its size."""
         if isinstance(one, Fire):
-            is_table = value not in one.inputs[1:] and one not in self._prepared
-            return is_table and one.node.op in ("GatherV2", "GatherNd")
+            indices = one.inputs[-1:] if one.node.op == RAGGED_GATHER else one.inputs[1:]
+            is_table = value not in indices and one not in self._prepared
+            return is_table and one.node.op in ("GatherV2", "GatherNd", RAGGED_GATHER)
         gradient = one.node.inputs[0].node if isinstance(one, Reduce) else None
         return bool(
             gradient
@@ -81,12 +89,24 @@ class SharedInputs:
         for value in self.values:
             tensor = shared[value]
             if value in sizes:
-                tensor = padded(tensor, bucket(sizes[value]))
+                tensor = padded(tensor, self._padded_size(value, sizes))
             elif self._is_size_of_gradient(value) and value.node.inputs[0] in sizes:
-                rows = bucket(sizes[value.node.inputs[0]])
+                rows = self._padded_size(value.node.inputs[0], sizes)
                 tensor = tf.concat([tf.cast([rows], tensor.dtype), tensor[1:]], 0)
             found.append(tensor)
         return found, list(sizes.values())
+
+    def _padded_size(self, value: Value, sizes: Mapping[Value, tf.Tensor]) -> tf.Tensor:
+        """int32 scalar, how many rows a table gets.
+
+        Of ragged rows, trees have almost as many entries as rows, which is to be one size for XLA.
+        """
+        if value in self._splits.values():
+            return bucket(sizes[value] - 1) + 1
+        splits = self._splits.get(value)
+        if splits is not None and splits in sizes:
+            return bucket(tf.maximum(sizes[value], sizes[splits] - 1))
+        return bucket(sizes[value])
 
     def known(self, tensors: Sequence[tf.Tensor]) -> dict[Value, tf.Tensor]:
         """The tensors by value, with what is prepared from them."""

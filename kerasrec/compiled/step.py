@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import tensorflow as tf
 
 from kerasrec.compiled.block import Block
+from kerasrec.compiled.fitting import fitting
 from kerasrec.compiled.frames import CALLS, RETURNS, Column
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
@@ -51,7 +52,9 @@ class Step:
 
     def run(self) -> None:
         """Takes frames; computes, keeps, calls, and passes them on."""
+        self._leave_what_does_not_fit()
         self.block = block = self._block()
+        block.counts = self.counts
         self.heads[self.name, self.place] += self.count
         block.run(self.segment.instructions)
         block.fill(self.tables)
@@ -100,6 +103,16 @@ class Step:
             start = tf.maximum(start, self._buffers["frame", self.name][last, listed])
         return start, end - start
 
+    def _leave_what_does_not_fit(self) -> None:
+        """Leaves frames in the queue whose entries of ragged rows have no room in the block."""
+        from_end = self.program.walks.has((self.name, self.place))
+        count = fitting(self._block(), self.segment, from_end)
+        if count is None:
+            return
+        if from_end:
+            self.start += self.count - count
+        self.count = count
+
     def _block(self) -> Block:
         given = self.start, self.count, self._buffers, self.sizes
         block = self.program.block_of(self.program, self.segment, *given)
@@ -116,9 +129,9 @@ class Step:
         block, callee, width = self.block, send.sites[0].callee, len(send.sites)
         mask = block.mask(send.region)
         first = self._appended(callee, mask, width)
-        block.write_own(self.layout.link(send.sites), first, mask)
+        block.write_own(self.layout.link(send.sites), first, mask, send.region)
         results = self._rows_of_results(send, first, mask)
-        depth = block.frames()["depth"] + 1
+        depth = block.spread(block.frames()["depth"], send.region) + 1
         self.fault |= tf.reduce_any(mask & (depth >= self.program.max_depth))
         places = tf.range(width)
         numbers = tf.expand_dims(first, 1) + places
@@ -127,11 +140,13 @@ class Step:
         columns: dict[Column, tf.Tensor] = {
             **dict(enumerate(tf.stack(tensors, 1) for tensors in block.passed(send))),
             "depth": tf.expand_dims(depth, 1),
-            "caller": tf.expand_dims(block.numbers, 1),
+            "caller": tf.expand_dims(block.spread(block.numbers, send.region), 1),
             "label": labels,
         }
         if send.sites[0] in self.layout.handed_on:
-            own = block.frames()
+            own = {
+                name: block.spread(tensor, send.region) for name, tensor in block.frames().items()
+            }
             columns |= {name: tf.expand_dims(own[name], 1) for name in RETURNS if name in own}
         else:
             rows = tf.expand_dims(results, 1) + places
@@ -155,7 +170,7 @@ class Step:
         if space == callee or send.sites[0] in self.layout.handed_on:
             return first
         found = self._appended(space, mask, len(send.sites))
-        self.block.write_own(self.layout.link(send.sites, True), found, mask)
+        self.block.write_own(self.layout.link(send.sites, True), found, mask, send.region)
         return found
 
     def _wait(self, one: Wait) -> None:
@@ -169,7 +184,7 @@ class Step:
             return
         waits = tf.fill(tf.shape(mask), len(one.sites))
         for sites in one.others:
-            waits += len(sites) * tf.cast(block.mask(sites[0].region), tf.int32)
+            waits += len(sites) * block.num_called(sites[0].region)
         block.write_own(("pending", self.name), waits, mask)
         if not one.sites:
             self._enqueue(key, block.numbers, mask & tf.equal(waits, 0))

@@ -10,10 +10,11 @@ import tensorflow as tf
 from kerasrec.compiled.again import Again
 from kerasrec.compiled.block import block_of
 from kerasrec.compiled.by_xla import by_xla
+from kerasrec.compiled.entries import tables_of_rows
 from kerasrec.compiled.first import FirstSweep
 from kerasrec.compiled.hoisted import Sum, run_hoisted
 from kerasrec.compiled.known_sizes import KnownSizes
-from kerasrec.compiled.padding import bucket, num_rows, padded, sizes_for
+from kerasrec.compiled.padding import bucket, num_rows, padded, sizes_for, sizes_for_entries
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
 from kerasrec.compiled.shared import SharedInputs
@@ -62,6 +63,10 @@ class Values:
         self._all_shared = shared
         self._inputs = SharedInputs(schedule, 0)
         self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
+        # Where rows begin, of tables of ragged rows.
+        bodies = self.graph.bodies.values()
+        self._splits = dict.fromkeys(value for body in bodies for value in tables_of_rows(body))
+        self._has_rows = bool(self._splits)
         self._collected: dict[str, tf.Tensor] = {}
         self._has_fault = tf.constant(False)
         for node in self.graph.collects:
@@ -74,7 +79,9 @@ class Values:
 
     def first_capacity(self, num_roots: tf.Tensor) -> tf.Tensor:
         """int32 scalar, for how many frames there is room at first: a call for a row of a table."""
-        rows = [bucket(size) for size in [*self._sizes_of_tables, *self._rows_of_integers()]]
+        tables = zip(self._inputs.tables, self._sizes_of_tables, strict=True)
+        sizes = [size for value, size in tables if value not in self._splits]
+        rows = [bucket(size) for size in [*sizes, *self._rows_of_integers()]]
         return tf.reduce_max([64, 8 * bucket(num_roots), *rows])
 
     def capacity_for(self, num_roots: tf.Tensor, calls: int | tf.Tensor | None) -> tf.Tensor:
@@ -105,7 +112,11 @@ class Values:
 
     def _rows_of_integers(self) -> Tensors:
         """Of tables that say what is called; others, such as vectors of words, may be larger."""
-        tables = [value for value in self._inputs.read_by_rows if value.type.dtype.is_integer]
+        tables = [
+            value
+            for value in self._inputs.read_by_rows
+            if value.type.dtype.is_integer and value not in self._splits
+        ]
         return [num_rows(self._all_shared[value]) for value in tables]
 
     def run(self, arguments: Tensors, capacity: tf.Tensor) -> State:
@@ -118,7 +129,23 @@ class Values:
         """
         num_roots = num_rows(arguments[0])
         given = [padded(item, bucket(num_roots)) for item in arguments]
-        return self._run_with(sizes_for(capacity), num_roots, given)
+        sizes, fits = sizes_for(capacity), tf.constant(True)
+        if self._has_rows:
+            widest = self._widest_row()
+            entries = sizes_for_entries(sizes, widest)
+            fits = widest <= entries[0]
+            sizes += entries
+        return self._run_with(sizes, num_roots, given, fits)
+
+    def _widest_row(self) -> tf.Tensor:
+        """int32 scalar, how many entries the longest row has of all tables of ragged rows."""
+        found = []
+        for value in self._splits:
+            splits = tensor_of(value, self._all_shared)
+            found.append(
+                tf.reduce_max(tf.concat([tf.zeros([1], splits.dtype), splits[1:] - splits[:-1]], 0))
+            )
+        return tf.reduce_max([tf.cast(item, tf.int32) for item in found])
 
     def _run_with(
         self, sizes: Tensors, num_roots: tf.Tensor, given: Any, fits: tf.Tensor | bool = True
@@ -150,8 +177,14 @@ class Values:
         **known: Any,
     ) -> Program:
         """The program in one run; arguments as for `Program`."""
-        given = Sizes(*sizes), self.block_of, num_roots, shared, sizes_of_tables
+        given = self._sizes_of(sizes), self.block_of, num_roots, shared, sizes_of_tables
         return self.program_type(self.layout, *given, **known)
+
+    def _sizes_of(self, sizes: Tensors) -> Sizes:
+        if not self._has_rows:
+            return Sizes(*sizes)
+        capacity, width, widest, entries, most_entries = sizes
+        return Sizes(capacity, width, widest, None, entries, most_entries)
 
     def _padded_roots(self, given: Any) -> tf.Tensor:
         """int32 scalar, how many root tokens there are, padded."""

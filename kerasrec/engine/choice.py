@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kerasrec.compiled.known_sizes import KnownSizes
 from kerasrec.compiled.memo.run import MemoCompiledRun
+from kerasrec.compiled.ops import has_rows
 from kerasrec.compiled.ops import obstacles as compiled_obstacles
 from kerasrec.compiled.run import CompiledRun
 from kerasrec.compiled.within import RunWithinXla
@@ -113,6 +114,8 @@ def choose_within_xla(program: Scheduled, in_blocks: InBlocks, options: EngineOp
     found = _obstacles_of_compiled(graph, options)
     if graph.memo:
         found.insert(0, "it has memo=True, which looks calls up in a table of the host")
+    if has_rows(graph):
+        found.append("it computes on the entries of rows")
     outputs = graph.bodies[graph.entry].outputs
     if any(node.types[0].dtype == tf.bool for node in outputs):
         found.append("it returns a truth value, which could not say that a run has failed")

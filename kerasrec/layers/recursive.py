@@ -48,10 +48,10 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             be faster for one tree with small states on a CPU, and is slower for many trees:
             compare by `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA
             compiles once for each size, rounded up to a power of two, in two to five seconds. A
-            gradient without `training=True` runs the layer again. Children in ragged rows, as
-            those of `ChildSumTreeLSTM`, are a `TraceError`.
-            With it, `model.compile(jit_compile=True)` compiles the whole training step by XLA, once
-            for each shape of a batch; not with `shared_nodes`.
+            gradient without `training=True` runs the layer again. With it,
+            `model.compile(jit_compile=True)` compiles the whole training step by XLA, once for each
+            shape of a batch; not with `shared_nodes`, nor with a cell
+            of any number of children.
         embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
           `keras.layers.Embedding`, which looks up each different word of a batch once. Words that
           are read must be below its `input_dim`, also if it is the first layer of a

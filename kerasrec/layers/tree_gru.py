@@ -216,10 +216,9 @@ class TreeGRU(CellLayer):
             be faster for one tree with small states on a CPU, and is slower for many trees:
             compare by `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA
             compiles once for each size, rounded up to a power of two, in two to five seconds. A
-            gradient without `training=True` runs the layer again. Children in ragged rows, as
-            those of `ChildSumTreeLSTM`, are a `TraceError`.
-            With it, `model.compile(jit_compile=True)` compiles the whole training step by XLA, once
-            for each shape of a batch.
+            gradient without `training=True` runs the layer again. With it,
+            `model.compile(jit_compile=True)` compiles the whole training step by XLA, once for each
+            shape of a batch.
         embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
             different word of a batch is looked up once. See `Recursive`.
         instances: names of devices, each of which computes a part of the tree nodes that are ready

@@ -19,7 +19,7 @@ from kerasrec.graph.graph import CallSite, present
 from kerasrec.graph.types import Type
 from kerasrec.graph.values import Each, Node, Region, Value
 from kerasrec.queues.buffers import Key, Room
-from kerasrec.schedule.instructions import HandOn, Item, Save, Send, Wait, region_of
+from kerasrec.schedule.instructions import HandOn, Item, Save, Select, Send, Wait, region_of
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Queues, Segment
 
@@ -50,6 +50,8 @@ class Layout:
         self._bytes_kept = {name: schedule.bytes_kept(name) for name in self.graph.bodies}
         saves = [one for _, _, one in schedule.instructions() if isinstance(one, Save)]
         self.entries = self._entries([one.item for one in saves if one.by_frame])
+        if schedule.in_blocks:  # Of all, so that there is room for what is summed up for entries.
+            self.entries = self._all_entries()
 
     def segment(self, body: str, sweep: int, place: int) -> Segment:
         """What runs at a place of a body."""
@@ -188,6 +190,16 @@ class Layout:
         for item in sorted(around, key=lambda item: len(item.path())):
             if isinstance(item, Each):
                 found[bodies[item.selector.node]].append(item)
+        return found
+
+    def _all_entries(self) -> dict[str, list[Each]]:
+        found: dict[str, list[Each]] = {name: [] for name in self.graph.bodies}
+        for segment, one in self._all(Select):
+            found[segment.body] += [
+                item
+                for item in one.regions
+                if isinstance(item, Each) and item not in found[segment.body]
+            ]
         return found
 
     def _all(self, kind: type, sweep: int = 0) -> Iterator[tuple[Segment, Any]]:

@@ -58,7 +58,8 @@ def _in_queues(graph: TaggedGraph, is_for_blocks: bool = False) -> Schedule:
     by_stage = _by_stage(places.stages, places.passed_on)
     if is_for_blocks:
         by_stage = {key: list(map(_for_blocks, ones)) for key, ones in by_stage.items()}
-    return placed(Schedule(graph, tuple(in_queues(places, by_stage))))
+    sections = tuple(in_queues(places, by_stage))
+    return placed(Schedule(graph, sections, in_blocks=is_for_blocks))
 
 
 def _for_blocks(one: Instruction) -> Instruction:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from kerasrec.errors import GraphError
-from kerasrec.graph.values import Region
+from kerasrec.graph.values import Each, Region
 from kerasrec.schedule.instructions import (
     Effect,
     Frames,
@@ -37,7 +37,7 @@ from kerasrec.schedule.linkage import region_of_call
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import AllTokens, Loop, Segment
 
-_ROOTS = (Receive, Returned, Send, Return, HandOn, Wait, Effect, Reduce)
+ROOTS = (Receive, Returned, Send, Return, HandOn, Wait, Effect, Reduce)
 # A segment: the number of its section, and its own in there.
 _Spot = tuple[int, int]
 
@@ -131,7 +131,7 @@ class _Linker:
             Save(item, wanted[item].divided, wanted[item].for_backward, item in self.by_frame)
             for item in sorted(wanted, key=_order_of_save)
         ]
-        kinds = (*_ROOTS, Select) if segment.place is not None else _ROOTS
+        kinds = (*ROOTS, Select) if segment.place is not None else ROOTS
         roots = [one for one in segment.placed if isinstance(one, kinds)]
         live: dict[Instruction, None] = {}
         waiting = [*roots, *(provider(item) for one in saves for item in one.reads)]
@@ -197,7 +197,8 @@ class _Linker:
         is_divided = isinstance(one, AllTokens) and isinstance(other, Loop) and not self.in_queues
         self._want(item, spots[-1], _Use(is_divided, one.sweep < other.sweep))
         places = {self._at(spots[-1]).place, self._at(spot).place}
-        if self.in_queues and (None in places or len(places) > 1):
+        is_elsewhere = None in places or len(places) > 1
+        if self.in_queues and (is_elsewhere or (self.schedule.in_blocks and _is_of_entries(item))):
             self.gathered.add(item)
 
     def _want(self, item: Item, spot: _Spot, use: _Use) -> None:
@@ -241,6 +242,11 @@ class _Linker:
         for region, body in self.body_of.items():
             if self.spots[region][0][0] <= last:
                 self._want_sizes_of(region, last, body)
+
+
+def _is_of_entries(item: Item) -> bool:
+    region = region_of(item)
+    return any(isinstance(one, Each) for one in (region.path() if region else ()))
 
 
 def _order_of_save(item: Item) -> int:

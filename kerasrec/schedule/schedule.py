@@ -21,12 +21,15 @@ class Schedule:
         sections: in the order in which they run.
         prepared: what is computed from SHARED values for all segments.
         passes: the names of the passes that have been applied.
+        in_blocks: whether XLA compiles it: blocks of frames of one size, which hold entries of
+            ragged rows in any number of ways, so that these are kept by their number.
     """
 
     graph: TaggedGraph
     sections: tuple[Section, ...]
     prepared: tuple[Fire, ...] = ()
     passes: tuple[str, ...] = ()
+    in_blocks: bool = False
 
     @property
     def has_loops(self) -> bool:

@@ -25,10 +25,10 @@ def poisoned(monkeypatch):
 
 @pytest.mark.slow
 def test_a_table_of_programs(capsys):
-    assert show(map(compare, ["factorial", "count_nodes"]))
+    assert show(map(compare, ["factorial", "grandchildren"]))
     shown = capsys.readouterr().out
     assert "1, 3, 20 tokens; int64" in shown
-    assert "not compiled: count_nodes computes on the entries of rows" in shown
+    assert "not compiled: grandchildren maps over rows inside of a map over rows" in shown
     assert "2 programs, 1 compiled, 0 of them with a fault" in shown
 
 

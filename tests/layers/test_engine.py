@@ -1,6 +1,5 @@
 """Tree layers that XLA compiles: the same as by waves, and never by waves."""
 
-import functools
 import itertools
 
 import keras
@@ -8,8 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec import TraceError
-from kerasrec.layers import ChildSumTreeLSTM, TopDownTreeLSTM, TreeLSTM, TreeRNN, TreeRNNCell
+from kerasrec.layers import TopDownTreeLSTM, TreeLSTM, TreeRNN, TreeRNNCell
 from kerasrec.layers.recursion import Recursion
 from tests.compiled import helpers
 from tests.layers.helpers import (
@@ -21,7 +19,7 @@ from tests.layers.helpers import (
 )
 from tests.parameters import few_of
 
-COMPILED = sorted({*READY} - {"ChildSumTreeLSTM"})
+COMPILED = sorted(READY)
 DROPS = {"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 5}
 # Options, whether words are read, and whether in training.
 WAYS = {
@@ -173,14 +171,18 @@ def test_another_engine_is_an_error(engine):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize(
-    "make", [ChildSumTreeLSTM, functools.partial(TopDownTreeLSTM, shares_weights=True)]
-)
-def test_children_in_rows_cannot_be_compiled(make):
-    layer = make(3, engine="compiled")
-    children = random_children(2, 5, 2)
-    with pytest.raises(TraceError, match=r"engine='compiled' cannot run .* entries of rows"):
-        layer(inputs_of(children, False), children)
+def test_slots_that_share_weights(never_by_waves):
+    """One call for all children of a node."""
+    children = random_children(3, 6, 2)
+    layers = [TopDownTreeLSTM(3, shares_weights=True, engine=one) for one in ("waves", "compiled")]
+    for layer in layers:
+        layer.build((None, None, 4), (None, None, 2))
+        layer.set_weights(layers[0].get_weights())
+    x = inputs_of(children, False)
+    wanted, found = (outputs_and_gradients(layer, x, children, True) for layer in layers)
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert np.abs(theirs).max() > 0
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
 
 
 def model_of(engine):

@@ -7,7 +7,13 @@ import kerasrec
 from kerasrec.graph.values import Value
 from kerasrec.schedule.build import build_blocks
 from kerasrec.schedule.instructions import Fire, Reduce, Save
-from kerasrec.schedule.passes import BLOCK_PASSES, branches_apart, move_again, optimize
+from kerasrec.schedule.passes import (
+    BLOCK_PASSES,
+    branches_apart,
+    move_again,
+    optimize,
+    products_later,
+)
 from kerasrec.schedule.sections import AllTokens, Queues
 
 CHILDREN = tf.constant([[1, 2], [-1, -1], [-1, -1]])
@@ -61,6 +67,24 @@ def test_a_branch_that_multiplies_gets_a_place_of_its_own():
     assert before.order == [("tree", 0), ("tree", 1)]
     # Leaves wait for no call, so they come before what waits for them.
     assert after.order == [("tree", 0), ("tree", 2), ("tree", 1)]
+
+
+def test_a_product_that_nothing_waits_for_is_computed_where_its_branch_goes_on():
+    @kerasrec.recursive(engine="compiled")
+    def up(node, x):
+        left, right = tf.unstack(tf.gather(CHILDREN, node), axis=1)
+
+        def inner():
+            passed = x @ KERNEL  # The calls wait for it.
+            return tf.gather(WORDS, node) @ KERNEL + up(left, passed) + up(right, x)
+
+        return kerasrec.cond(left < 0, lambda: x, inner)
+
+    given = [0], tf.zeros([1, 2])
+    before = queues(schedule_of(up, *given, passes=[]))[0]
+    after = queues(schedule_of(up, *given, passes=[products_later]))[0]
+    assert places_of_products(before) == {0}
+    assert places_of_products(after) == {0, 1}
 
 
 def test_a_branch_that_does_not_multiply_stays():

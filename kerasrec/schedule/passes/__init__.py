@@ -16,6 +16,7 @@ from kerasrec.schedule.passes.decide_at_once import decide_at_once
 from kerasrec.schedule.passes.hoist_by_place import hoist_by_place
 from kerasrec.schedule.passes.integers_by_level import integers_by_level
 from kerasrec.schedule.passes.move_again import move_again
+from kerasrec.schedule.passes.products_later import products_later
 from kerasrec.schedule.passes.rematerialise import rematerialise
 from kerasrec.schedule.passes.side_by_side import side_by_side
 from kerasrec.schedule.passes.split_matmul import split_matmul
@@ -41,6 +42,7 @@ BLOCK_PASSES: tuple[Pass, ...] = (
     cut_again,
     move_again,
     branches_apart,
+    products_later,
     hoist_by_place,
 )
 

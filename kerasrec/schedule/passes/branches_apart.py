@@ -12,7 +12,7 @@ from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Direction, Queues, Segment
 from kerasrec.schedule.turns import turns
 
-_PRODUCTS = frozenset({"BatchMatMulV2", "Einsum", "MatMul"})
+PRODUCTS = frozenset({"BatchMatMulV2", "Einsum", "MatMul"})
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _parts(section: Queues) -> Iterator[_Part]:
 
 def _multiplies(segment: Segment, region: Region) -> bool:
     return any(
-        isinstance(one, Fire) and one.node.op in _PRODUCTS and region in path_of(one)
+        isinstance(one, Fire) and one.node.op in PRODUCTS and region in path_of(one)
         for one in segment.placed
     )
 

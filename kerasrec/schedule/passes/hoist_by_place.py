@@ -44,7 +44,7 @@ def hoist_by_place(schedule: Schedule) -> Schedule:
 def _divided(segment: Segment, queues: Queues) -> Iterator[Segment]:
     """A segment for each place, and for all frames, as often as one needs what another computes."""
     places = {item.place: item for item in queues.segments if item.body == segment.body}
-    settled = dict(_settled(list(places.values())))
+    settled = dict(settled_places(list(places.values())))
     at_use = [one for one in segment.instructions if one.at_use]
     makers = {item: one for one in segment.placed for item in one.writes}
     again = {item: one for one in at_use for item in one.writes}
@@ -61,7 +61,7 @@ def _divided(segment: Segment, queues: Queues) -> Iterator[Segment]:
                 yield Segment(segment.body, (*taken, *at_use), place, branches)
 
 
-def _settled(segments: list[Segment]) -> Iterator[tuple[Region, int]]:
+def settled_places(segments: list[Segment]) -> Iterator[tuple[Region, int]]:
     """Branches of which all frames come to a place, and the place."""
     before: dict[int, int] = {}
     ends: list[tuple[tuple[Region, ...], int]] = []

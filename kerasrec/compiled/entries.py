@@ -1,0 +1,260 @@
+"""Which values have a row for each entry of ragged rows, and which ops on them may be compiled.
+
+In a block, entries stand in the order of their frames, and rows that hold no entry are dead, as
+those of frames are. How many entries a row has must be read from tables of ragged rows that all
+tokens share, as `tf.gather(rows, node)` does: so it is known beforehand how many there can be.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from kerasrec.graph.graph import Body
+from kerasrec.graph.nodes import Accumulate, Computed, Enter, Leave, Primitive, Rows, Switch
+from kerasrec.graph.types import Kind
+from kerasrec.graph.values import Each, Node, Region, Value
+
+RAGGED_GATHER = "RaggedGather"
+SEGMENT_OPS = frozenset(
+    {"UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"}
+)
+_SAME_NUMBERS = frozenset({"Cast", "Identity", "EnsureShape"})
+_SHAPES = frozenset({"Shape", "ShapeN", "Size"})
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Which rows of a table of ragged rows tokens have.
+
+    Args:
+        splits: of the table.
+        index: which row, for each token.
+    """
+
+    splits: Value
+    index: Value
+
+
+def each_of(region: Region | None) -> Each | None:
+    """The innermost region of entries that a region is in."""
+    path = region.path() if region else ()
+    return next((item for item in reversed(path) if isinstance(item, Each)), None)
+
+
+def lookup_of(each: Each) -> Lookup | None:
+    """Where the entries of a region come from; None if it is not a table."""
+    lengths = _source(each.selector).node
+    if lengths.op != "Sub":
+        return None
+    ends, starts = (_source(value).node for value in lengths.inputs)
+    if not (_cuts(ends, 1, None) and _cuts(starts, None, -1)):
+        return None
+    splits = ends.inputs[0]
+    return _lookup_at(splits.node) if splits == starts.inputs[0] and splits.index == 0 else None
+
+
+def has_entries(body: Body) -> bool:
+    """Whether a body has ragged rows."""
+    return any(_is_of_rows(node) for node in body.nodes)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_of_entries(value: Value) -> bool:
+    """Whether a value that is none of a token has a row for each entry of ragged rows."""
+    node, shape = value.node, value.type.shape
+    if value.type.kind is not Kind.WAVE or not shape or shape[0] is not None:
+        return False
+    if isinstance(node, Leave | Rows) or node.op == RAGGED_GATHER:
+        return node.op != RAGGED_GATHER or value.index == 1
+    return node.op not in SEGMENT_OPS | _SHAPES and any(map(is_of_entries, node.inputs))
+
+
+def _is_of_rows(node: Node) -> bool:
+    regions = [node.region, *(value.region for value in node.outputs)]
+    return isinstance(node, Rows) or node.op == RAGGED_GATHER or any(map(each_of, regions))
+
+
+def _lookup_at(node: Node) -> Lookup | None:
+    if node.op != RAGGED_GATHER or len(node.inputs) != 3:
+        return None
+    splits, values, index = node.inputs
+    if not (splits.is_shared and values.is_shared) or index.type.kind is not Kind.TOKEN:
+        return None
+    return Lookup(splits, _source(index)) if index.type.shape == () else None
+
+
+def _source(value: Value) -> Value:
+    """The value that one is the same as, for tokens that have both."""
+    while value.node.op in _SAME_NUMBERS or isinstance(value.node, Switch):
+        value = value.node.inputs[0]
+    return value
+
+
+def _cuts(node: Node, begin: int | None, end: int | None) -> bool:
+    """Whether an op cuts from one place of the first axis to another; None for all of that side."""
+    if node.op != "StridedSlice" or not isinstance(node, Primitive):
+        return False
+    given = [tf.get_static_value(tensor) for tensor in node.operation.inputs[1:]]
+    if any(item is None or item.size != 1 for item in given) or given[2][0] != 1:
+        return False
+    for which, wanted, found in (("begin", begin, given[0][0]), ("end", end, given[1][0])):
+        is_open = node.operation.get_attr(f"{which}_mask") & 1 or (which == "begin" and found == 0)
+        if bool(is_open) != (wanted is None) or (wanted is not None and found != wanted):
+            return False
+    others = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    return not any(node.operation.get_attr(name) for name in others)
+
+
+class Entries:
+    """What the values of a body have rows for, apart from tokens of a region.
+
+    Args:
+        body: whose nodes are looked at, in order.
+        keeps_rows: whether an op gives a row for each row that it reads.
+        is_reduction: whether an op sums over all rows.
+
+    Attributes:
+        known: nodes that are looked at here, and nowhere else.
+        special: those among them whose op is right for entries alone.
+        refused: nodes that cannot be compiled, and why.
+    """
+
+    def __init__(
+        self,
+        body: Body,
+        keeps_rows: Callable[[Node], bool],
+        is_reduction: Callable[[Node], bool],
+    ):
+        self._keeps_rows = keeps_rows
+        self._is_reduction = is_reduction
+        self._lookups: dict[Value, Lookup] = {}
+        self._splits: dict[Value, Lookup] = {}
+        self._ids: set[Value] = set()
+        self.known: set[Node] = set()
+        self.special: set[Node] = set()
+        self.refused: list[tuple[Node, str]] = []
+        for node in body.nodes:
+            found = self._refusal(node)
+            if found:
+                self.refused.append((node, found))
+
+    def _refusal(self, node: Node) -> str | None:
+        """Why a node cannot be compiled; None if it can, or if it has nothing to do with rows."""
+        regions = [node.region, *(value.region for value in node.outputs)]
+        if isinstance(node, Rows):
+            regions.append(node.entries)
+        for region in filter(None, regions):
+            of_entries = [item for item in region.path() if isinstance(item, Each)]
+            if len(of_entries) > 1:
+                return "maps over rows inside of a map over rows"
+            if of_entries and lookup_of(of_entries[0]) is None:
+                return "has rows whose lengths do not come from tf.gather of shared ragged rows"
+        if isinstance(node, Enter):
+            return self._refusal_of_enter(node)
+        if isinstance(node, Leave):
+            self._put(node, _lookup_in(node.inputs[0].region))
+            return None
+        if isinstance(node, Rows):
+            self._put(node, _lookup_in(node.entries))
+            self._ids.add(node.output())
+            return None
+        if isinstance(node, Computed):
+            return self._refusal_of_op(node)
+        if isinstance(node, Accumulate) and len(node.inputs) > 1:
+            found = {self._lookups.get(value) for value in node.inputs}
+            return None if len(found) == 1 else "sums up entries of rows beside other values"
+        return "passes entries of rows on" if self._reads(node) else None
+
+    def _refusal_of_enter(self, node: Enter) -> str | None:
+        value = node.inputs[0]
+        if self._lookups.get(value) != _lookup_in(node.region):
+            return "maps over rows together that were looked up apart"
+        return None
+
+    def _refusal_of_op(self, node: Computed) -> str | None:
+        if node.op == RAGGED_GATHER:
+            found = _lookup_at(node)
+            if found is None:
+                return "looks up rows that tokens do not share, or with another index than a number"
+            self._splits[node.outputs[0]] = found
+            self._put(node, found, 1)
+            self.special.add(node)
+            return None
+        if any(value in self._splits for value in node.inputs):
+            is_part = _cuts(node, 1, None) or _cuts(node, None, -1)
+            self.known.add(node)
+            return None if is_part else f"computes {node.op} of where rows begin"
+        if node.op in SEGMENT_OPS:
+            return self._refusal_of_segments(node)
+        if node.op == "GatherV2" and node.inputs[1] in self._ids:
+            self._put(node, self._lookups[node.inputs[1]])
+            self.special.add(node)
+            axis = tf.get_static_value(node.operation.inputs[2])  # type: ignore[attr-defined]
+            is_of_frames = node.inputs[0] not in self._lookups
+            return None if axis == 0 and is_of_frames else "looks up rows of entries"
+        if not self._reads(node):
+            return None
+        self.known.add(node)
+        if node.op in _SHAPES or self._is_reduction(node):
+            return None
+        lookups = {self._lookups[value] for value in node.inputs if value in self._lookups}
+        others = [
+            value
+            for value in node.inputs
+            if value not in self._lookups and value.type.kind is Kind.TOKEN
+        ]
+        is_in_rows = self._keeps_rows(node) and self._has_same_rows(node)
+        if len(lookups) > 1 or others or not is_in_rows:
+            return f"computes {node.op} of entries of rows, outside of kerasrec.map_fn"
+        for index in range(len(node.types)):
+            self._put(node, next(iter(lookups)), index)
+        if any(value in self._ids for value in node.inputs) and node.op in ("Cast", "Maximum"):
+            self._ids.update(node.outputs)
+        return None
+
+    def _refusal_of_segments(self, node: Node) -> str | None:
+        data, ids, _ = node.inputs
+        self.known.add(node)
+        self.special.add(node)
+        if ids not in self._ids or self._lookups.get(data) != self._lookups[ids]:
+            return f"computes {node.op} of what is not entries of rows"
+        return None
+
+    def _put(self, node: Node, lookup: Lookup | None, index: int = 0) -> None:
+        self.known.add(node)
+        if lookup:
+            self._lookups[node.output(index)] = lookup
+
+    def _has_same_rows(self, node: Node) -> bool:
+        """Whether an op leaves rows as they are, and cuts or joins none."""
+        if node.op != "Reshape":
+            return True
+        value, wanted = node.inputs
+        before, after = value.type.shape, node.types[0].shape
+        if not before or not after or after[0] is not None:
+            return False
+        if wanted.node.op == "Shape":  # A gradient gets the shape of what it is of.
+            return self._lookups.get(wanted.node.inputs[0]) == self._lookups[value]
+        sizes = [math.prod(dim or 0 for dim in shape[1:]) for shape in (before, after)]
+        return None not in (*before[1:], *after[1:]) and sizes[0] == sizes[1]
+
+    def _reads(self, node: Node) -> bool:
+        return any(value in self._lookups or value in self._splits for value in node.inputs)
+
+
+def _lookup_in(region: Region | None) -> Lookup | None:
+    each = each_of(region)
+    return lookup_of(each) if each else None
+
+
+def tables_of_rows(body: Body) -> Iterator[Value]:
+    """The splits of tables of ragged rows that a body looks up."""
+    for node in body.nodes:
+        found = _lookup_at(node)
+        if found:
+            yield found.splits

@@ -1,0 +1,40 @@
+"""How many frames a block takes whose entries of ragged rows there is room for."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from kerasrec.compiled.block import Block
+from kerasrec.compiled.entry_rows import num_fitting
+from kerasrec.graph.values import Each
+from kerasrec.schedule.instructions import Instruction, Item, Select
+from kerasrec.schedule.sections import Segment
+
+
+def fitting(block: Block, segment: Segment, from_end: bool = False) -> tf.Tensor | None:
+    """int32 scalar, how many frames of a block may run; None if it has no ragged rows.
+
+    How long rows are may be known only when it is computed, so a part of the segment runs for it;
+    of what the whole segment computes again, XLA makes one.
+
+    Args:
+        block: of as many frames as there may be; not to be used afterwards.
+        segment: that is to run.
+        from_end: whether the last frames of the block run, and not the first.
+    """
+    regions = [one.regions[0] for one in segment.instructions if isinstance(one, Select)]
+    each = [region for region in regions if isinstance(region, Each)]
+    if not each:
+        return None
+    needed: set[Instruction] = set()
+    wanted: set[Item] = {region.selector for region in each}
+    for one in reversed(segment.instructions):
+        if not wanted.isdisjoint(one.writes):
+            needed.add(one)
+            wanted.update(one.reads)
+    block.run(one for one in segment.instructions if one in needed)
+    found = [
+        num_fitting(block.get(region.selector), block.live, block.num_rows(region), from_end)
+        for region in each
+    ]
+    return tf.reduce_min(tf.stack(found))
