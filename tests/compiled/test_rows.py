@@ -55,6 +55,7 @@ def assert_right(run, rows, roots):
         np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.many
 def test_batches_of_like_size_are_compiled_once():
     run, functions = compiled()
     with never_by_waves():
