@@ -56,7 +56,7 @@ def test_plain_python(name):
         assert function[name](*arguments) == expected(name, *arguments)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @each_function
 def test_tagged_graph_fires_a_token_a_call(name):
     function = define(kerasrec.recursive, kerasrec.cond)[name]

@@ -61,6 +61,7 @@ def test_peers_in_tensorflow(name, model, batch, expected):
     assert disagreement(computed, expected[model]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "model"), few_of(itertools.product(ELSEWHERE, MODELS), many=ONE_MODEL_EACH[::3])
 )

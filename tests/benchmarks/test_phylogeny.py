@@ -19,7 +19,7 @@ def computed(name):
     return getattr(importlib.import_module(module), runner)(WEIGHTS).computed(CASE)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     few_of(

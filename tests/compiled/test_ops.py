@@ -32,7 +32,7 @@ def by_each_engine(make, *arguments):
     return found
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_activations_on_special_numbers():
     def make(engine):
         @kerasrec.recursive(engine=engine)
@@ -95,6 +95,7 @@ def test_what_is_drawn_for_the_tokens_of_a_wave_is_not_compiled(draw):
         drawn([[1.0, 2.0, 3.0]], 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recompute", few_of([False, True], many=[True]))
 def test_what_is_drawn_for_all_tokens_is_the_same(recompute):
     def make(engine):

@@ -9,7 +9,7 @@ from tests.datasets.checked_reading import READERS, Find, check_case, eager_batc
 from tests.datasets.mutated_files import checksum, frame, mutated, tree_directory
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the ceiling of memory is Linux's")
 def test_mutated_files_are_read_or_refused(tmp_path):
     fuzz_readers.warm_up(tmp_path)

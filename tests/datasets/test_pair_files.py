@@ -61,7 +61,7 @@ def test_batches_are_those_of_tree_pair_batches(tmp_path, ragged):
     assert labels.dtype == tf.float32
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_pairs_stay_pairs_when_several_read_sorted_and_shuffled(tmp_path):
     write_tree_files(pairs(11), tmp_path / "pairs", num_files=4, bucket_by_size=True, pairs=True)
     options = {"shuffle": True, "seed": 3, "bucket_by_size": True}

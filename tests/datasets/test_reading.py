@@ -101,7 +101,7 @@ def test_splits_may_be_directories_or_match_a_pattern(tmp_path):
         load_treebank(tmp_path)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @formats
 def test_progress_is_shown_if_it_is_wanted(name, tmp_path, capsys):
     read, ending, text, _, _ = FORMATS[name]

@@ -208,7 +208,7 @@ def test_one_object_under_two_keys():
     ]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_keys_of_any_name_are_encoded():
     keys = ["_id", "has", "lookup", "kind", "a/b", "a b", "", "_node"]
     documents = [{key: {"x": 1.5, key: value} for key in keys} for value in (2.5, 3.5)]

@@ -102,7 +102,7 @@ def plain_calls(program, *functions):
     return calls
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "run", [lambda item: item.function.run_trace(*item.inputs), trace_in_queues]
 )

@@ -175,31 +175,30 @@ def labelled_of_two():
     return reader(has_labels=True, arity=2)
 
 
-@pytest.mark.many
-@pytest.mark.parametrize(
-    ("text", "character", "reason"),
-    [
-        ("", None, "holds no tree; expected one"),
-        (" \n", None, "holds no tree"),
-        ("((3 é)", None, "ends while 1 `(` are not closed"),
-        ("(3 (2 a", None, "ends while 2 `(` are not closed"),
-        ("film", 1, "text before the tree"),
-        ("  x (3 a)", 3, "text before the tree"),
-        ("(3 é) b", 7, "text after the tree"),
-        ("(3 é) (2 b)", 7, "text after the tree"),
-        ("(3 é))", 6, "`)` without its `(`"),
-        (") (3 a)", 1, "`)` without its `(`"),
-        ("(3 (2 é) b)", 1, "a word beside a tree"),
-        ("(3 (2 é) (2 (1 a) b c))", 10, "a word beside a tree"),
-        ("( (S (X a)) b)", 1, "a word beside a tree"),
-        ("(3 é b)", 1, "with 2 words"),
-        ("(3 (2 é) (2))", 10, "an empty tree node"),
-        ("()", 1, "an empty tree node"),
-        ("(3 (2 é) ((1 a) (1 b)))", 10, "a tree node without a label"),
-        ("((3 a) (2 b))", 1, "a tree node without a label"),
-        ("(3 (2 é) (2 (1 a) (1 b) (1 c)))", 10, "with 3 children, more than arity=2"),
-    ],
-)
+ERRORS = [
+    ("", None, "holds no tree; expected one"),
+    (" \n", None, "holds no tree"),
+    ("((3 é)", None, "ends while 1 `(` are not closed"),
+    ("(3 (2 a", None, "ends while 2 `(` are not closed"),
+    ("film", 1, "text before the tree"),
+    ("  x (3 a)", 3, "text before the tree"),
+    ("(3 é) b", 7, "text after the tree"),
+    ("(3 é) (2 b)", 7, "text after the tree"),
+    ("(3 é))", 6, "`)` without its `(`"),
+    (") (3 a)", 1, "`)` without its `(`"),
+    ("(3 (2 é) b)", 1, "a word beside a tree"),
+    ("(3 (2 é) (2 (1 a) b c))", 10, "a word beside a tree"),
+    ("( (S (X a)) b)", 1, "a word beside a tree"),
+    ("(3 é b)", 1, "with 2 words"),
+    ("(3 (2 é) (2))", 10, "an empty tree node"),
+    ("()", 1, "an empty tree node"),
+    ("(3 (2 é) ((1 a) (1 b)))", 10, "a tree node without a label"),
+    ("((3 a) (2 b))", 1, "a tree node without a label"),
+    ("(3 (2 é) (2 (1 a) (1 b) (1 c)))", 10, "with 3 children, more than arity=2"),
+]
+
+
+@pytest.mark.parametrize(("text", "character", "reason"), few_of(ERRORS, many=ERRORS[::2]))
 def test_errors_name_text_character_and_reason(text, character, reason):
     place = (
         "" if character is None else f"has at character {character}, `{text[character - 1 :]}`: "

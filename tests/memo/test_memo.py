@@ -70,7 +70,7 @@ def test_the_interpreter_agrees(case):
         np.testing.assert_allclose(one, other, atol=1e-9)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

@@ -96,7 +96,7 @@ def test_a_layer_that_copies_computes_nothing(layer_and_inputs):
     assert min(fired) < steps
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradient_is_straight_through(layer_and_inputs):
     layer, inputs = layer_and_inputs
     inputs = inputs[:3, :6]
@@ -150,7 +150,7 @@ def test_text_agrees():
     assert letters_of(text.characters[0][text.in_verb[0]]).startswith(verb + " ")
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_end_to_end(tmp_path):
     options = "--passages 64 --length 50 --units 8 --batch 16 --epochs 3 --rate 0.02 --seeds 2"
     (run,) = hierarchical_multiscale_rnn.main(f"{options} --output {tmp_path}".split())

@@ -68,7 +68,7 @@ def write_conllu(file, number, seed):
     file.write_text(text, encoding="utf-8")
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_end_to_end(tmp_path):
     write_conllu(tmp_path / "train.conllu", 600, seed=1)
     write_conllu(tmp_path / "test.conllu", 50, seed=2)

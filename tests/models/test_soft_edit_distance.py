@@ -52,7 +52,7 @@ def test_chances_are_over_all_ways():
     np.testing.assert_allclose(total(tf.reduce_logsumexp, tf.constant(EDITS), PAIRS), wanted, 1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("plus", [tf.reduce_logsumexp, tf.reduce_max], ids=["all", "best"])
 def test_expected_edits(plus):
     wanted = np.zeros_like(EDITS)

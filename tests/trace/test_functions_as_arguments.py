@@ -438,7 +438,7 @@ def read(value):
     return value()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "expected"),
     [

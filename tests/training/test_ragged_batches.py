@@ -79,7 +79,7 @@ def test_two_replicas_train_as_one(two_replicas, name):
     assert_same(trained(two_replicas, make, data()), trained_alone(name))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_files_and_any_keras_model(two_replicas, tmp_path):
     write_value_files(SCHEMA, zip(DOCUMENTS, LABELS, strict=True), tmp_path / "values", 2)
 
