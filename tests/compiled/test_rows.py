@@ -65,7 +65,7 @@ def test_batches_of_like_size_are_compiled_once():
     assert [one.num_xla_sizes for one in functions] == [1]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_long_rows():
     run, functions = compiled()
     with never_by_waves():
@@ -86,7 +86,7 @@ def test_waves_run_rows_that_are_too_long_for_a_block():
         assert_right(compiled()[0], rows, [0])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_node_outside_the_table_is_an_error_as_by_waves():
     run, _ = compiled()
     with pytest.raises(tf.errors.InvalidArgumentError):

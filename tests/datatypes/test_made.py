@@ -455,7 +455,7 @@ def test_objects_of_several_arguments_stand_in_one_value():
     assert plain(found[1]) == plain(CUBE)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("formulas", [[Var()], [Const(1.0), Var()], []])
 def test_kinds_that_no_token_makes(formulas):
     found = derivative(SCHEMA.of(formulas))

@@ -386,6 +386,7 @@ def test_a_custom_gradient_of_a_constant():
 bias = tf.Variable([1.0, 2.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", few_of([1, 2], many=[1]))
 @pytest.mark.parametrize(
     ("add", "expected", "slope"),

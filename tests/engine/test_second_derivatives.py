@@ -50,6 +50,7 @@ def test_with_what_the_forward_run_computed_recomputed(program):
     assert_same_second(program, by_engine(program, engine="waves", recompute=True))
 
 
+@pytest.mark.slow
 @each(
     lambda program: is_differentiable(program) and not program.sources,
     few=[],
@@ -216,7 +217,7 @@ def test_of_a_sparse_gradient():
     np.testing.assert_allclose(found, 4 * (3 * factors) ** 2 * TABLE.numpy() ** 3)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_nan_is_no_reason_to_complain():
     found = second_gradient_of_rows(lambda slope: tf.convert_to_tensor(slope) * np.nan)
     assert np.isnan(found).all()

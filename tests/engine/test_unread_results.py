@@ -89,8 +89,8 @@ def gradient_in_graph(f, x, read):
     return tf.gradients([results[place] for place in read], x)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["logarithm", "quotient"])
-@pytest.mark.many
 def test_of_the_root_by_other_ops(name):
     f = recursion(SINGULAR[name], engine="waves")
     expected = plain_gradient(SINGULAR[name], [0])

@@ -89,7 +89,7 @@ def test_from_end_to_end(tmp_path):
     assert keras.models.load_model(tmp_path / "model.keras").count_params() == 25
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_distance_of_the_model():
     model = SoftEditDistance(3)
     model.edits.assign(EDITS)

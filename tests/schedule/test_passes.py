@@ -73,6 +73,7 @@ def test_results_are_the_same_with_and_without(program, passes):
     assert_same(run_lowered(program, engine="waves", passes=passes), run_plain(program))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("passes", "is_linear"),
     few_of(

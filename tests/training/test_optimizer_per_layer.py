@@ -90,7 +90,7 @@ def test_each_optimizer_does_what_it_does_alone(options):
     np.testing.assert_allclose(first.get_weights()[0], 1 - sum(gradients), rtol=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_loaded_model_goes_on_as_if_nothing_had_been(tmp_path):
     optimizer = OptimizerPerLayer("adam", {"embedding": keras.optimizers.SGD(0.1, momentum=0.9)})
     model = word_model(optimizer)
