@@ -41,7 +41,7 @@ def _loss_and_gradients(layer, x, children, places=None):
     return loss, [tf.convert_to_tensor(item) for item in found]
 
 
-# XLA takes no children in ragged rows, which ChildSumTreeLSTM has.
+# With shared nodes XLA takes no children in ragged rows, which ChildSumTreeLSTM has.
 _CASES = [(name, "waves") for name in (*_OF_TWO_CHILDREN, "ChildSumTreeLSTM")]
 _CASES += [(name, "compiled") for name in _OF_TWO_CHILDREN]
 
