@@ -14,7 +14,7 @@ from functools import singledispatchmethod
 
 import tensorflow as tf
 
-from kerasrec.compiled.entries import RAGGED_GATHER, each_of, is_of_entries
+from kerasrec.compiled.entries import RAGGED_GATHER, is_of_entries
 from kerasrec.compiled.entry_rows import EntryRows, entry_rows, look_up
 from kerasrec.compiled.frames import Column
 from kerasrec.compiled.ops import failing
@@ -27,7 +27,7 @@ from kerasrec.emit.results import Tensors
 from kerasrec.graph.fire import branch_chosen
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.nodes import Collect, Leave
-from kerasrec.graph.values import Each, Node, Region, Value
+from kerasrec.graph.values import Each, Node, Region, Value, each_of
 from kerasrec.schedule.instructions import (
     Fetch,
     Fire,

@@ -17,7 +17,7 @@ import tensorflow as tf
 from kerasrec.graph.graph import Body
 from kerasrec.graph.nodes import Accumulate, Computed, Enter, Leave, Primitive, Rows, Switch
 from kerasrec.graph.types import Kind
-from kerasrec.graph.values import Each, Node, Region, Value
+from kerasrec.graph.values import Each, Node, Region, Value, each_of
 
 RAGGED_GATHER = "RaggedGather"
 SEGMENT_OPS = frozenset(
@@ -38,12 +38,6 @@ class Lookup:
 
     splits: Value
     index: Value
-
-
-def each_of(region: Region | None) -> Each | None:
-    """The innermost region of entries that a region is in."""
-    path = region.path() if region else ()
-    return next((item for item in reversed(path) if isinstance(item, Each)), None)
 
 
 def lookup_of(each: Each) -> Lookup | None:

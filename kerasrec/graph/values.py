@@ -178,6 +178,12 @@ class Each(Region):
     """The entries of ragged rows: each token has as many as `selector` says, int32."""
 
 
+def each_of(region: Region | None) -> Each | None:
+    """The innermost region of entries that a region is in."""
+    path = region.path() if region else ()
+    return next((item for item in reversed(path) if isinstance(item, Each)), None)
+
+
 def branches(parent: Region | None, predicate: Value, num_branches: int) -> tuple[Branch, ...]:
     """The regions of a conditional."""
     return tuple(Branch(parent, predicate, place, num_branches) for place in range(num_branches))

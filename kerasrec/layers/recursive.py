@@ -50,8 +50,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             compiles once for each size, rounded up to a power of two, in two to five seconds. A
             gradient without `training=True` runs the layer again. With it,
             `model.compile(jit_compile=True)` compiles the whole training step by XLA, once for each
-            shape of a batch; not with `shared_nodes`, nor with a cell
-            of any number of children.
+            shape of a batch; not with `shared_nodes`, nor with a cell of any number of children.
         embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
           `keras.layers.Embedding`, which looks up each different word of a batch once. Words that
           are read must be below its `input_dim`, also if it is the first layer of a

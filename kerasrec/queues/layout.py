@@ -17,7 +17,7 @@ import tensorflow as tf
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite, present
 from kerasrec.graph.types import Type
-from kerasrec.graph.values import Each, Node, Region, Value
+from kerasrec.graph.values import Each, Node, Region, Value, each_of
 from kerasrec.queues.buffers import Key, Room
 from kerasrec.schedule.instructions import HandOn, Item, Save, Select, Send, Wait, region_of
 from kerasrec.schedule.schedule import Schedule
@@ -124,10 +124,7 @@ class Layout:
 
     def space(self, region: Region | None, body: str) -> Hashable:
         """What the rows of a region's values stand for: entries of ragged rows, or frames."""
-        for item in reversed(region.path() if region else ()):
-            if isinstance(item, Each):
-                return item
-        return body
+        return each_of(region) or body
 
     @property
     def spaces(self) -> list[Hashable]:

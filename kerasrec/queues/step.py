@@ -13,7 +13,7 @@ from kerasrec.emit.barriers import apart
 from kerasrec.emit.passed import empty
 from kerasrec.emit.results import State, Tensors
 from kerasrec.graph.graph import CallSite
-from kerasrec.graph.values import Each, Region, Value
+from kerasrec.graph.values import Region, Value, each_of
 from kerasrec.queues.block import Block
 from kerasrec.queues.buffers import Buffers, Key
 from kerasrec.queues.layout import FRAME
@@ -212,7 +212,7 @@ class Step:
             offsets: int32 `[tokens]`, that of each token's first frame from there on.
         """
         block, sites, width = self.block, send.sites, len(send.sites)
-        if any(isinstance(item, Each) for item in (send.region.path() if send.region else ())):
+        if each_of(send.region):
             callers = tf.gather(block.numbers(None), block.places(send.region))
         else:
             callers = block.numbers(send.region)

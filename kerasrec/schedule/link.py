@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from kerasrec.errors import GraphError
-from kerasrec.graph.values import Each, Region
+from kerasrec.graph.values import Region, each_of
 from kerasrec.schedule.instructions import (
     Effect,
     Frames,
@@ -198,7 +198,9 @@ class _Linker:
         self._want(item, spots[-1], _Use(is_divided, one.sweep < other.sweep))
         places = {self._at(spots[-1]).place, self._at(spot).place}
         is_elsewhere = None in places or len(places) > 1
-        if self.in_queues and (is_elsewhere or (self.schedule.in_blocks and _is_of_entries(item))):
+        if self.in_queues and (
+            is_elsewhere or (self.schedule.in_blocks and each_of(region_of(item)))
+        ):
             self.gathered.add(item)
 
     def _want(self, item: Item, spot: _Spot, use: _Use) -> None:
@@ -242,11 +244,6 @@ class _Linker:
         for region, body in self.body_of.items():
             if self.spots[region][0][0] <= last:
                 self._want_sizes_of(region, last, body)
-
-
-def _is_of_entries(item: Item) -> bool:
-    region = region_of(item)
-    return any(isinstance(one, Each) for one in (region.path() if region else ()))
 
 
 def _order_of_save(item: Item) -> int:

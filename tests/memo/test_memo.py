@@ -17,9 +17,9 @@ _FIRST, *_OTHERS = CASES
 _FIND_GRADIENTS = [case for case in CASES if any(a.dtype == np.float64 for a in case.arguments)]
 
 
-def each(cases, few, many):
-    """Parametrizes a test with cases, by the names of those that a run takes; the rest is slow."""
-    marks = dict.fromkeys(many, pytest.mark.many) | dict.fromkeys(few, ())
+def each(cases, many):
+    """Parametrizes a test with cases; those that are not named as `many` are slow."""
+    marks = dict.fromkeys(many, pytest.mark.many)
     return pytest.mark.parametrize(
         "case",
         [
@@ -29,7 +29,7 @@ def each(cases, few, many):
     )
 
 
-@each(CASES, few=[], many=["knapsack"])
+@each(CASES, many=["knapsack"])
 def test_values_and_calls(case):
     expected, calls = case.expected(case.arguments)
     np.testing.assert_allclose(case.function(*case.arguments), expected, rtol=1e-9)
@@ -40,8 +40,7 @@ def test_values_and_calls(case):
     np.testing.assert_allclose(case.function(*alike), np.repeat(expected[:1], 3, 0), rtol=1e-9)
 
 
-@pytest.mark.slow
-@each(_FIND_GRADIENTS, few=[], many=["inside", "knapsack", "matrix chain"])
+@each(_FIND_GRADIENTS, many=[])
 def test_gradients(case):
     values = case.expected(case.arguments)[0]
     weights = np.random.default_rng(1).normal(size=values.shape)
@@ -52,7 +51,7 @@ def test_gradients(case):
 
 
 @pytest.mark.many
-@each(_FIND_GRADIENTS, few=[], many=["knapsack"])
+@each(_FIND_GRADIENTS, many=["knapsack"])
 def test_the_interpreter_agrees(case):
     values = case.expected(case.arguments)[0]
     weights = np.random.default_rng(1).normal(size=values.shape)
@@ -79,7 +78,7 @@ def test_the_interpreter_agrees(case):
     ],
     ids=str,
 )
-@each(_FIND_GRADIENTS, few=[], many=["knapsack"])
+@each(_FIND_GRADIENTS, many=["knapsack"])
 def test_options(case, options):
     values = case.expected(case.arguments)[0]
     weights = np.random.default_rng(1).normal(size=values.shape)
