@@ -69,7 +69,7 @@ def _checks(labels: Any, loss: Any, are_weighted: bool) -> list[Any]:
         number, instead = "-1", "TreeCrossentropy(), and give it logits of two classes, Dense(2)"
     advice = (
         "Leave out the trees that have no label."
-        if labels.shape.rank == 1
+        if tf.TensorShape(labels.shape).rank == 1  # NumPy's arrays come as they are in eager mode.
         else f"For labels of tree nodes, which are padded with {number}, compile the model with "
         f"kerasrec.training.{instead}."
     )

@@ -175,7 +175,8 @@ def _num_workers() -> int:
 def _shares(parts: Sequence[Any]) -> list[tf.Tensor]:
     """The weight of each part in the whole batch; the weights add up to 1."""
     divisors = [divisor for _, (_, divisor, _) in parts]
-    return [tf.math.divide_no_nan(divisor, tf.add_n(divisors)) for divisor in divisors]
+    whole = tf.add_n(divisors)
+    return [replica.part_of_whole(of, whole, 1 / len(divisors)) for of in divisors]
 
 
 def _mean(gradients: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:

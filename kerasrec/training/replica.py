@@ -147,8 +147,13 @@ def loss_of(
 def counted(
     model: keras.Model, x: Any, y: Any, y_pred: Any
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-    """Of a replica, and of the whole batch: examples, and what the loss is a mean over."""
-    own = {"examples": num_examples(x), "divisor": divisor(model, x, y, y_pred)}
+    """Of a replica, and of the whole batch: examples, and what the loss is a mean over.
+
+    One replica's loss is that of the batch, of any number of outputs: there it is examples, too.
+    """
+    examples = num_examples(x)
+    of_loss = divisor(model, x, y, y_pred) if _num_replicas() > 1 else examples
+    own = {"examples": examples, "divisor": of_loss}
     whole = tf.distribute.get_replica_context().all_reduce("sum", list(own.values()))
     return own, dict(zip(own, whole, strict=True))
 
@@ -160,7 +165,12 @@ def share(model: keras.Model, own: dict[str, tf.Tensor], whole: dict[str, tf.Ten
     """
     if all(getattr(of, "reduction", None) == "sum" for of in keras.tree.flatten(model.loss)):
         return tf.ones([])
-    return tf.math.divide_no_nan(own["divisor"] * _num_replicas(), whole["divisor"])
+    return part_of_whole(own["divisor"] * _num_replicas(), whole["divisor"], 1.0)
+
+
+def part_of_whole(own: tf.Tensor, whole: tf.Tensor, otherwise: float) -> tf.Tensor:
+    """The quotient, or what it is otherwise: without labels, the loss is that of regularizers."""
+    return tf.where(whole > 0, tf.math.divide_no_nan(own, whole), otherwise)
 
 
 def divisor(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tf.Tensor:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.training import Model, Sequential, evaluate, fit
+from kerasrec.training import Model, Sequential, TreeCrossentropy, evaluate, fit
 from tests.parameters import few_of
 from tests.training.clusters import run_on_cluster
 from tests.training.keras_models import X, Y, functional, results, sequential, subclassed
@@ -34,6 +34,24 @@ def test_alone_they_are_models_of_keras(make, tmp_path):
         np.testing.assert_allclose(again.predict(X, verbose=0), model.predict(X, verbose=0))
         histories = [of.fit(X, Y, shuffle=False, verbose=0).history for of in (again, model)]
         assert histories[0] == histories[1]
+
+
+@pytest.mark.many
+def test_trees_without_labels_leave_other_losses_as_they_are():
+    """Those of other outputs and of regularizers were 0, too."""
+    nodes = np.random.default_rng(1).normal(size=[2, 3, 4]).astype("float32")
+    labels, numbers = np.full([2, 3], -1), np.ones([2])
+
+    def trained(model_class):
+        x = keras.Input([None, 4])
+        classes = keras.layers.Dense(3, kernel_initializer="ones", kernel_regularizer="l2")(x)
+        number = keras.layers.Dense(1, kernel_initializer="ones")(x[:, 0])
+        model = model_class(x, [classes, number])
+        model.compile("sgd", [TreeCrossentropy(), "mse"], run_eagerly=True)
+        return [model.train_on_batch(nodes, [labels, numbers]), *model.get_weights()]
+
+    for found, expected in zip(trained(Model), trained(keras.Model), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 @pytest.mark.many
