@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.errors import SentenceFirst
+from kerasrec.layers.held import freeze_held
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import both_inputs, like, num_trees
 from kerasrec.layers.recursive import Recursive, refuse_mask
@@ -146,6 +147,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         self.upward_layer.build(x_shape, children_shape)
         units = self.upward_layer.cell.output_size
         self.downward_layer.build((*x_shape[:2], units), children_shape)
+        freeze_held(self)
         self.built = True
 
     def call(self, x: Any, children: Any, mask: Any = None, training: bool = False) -> Any:

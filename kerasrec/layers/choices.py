@@ -65,7 +65,7 @@ class Choices:
             features: `[nodes, features]`.
 
         Raises:
-            ValueError: for any other layer.
+            ValueError: for any other layer, and for one that was quantized.
         """
         raise NotImplementedError
 
@@ -79,6 +79,13 @@ class Choices:
 
     def _weights(self, layer: keras.layers.Dense, features: tf.Tensor) -> list[tf.Tensor]:
         """A Dense layer's kernel and bias, as tensors of the features' dtype."""
+        mode = getattr(layer, "quantization_mode", None)
+        if mode is not None:
+            raise ValueError(
+                f"choose.token reads the kernel of {layer.name!r}, whose numbers were scaled by "
+                f"quantize({mode!r}). Leave that layer out: "
+                f"model.quantize({mode!r}, filters=lambda layer: layer.name != {layer.name!r})."
+            )
         is_dense = isinstance(layer, keras.layers.Dense) and layer.use_bias
         if (
             not is_dense

@@ -14,6 +14,7 @@ from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import or_nothing
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell, call_cell
+from kerasrec.layers.held import WeightsOf
 from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
 from kerasrec.layers.tree_checks import WordRules, check_sizes, same_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, tables_of
@@ -61,7 +62,7 @@ class Recursion:
         self._options = options
         self._embedding = embedding
         self._runs: dict[tuple[Any, ...], tuple[Any, list[Stages]]] = {}
-        self._weights_of_runs: list[Any] = []
+        self._weights = WeightsOf(*[cell] if embedding is None else [cell, embedding])
 
     def __call__(
         self,
@@ -95,8 +96,8 @@ class Recursion:
             return self._run(
                 training, return_sequences, [], tuple(initial_states), x, children, drops
             )
-        if not in_stateless_scope():
-            self._forget_other_weights()
+        if not in_stateless_scope() and self._weights.are_others():
+            self._runs.clear()
         run = self._new_run(key) if in_stateless_scope() else self._runs.get(key)
         if run is None:
             run = self._runs[key] = self._new_run(key)
@@ -113,14 +114,6 @@ class Recursion:
         return sum(
             one.function.num_xla_sizes for _, stages in self._runs.values() for one in stages
         )
-
-    def _forget_other_weights(self) -> None:
-        """Forgets what was traced with other weights than the layers have now."""
-        layers = [self._cell] if self._embedding is None else [self._cell, self._embedding]
-        weights = [weight for layer in layers for weight in layer.weights]
-        if list(map(id, weights)) != list(map(id, self._weights_of_runs)):
-            self._runs.clear()
-            self._weights_of_runs = weights
 
     def stages(self, return_sequences: bool) -> Stages | None:
         """What the recursive function is compiled to, or None if it was not traced yet."""

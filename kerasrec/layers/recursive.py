@@ -13,7 +13,7 @@ from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import SentenceFirst
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
-from kerasrec.layers.held import config_of_held, shape_of_result
+from kerasrec.layers.held import config_of_held, freeze_held, shape_of_result
 from kerasrec.layers.inputs import NodeInputs, takes_text
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import as_rows, both_inputs, is_ragged, like, num_trees
@@ -190,6 +190,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         elif not self.cell.built:
             self.cell.build((None, self._num_features))
         self.cell.built = True
+        freeze_held(self)
         self.built = True
 
     def call(self, x: Any, children: Any, *, mask: Any = None, training: bool = False) -> Any:
@@ -256,7 +257,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self.check_inputs(x.shape, children.shape, children.dtype, is_ragged(children))
         refuse_mask(self.name, mask)
         if takes_text(self.embedding):
-            if x.dtype != "string":
+            if x.dtype != "string" and not in_symbolic_scope():
                 raise ValueError(
                     f"`x` of {self.name} must be text, since its `embedding` looks text up, "
                     f"received dtype {keras.backend.standardize_dtype(x.dtype)}. Leave "
@@ -323,7 +324,9 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self._check_integers("children", dtype)
 
     def _check_integers(self, name: str, dtype: Any) -> None:
-        if not tf.as_dtype(dtype).is_integer:
+        # There Keras has floats for all inputs, when it builds a model of one's own to load it. If
+        # that fails, it only warns, and layers that are not reached keep their first weights.
+        if not tf.as_dtype(dtype).is_integer and not in_symbolic_scope():
             mend = "Give the Keras Input dtype='int32'."
             if name == "x" and dtype == "string":
                 mend = (

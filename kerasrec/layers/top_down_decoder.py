@@ -22,13 +22,14 @@ from kerasrec.layers.growth import (
     grower,
     root_places,
 )
-from kerasrec.layers.held import config_of_held
+from kerasrec.layers.held import WeightsOf, config_of_held, freeze_held
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import both_inputs
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.tree_checks import check, check_indices, check_sizes
 from kerasrec.layers.trees import as_indices
 from kerasrec.layers.types import Initializer
+from kerasrec.private import in_symbolic_scope
 
 # The slots that may follow those of an encoding in `kerasrec.datasets`: of a root, then of a node
 # in each slot.
@@ -139,6 +140,7 @@ class TopDownDecoder(keras.layers.Layer):
         self.drop = keras.layers.Dropout(dropout, dtype=policy)
         self._allowed = _allowed_slots(follows, cell.arity)
         self._generate: Any = None
+        self._weights_of_generate = WeightsOf(self)
 
     def __call__(self, tokens: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`decoder(tokens, children)` or `decoder([tokens, children])`."""
@@ -150,6 +152,7 @@ class TopDownDecoder(keras.layers.Layer):
         """Creates the weights that all decoders have; a subclass builds the layers of `decide`."""
         self.embedding.build(tokens_shape)
         self.top_down.build((*tokens_shape, self.embedding_dim), children_shape)
+        freeze_held(self)
         self.built = True
 
     def call(
@@ -157,6 +160,8 @@ class TopDownDecoder(keras.layers.Layer):
     ) -> Any:
         """Terms of the log-likelihood of given trees; see the class."""
         self._check_inputs(tokens, children)
+        if in_symbolic_scope():
+            return tf.zeros([*tf.unstack(tf.shape(tokens)), 2])
         tokens, children = as_indices(tokens), as_indices(children)
         with tf.control_dependencies(check_sizes(tokens, children) + check_indices(children)):
             children = tf.cast(children, tf.int32)
@@ -184,7 +189,7 @@ class TopDownDecoder(keras.layers.Layer):
         """Raises ValueError for tensors that cannot be trees of this decoder."""
         x_shape = (*tokens.shape, self.embedding_dim)
         self.top_down.check_inputs(x_shape, children.shape, children.dtype)
-        if not tf.as_dtype(tokens.dtype).is_integer:
+        if not tf.as_dtype(tokens.dtype).is_integer and not in_symbolic_scope():
             raise ValueError(
                 f"`tokens` of {self.name} must be integers, received dtype {tokens.dtype}. Give "
                 "the Keras Input dtype='int32'."
@@ -265,7 +270,7 @@ class TopDownDecoder(keras.layers.Layer):
         expected = "integers [batch], tokens or -1, or the number of trees"
         roots = as_indices(_integers("roots", roots, expected, ranks=(0, 1)))
         seed = _integers("seed", seed, "an integer", ranks=(0,))
-        if self._generate is None:
+        if self._weights_of_generate.are_others():
             # TensorFlow warns of many traces of one Python function; it counts partials separately.
             grow = partial(self._grow)
             self._generate = tf.function(grow, self.generate_signature(), autograph=False)

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import Recursive, TreeLSTM
+from kerasrec.layers import (
+    Bidirectional,
+    Recursive,
+    TopDownTreeLSTMCell,
+    TreeDecoder,
+    TreeLSTM,
+)
 from tests.layers.helpers import (
     LAYERS,
     any_layer,
@@ -283,6 +289,60 @@ def test_clone_of_a_model(layer_class):
     clone.set_weights(model.get_weights())
     x = features(children)
     np.testing.assert_allclose(clone((x, children)), model((x, children)), atol=1e-6)
+
+
+def layers_that_hold_others():
+    cell = TopDownTreeLSTMCell(3, arity=2)
+    embedding = keras.layers.Embedding(5, 4)
+    return [
+        TreeLSTM(3, embedding=embedding),
+        Bidirectional(TreeLSTM(3, embedding=embedding)),
+        TreeDecoder(cell, num_tokens=5, embedding_dim=4),
+    ]
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("layer", layers_that_hold_others(), ids=lambda layer: type(layer).__name__)
+def test_a_frozen_layer_stays_frozen_when_it_is_made_again(layer):
+    """As a loaded one is. Keras freezes the weights of a layer alone, not those of its cell."""
+    words, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
+    assert keras.Model([words, children], layer(words, children)).trainable_weights
+    layer.trainable = False
+    again = type(layer).from_config(layer.get_config())
+    model = keras.Model([words, children], again(words, children))
+    assert model.weights
+    assert not model.trainable_weights
+    again.trainable = True
+    assert len(model.trainable_weights) == len(again.trainable_weights) > 0
+
+
+@keras.saving.register_keras_serializable("tests")
+class Own(keras.Model):
+    def __init__(self, layer, **kwargs):
+        super().__init__(**kwargs)
+        self.layer = layer
+        self.dense = keras.layers.Dense(2)
+
+    def call(self, inputs):
+        return self.dense(self.layer(*inputs))
+
+    def get_config(self):
+        return {"layer": keras.saving.serialize_keras_object(self.layer)}
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(keras.saving.deserialize_keras_object(config["layer"]))
+
+
+@pytest.mark.parametrize("layer", layers_that_hold_others(), ids=lambda layer: type(layer).__name__)
+def test_a_loaded_model_of_ones_own_has_the_weights(layer, tmp_path):
+    """Keras builds it with floats for words and children; those of `dense` were silently new."""
+    model = Own(layer)
+    model([keras.Input([3], dtype="int32"), keras.Input([3, 2], dtype="int32")])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for found, wanted in zip(loaded.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.many

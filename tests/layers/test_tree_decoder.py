@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
+from kerasrec.layers.choices import Given
 from tests.layers.helpers import slopes
 from tests.parameters import few_of
 
@@ -27,6 +28,28 @@ def decoder(arity=4, follows="left_right", bias=-0.9, **options):
     layer.set_weights([random.normal(size=weight.shape) for weight in layer.weights])
     layer.growth.bias.assign([bias] * arity)
     return layer
+
+
+@pytest.mark.many
+def test_growing_reads_weights_that_a_layer_gets_later():
+    """It silently grew trees with those from before."""
+    layer = decoder(1, None, bias=-1e3, max_depth=1)
+    states = [tf.ones([1, UNITS])] * 2
+    assert layer.generate([-1], temperature=0, initial_state=states).tokens[0, 0] != 2
+    layer.words.enable_lora(1)
+    layer.words.lora_kernel_a.assign(np.ones([UNITS, 1]))
+    layer.words.lora_kernel_b.assign(100 * np.eye(NUM_TOKENS)[[2]])
+    assert layer.generate([-1], temperature=0, initial_state=states).tokens[0, 0] == 2
+
+
+@pytest.mark.many
+def test_a_layer_that_was_quantized_gives_no_tokens():
+    """Its integers were silently taken for the kernel."""
+    layer = decoder(2, "first_child")
+    layer.words.quantize("int8")
+    choose = Given(tf.constant([1]), tf.constant([[True, False]]), layer._allowed[:1], NUM_TOKENS)
+    with pytest.raises(ValueError, match=r"model.quantize\('int8', filters=.* != 'words'\)"):
+        choose.token(layer.words, tf.zeros([1, UNITS]))
 
 
 @pytest.fixture(scope="module")
