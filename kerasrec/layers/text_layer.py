@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.errors import SentenceFirst
+from kerasrec.private import in_symbolic_scope
 
 
 class KnownWords(Protocol):
@@ -83,6 +84,8 @@ class TextLayer(keras.layers.Layer):
 
     def call(self, text: Any) -> tuple[Any, Any]:
         """Reads texts; see the class."""
+        if in_symbolic_scope() and text.dtype != tf.string:
+            text = tf.as_string(text)  # As Keras builds a model of one's own, to load it.
         self._check(text)
         if text.shape.rank == 2:
             text = tf.squeeze(text, 1)

@@ -74,3 +74,26 @@ def test_a_model_is_saved_and_exported(tmp_path):
         assert loaded.get_layer(shape).get_config() == layer.get_config()
         np.testing.assert_allclose(served[shape], expected[shape], atol=1e-6)
     assert not np.allclose(expected["left"], expected["right"])
+
+
+@keras.saving.register_keras_serializable("tests")
+class OwnReader(keras.Model):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.reader = TextTree(vocabulary=vocabulary)
+        self.trees = TreeLSTM(3, embedding=keras.layers.Embedding(9, 2))
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, text):
+        return self.dense(self.trees(*self.reader(text)))
+
+
+@pytest.mark.many
+def test_a_loaded_model_of_ones_own_has_the_weights(tmp_path):
+    """Keras builds it with floats for the texts; those of `dense` were silently new."""
+    model = OwnReader()
+    model(keras.Input([], dtype="string"))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for found, wanted in zip(loaded.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(found, wanted)
