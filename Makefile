@@ -25,8 +25,9 @@ test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"
 	$(MAKE) site
 
+# With TensorFlow's and XLA's optimisations, which most other tests leave out for speed.
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	KERASREC_OPTIMIZED=1 $(BIN)/python -m pytest -m slow
 
 # The default tests with the oldest and the newest TensorFlow and Keras; needs python3.10 and
 # python3.13, and makes environments of its own in build/versions.
