@@ -270,17 +270,21 @@ def test_adapting_normalises_numbers_that_are_given():
 
 
 @pytest.fixture(scope="module")
-def trained():
+def little():
+    """A batch of documents of four classes, and their labels."""
+    return LITTLE.encode([LITTLE_DOCUMENTS[place % 4] for place in range(22)]), np.arange(22) % 4
+
+
+@pytest.fixture(scope="module")
+def trained(little):
     """A model that was fitted to batches of different documents, and its data."""
+    batch, labels = little
     keras.utils.set_random_seed(1)
-    documents = [LITTLE_DOCUMENTS[place % 4] for place in range(22)]
-    labels = np.arange(22) % 4
     inputs = LITTLE.inputs()
     layer = SchemaEncoder(LITTLE, 8, dropout=0.1, seed=3)
     model = keras.Model(inputs, keras.layers.Dense(4)(layer(inputs)))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.02), loss, metrics=["accuracy"])
-    batch = LITTLE.encode(documents)
     data = tf.data.Dataset.from_tensor_slices((batch, labels)).batch(5)
     history = model.fit(data, epochs=30, verbose=0)
     return model, layer, batch, labels, history
@@ -386,9 +390,8 @@ def test_mixed_precision_does_not_narrow_the_numbers_of_documents():
 
 
 @pytest.mark.many
-def test_a_strategy_divides_batches(trained, two_replicas):
-    _, _, batch, labels, _ = trained
-    data = tf.data.Dataset.from_tensor_slices((batch, labels)).batch(6)
+def test_a_strategy_divides_batches(little, two_replicas):
+    data = tf.data.Dataset.from_tensor_slices(little).batch(6)
 
     def fitted():
         keras.utils.set_random_seed(1)
