@@ -12,6 +12,8 @@ INSTALL_BY_UV = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)
 
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL ?= 3
+# Tests start processes that import kerasrec: what one has compiled, the next reads.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-slow test-versions format bench site site-code site-html release-check setup clean
 
