@@ -150,15 +150,19 @@ class Schema(Kinds):
                 token or, if it was called for one without a token axis, a single one.
 
         Returns:
-            A list; for a single value, the object.
+            A list; for a single value, the object. A value that may be None is None where it is.
 
         Raises:
             ValueError: it is neither, or a value is of another type.
         """
         if not isinstance(batch, Value):
             return decode(self, batch)
-        found = decode(self, self.batch(batch))
-        return found if batch._node.shape.rank else found[0]
+        nodes = self._examples(batch, "Schema.decode")._node
+        are_there = nodes >= 0
+        there = dataclasses.replace(batch, _node=tf.boolean_mask(nodes, are_there))
+        found = iter(decode(self, self.batch(there)))
+        values = [next(found) if is_there else None for is_there in are_there.numpy()]
+        return values if batch._node.shape.rank else values[0]
 
     @not_converted
     def batch(self, values: Value) -> dict[str, tf.RaggedTensor]:
