@@ -12,6 +12,8 @@ INSTALL_BY_UV = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)
 
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL ?= 3
+# Tests start processes that import kerasrec: what one has compiled, the next reads.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test test-slow test-versions format bench site site-code site-html release-check setup clean
 
@@ -25,8 +27,9 @@ test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"
 	$(MAKE) site
 
+# With TensorFlow's and XLA's optimisations, which most other tests leave out for speed.
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	KERASREC_OPTIMIZED=1 $(BIN)/python -m pytest -m slow
 
 # The default tests with the oldest and the newest TensorFlow and Keras; needs python3.10 and
 # python3.13, and makes environments of its own in build/versions.

@@ -11,6 +11,14 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+# Tests run a graph once or twice. What LLVM and TensorFlow do to make it fast takes a quarter of
+# all time, so tests leave it, but for `optimized` and with KERASREC_OPTIMIZED=1.
+if "KERASREC_OPTIMIZED" not in os.environ:
+    os.environ["XLA_FLAGS"] = (
+        "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+        + os.environ.get("XLA_FLAGS", "")
+    )
+
 import keras
 import pytest
 import tensorflow as tf
@@ -21,6 +29,10 @@ from kerasrec import RecursiveFunction
 # so for all tests; a loop of small ops was no slower on them.
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+tf.config.optimizer.set_experimental_options(
+    {"disable_meta_optimizer": "KERASREC_OPTIMIZED" not in os.environ}
 )
 
 # Graphs are many objects that live on. Looking through them for garbage as often as Python does by
@@ -64,6 +76,15 @@ def forgotten_after() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def fixed_seed() -> None:
     keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(scope="module")
+def optimized() -> Iterator[None]:
+    """Lets TensorFlow rewrite graphs before they run (Grappler), as it does for users."""
+    before = tf.config.optimizer.get_experimental_options()
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+    yield
+    tf.config.optimizer.set_experimental_options(before)
 
 
 @pytest.fixture(scope="session")

@@ -39,17 +39,16 @@ def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[A
     """
     nodes = _Nodes.of(schema, batch[KIND])
     references = _entries(schema, batch, Reference)
-    checks = [
-        *nodes.checks(schema, batch),
-        *_choices_are_right(_entries(schema, batch, Choice)),
-    ]
+    have_rows = nodes.checks(schema, batch)
+    checks = [*have_rows, *_choices_are_right(_entries(schema, batch, Choice))]
     flat = {key: tensor.values for key, tensor in batch.items() if key in schema.element_spec}
     if references:
-        examples = _example_of_each(references, nodes)
-        numbers = tf.concat([item.values for item in references], 0)
-        through = tf.where(numbers < 0, -1, numbers + tf.gather(nodes.starts, examples))
-        through = tf.cast(through, tf.int64)
-        checks += _references_are_right(schema, references, nodes, numbers, examples)
+        with tf.control_dependencies(have_rows):  # Or else numbers and examples are not as many.
+            examples = _example_of_each(references, nodes)
+            numbers = tf.concat([item.values for item in references], 0)
+            through = tf.where(numbers < 0, -1, numbers + tf.gather(nodes.starts, examples))
+            through = tf.cast(through, tf.int64)
+            checks += _references_are_right(schema, references, nodes, numbers, examples)
         for item, part in zip(references, _cut(through, references), strict=True):
             flat[item.key] = flat[item.key].with_values(part) if item.field.is_list else part
     lists = [kind.key(field) for kind in schema.kinds for field in kind.fields if field.is_list]

@@ -11,7 +11,7 @@ import tensorflow as tf
 from kerasrec.autograph import not_converted
 from kerasrec.datatypes.declare import DataType
 from kerasrec.datatypes.values import Value
-from kerasrec.errors import SignatureError, TraceError
+from kerasrec.errors import TraceError
 from kerasrec.trace.conditional import as_int32, choose
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import tracer_for
@@ -39,7 +39,8 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
             without a value; its function is called without arguments.
 
     Returns:
-        What the chosen branch returns, in the order of the tokens.
+        What the chosen branch returns, in the order of the tokens. Where others return values of a
+        data type, a branch may return None: the result is then a value that may be None.
 
     Raises:
         TraceError: `value` is none of a data type, or a kind has no branch.
@@ -114,12 +115,4 @@ def _called(name: str, branch: Callable[..., Any], *arguments: Value) -> Any:
             f"{name[0].upper()}{name[1:]} of kerasrec.match{place} is {branch!r}, not a function. "
             "Wrap what it computes: `lambda: ...` for None, and `lambda value: ...` for a type."
         )
-    result = branch(*arguments)
-    if result is None:
-        raise SignatureError(
-            f"{name[0].upper()}{name[1:]} of kerasrec.match{place} returns None; a branch must "
-            "return tensors or values of data types. Return one from every branch. To pass None "
-            "on, let each branch make the value whose field it is: "
-            "`{None: lambda: Pair(x, None), Pair: lambda rest: Pair(x, rest)}`."
-        )
-    return result
+    return branch(*arguments)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -53,6 +53,9 @@ class Schema(Kinds):
     >>> batch["Number.value"]
     <tf.RaggedTensor [[1.0, 2.0]]>
     """
+
+    # What `trees` is of a `keras.Input`; `layers/schema_trees.py` sets it.
+    _trees_layer: ClassVar[Callable[..., keras.layers.Layer]]
 
     @functools.cached_property
     def _flat(self) -> Any:
@@ -147,15 +150,19 @@ class Schema(Kinds):
                 token or, if it was called for one without a token axis, a single one.
 
         Returns:
-            A list; for a single value, the object.
+            A list; for a single value, the object. A value that may be None is None where it is.
 
         Raises:
             ValueError: it is neither, or a value is of another type.
         """
         if not isinstance(batch, Value):
             return decode(self, batch)
-        found = decode(self, self.batch(batch))
-        return found if batch._node.shape.rank else found[0]
+        nodes = self._examples(batch, "Schema.decode")._node
+        are_there = nodes >= 0
+        there = dataclasses.replace(batch, _node=tf.boolean_mask(nodes, are_there))
+        found = iter(decode(self, self.batch(there)))
+        values = [next(found) if is_there else None for is_there in are_there.numpy()]
+        return values if batch._node.shape.rank else values[0]
 
     @not_converted
     def batch(self, values: Value) -> dict[str, tf.RaggedTensor]:
@@ -188,7 +195,8 @@ class Schema(Kinds):
         follow level by level. A value that several others refer to is one tree node, behind all of
         these; the layer then needs `shared_nodes=True`. Gradients go through the features to the
         numbers of the values. It runs eagerly, within a `tf.function`, in `tf.data.Dataset.map`,
-        and in `call` of a layer or a model.
+        in `call` of a layer or a model, and on `schema.inputs()`, for a functional model. There it
+        is the layer `kerasrec.layers.SchemaTrees`, which says how functions are saved.
 
         `token_of`, `features_of` and `children_of` say for values what they say for Python objects
         in `kerasrec.datasets.encode`. Each is a dict with a function for each kind, as for
@@ -199,14 +207,15 @@ class Schema(Kinds):
 
         Args:
             values: what a recursive function returns, an example each; or a batch, as `encode`
-                gives it or a layer gets it.
+                gives it or a layer gets it; or `schema.inputs()`.
             token_of: gives tokens, int32, int64 or string `[rows]`, or several for each value,
                 `[rows, ids]`. If neither it nor `features_of` is given, the token is the number of
                 the kind, from 1, in the order of `print(schema)`.
             features_of: gives features, float `[rows, features]`; `[rows]` is one feature.
             children_of: gives the children in their order: a field that holds values, or a list of
-                such fields. A field that is None is -1, a slot without a child. By default all
-                fields that hold values, in the order of declaration.
+                such fields; the names of fields may stand in place of a function. A field that is
+                None is -1, a slot without a child. By default all fields that hold values, in the
+                order of declaration.
 
         Returns:
             A pair `(x, children)`, ragged: `x` are tokens, `[batch, (nodes)]` or `[batch, (nodes),
@@ -229,6 +238,12 @@ class Schema(Kinds):
         (<tf.RaggedTensor [[2, 1, 1]]>, <tf.RaggedTensor [[[1, 2], [], []]]>)
         """
         if isinstance(values, Mapping):
+            if _are_symbolic(values):
+                layer = self._trees_layer(
+                    self, token_of=token_of, features_of=features_of, children_of=children_of
+                )
+                found: tuple[Any, tf.RaggedTensor] = layer(self._checked(values))
+                return found
             values = self.values(values)
         with SentenceFirst():
             examples = self._examples(values, "Schema.trees")
@@ -260,6 +275,21 @@ class Schema(Kinds):
         Raises:
             ValueError: it lacks a tensor.
         """
+        batch = self._checked(batch)
+        if _are_symbolic(batch):
+            raise ValueError(
+                "Schema.values got a keras.Input; expected tensors, as Schema.encode gives them. "
+                "In a functional model, Schema.trees and a SchemaEncoder take inputs. A recursive "
+                "function is called in `call` of a layer, such as `keras.layers.Lambda(lambda "
+                "batch: f(schema.values(batch)), output_shape=())(inputs)`."
+            )
+        with SentenceFirst():
+            is_eager = tf.executing_eagerly()
+            flat, roots = self._flat(batch) if is_eager else flat_of(self, batch)
+        return Value(roots, Tables.of_flat(self, flat), self.numbers(self.root))
+
+    def _checked(self, batch: Any) -> dict[str, Any]:
+        """The tensors of a batch, symbolic or not, once it is known that they are of the schema."""
         if not isinstance(batch, Mapping):
             raise ValueError(
                 f"The batch is {described(batch)}; expected a dict as Schema.encode gives it."
@@ -271,21 +301,18 @@ class Schema(Kinds):
                 f"it, with the keys {', '.join(self.element_spec)}."
             )
         batch = {key: batch[key] for key in self.element_spec}
-        if any(isinstance(tensor, keras.KerasTensor) for tensor in batch.values()):
-            raise ValueError(
-                "The batch holds a keras.Input; expected tensors, as Schema.encode gives them. "
-                "Call this in `call` of a layer or of a model."
-            )
         for key, spec in self.element_spec.items():
-            if not spec.is_compatible_with(batch[key]):
+            found = batch[key]
+            if isinstance(found, keras.KerasTensor):  # clone_model forgets that it is ragged.
+                is_right = spec.dtype.name == found.dtype and spec.shape.rank == len(found.shape)
+            else:
+                found = tf.type_spec_from_value(found)
+                is_right = spec.is_compatible_with(found)
+            if not is_right:
                 raise ValueError(
-                    f"{key!r} of the batch is {tf.type_spec_from_value(batch[key])}; expected "
-                    f"{spec}, as Schema.encode gives it."
+                    f"{key!r} of the batch is {found}; expected {spec}, as Schema.encode gives it."
                 )
-        with SentenceFirst():
-            is_eager = tf.executing_eagerly()
-            flat, roots = self._flat(batch) if is_eager else flat_of(self, batch)
-        return Value(roots, Tables.of_flat(self, flat), self.numbers(self.root))
+        return batch
 
     def of(self, values: Iterable[Any]) -> Value:
         """Objects as an argument of a recursive function, a token for each."""
@@ -306,6 +333,10 @@ class Schema(Kinds):
                 lines.append(title)
                 lines += [f"  {field.name}: {field}" for field in kind.fields]
         return "\n".join(lines)
+
+
+def _are_symbolic(batch: Mapping[str, Any]) -> bool:
+    return any(isinstance(tensor, keras.KerasTensor) for tensor in batch.values())
 
 
 def as_values(arguments: Sequence[Any]) -> list[Any]:

@@ -124,6 +124,8 @@ class _Nodes:
             for item in below:
                 if item is None:
                     continue
+                if isinstance(item, str) and item in kind.names:
+                    item = self._all_of(kind)._read(item)
                 if not isinstance(item, Value) or item._tables is not self.tables:
                     names = [field.name for field in kind.fields if field.is_reference]
                     raise ValueError(
@@ -167,11 +169,15 @@ class _Nodes:
         for kind in self.tables.schema.kinds:
             entry = entries.get(kind.type)
             if callable(entry):
-                nodes, rows = nodes_of(self.tables, kind), tf.range(self._counts[kind.number])
-                entry = entry(Value(nodes, self.tables, (kind.number,), _row=rows))
+                entry = entry(self._all_of(kind))
             if entry is not None:
                 found.append((kind, entry))
         return found
+
+    def _all_of(self, kind: Kind) -> Value:
+        """All values of a kind."""
+        nodes, rows = nodes_of(self.tables, kind), tf.range(self._counts[kind.number])
+        return Value(nodes, self.tables, (kind.number,), _row=rows)
 
     def _tensors(self, name: str, expected: str, of_kinds: OfKinds) -> list[tuple[Kind, tf.Tensor]]:
         """The same as tensors with a row for each tree node of the kind, of one dtype."""

@@ -201,10 +201,18 @@ class Value:
 
     # What `trace/same_nest.py` asks of values.
     def _merged(self, other: Value) -> Value:
-        return dataclasses.replace(self, _is_made=self._is_made or other._is_made)
+        return dataclasses.replace(
+            self,
+            _is_optional=self._is_optional or other._is_optional,
+            _is_made=self._is_made or other._is_made,
+        )
 
     def _covers(self, other: Value) -> bool:
-        return self._is_made or not other._is_made
+        is_or_none = self._is_optional or not other._is_optional
+        return is_or_none and (self._is_made or not other._is_made)
+
+    def _or_none(self) -> Value:
+        return dataclasses.replace(self, _is_optional=True)
 
     def _check_is_given(self, what: str) -> None:
         """Raises TraceError if the value may have been made in this run."""

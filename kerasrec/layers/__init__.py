@@ -10,6 +10,7 @@ from kerasrec.layers.node_wise import NodeWise
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.rntn import RNTN, RNTNCell
 from kerasrec.layers.schema_encoder import SchemaEncoder
+from kerasrec.layers.schema_trees import SchemaTrees
 from kerasrec.layers.text_tree import TextTree
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.top_down_decoder import TopDownDecoder
@@ -33,6 +34,7 @@ __all__ = [
     "Recursive",
     "RecursiveCell",
     "SchemaEncoder",
+    "SchemaTrees",
     "TextTree",
     "TopDown",
     "TopDownCell",

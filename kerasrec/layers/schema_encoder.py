@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import keras
 import numpy as np
@@ -14,7 +14,7 @@ from kerasrec.datatypes.field import Field
 from kerasrec.datatypes.kinds import KIND
 from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
 from kerasrec.layers.schema_lstm import KindLSTM
-from kerasrec.layers.types import Activation
+from kerasrec.layers.types import Activation, Engine
 from kerasrec.private import in_stateless_scope
 from kerasrec.public import DataType, Schema, collect, map_fn, match, recursive
 
@@ -57,6 +57,12 @@ class SchemaEncoder(keras.layers.Layer):
         return_sequences: whether to return the vectors of all tree nodes.
         seed: int, the seed of the dropout.
         cell: what computes h: "dense", as said first, or "child-sum-lstm".
+        engine: "waves" runs all tree nodes that are ready at once; "auto" takes it. "compiled" runs
+            them in blocks, in loops that XLA compiles; results are the same up to rounding. XLA
+            compiles once for each size, rounded up to a power of two, which takes the longer the
+            more kinds and fields there are. A gradient without `training=True` runs the layer
+            again. A batch runs by waves if a list has more than 64 values, or more than there is
+            room for in large batches. `model.compile(jit_compile=True)` is not supported.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
@@ -88,6 +94,7 @@ class SchemaEncoder(keras.layers.Layer):
         return_sequences: bool = False,
         seed: int | None = None,
         cell: Literal["dense", "child-sum-lstm"] = "dense",
+        engine: Engine = "auto",
         **kwargs: Any,
     ):
         super().__init__(autocast=False, **kwargs)
@@ -110,7 +117,12 @@ class SchemaEncoder(keras.layers.Layer):
             )
         if cell not in CELLS:
             raise ValueError(f"`cell` must be one of {', '.join(CELLS)}, received {cell!r}.")
+        if engine not in get_args(Engine):
+            raise ValueError(
+                f"`engine` must be one of {', '.join(get_args(Engine))}, received {engine!r}."
+            )
         self.cell = cell
+        self.engine = engine
         self.dropout = dropout
         self.hash_bins = hash_bins
         self.return_sequences = return_sequences
@@ -205,7 +217,11 @@ class SchemaEncoder(keras.layers.Layer):
         compute = self._lstm(own) if self._cells else self._dense(batch, own)
         states = tf.TensorSpec([self.units], self.compute_dtype)
 
-        @recursive(returns=[states, states] if self._cells else [states])
+        @recursive(
+            returns=[states, states] if self._cells else [states],
+            engine=self.engine,
+            recompute=self.engine == "compiled" and not training,  # As in the tree layers.
+        )
         def encode(value: Any) -> list[tf.Tensor]:
             def of_kind(number: int, value: Any) -> list[tf.Tensor]:
                 found, *memory = compute(number, value, encode)
@@ -288,6 +304,7 @@ class SchemaEncoder(keras.layers.Layer):
             "return_sequences": self.return_sequences,
             "seed": self.seed,
             "cell": self.cell,
+            "engine": self.engine,
         }
 
 

@@ -11,7 +11,7 @@ from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Type, shape_of
 from kerasrec.graph.values import Source
-from kerasrec.trace.same_nest import merged_nest, same_nest
+from kerasrec.trace.same_nest import merged_nest, or_none, same_nest
 from kerasrec.trace.source import current_source
 from kerasrec.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
@@ -30,7 +30,8 @@ def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
     Args:
         pred: bool `[tokens]`, one value a token.
         true_fn: called with no arguments; returns any nest of tensors.
-        false_fn: the same; what it returns has the same structure, dtypes and shapes.
+        false_fn: the same; what it returns has the same structure, dtypes and shapes. Where one
+            returns a value of a data type, the other may return None.
 
     Returns:
         What the chosen branch returns, in the order of the tokens.
@@ -138,6 +139,7 @@ def choose(
     place = f" at {source.where}" if source else ""
     record = ConditionalRecord(predicate, [], [], source)
     found: dict[str, tuple[Any, list[Type]]] = {}
+    of_none = []
     for name, branch in branches.items():
         if not callable(branch):
             raise TraceError(
@@ -150,14 +152,28 @@ def choose(
         with tracer.inside() as inside:
             try:
                 result = branch()
+                if result is None:  # As a value of a data type: -1, which is the number of none.
+                    of_none.append(name)
+                    result = tf.constant(-1, tf.int64)
                 inside.outputs, types = tracer.returned(result, hints, what, wanted)
-                found[name] = (tf.nest.map_structure(lambda _: 0, result), types)
+                if name not in of_none:
+                    found[name] = (tf.nest.map_structure(lambda _: 0, result), types)
             except ReturnTypeUnknownError as error:
                 tracer.unknown = error
         record.branches.append(inside)
-    if not found:
+    if not found and (tracer.unknown or not of_none):
+        if tracer.unknown and of_none:  # Which type it is, is found by trial.
+            tracer.unknown.can_end = True
         raise tracer.unknown or TraceError(f"The conditional{place} has no branches.")
-    structure, types = _common(found, place)
+    structure, types = _common(found, place) if found else (None, [])
+    if of_none:
+        structure = or_none(structure)
+        if structure is None:
+            raise SignatureError(
+                f"{of_none[0]} of the conditional{place} returns None, and no other branch returns "
+                "a value of a data type, which None could stand for. Return a value from every "
+                "branch."
+            )
     record.results = tracer.placeholders(types)
     tracer.conditionals.append(record)
     return tf.nest.pack_sequence_as(structure, record.results)

@@ -18,7 +18,7 @@ from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
 from kerasrec.trace.conditional import choose, predicate_of
-from kerasrec.trace.same_nest import same_nest
+from kerasrec.trace.same_nest import merged_nest, same_nest
 from kerasrec.trace.source import current_source, start_of
 from kerasrec.trace.tracer import Tracer, tracer_for
 
@@ -69,7 +69,9 @@ def while_loop(
     is_sequence = isinstance(state, list | tuple)
     loop = Loop(tracer, cond, body, list(state) if is_sequence else [state], maximum_iterations)
     found = loop.items(tracer.call(loop, loop.first))
-    return tf.nest.pack_sequence_as(state, tf.nest.flatten(found)) if is_sequence else found[0]
+    if not is_sequence:
+        return found[0]
+    return merged_nest(tf.nest.pack_sequence_as(state, tf.nest.flatten(found)), found)
 
 
 class _ATensor:
@@ -168,7 +170,9 @@ class Loop:
         for place, (wanted, other) in enumerate(zip(self._types, found, strict=True)):
             if not wanted.accepts(other):
                 raise SignatureError(self._other_type(place, wanted, other))
-        return tuple(tf.nest.pack_sequence_as(self._structure, tensors))
+        # A value may be made by the body, or be None, where the one before was not.
+        packed = tf.nest.pack_sequence_as(self._structure, tensors)
+        return tuple(merged_nest(packed, result))
 
     def _shown(self, state: list[Any]) -> str:
         items = tf.nest.map_structure(lambda _: _ATensor(), self.items(state))

@@ -1,8 +1,8 @@
 """Whether two nests of arguments or results have one structure.
 
-Values of data types are items of a nest that know their type and batch, and whether they may have
-been made in the run. The last does not tell two structures apart: a value that may have been made
-stands for one that was given, too.
+Values of data types are items of a nest that know their type and batch, and whether they may be
+None or have been made in the run. The last two do not tell structures apart: a value that may have
+been made stands for one that was given, too, and one that may be None for one that may not.
 """
 
 from __future__ import annotations
@@ -39,9 +39,14 @@ def _mapped(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
 
 
 def _kinds_of(structure: Any) -> Any:
-    """A structure in which lists are as tuples."""
+    """A structure in which lists are as tuples, and any value may be None."""
     if isinstance(structure, dict):
         return {key: _kinds_of(item) for key, item in structure.items()}
     if type(structure) in (list, tuple):
         return tuple(map(_kinds_of, structure))
-    return structure
+    return or_none(structure) or structure
+
+
+def or_none(structure: Any) -> Any | None:
+    """The structure of a value of a data type that may be None; None for anything else."""
+    return structure._or_none() if hasattr(type(structure), "_or_none") else None

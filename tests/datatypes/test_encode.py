@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import enum
 import re
 
 import nltk
@@ -232,6 +233,25 @@ def test_defaults_are_for_objects():
         left = {key: value for key, value in given.items() if key != name}
         with pytest.raises(ValueError, match=f"example 0: {name} is missing; only objects of Sett"):
             schema.encode([left])
+
+
+class Level(enum.Enum):
+    LOW = 1
+    HIGH = 2
+
+
+class Alarm(kerasrec.DataType):
+    level: Level
+
+
+@pytest.mark.many
+def test_an_enum_is_its_members_and_their_names_also_in_a_schema_from_a_file():
+    loaded = kerasrec.Schema.from_config(kerasrec.Schema(Alarm).get_config())
+    for schema in (kerasrec.Schema(Alarm), loaded):
+        found = schema.encode([Alarm(Level.HIGH), {"level": Level.LOW}, {"level": "HIGH"}])
+        assert found["Alarm.level"].to_list() == [[1], [0], [1]]
+        with pytest.raises(ValueError, match="level is 2"):
+            schema.encode([{"level": 2}])
 
 
 def test_objects_of_other_dataclasses_are_values_too():

@@ -434,6 +434,85 @@ def test_a_value_that_is_made_may_be_passed_on():
     )
 
 
+class Twig(kerasrec.DataType):
+    value: float
+    left: "Twig | None"
+    right: "Twig | None"
+
+
+def plain_pruned(twig, least):
+    if twig is None or twig.value < least:
+        return None
+    return Twig(twig.value, *(plain_pruned(side, least) for side in (twig.left, twig.right)))
+
+
+def plain_total(twig):
+    return 0.0 if twig is None else twig.value + plain_total(twig.left) + plain_total(twig.right)
+
+
+@pytest.mark.many
+def test_a_branch_returns_none_for_a_value_that_is_left_out():
+    weight = tf.Variable(1.0)
+
+    @kerasrec.recursive
+    def pruned(twig, least):
+        def side(below):
+            there = {None: lambda: None, Twig: lambda below: pruned(below, least)}
+            return kerasrec.match(below, there)
+
+        return kerasrec.cond(
+            twig.value < least,
+            lambda: None,
+            lambda: Twig(twig.value * weight, side(twig.left), side(twig.right)),
+        )
+
+    @kerasrec.recursive
+    def total(twig):
+        def of_twig(twig):
+            return twig.value + total(twig.left) + total(twig.right)
+
+        return kerasrec.match(twig, {None: lambda: 0.0, Twig: of_twig})
+
+    twig = Twig(5.0, Twig(3.0, None, Twig(4.0, None, None)), Twig(1.0, Twig(9.0, None, None), None))
+    leasts = [0.0, 2.0, 3.5, 6.0]
+    with tf.GradientTape() as tape:
+        found = pruned([twig] * 4, leasts)
+        totals = total(found)
+    expected = [plain_pruned(twig, least) for least in leasts]
+    assert plain(kerasrec.Schema(Twig).decode(found)) == plain(expected)
+    assert expected[3] is None and expected[2].left is None
+    np.testing.assert_allclose(totals, list(map(plain_total, expected)))
+    # All numbers are multiples of the weight, which is 1.
+    np.testing.assert_allclose(tape.gradient(totals, weight), sum(map(plain_total, expected)))
+
+
+@pytest.mark.many
+def test_the_state_of_a_loop_may_become_none_or_made():
+    def left(twig):
+        return kerasrec.match(twig, {None: lambda: None, Twig: lambda twig: twig.left})
+
+    @kerasrec.recursive
+    def leftmost(twig, count):
+        _, found = kerasrec.while_loop(
+            lambda count, _: count > 0, lambda count, at: (count - 1, left(at)), (count, twig)
+        )
+        return kerasrec.match(found, {None: lambda: -1.0, Twig: lambda twig: twig.value})
+
+    twig = Twig(5.0, Twig(3.0, None, None), None)
+    assert leftmost([twig] * 4, [0, 1, 2, 3]).numpy().tolist() == [5.0, 3.0, -1.0, -1.0]
+
+    @kerasrec.recursive
+    def reads_what_it_made(twig, count):
+        return kerasrec.while_loop(
+            lambda count, _: count > 0,
+            lambda count, at: (count - 1, Twig(at.value + 1.0, None, at)),
+            (count, twig),
+        )[1]
+
+    with pytest.raises(kerasrec.TraceError, match="may have been made in the same run"):
+        reads_what_it_made(twig, 2)
+
+
 @pytest.mark.slow
 def test_objects_of_several_arguments_stand_in_one_value():
     @kerasrec.recursive
@@ -728,7 +807,8 @@ def test_what_decode_does_not_take():
         kerasrec.Schema(Words).decode(derivative(CUBE))
     rest = kerasrec.recursive(lambda words: words.rest)
     with pytest.raises(tf.errors.InvalidArgumentError, match="A value is None; an example"):
-        kerasrec.Schema(Words).decode(rest(Words(1, None)))
+        kerasrec.Schema(Words).batch(rest(Words(1, None)))
+    assert kerasrec.Schema(Words).decode(rest(Words(1, None))) is None
 
 
 @pytest.mark.many

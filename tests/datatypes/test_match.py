@@ -236,11 +236,19 @@ def traced(body, argument=TREE):
         ),
         (
             lambda e: of_bound(e, {None: lambda: None, Expr: lambda e: 1.0}),
-            "The branch for None of kerasrec.match at ",
+            "the branch for None of the conditional at ",
         ),
         (
             lambda e: of_bound(e, {None: lambda: 1.0, Expr: lambda e: print(end="")}),
-            " returns None; a branch must return tensors or values of data types.",
+            " returns None, and no other branch returns a value of a data type",
+        ),
+        (
+            lambda e: kerasrec.match(e, {Expr: lambda e: None}),
+            " returns is None; a recursive function must return tensors",
+        ),
+        (
+            lambda e: kerasrec.match(e, {Number: lambda _: None, Expr: lambda e: e}).value,
+            "a value that may be Number, Apply, Let or None",
         ),
         (
             lambda e: of_bound(e, {None: 1.0, Expr: lambda e: 1.0}),

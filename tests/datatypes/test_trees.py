@@ -186,6 +186,7 @@ def test_what_does_not_fit_is_an_error():
         ({"features_of": {Const: lambda e: e.value, Add: [1.0, 2.0]}}, "one shape"),
         ({"children_of": {Add: lambda _: 3}}, r"values \(left, right\)"),
         ({"children_of": {Var: lambda _: 3}}, "it has none"),
+        ({"children_of": {Add: ["left", "top"]}}, r"gives 'top' for Add; expected fields"),
         ({"token_of": {Const: lambda _: tf.constant([1, 2])}}, "not as many rows"),
     ]
     for given, message in wrong:
@@ -195,5 +196,3 @@ def test_what_does_not_fit_is_an_error():
         SCHEMA.trees([Formula()])
     with pytest.raises(ValueError, match="The batch has no kind"):
         SCHEMA.trees({})
-    with pytest.raises(ValueError, match=r"holds a keras\.Input; expected tensors"):
-        SCHEMA.trees(SCHEMA.inputs())

@@ -11,6 +11,8 @@ from kerasrec.errors import TraceError
 from kerasrec.graph.interpreter import interpret
 from tests.parameters import few_of
 
+pytestmark = pytest.mark.usefixtures("optimized")
+
 cond = kerasrec.cond
 
 

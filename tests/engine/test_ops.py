@@ -23,6 +23,8 @@ from tests.engine.helpers import (
 from tests.parameters import few_of
 from tests.programs import Program, some
 
+pytestmark = pytest.mark.usefixtures("optimized")
+
 W = tf.Variable(some(4, 4, seed=1), name="w")
 B = tf.Variable(some(4, seed=2), name="b")
 T = tf.Variable(some(5, 4, seed=3), name="table")

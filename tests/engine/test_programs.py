@@ -22,6 +22,8 @@ from tests.engine.helpers import (
 )
 from tests.programs import FEW, SOME, each
 
+pytestmark = pytest.mark.usefixtures("optimized")
+
 # Each has what no other of them has; the programs with data types and with functions as arguments,
 # which trace for seconds, are run in tests of their own.
 BY_WAVES = {

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from kerasrec import TraceError, cond, map_fn, recursive
 
+pytestmark = pytest.mark.usefixtures("optimized")
+
 
 @recursive
 def levels(x, n):

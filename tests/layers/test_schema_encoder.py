@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec.layers import SchemaEncoder
+from tests.compiled import helpers
 
 DOCUMENTS = [
     {
@@ -269,18 +270,60 @@ def test_adapting_normalises_numbers_that_are_given():
         assert statistics["parts", "weight"] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.many
+def test_the_engine_is_that_of_the_recursion(monkeypatch):
+    asked = []
+
+    def ask(engine, recompute, **_):
+        asked.append((engine, recompute))
+        raise InterruptedError
+
+    monkeypatch.setattr("kerasrec.layers.schema_encoder.recursive", ask)
+    batch = LITTLE.encode(LITTLE_DOCUMENTS)
+    for engine in ("auto", "compiled"):
+        layer = SchemaEncoder(LITTLE, 2, engine=engine)
+        for training in (False, True):
+            with pytest.raises(InterruptedError):
+                layer(batch, training=training)
+    # As in the tree layers, the compiled engine keeps nothing for a gradient except in training.
+    assert asked == [("auto", False), ("auto", False), ("compiled", True), ("compiled", False)]
+
+
+@pytest.mark.slow
+def test_a_compiled_engine_computes_the_same():
+    layers = [
+        SchemaEncoder(LITTLE, 2, dtype="float64", activation="tanh", engine=engine)
+        for engine in ("waves", "compiled")
+    ]
+    layers[1].set_weights(layers[0].get_weights())
+    found = []
+    for layer in layers:
+        with tf.GradientTape() as tape, helpers.never_by_waves():
+            outputs = layer(LITTLE.encode(LITTLE_DOCUMENTS), training=True)
+            total = tf.reduce_sum(outputs**2)
+        gradients = tape.gradient(total, layer.trainable_variables)
+        found.append([outputs, *map(tf.convert_to_tensor, gradients)])
+    for one, other in zip(*found, strict=True):
+        assert np.abs(one).max() > 1e-4
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
 @pytest.fixture(scope="module")
-def trained():
+def little():
+    """A batch of documents of four classes, and their labels."""
+    return LITTLE.encode([LITTLE_DOCUMENTS[place % 4] for place in range(22)]), np.arange(22) % 4
+
+
+@pytest.fixture(scope="module")
+def trained(little):
     """A model that was fitted to batches of different documents, and its data."""
+    batch, labels = little
     keras.utils.set_random_seed(1)
-    documents = [LITTLE_DOCUMENTS[place % 4] for place in range(22)]
-    labels = np.arange(22) % 4
     inputs = LITTLE.inputs()
     layer = SchemaEncoder(LITTLE, 8, dropout=0.1, seed=3)
     model = keras.Model(inputs, keras.layers.Dense(4)(layer(inputs)))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.02), loss, metrics=["accuracy"])
-    batch = LITTLE.encode(documents)
     data = tf.data.Dataset.from_tensor_slices((batch, labels)).batch(5)
     history = model.fit(data, epochs=30, verbose=0)
     return model, layer, batch, labels, history
@@ -366,6 +409,7 @@ def test_configuration():
         hash_bins=7,
         seed=2,
         cell="child-sum-lstm",
+        engine="waves",
     )
     config = layer.get_config()
     assert SchemaEncoder.from_config(config).get_config() == config
@@ -386,9 +430,8 @@ def test_mixed_precision_does_not_narrow_the_numbers_of_documents():
 
 
 @pytest.mark.many
-def test_a_strategy_divides_batches(trained, two_replicas):
-    _, _, batch, labels, _ = trained
-    data = tf.data.Dataset.from_tensor_slices((batch, labels)).batch(6)
+def test_a_strategy_divides_batches(little, two_replicas):
+    data = tf.data.Dataset.from_tensor_slices(little).batch(6)
 
     def fitted():
         keras.utils.set_random_seed(1)
@@ -416,6 +459,7 @@ def test_a_strategy_divides_batches(trained, two_replicas):
         ({"pooling": []}, "`pooling` must be one or several"),
         ({"dropout": 1.0}, r"`dropout` must be in \[0, 1\), received 1.0."),
         ({"hash_bins": 1.5}, "`hash_bins` must be a positive int, received 1.5."),
+        ({"engine": "scalar"}, "`engine` must be one of auto, waves, compiled, received 'scalar'."),
     ],
 )
 def test_wrong_options(options, message):

@@ -22,6 +22,8 @@ from tests.layers.helpers import (
 )
 from tests.parameters import few_of
 
+pytestmark = pytest.mark.usefixtures("optimized")
+
 NUMPY = keras.ops.convert_to_numpy
 
 

@@ -33,9 +33,9 @@ def document(random):
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("json")
     random = np.random.default_rng(0)
-    documents = [document(random) for _ in range(500)]
+    documents = [document(random) for _ in range(250)]
     (folder / "data.json").write_text(json.dumps(documents))
-    options = ["--data", folder / "data.json", "--label", "label", "--train", 400, "--epochs", 25]
+    options = ["--data", folder / "data.json", "--label", "label", "--train", 200, "--epochs", 12]
     options += ["--leave-out", "id", "--output", folder]
     return folder, documents, json_documents.main(list(map(str, options)))
 
@@ -43,7 +43,7 @@ def run(tmp_path_factory):
 @pytest.mark.many
 def test_classes_are_learned(run):
     folder, documents, (figures,) = run
-    labels = [item["label"] for item in documents[400:]]
+    labels = [item["label"] for item in documents[200:]]
     commonest = 100 * max(np.mean(labels), 1 - np.mean(labels))
     assert figures["the commonest class"]["accuracy, %"] == pytest.approx(commonest)
     assert figures["SchemaEncoder"]["accuracy, %"] > 90 > commonest + 20
@@ -55,13 +55,13 @@ def test_classes_are_learned(run):
 def test_what_is_saved_and_exported_predicts_the_same(run):
     folder, documents, (figures,) = run
     left = [{"parts": item["parts"]} for item in documents]
-    batch = kerasrec.Schema.infer(left[:400]).encode(left[400:])
+    batch = kerasrec.Schema.infer(left[:200]).encode(left[200:])
     model = keras.models.load_model(folder / "model.keras")
     expected = model.predict(batch, verbose=0)
     served = tf.saved_model.load(folder / "export")
     found = served.serve(batch)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    labels = [item["label"] for item in documents[400:]]
+    labels = [item["label"] for item in documents[200:]]
     accuracy = 100 * np.mean(expected.argmax(1) == labels)
     assert accuracy == pytest.approx(figures["SchemaEncoder"]["accuracy, %"])
 

@@ -23,6 +23,8 @@ from tests.training.strategies import (
     trained,
 )
 
+pytestmark = pytest.mark.usefixtures("optimized")
+
 LOSSES = {
     "trees": lambda: TreeCrossentropy(),
     "nodes": lambda: TreeCrossentropy(normalize="nodes", class_weight={0: 2.0, 1: 0.5}),

@@ -1,0 +1,161 @@
+"""`SchemaTrees`: data of a schema as what tree layers read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec.datatypes.trees import OfKinds, by_kind
+from kerasrec.public import Schema, SignatureError
+
+_ARGUMENTS = ("token_of", "features_of", "children_of")
+_CONSTANTS = ("__bytes__", "__numpy__", "__tensor__")  # As Keras saves them.
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class SchemaTrees(keras.layers.Layer):
+    """Makes of a batch what tree layers read: `kerasrec.Schema.trees` as a layer.
+
+    `schema.trees(schema.inputs(), ...)` calls one. Write it yourself to give it a name.
+
+    The layer is saved with its constants and with the names of fields. Functions are saved as
+    `keras.layers.Lambda` saves them: by name, if `keras.saving.register_keras_serializable`
+    registers them. A `lambda` is saved as code, which `keras.models.load_model` runs only with
+    `safe_mode=False`, and which knows no imports when it is loaded: `tf.stack` fails there.
+
+    Args:
+        schema: a `kerasrec.Schema`, or a subclass of `kerasrec.DataType`.
+        token_of: as `kerasrec.Schema.trees` takes it.
+        features_of: the same. Weights are not learnt in it: a layer behind this one has them.
+        children_of: the same.
+        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+
+    Call arguments:
+        batch: dict of RaggedTensors, as `schema.encode` gives it; or of `schema.inputs()`.
+
+    Output shape:
+        A pair `(x, children)`, ragged: `x` are tokens, int32, int64 or string `[batch, (nodes)]`
+        or `[batch, (nodes), ids]`, or features, float `[batch, (nodes), features]`, or a tuple of
+        both. `children` is int32 `[batch, (nodes), (children)]`.
+
+    Raises:
+        ValueError: `token_of`, `features_of` or `children_of` are not as `Schema.trees` takes
+            them, or a function reads trainable weights.
+        TypeError: the batch lacks a tensor, or one is not ragged.
+
+    Example:
+
+    >>> documents = [{"size": 1.5, "parts": [{"name": "a"}, {"name": "b"}]}, {"size": 2.5}]
+    >>> schema = kerasrec.Schema.infer(documents)
+    >>> layer = kerasrec.layers.SchemaTrees(schema, token_of={"document": 1, "parts": 2})
+    >>> x, children = layer(schema.encode(documents))
+    >>> x, children
+    (<tf.RaggedTensor [[1, 2, 2], [1]]>, <tf.RaggedTensor [[[1, 2], [], []], [[]]]>)
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        *,
+        token_of: OfKinds | None = None,
+        features_of: OfKinds | None = None,
+        children_of: OfKinds | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(autocast=False, **kwargs)
+        if isinstance(schema, dict):
+            schema = Schema.from_config(schema)
+        self.schema = schema if isinstance(schema, Schema) else Schema(schema)
+        self.token_of = self._by_name("token_of", token_of)
+        self.features_of = self._by_name("features_of", features_of)
+        self.children_of = self._by_name("children_of", children_of)
+        self.supports_jit = False  # Rows have any length.
+        self._runs: dict[str, Any] = {}
+        self.built = True
+
+    def _by_name(self, name: str, of_kinds: OfKinds | None) -> Any:
+        """What is given for each kind, by its name, since a loaded schema has other classes."""
+        if of_kinds is None or callable(of_kinds):
+            return of_kinds
+        found = by_kind(self.schema, name, of_kinds)
+        return {kind.name: entry for kind, entry in found.items()}
+
+    def _trees(self, batch: dict[str, tf.RaggedTensor]) -> tuple[Any, tf.RaggedTensor]:
+        options = {name: getattr(self, name) for name in _ARGUMENTS}
+        return self.schema.trees(batch, **options)
+
+    def _run(self) -> Any:
+        """What runs, traced once, whose outputs are known."""
+        if not self._runs:
+            trees = tf.function(
+                self._trees, input_signature=[self.schema.element_spec], autograph=False
+            )
+            run = trees.get_concrete_function()
+            weights = [variable.name for variable in run.variables if variable.trainable]
+            if weights:
+                raise ValueError(
+                    f"A function of {self.name} reads the weights {', '.join(weights)}, which "
+                    "would not be trained or saved: they belong to no layer of the model. Let it "
+                    "give numbers, and call a layer on `x`."
+                )
+            self._runs["trees"] = run
+        return self._runs["trees"]
+
+    def call(self, batch: dict[str, Any]) -> tuple[Any, Any]:
+        """Makes trees; see the class."""
+        try:
+            batch = self.schema._checked(batch)
+        except ValueError as error:
+            # Keras' ExportArchive.track calls models with padded tensors; it ignores a TypeError.
+            raise SignatureError(str(error)) from error
+        found: tuple[Any, Any] = self._run()(batch)
+        return found
+
+    def compute_output_spec(self, batch: dict[str, Any]) -> Any:
+        """Symbolic `x` and children."""
+        (size, *_), *_ = (item.shape for item in self.schema._checked(batch).values())
+        return tf.nest.map_structure(
+            lambda spec: keras.KerasTensor((size, *spec.shape[1:]), spec.dtype.name, ragged=True),
+            self._run().structured_outputs,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Constructor arguments, as Keras saves them."""
+        given = {name: _config_of(getattr(self, name)) for name in _ARGUMENTS}
+        return {**super().get_config(), "schema": self.schema.get_config(), **given}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> SchemaTrees:
+        """A layer from what `get_config` gave."""
+        return cls(**{**config, **{name: _of_config(config[name]) for name in _ARGUMENTS}})
+
+
+Schema._trees_layer = SchemaTrees
+
+
+def _config_of(given: Any) -> Any:
+    """What is given for all kinds, or for each, as plain data; kinds may have any name."""
+    if isinstance(given, dict):
+        return [[name, _config_of(entry)] for name, entry in given.items()]
+    if callable(given):
+        return keras.layers.Lambda(given).get_config()["function"]
+    if tf.is_tensor(given) and given.dtype == tf.string:  # Keras does not load what it saves.
+        given = given.numpy()
+    return keras.saving.serialize_keras_object(given)
+
+
+def _of_config(config: Any) -> Any:
+    if isinstance(config, list):
+        return {name: _entry_of(entry) for name, entry in config}
+    return _entry_of(config)
+
+
+def _entry_of(config: Any) -> Any:
+    """A constant or a function."""
+    if not isinstance(config, dict):
+        return config
+    if config["class_name"] in _CONSTANTS:
+        return keras.saving.deserialize_keras_object(config)
+    return keras.layers.Lambda.from_config({"function": config}).function

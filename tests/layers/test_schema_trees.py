@@ -1,0 +1,147 @@
+"""SchemaTrees, the layer that `Schema.trees` of inputs calls, against `Schema.trees` of batches."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec.layers import ChildSumTreeLSTM, SchemaTrees, TreeLSTM
+from tests.datatypes.formulas import FORMULAS, SCHEMA, Add, Const, Mul, Var
+
+TREES = [*FORMULAS[:3], Add(Const(-1.0), Mul(Var(), Const(2.5)))]
+BATCH = SCHEMA.encode(TREES)
+LABELS = tf.constant([[float(place % 2)] for place in range(len(TREES))])
+TOKENS = {Var: 1, "Const": 2, Add: 3, Mul: 4}
+
+
+@keras.saving.register_keras_serializable("test_schema_trees")
+def value_and_one(const):
+    return tf.stack([const.value, tf.ones_like(const.value)], axis=1)
+
+
+FEATURES = {Const: value_and_one, Add: np.float32([0.0, 2.0]), Mul: [0.0, 3.0]}
+
+
+def model_of(tree_layer, **options):
+    """A functional model, as a user of Keras writes it first."""
+    inputs = SCHEMA.inputs()
+    x, children = SCHEMA.trees(inputs, **options)
+    outputs = keras.layers.Dense(1)(tree_layer(x, children))
+    model = kerasrec.training.Model(inputs, outputs)
+    model.compile("sgd", "mse")
+    return model
+
+
+def as_lists(pair):
+    return [item.to_list() for item in tf.nest.flatten(pair)]
+
+
+def saved_and_loaded(layer, **options):
+    """A layer after Keras has written it as JSON and read it."""
+    config = json.loads(json.dumps(keras.saving.serialize_keras_object(layer)))
+    return keras.saving.deserialize_keras_object(config, **options)
+
+
+def same_types_and_values(layer, **options):
+    """Whether a layer gives for a batch what `Schema.trees` gives, and says so for inputs."""
+    symbolic, found = (tf.nest.flatten(layer(of)) for of in (SCHEMA.inputs(), BATCH))
+    for one, tensor in zip(symbolic, found, strict=True):
+        assert one.ragged and one.dtype == tensor.dtype.name
+        assert one.shape == (None, *tensor.shape[1:])
+    assert as_lists(found) == as_lists(SCHEMA.trees(BATCH, **options))
+
+
+def test_tokens_and_features():
+    options = {"token_of": lambda _: [7, 8], "features_of": FEATURES, "children_of": {Mul: "left"}}
+    same_types_and_values(SchemaTrees(SCHEMA, **options), **options)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("options", [{}, {"token_of": {Var: "x", Const: tf.constant("number")}}])
+def test_what_needs_no_code_is_saved_and_loaded(options):
+    loaded = saved_and_loaded(SchemaTrees(SCHEMA, **options))
+    same_types_and_values(loaded, **options)
+
+
+@pytest.mark.many
+def test_a_functional_model_is_fitted_saved_and_loaded(tmp_path):
+    layer = ChildSumTreeLSTM(3)
+    model = model_of(layer, features_of=FEATURES)
+    before = [weight.numpy() for weight in model.weights]
+    model.fit(BATCH, LABELS, batch_size=2, verbose=0)
+    assert all(np.any(one != two) for one, two in zip(before, model.weights, strict=True))
+    expected = model.predict(BATCH, verbose=0, batch_size=3)
+    assert np.ptp(expected) > 1e-4
+    states = layer(*SCHEMA.trees(BATCH, features_of=FEATURES))
+    np.testing.assert_allclose(model.layers[-1](states), expected, rtol=1e-5)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded.predict(BATCH, verbose=0), expected, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_loaded_model_is_exported(tmp_path):
+    children_of = {Add: ["right", "left"], Mul: ["left"]}
+    layer = TreeLSTM(3, inner_inputs=True, embedding=keras.layers.Embedding(5, 2))
+    model = model_of(layer, token_of=TOKENS, children_of=children_of)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    archive = keras.export.ExportArchive()
+    archive.track(loaded)
+    serve = tf.function(lambda batch: loaded(batch), input_signature=[SCHEMA.element_spec])
+    archive.add_endpoint("serve", serve)
+    archive.write_out(tmp_path / "export", verbose=False)
+    served = tf.saved_model.load(tmp_path / "export")
+    expected = model(BATCH)
+    assert np.ptp(expected) > 1e-4
+    np.testing.assert_allclose(served.serve(BATCH), expected, rtol=1e-5)
+
+
+@pytest.mark.many
+def test_functions_are_saved_by_name_and_lambdas_as_code():
+    layer = SchemaTrees(SCHEMA, features_of={Const: lambda const: 2.0 * const.value})
+    with pytest.raises(ValueError, match="safe_mode=False"):
+        saved_and_loaded(layer)
+    loaded = saved_and_loaded(layer, safe_mode=False)
+    assert as_lists(loaded(BATCH)) == as_lists(layer(BATCH))
+    loaded = saved_and_loaded(SchemaTrees(SCHEMA, features_of=FEATURES))
+    assert loaded.features_of["Const"] is value_and_one
+
+    def unknown(const):
+        return const.value
+
+    layer = SchemaTrees(SCHEMA, features_of={Const: unknown})
+    with pytest.raises(TypeError, match=r"register_keras_serializable|custom_objects"):
+        saved_and_loaded(layer)
+    loaded = saved_and_loaded(layer, custom_objects={"unknown": unknown})
+    assert loaded.features_of == {"Const": unknown}
+
+
+@pytest.mark.many
+def test_wrong_functions_and_inputs_are_errors():
+    weight = tf.Variable(2.0, name="scale")
+    with pytest.raises(ValueError, match="reads the weights scale:0, which would not be trained"):
+        SCHEMA.trees(SCHEMA.inputs(), features_of={Const: lambda const: weight * const.value})
+    with pytest.raises(ValueError, match=r"no kind of the schema; expected Const, Var, Add, Mul"):
+        SCHEMA.trees(SCHEMA.inputs(), token_of={"Sub": 1})
+    inputs = SCHEMA.inputs()
+    with pytest.raises(ValueError, match="The batch has no kind"):
+        SCHEMA.trees({key: item for key, item in inputs.items() if key != "kind"})
+    inputs["Const.value"] = keras.Input([None], dtype="int32", ragged=True)
+    with pytest.raises(ValueError, match=r"'Const\.value' of the batch is .*int32.*expected"):
+        SCHEMA.trees(inputs)
+    with pytest.raises(TypeError, match="'kind' of the batch is TensorSpec"):
+        SchemaTrees(SCHEMA)({key: rows.to_tensor() for key, rows in BATCH.items()})
+    with pytest.raises(ValueError, match=r"Schema\.trees and a SchemaEncoder take inputs"):
+        SCHEMA.values(SCHEMA.inputs())
+
+
+@pytest.mark.slow
+def test_a_clone_computes_the_same():
+    model = model_of(ChildSumTreeLSTM(2, embedding=keras.layers.Embedding(5, 2)), token_of=TOKENS)
+    clone = keras.models.clone_model(model)
+    clone.set_weights(model.get_weights())
+    np.testing.assert_allclose(clone(BATCH), model(BATCH), rtol=1e-6)
