@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from kerasrec.datatypes.field import Field
 from kerasrec.datatypes.kinds import KIND
+from kerasrec.layers.held import freeze_held
 from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
 from kerasrec.layers.schema_lstm import KindLSTM
 from kerasrec.layers.types import Activation, Engine
@@ -158,6 +159,7 @@ class SchemaEncoder(keras.layers.Layer):
             if cell != "dense"
         ]
         self._runs: dict[bool, Any] = {}
+        freeze_held(self)
         self.built = True
 
     def adapt(self, data: dict[str, Any] | Iterable[Any]) -> None:

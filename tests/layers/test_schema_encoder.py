@@ -399,6 +399,15 @@ def test_fields_that_no_example_of_the_schema_lacks():
         assert np.abs(gradient).max() > 0
 
 
+def test_a_frozen_layer_stays_frozen_when_it_is_made_again():
+    """As a loaded one is; it was trained."""
+    layer = SchemaEncoder(SCHEMA, 2)
+    assert any(weight.trainable for weight in layer.weights)
+    layer.trainable = False
+    again = SchemaEncoder.from_config(layer.get_config())
+    assert not any(weight.trainable for weight in again.weights)
+
+
 def test_configuration():
     layer = SchemaEncoder(
         SCHEMA,
