@@ -309,8 +309,10 @@ class Schema(Kinds):
                 found = tf.type_spec_from_value(found)
                 is_right = spec.is_compatible_with(found)
             if not is_right:
+                is_cast = spec.dtype == tf.float64 and tf.as_dtype(found.dtype).is_floating
                 raise ValueError(
                     f"{key!r} of the batch is {found}; expected {spec}, as Schema.encode gives it."
+                    + _CAST * is_cast
                 )
         return batch
 
@@ -333,6 +335,14 @@ class Schema(Kinds):
                 lines.append(title)
                 lines += [f"  {field.name}: {field}" for field in kind.fields]
         return "\n".join(lines)
+
+
+# Why floats may be others than those of a batch.
+_CAST = (
+    " A subclass of keras.Model casts the floats that it is given: call "
+    "`super().__init__(autocast=False)` in its `__init__`. In place of keras.Sequential make a "
+    "functional model of `schema.inputs()`."
+)
 
 
 def _are_symbolic(batch: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from kerasrec.datatypes.field import Field
 from kerasrec.datatypes.kinds import KIND
 from kerasrec.layers.held import freeze_held
+from kerasrec.layers.schema_batch import batch_of, is_stand_in
 from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
 from kerasrec.layers.schema_lstm import KindLSTM
 from kerasrec.layers.types import Activation, Engine
@@ -200,7 +201,10 @@ class SchemaEncoder(keras.layers.Layer):
 
     def call(self, batch: dict[str, Any], *, training: bool = False) -> Any:
         """Runs the recursion; see the class."""
-        batch = {key: batch[key] for key in self.schema.element_spec}
+        if is_stand_in(batch):
+            nodes = tf.unstack(tf.shape(batch[KIND])[: 2 if self.return_sequences else 1])
+            return tf.zeros([*nodes, self.units], self.compute_dtype)
+        batch = batch_of(self.schema, batch)
         training = bool(training)
         run = None if in_stateless_scope() else self._runs.get(training)
         if run is None:

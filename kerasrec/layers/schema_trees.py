@@ -8,7 +8,8 @@ import keras
 import tensorflow as tf
 
 from kerasrec.datatypes.trees import OfKinds, by_kind
-from kerasrec.public import Schema, SignatureError
+from kerasrec.layers.schema_batch import batch_of, is_stand_in
+from kerasrec.public import Schema
 
 _ARGUMENTS = ("token_of", "features_of", "children_of")
 _CONSTANTS = ("__bytes__", "__numpy__", "__tensor__")  # As Keras saves them.
@@ -105,12 +106,14 @@ class SchemaTrees(keras.layers.Layer):
 
     def call(self, batch: dict[str, Any]) -> tuple[Any, Any]:
         """Makes trees; see the class."""
-        try:
-            batch = self.schema._checked(batch)
-        except ValueError as error:
-            # Keras' ExportArchive.track calls models with padded tensors; it ignores a TypeError.
-            raise SignatureError(str(error)) from error
-        found: tuple[Any, Any] = self._run()(batch)
+        if is_stand_in(batch):
+            size = tf.shape(next(iter(batch.values())))[0]
+            found: tuple[Any, Any] = tf.nest.map_structure(
+                lambda spec: tf.zeros([size, *(item or 1 for item in spec.shape[1:])], spec.dtype),
+                self._run().structured_outputs,
+            )
+            return found
+        found = self._run()(batch_of(self.schema, batch))
         return found
 
     def compute_output_spec(self, batch: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.layers import SchemaEncoder
+from kerasrec.layers import NodeWise, SchemaEncoder
 from tests.compiled import helpers
 
 DOCUMENTS = [
@@ -458,6 +458,36 @@ def test_a_strategy_divides_batches(little, two_replicas):
     assert max(np.abs(one - other).max() for one, other in zip(before, alone, strict=True)) > 1e-2
     for one, other in zip(alone, divided, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@keras.saving.register_keras_serializable("tests")
+class Classifier(keras.Model):
+    """A model of a user's own."""
+
+    def __init__(self, autocast=False, **kwargs):
+        super().__init__(autocast=autocast, **kwargs)
+        self.encoder = SchemaEncoder(LITTLE, 3, return_sequences=True)
+        self.dense = NodeWise(keras.layers.Dense(2))
+
+    def call(self, batch):
+        return self.dense(self.encoder(batch))
+
+
+@pytest.mark.many
+def test_a_model_of_ones_own_is_loaded_with_all_of_its_weights(little, tmp_path):
+    batch, _ = little
+    model = Classifier()
+    expected = model(batch).values
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded(batch).values, expected, rtol=1e-6)
+
+
+@pytest.mark.many
+def test_a_model_of_ones_own_that_casts_is_told_so(little):
+    batch, _ = little
+    with pytest.raises(TypeError, match=r"(?s)float64.*A subclass of keras.Model casts the floats"):
+        Classifier(autocast=True)(batch)
 
 
 @pytest.mark.parametrize(

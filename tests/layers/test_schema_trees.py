@@ -139,6 +139,29 @@ def test_wrong_functions_and_inputs_are_errors():
         SCHEMA.values(SCHEMA.inputs())
 
 
+@keras.saving.register_keras_serializable("tests")
+class Own(keras.Model):
+    """A model of a user's own."""
+
+    def __init__(self, autocast=False, **kwargs):
+        super().__init__(autocast=autocast, **kwargs)
+        self.trees = SchemaTrees(SCHEMA, token_of=TOKENS)
+        self.layer = ChildSumTreeLSTM(2, embedding=keras.layers.Embedding(5, 2))
+        self.dense = keras.layers.Dense(2)
+
+    def call(self, batch):
+        return self.dense(self.layer(*self.trees(batch)))
+
+
+@pytest.mark.many
+def test_a_model_of_ones_own_is_loaded_with_all_of_its_weights(tmp_path):
+    model = Own()
+    expected = model(BATCH)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_allclose(loaded(BATCH), expected, rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_a_clone_computes_the_same():
     model = model_of(ChildSumTreeLSTM(2, embedding=keras.layers.Embedding(5, 2)), token_of=TOKENS)

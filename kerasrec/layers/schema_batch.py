@@ -1,0 +1,34 @@
+"""What layers that follow a schema are called with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.private import in_symbolic_scope
+from kerasrec.public import Schema, SignatureError
+
+
+def batch_of(schema: Schema, batch: dict[str, Any]) -> dict[str, tf.RaggedTensor]:
+    """The tensors of a batch.
+
+    Raises:
+        SignatureError: one is missing, or is of another type. Keras' `ExportArchive.track` calls
+            models with padded tensors and goes on after a TypeError, which this is.
+    """
+    try:
+        return schema._checked(batch)
+    except ValueError as error:
+        raise SignatureError(str(error)) from error
+
+
+def is_stand_in(batch: dict[str, Any]) -> bool:
+    """Whether there are floats in place of a batch.
+
+    Keras calls a subclass of `keras.Model` with such when it loads it. If that fails, it only
+    warns, and layers that are not reached keep their first weights.
+    """
+    return in_symbolic_scope() and not any(
+        isinstance(item, tf.RaggedTensor) for item in batch.values()
+    )
