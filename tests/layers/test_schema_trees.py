@@ -140,7 +140,7 @@ def test_wrong_functions_and_inputs_are_errors():
 
 
 @keras.saving.register_keras_serializable("tests")
-class Own(keras.Model):
+class ReadsFormulas(keras.Model):
     """A model of a user's own."""
 
     def __init__(self, autocast=False, **kwargs):
@@ -155,7 +155,7 @@ class Own(keras.Model):
 
 @pytest.mark.many
 def test_a_model_of_ones_own_is_loaded_with_all_of_its_weights(tmp_path):
-    model = Own()
+    model = ReadsFormulas()
     expected = model(BATCH)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
