@@ -79,7 +79,7 @@ def test_an_embedding_may_say_by_its_input_that_it_takes_text():
 @pytest.mark.slow
 def test_a_layer_in_a_model_of_ones_own_is_saved(tmp_path):
     @keras.saving.register_keras_serializable("tests")
-    class Own(keras.Model):
+    class ReadsText(keras.Model):
         def __init__(self, **kwargs):
             super().__init__(**kwargs)
             self.tree = TreeLSTM(3, embedding=table_of_text(), inner_inputs=False, dropout=0.5)
@@ -87,7 +87,7 @@ def test_a_layer_in_a_model_of_ones_own_is_saved(tmp_path):
         def call(self, inputs, training=False):
             return self.tree(*inputs, training=training)
 
-    model = Own()
+    model = ReadsText()
     expected = model((TEXTS, CHILDREN))
     assert np.abs(model((TEXTS, CHILDREN), training=True) - expected).max() > 0
     model.save(tmp_path / "model.keras")
