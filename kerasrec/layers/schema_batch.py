@@ -1,4 +1,4 @@
-"""What layers that follow a schema are called with."""
+"""What layers that follow a schema are made of and called with."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import tensorflow as tf
 
 from kerasrec.private import in_symbolic_scope
 from kerasrec.public import Schema, SignatureError
+
+
+def schema_of(given: Any) -> Schema:
+    """A schema from one, from its root or from its configuration."""
+    if isinstance(given, dict):
+        return Schema.from_config(given)
+    return given if isinstance(given, Schema) else Schema(given)
 
 
 def batch_of(schema: Schema, batch: dict[str, Any]) -> dict[str, tf.RaggedTensor]:

@@ -13,12 +13,12 @@ import tensorflow as tf
 from kerasrec.datatypes.field import Field
 from kerasrec.datatypes.kinds import KIND
 from kerasrec.layers.held import freeze_held
-from kerasrec.layers.schema_batch import batch_of, is_stand_in
+from kerasrec.layers.schema_batch import batch_of, is_stand_in, schema_of
 from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
 from kerasrec.layers.schema_lstm import KindLSTM
 from kerasrec.layers.types import Activation, Engine
 from kerasrec.private import in_stateless_scope
-from kerasrec.public import DataType, Schema, collect, map_fn, match, recursive
+from kerasrec.public import DataType, collect, map_fn, match, recursive
 
 CELLS = ("dense", "child-sum-lstm")
 
@@ -100,9 +100,7 @@ class SchemaEncoder(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(autocast=False, **kwargs)
-        if isinstance(schema, dict):
-            schema = Schema.from_config(schema)
-        self.schema = schema if isinstance(schema, Schema) else Schema(schema)
+        self.schema = schema_of(schema)
         if not isinstance(units, int) or units < 1:
             raise ValueError(f"`units` must be a positive int, received {units!r}.")
         if not isinstance(hash_bins, int) or hash_bins < 1:

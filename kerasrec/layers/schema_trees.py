@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.datatypes.trees import OfKinds, by_kind
-from kerasrec.layers.schema_batch import batch_of, is_stand_in
+from kerasrec.layers.schema_batch import batch_of, is_stand_in, schema_of
 from kerasrec.public import Schema
 
 _ARGUMENTS = ("token_of", "features_of", "children_of")
@@ -66,9 +66,7 @@ class SchemaTrees(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(autocast=False, **kwargs)
-        if isinstance(schema, dict):
-            schema = Schema.from_config(schema)
-        self.schema = schema if isinstance(schema, Schema) else Schema(schema)
+        self.schema = schema_of(schema)
         self.token_of = self._by_name("token_of", token_of)
         self.features_of = self._by_name("features_of", features_of)
         self.children_of = self._by_name("children_of", children_of)

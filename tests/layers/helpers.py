@@ -256,3 +256,9 @@ def expected(
             sequence[row, number] = states[0].ravel()
         roots.append([state.ravel() for state in found[0]])
     return Expected(sequence, [np.stack(states) for states in zip(*roots, strict=True)])
+
+
+def loaded_from_file(model: keras.Model, folder: Path) -> keras.Model:
+    """The model that Keras loads after it has saved this one."""
+    model.save(folder / "model.keras")
+    return keras.models.load_model(folder / "model.keras")

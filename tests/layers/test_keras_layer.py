@@ -21,6 +21,7 @@ from tests.layers.helpers import (
     each_layer_always,
     expected,
     features,
+    loaded_from_file,
     random_children,
     with_random_weights,
 )
@@ -339,8 +340,7 @@ def test_a_loaded_model_of_ones_own_has_the_weights(layer, tmp_path):
     """Keras builds it with floats for words and children; those of `dense` were silently new."""
     model = Own(layer)
     model([keras.Input([3], dtype="int32"), keras.Input([3, 2], dtype="int32")])
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded = loaded_from_file(model, tmp_path)
     for found, wanted in zip(loaded.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(found, wanted)
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 import kerasrec
 from kerasrec.layers import NodeWise, SchemaEncoder
 from tests.compiled import helpers
+from tests.layers.helpers import loaded_from_file
 
 DOCUMENTS = [
     {
@@ -478,8 +479,7 @@ def test_a_model_of_ones_own_is_loaded_with_all_of_its_weights(little, tmp_path)
     batch, _ = little
     model = Classifier()
     expected = model(batch).values
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded = loaded_from_file(model, tmp_path)
     np.testing.assert_allclose(loaded(batch).values, expected, rtol=1e-6)
 
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 import kerasrec
 from kerasrec.layers import ChildSumTreeLSTM, SchemaTrees, TreeLSTM
 from tests.datatypes.formulas import FORMULAS, SCHEMA, Add, Const, Mul, Var
+from tests.layers.helpers import loaded_from_file
 
 TREES = [*FORMULAS[:3], Add(Const(-1.0), Mul(Var(), Const(2.5)))]
 BATCH = SCHEMA.encode(TREES)
@@ -77,8 +78,7 @@ def test_a_functional_model_is_fitted_saved_and_loaded(tmp_path):
     assert np.ptp(expected) > 1e-4
     states = layer(*SCHEMA.trees(BATCH, features_of=FEATURES))
     np.testing.assert_allclose(model.layers[-1](states), expected, rtol=1e-5)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded = loaded_from_file(model, tmp_path)
     np.testing.assert_allclose(loaded.predict(BATCH, verbose=0), expected, rtol=1e-5)
 
 
@@ -87,8 +87,7 @@ def test_a_loaded_model_is_exported(tmp_path):
     children_of = {Add: ["right", "left"], Mul: ["left"]}
     layer = TreeLSTM(3, inner_inputs=True, embedding=keras.layers.Embedding(5, 2))
     model = model_of(layer, token_of=TOKENS, children_of=children_of)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded = loaded_from_file(model, tmp_path)
     archive = keras.export.ExportArchive()
     archive.track(loaded)
     serve = tf.function(lambda batch: loaded(batch), input_signature=[SCHEMA.element_spec])
@@ -157,8 +156,7 @@ class ReadsFormulas(keras.Model):
 def test_a_model_of_ones_own_is_loaded_with_all_of_its_weights(tmp_path):
     model = ReadsFormulas()
     expected = model(BATCH)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded = loaded_from_file(model, tmp_path)
     np.testing.assert_allclose(loaded(BATCH), expected, rtol=1e-6)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, strategies
 from kerasrec.datasets import Vocabulary, encode_tree, text_tree
 from kerasrec.layers import TextTree, TreeLSTM
 from tests.datasets.helpers import few
+from tests.layers.helpers import loaded_from_file
 
 SHAPES = ["balanced", "left", "right"]
 vocabulary = Vocabulary(["a", "b", "é", "(b", "\u00a0"])
@@ -93,7 +94,6 @@ def test_a_loaded_model_of_ones_own_has_the_weights(tmp_path):
     """Keras builds it with floats for the texts; those of `dense` were silently new."""
     model = OwnReader()
     model(keras.Input([], dtype="string"))
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
+    loaded = loaded_from_file(model, tmp_path)
     for found, wanted in zip(loaded.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_array_equal(found, wanted)
