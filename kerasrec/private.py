@@ -29,6 +29,7 @@ from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 __all__ = [
     "OF_GRADIENTS",
     "OUTPUT_SHAPES",
+    "added_losses",
     "body_of",
     "comes_from_layers",
     "compile_time",
@@ -178,6 +179,15 @@ def set_mask(tensor: tf.Tensor, mask: tf.Tensor | None) -> None:
     `compute_mask` sees what a layer returns, and no values from inside its `call`.
     """
     tensor._keras_mask = mask
+
+
+def added_losses(layer: keras.layers.Layer) -> list[tf.Tensor]:
+    """What a layer, and those it holds, have added by `add_loss`, or by an `activity_regularizer`.
+
+    The public `losses` has regularizers of weights, too, whose tensors are new whenever it is
+    asked. If a name changes, no cell can be called.
+    """
+    return [loss for one in layer._flatten_layers() for loss in one._get_own_losses()]
 
 
 def comes_from_layers(tensor: keras.KerasTensor) -> bool:
