@@ -20,6 +20,7 @@ from kerasrec.trace.functions import LOOPS
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
 from kerasrec.trace.token_axis import MIXED, REDUCTIONS, axis_after
+from kerasrec.trace.token_count import TokenCounts
 
 # Their leading axis has an open size that depends on the values of tokens.
 _COUNTING_OPS = frozenset(
@@ -58,6 +59,7 @@ class KindFinder:
         self._mixed: set[str] = set()
         # Where the token axis is, of tensors in which it is not the first.
         self._moved: dict[str, int] = {}
+        self._counts = TokenCounts()
         self._num_seen = 0
 
     def forget(self, since: int) -> None:
@@ -73,6 +75,7 @@ class KindFinder:
                     self._mixed.discard(output.name)
                 self._rows.pop(output.name, None)
                 self._moved.pop(output.name, None)
+                self._counts.forget(output)
         self._num_seen = min(self._num_seen, since)
 
     def add(self, tensor: tf.Tensor, kind: Kind) -> None:
@@ -109,8 +112,10 @@ class KindFinder:
             axis = axis_after(operation, axes, self.is_trial)
         if axis is not None and axis > 0:
             self._moved[operation.outputs[0].name] = axis
+        has_count = self._counts.learn(operation, axes)
         is_mixed = not leads_back and (
             axis == MIXED
+            or (has_count and _has_open_rows(operation.outputs[0]))
             or _mixes_tokens(operation, kinds)
             or (
                 any(source.name in self._mixed for source in operation.inputs)

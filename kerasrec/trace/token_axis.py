@@ -21,7 +21,7 @@ REDUCTIONS = frozenset({
 _MATRIX_PRODUCTS = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
 PRODUCTS = _MATRIX_PRODUCTS | {"Einsum"}
 # fmt: off
-_ELEMENTWISE = frozenset({
+ELEMENTWISE = frozenset({
     "Identity", "Cast", "StopGradient", "PreventGradient", "ZerosLike", "OnesLike", "Neg", "Abs",
     "Sign", "Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh",
     "Cosh", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Softplus", "Softsign", "Erf",
@@ -76,7 +76,7 @@ def axis_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> i
         return _after_matrices(operation, axes)
     if kind == "Einsum":
         return _after_einsum(operation, axes)
-    if kind in _ELEMENTWISE:
+    if kind in ELEMENTWISE:
         return _after_elementwise(operation, axes, is_trial)
     if _works_along_tokens(operation, axes):
         return MIXED

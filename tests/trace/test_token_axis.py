@@ -8,6 +8,11 @@ import kerasrec
 
 X = tf.constant(np.random.default_rng(0).normal(size=(4, 2)), tf.float32)
 
+
+def float_of(size):
+    return tf.cast(size, tf.float32)
+
+
 MIXING = {
     "softmax": lambda x: tf.nn.softmax(x, axis=0),
     "log softmax of an outer product": lambda x: tf.nn.log_softmax(
@@ -32,6 +37,11 @@ MIXING = {
     "a part of the tokens": lambda x: x + x[None, 1:][0],
     "positions": lambda x: x * tf.cast(tf.range(tf.shape(x)[0])[:, None], tf.float32),
     "turned around": lambda x: tf.gather(x, tf.range(tf.shape(x)[0])[::-1]),
+    "how many tokens there are": lambda x: x + float_of(tf.shape(x)[0]),
+    "how many numbers there are": lambda x: x / float_of(tf.size(x)),
+    "one of several sizes": lambda x: x * float_of(tf.unstack(tf.shape(x)[:2])[0])[None, None],
+    "a choice by a size": lambda x: tf.where(tf.reduce_prod(tf.shape(x)[0:1]) > 1, x, -x),
+    "filled with a size": lambda x: tf.fill(tf.shape(x), float_of(tf.gather(tf.shape(x), 0))),
 }
 
 APART = {
@@ -60,6 +70,9 @@ APART = {
     "gather with batch_dims": lambda x: tf.gather(x, tf.cast(x > 0, tf.int32), batch_dims=1),
     "one_hot": lambda x: tf.one_hot(tf.argmax(x, 1), 2),
     "tile": lambda x: tf.tile(x[:, None], [1, 3, 1])[:, 0],
+    "sizes of other axes": lambda x: x * float_of(tf.unstack(tf.shape(x)[:2])[1] * tf.shape(x)[-1]),
+    "how many numbers a token has": lambda x: x / float_of(tf.size(x) // tf.shape(x)[0]),
+    "tensors of a size": lambda x: x + tf.reshape(tf.ones([tf.shape(x)[0] * 2]), tf.shape(x)),
 }
 
 
