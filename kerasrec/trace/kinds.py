@@ -8,7 +8,7 @@ joined or reduced the axis; the tables below say that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +17,7 @@ import tensorflow as tf
 from kerasrec.errors import TraceError
 from kerasrec.graph.types import Kind
 from kerasrec.trace.functions import LOOPS
+from kerasrec.trace.held_kinds import Known, outputs_of_held
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
 from kerasrec.trace.token_axis import MIXED, REDUCTIONS, axis_after
@@ -34,6 +35,10 @@ _AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp", 
 _SCATTERS = frozenset(
     {"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch", "GatherNd"}
 )
+
+
+class _ChangedLoopError(TraceError):
+    """A loop was changed after it was made."""
 
 
 @dataclass(eq=False)
@@ -106,6 +111,13 @@ class KindFinder:
             return
         self.rows.learn(operation, self._kinds)
         leads_back = self.rows.leads_back(operation)
+        held = self._outputs_of_held(operation)
+        if held is not None:
+            for output, known in zip(operation.outputs, held, strict=True):
+                is_token = known.kind is Kind.TOKEN and not known.is_mixed
+                kind = Kind.TOKEN if is_token and _has_open_rows(output) else Kind.WAVE
+                self._set(output, replace(known, kind=kind))
+            return
         axes = list(map(self._axis_of, operation.inputs, kinds))
         axis = None
         if not leads_back and operation.outputs and any(item is not None for item in axes):
@@ -132,6 +144,47 @@ class KindFinder:
             if is_mixed:
                 self._mixed.add(output.name)
 
+    def _outputs_of_held(self, operation: tf.Operation) -> Sequence[Known] | None:
+        """What the functions that an op holds say of its outputs; None where they say nothing.
+
+        Rows of entries are followed in the graph of the body alone.
+        """
+        given = list(map(self._known, operation.inputs))
+        if any(
+            item.kind is Kind.WAVE and item.axis is None and tensor.shape.rank != 0
+            for item, tensor in zip(given, operation.inputs, strict=True)
+        ):
+            return None
+
+        def find(graph: tf.Graph, known: Sequence[Known]) -> list[Known]:
+            inner = KindFinder(graph, RowsFinder(graph), self.kind_outside, self.is_trial)
+            for tensor, item in zip(graph.inputs, known, strict=True):
+                inner._set(tensor, item)
+            for tensor in graph.outputs:
+                inner.kind(tensor)
+            return list(map(inner._known, graph.outputs))
+
+        try:
+            return outputs_of_held(operation, given, find)
+        except _ChangedLoopError:  # The function takes the gradient of a loop of its own.
+            return None
+
+    def _known(self, tensor: tf.Tensor) -> Known:
+        name = tensor.name
+        kind = self._kinds[name]
+        return Known(
+            kind, name in self._mixed, self._axis_of(tensor, kind), self._counts.has(tensor)
+        )
+
+    def _set(self, tensor: tf.Tensor, known: Known) -> None:
+        self._kinds[tensor.name] = known.kind
+        if known.is_mixed:
+            self._mixed.add(tensor.name)
+        if known.axis:
+            self._moved[tensor.name] = known.axis
+        if known.is_count:
+            self._counts.add(tensor)
+
     def _refuse_changed_loops(self, operation: tf.Operation) -> None:
         """Raises TraceError for a loop that was changed after it was made.
 
@@ -143,7 +196,7 @@ class KindFinder:
             return
         loop = operation if operation.type in LOOPS else unknown[0]
         source = source_of(loop.traceback or ())
-        raise TraceError(
+        raise _ChangedLoopError(
             f"The gradient of a loop{f' at {source}' if source else ''} (tf.while_loop, tf.map_fn, "
             "tf.scan or their like) is taken by tf.gradients inside of a recursive function, and "
             "TensorFlow would change the loop for it. Put the loop and tf.gradients into one "

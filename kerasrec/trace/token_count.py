@@ -35,6 +35,14 @@ class TokenCounts:
         self._counts.discard(tensor.name)
         self._shapes.pop(tensor.name, None)
 
+    def has(self, tensor: tf.Tensor) -> bool:
+        """Whether a tensor depends on how many tokens there are."""
+        return tensor.name in self._counts
+
+    def add(self, tensor: tf.Tensor) -> None:
+        """Says that a tensor depends on how many tokens there are."""
+        self._counts.add(tensor.name)
+
     def learn(self, operation: tf.Operation, axes: Axes) -> bool:
         """Learns of the outputs of an op.
 

@@ -1,0 +1,108 @@
+"""What functions that an op holds do with tokens: of a call, a conditional or a loop.
+
+A body may call a `tf.function`, and use `tf.cond` and `tf.while_loop`. These see several tokens
+together and may mix them, as a loop does that goes on until all of them are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import tensorflow as tf
+
+from kerasrec.graph.types import Kind
+from kerasrec.private import graph_held
+from kerasrec.trace.functions import LOOPS
+
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_BRANCHES = {"If": ("then_branch", "else_branch"), "Case": ("branches",)}
+_BRANCHES |= {f"Stateless{kind}": names for kind, names in _BRANCHES.items()}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a tensor.
+
+    Args:
+        kind: its kind.
+        is_mixed: whether it is of several tokens together.
+        axis: the place of the token axis, None if it has none.
+        is_count: whether it depends on how many tokens there are.
+    """
+
+    kind: Kind
+    is_mixed: bool = False
+    axis: int | None = None
+    is_count: bool = False
+
+    def or_else(self, other: Known) -> Known:
+        """What is known of a tensor that is one or the other."""
+        axes = {self.axis, other.axis} - {None}
+        kinds = {self.kind, other.kind} - {Kind.SHARED}
+        return Known(
+            kinds.pop() if len(kinds) == 1 else Kind.WAVE if kinds else Kind.SHARED,
+            self.is_mixed or other.is_mixed or len(axes) > 1,
+            axes.pop() if len(axes) == 1 else None,
+            self.is_count or other.is_count,
+        )
+
+
+Find = Callable[[tf.Graph, Sequence[Known]], Sequence[Known]]
+"""From the graph of a function and what is known of its inputs to the same of its outputs."""
+
+
+def outputs_of_held(
+    operation: tf.Operation, given: Sequence[Known], find: Find
+) -> Sequence[Known] | None:
+    """What the functions that an op holds say of its outputs.
+
+    Args:
+        operation: any op.
+        given: what is known of its inputs.
+        find: looks into a function.
+
+    Returns:
+        Nothing for other ops, and for loops over lists of tensors, such as `tf.map_fn`, whose
+        entries are single tokens.
+    """
+    if any(tensor.dtype == tf.variant for tensor in operation.inputs):
+        return None
+    kind = operation.type
+    if kind in _CALLS:
+        (graph,) = graph_held(operation, "f")
+        return find(graph, given)
+    if kind in _BRANCHES:
+        chooser, *others = given
+        graphs = [one for name in _BRANCHES[kind] for one in graph_held(operation, name)]
+        found = [find(graph, others) for graph in graphs]
+        return _chosen_by(chooser, [_either(items) for items in zip(*found, strict=True)])
+    if kind in LOOPS:
+        return _outputs_of_loop(operation, given, find)
+    return None
+
+
+def _outputs_of_loop(
+    operation: tf.Operation, given: Sequence[Known], find: Find
+) -> Sequence[Known]:
+    (body,), (condition,) = (graph_held(operation, name) for name in ("body", "cond"))
+    known, before = list(given), None
+    while known != before:
+        before = known
+        known = [one.or_else(other) for one, other in zip(known, find(body, known), strict=True)]
+    (goes_on,) = find(condition, known)
+    return _chosen_by(goes_on, known)
+
+
+def _chosen_by(chooser: Known, items: Sequence[Known]) -> Sequence[Known]:
+    """What is known of items that something decides about."""
+    if not (chooser.is_mixed or chooser.is_count):
+        return items
+    return [replace(item, is_mixed=True) for item in items]
+
+
+def _either(items: Sequence[Known]) -> Known:
+    first, *others = items
+    for other in others:
+        first = first.or_else(other)
+    return first
