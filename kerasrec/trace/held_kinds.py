@@ -29,12 +29,14 @@ class Known:
         is_mixed: whether it is of several tokens together.
         axis: the place of the token axis, None if it has none.
         is_count: whether it depends on how many tokens there are.
+        is_single: whether it is a list of single tokens, or computed from an entry of one.
     """
 
     kind: Kind
     is_mixed: bool = False
     axis: int | None = None
     is_count: bool = False
+    is_single: bool = False
 
     def or_else(self, other: Known) -> Known:
         """What is known of a tensor that is one or the other."""
@@ -45,6 +47,7 @@ class Known:
             self.is_mixed or other.is_mixed or len(axes) > 1,
             axes.pop() if len(axes) == 1 else None,
             self.is_count or other.is_count,
+            self.is_single or other.is_single,
         )
 
 
@@ -63,11 +66,8 @@ def outputs_of_held(
         find: looks into a function.
 
     Returns:
-        Nothing for other ops, and for loops over lists of tensors, such as `tf.map_fn`, whose
-        entries are single tokens.
+        What is known of the outputs; None for ops that hold no function.
     """
-    if any(tensor.dtype == tf.variant for tensor in operation.inputs):
-        return None
     kind = operation.type
     if kind in _CALLS:
         (graph,) = graph_held(operation, "f")
@@ -89,14 +89,31 @@ def _outputs_of_loop(
     known, before = list(given), None
     while known != before:
         before = known
-        known = [one.or_else(other) for one, other in zip(known, find(body, known), strict=True)]
+        known = [
+            _carried(one.or_else(other), tensor)
+            for one, other, tensor in zip(known, find(body, known), body.outputs, strict=True)
+        ]
     (goes_on,) = find(condition, known)
-    return _chosen_by(goes_on, known)
+    mixed = _chosen_by(goes_on, known)
+    if goes_on.is_mixed or goes_on.is_single:
+        return mixed
+    # A turn for each token, which fills its entry of a list.
+    is_list = [tensor.dtype == tf.variant for tensor in body.outputs]
+    return [one if own else other for own, one, other in zip(is_list, known, mixed, strict=True)]
+
+
+def _carried(item: Known, tensor: tf.Tensor) -> Known:
+    """What is known of a value that a loop hands to its next turn.
+
+    `tf.map_fn` hands on lists alone. A value of one token would come to the next token, as with
+    `tf.scan`.
+    """
+    return replace(item, is_mixed=True) if item.is_single and tensor.dtype != tf.variant else item
 
 
 def _chosen_by(chooser: Known, items: Sequence[Known]) -> Sequence[Known]:
     """What is known of items that something decides about."""
-    if not (chooser.is_mixed or chooser.is_count):
+    if not (chooser.is_mixed or chooser.is_count or chooser.is_single):
         return items
     return [replace(item, is_mixed=True) for item in items]
 

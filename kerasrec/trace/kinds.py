@@ -20,7 +20,7 @@ from kerasrec.trace.functions import LOOPS
 from kerasrec.trace.held_kinds import Known, outputs_of_held
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
-from kerasrec.trace.token_axis import MIXED, REDUCTIONS, axis_after
+from kerasrec.trace.token_axis import MIXED, REDUCTIONS, Axes, axis_after
 from kerasrec.trace.token_count import TokenCounts
 
 # Their leading axis has an open size that depends on the values of tokens.
@@ -65,6 +65,8 @@ class KindFinder:
         # Where the token axis is, of tensors in which it is not the first.
         self._moved: dict[str, int] = {}
         self._counts = TokenCounts()
+        # Lists of single tokens, and what is computed from their entries.
+        self._single: set[str] = set()
         self._num_seen = 0
 
     def forget(self, since: int) -> None:
@@ -81,6 +83,7 @@ class KindFinder:
                 self._rows.pop(output.name, None)
                 self._moved.pop(output.name, None)
                 self._counts.forget(output)
+                self._single.discard(output.name)
         self._num_seen = min(self._num_seen, since)
 
     def add(self, tensor: tf.Tensor, kind: Kind) -> None:
@@ -125,6 +128,8 @@ class KindFinder:
         if axis is not None and axis > 0:
             self._moved[operation.outputs[0].name] = axis
         has_count = self._counts.learn(operation, axes)
+        if _is_of_single_tokens(operation, axes, self._single):
+            self._single.update(output.name for output in operation.outputs)
         is_mixed = not leads_back and (
             axis == MIXED
             or (has_count and _has_open_rows(operation.outputs[0]))
@@ -150,10 +155,7 @@ class KindFinder:
         Rows of entries are followed in the graph of the body alone.
         """
         given = list(map(self._known, operation.inputs))
-        if any(
-            item.kind is Kind.WAVE and item.axis is None and tensor.shape.rank != 0
-            for item, tensor in zip(given, operation.inputs, strict=True)
-        ):
+        if not all(map(_is_followed, operation.inputs, given)):
             return None
 
         def find(graph: tf.Graph, known: Sequence[Known]) -> list[Known]:
@@ -173,7 +175,11 @@ class KindFinder:
         name = tensor.name
         kind = self._kinds[name]
         return Known(
-            kind, name in self._mixed, self._axis_of(tensor, kind), self._counts.has(tensor)
+            kind,
+            name in self._mixed,
+            self._axis_of(tensor, kind),
+            self._counts.has(tensor),
+            name in self._single,
         )
 
     def _set(self, tensor: tf.Tensor, known: Known) -> None:
@@ -184,6 +190,8 @@ class KindFinder:
             self._moved[tensor.name] = known.axis
         if known.is_count:
             self._counts.add(tensor)
+        if known.is_single:
+            self._single.add(tensor.name)
 
     def _refuse_changed_loops(self, operation: tf.Operation) -> None:
         """Raises TraceError for a loop that was changed after it was made.
@@ -252,6 +260,20 @@ def _mixes_tokens(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
         axes = tf.get_static_value(operation.inputs[-1])
         return axes is not None and bool((np.asarray(axes) == 0).any())
     return False
+
+
+def _is_followed(tensor: tf.Tensor, known: Known) -> bool:
+    """Whether all is known of a tensor that a function needs; not of rows of entries, for one."""
+    is_open = known.kind is Kind.WAVE and known.axis is None and tensor.shape.rank != 0
+    return known.is_mixed or known.is_single or not is_open
+
+
+def _is_of_single_tokens(operation: tf.Operation, axes: Axes, single: set[str]) -> bool:
+    """Whether an op makes a list of single tokens, or computes from an entry of such a list."""
+    if operation.type == "TensorListFromTensor":
+        return axes[0] == 0
+    is_stacked = operation.type == "TensorListStack"
+    return not is_stacked and any(source.name in single for source in operation.inputs)
 
 
 def _cuts_first_axis(operation: tf.Operation) -> bool:

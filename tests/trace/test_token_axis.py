@@ -70,6 +70,8 @@ HOLDING = {
     )[1],
     "a branch": lambda x: tf.cond(ALWAYS, lambda: without_mean(x), lambda: x),
     "a choice by how many there are": lambda x: tf.cond(tf.size(x) > 2, lambda: -x, lambda: x),
+    "a sum so far": lambda x: tf.scan(lambda total, row: total + row, x),
+    "a sum of all": lambda x: x + tf.foldl(lambda total, row: total + row, x),
     "one of several branches": lambda x: tf.switch_case(
         tf.cast(ALWAYS, tf.int32), [lambda: x, lambda: without_mean(x), lambda: -x]
     ),
@@ -105,6 +107,7 @@ APART = {
     "how many numbers a token has": lambda x: x / float_of(tf.size(x) // tf.shape(x)[0]),
     "a function": lambda x: tf.function(lambda y: y - tf.reduce_mean(y, 1, keepdims=True))(x),
     "a loop": repeated(lambda y: y / (1 + tf.reduce_sum(y * y, 1, keepdims=True))),
+    "a map": lambda x: tf.map_fn(lambda row: row / tf.reduce_sum(row * row), x),
     "a branch": lambda x: tf.cond(ALWAYS, lambda: x + 1, lambda: tf.zeros_like(x)),
     "a loop in a transpose": lambda x: tf.transpose(repeated(tf.sin)(tf.transpose(x))),
     "tensors of a size": lambda x: x + tf.reshape(tf.ones([tf.shape(x)[0] * 2]), tf.shape(x)),
