@@ -42,13 +42,18 @@ class Known:
         """What is known of a tensor that is one or the other."""
         axes = {self.axis, other.axis} - {None}
         kinds = {self.kind, other.kind} - {Kind.SHARED}
-        return Known(
+        is_mixed = self.is_mixed or other.is_mixed or len(axes) > 1
+        found = Known(
             kinds.pop() if len(kinds) == 1 else Kind.WAVE if kinds else Kind.SHARED,
-            self.is_mixed or other.is_mixed or len(axes) > 1,
-            axes.pop() if len(axes) == 1 else None,
-            self.is_count or other.is_count,
-            self.is_single or other.is_single,
+            axis=axes.pop() if axes else None,
+            is_count=self.is_count or other.is_count,
+            is_single=self.is_single or other.is_single,
         )
+        return found.mixed() if is_mixed else found
+
+    def mixed(self) -> Known:
+        """The same, of several tokens together."""
+        return replace(self, kind=Kind.WAVE, is_mixed=True, axis=None)
 
 
 Find = Callable[[tf.Graph, Sequence[Known]], Sequence[Known]]
@@ -108,14 +113,14 @@ def _carried(item: Known, tensor: tf.Tensor) -> Known:
     `tf.map_fn` hands on lists alone. A value of one token would come to the next token, as with
     `tf.scan`.
     """
-    return replace(item, is_mixed=True) if item.is_single and tensor.dtype != tf.variant else item
+    return item.mixed() if item.is_single and tensor.dtype != tf.variant else item
 
 
 def _chosen_by(chooser: Known, items: Sequence[Known]) -> Sequence[Known]:
     """What is known of items that something decides about."""
     if not (chooser.is_mixed or chooser.is_count or chooser.is_single):
         return items
-    return [replace(item, is_mixed=True) for item in items]
+    return [item.mixed() for item in items]
 
 
 def _either(items: Sequence[Known]) -> Known:

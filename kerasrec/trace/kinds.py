@@ -117,9 +117,8 @@ class KindFinder:
         held = self._outputs_of_held(operation)
         if held is not None:
             for output, known in zip(operation.outputs, held, strict=True):
-                is_token = known.kind is Kind.TOKEN and not known.is_mixed
-                kind = Kind.TOKEN if is_token and _has_open_rows(output) else Kind.WAVE
-                self._set(output, replace(known, kind=kind))
+                is_token = known.kind is Kind.TOKEN and _has_open_rows(output)
+                self._set(output, replace(known, kind=Kind.TOKEN if is_token else Kind.WAVE))
             return
         axes = list(map(self._axis_of, operation.inputs, kinds))
         axis = None
