@@ -20,6 +20,8 @@ from kerasrec.training.tree_loss import TreeLoss
 
 # What `model.fit` and `model.evaluate` have as well, by the same name.
 FIT_ARGUMENTS = {"epochs", "verbose", "callbacks", "initial_epoch"}
+# What `kerasrec.training.fit` alone has.
+BACKUP_ARGUMENTS = ("backup_dir", "save_freq")
 # The arguments that are data.
 DATA = ("x", "y", "sample_weight", "batch_size")
 READ = {"x", "validation_data"}
@@ -48,9 +50,17 @@ class _AnyStrategy(KerasStep, _Keras):
         The latter also takes arrays here, which must be the same in every worker.
 
         Raises:
+            TypeError: if an argument is one of `kerasrec.training.fit` alone.
             ValueError: if `kerasrec.training.fit` has no such argument, or `class_weight` is given
                 for labels of tree nodes, which Keras would misread.
         """
+        others = [name for name in BACKUP_ARGUMENTS if name in kwargs]
+        if others:
+            raise TypeError(
+                f"model.fit got {' and '.join(others)}, which kerasrec.training.fit takes: "
+                "`kerasrec.training.fit(model, data, backup_dir=...)` trains this model, too, and "
+                "resumes."
+            )
         given = _given(keras.Model.fit, args, kwargs)
         if "class_weight" in given:
             _check_labels(self, given)

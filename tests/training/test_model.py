@@ -37,6 +37,12 @@ def test_alone_they_are_models_of_keras(make, tmp_path):
 
 
 @pytest.mark.many
+def test_fit_with_backups_names_the_function_that_has_them():
+    with pytest.raises(TypeError, match=r"got backup_dir, which kerasrec.training.fit takes"):
+        Sequential([keras.layers.Dense(1)]).fit(X, Y, backup_dir="backup")
+
+
+@pytest.mark.many
 def test_trees_without_labels_leave_other_losses_as_they_are():
     """Those of other outputs and of regularizers were 0, too."""
     nodes = np.random.default_rng(1).normal(size=[2, 3, 4]).astype("float32")
