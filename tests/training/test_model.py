@@ -37,9 +37,22 @@ def test_alone_they_are_models_of_keras(make, tmp_path):
 
 
 @pytest.mark.many
-def test_fit_with_backups_names_the_function_that_has_them():
-    with pytest.raises(TypeError, match=r"got backup_dir, which kerasrec.training.fit takes"):
-        Sequential([keras.layers.Dense(1)]).fit(X, Y, backup_dir="backup")
+def test_fit_resumes_from_backups(tmp_path):
+    begun = []
+    note = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: begun.append(epoch))
+
+    def fitted(epochs, backup_dir, **options):
+        model = sequential(Sequential)
+        model.compile("adam", "mse")
+        given = {"batch_size": 8, "verbose": 0, "shuffle": False, "callbacks": [note], **options}
+        history = model.fit(X, Y, epochs=epochs, backup_dir=backup_dir, **given).history
+        return {"loss": history["loss"], "weights": model.get_weights()}
+
+    fitted(1, tmp_path)
+    assert_alike(fitted(2, tmp_path), fitted(2, None))
+    assert begun == [0, 1, 0, 1]  # The second program began with the second epoch.
+    with pytest.raises(ValueError, match="fit with backup_dir does not take validation_split"):
+        fitted(1, tmp_path, validation_split=0.1)
 
 
 @pytest.mark.many
