@@ -87,6 +87,8 @@ def fit(
     """
     if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
         raise ValueError(f'`save_freq` is {save_freq!r}; expected "epoch" or a number of steps.')
+    if save_freq != "epoch" and backup_dir is None:
+        raise ValueError(f"`save_freq` is {save_freq!r}, and there is no `backup_dir` to save to.")
     batches = Batches("data", data)
     held_out = None if validation_data is None else Batches("validation_data", validation_data)
     runner = runner_of(model, batches)

@@ -48,18 +48,19 @@ class _AnyStrategy(KerasStep, _Keras):
         """`keras.Model.fit`, or `kerasrec.training.fit` where batches are computed in parts.
 
         The latter also takes arrays here, which must be the same in every worker. It is called on
-        one device, too, if its `backup_dir` is given.
+        one device, too, if `backup_dir` is given.
 
         Raises:
             ValueError: if `kerasrec.training.fit` has no such argument, or `class_weight` is given
                 for labels of tree nodes, which Keras would misread.
         """
-        backup = _taken(kwargs, *BACKUP_ARGUMENTS)
+        taken = _taken(kwargs, *BACKUP_ARGUMENTS)
+        backup = {name: value for name, value in taken.items() if value is not None}
         given = _given(keras.Model.fit, args, kwargs)
         if "class_weight" in given:
             _check_labels(self, given)
         splits = splits_batches(self.distribute_strategy)
-        if not splits and backup.get("backup_dir") is None:
+        if not splits and not backup:
             return super().fit(**_with_datasets(given))
         batch_size = given.get("batch_size")
         # All workers must have the same order, or some would miss examples; calls have others.
@@ -70,7 +71,9 @@ class _AnyStrategy(KerasStep, _Keras):
             parts = held_out if isinstance(held_out, tuple | list) else (held_out,)
             held_out = dataset(*parts, batch_size=given.pop("validation_batch_size", batch_size))
         _refuse(
-            given, FIT_ARGUMENTS, "fit on several replicas" if splits else "fit with backup_dir"
+            given,
+            FIT_ARGUMENTS,
+            f"fit {'on several replicas' if splits else f'with {next(iter(backup))}'}",
         )
         return fit(self, data, held_out, **given, **backup)
 

@@ -242,6 +242,8 @@ def test_training_that_has_ended_ends_at_once(tmp_path):
 def test_refuses_what_does_not_fit(tmp_path):
     with pytest.raises(ValueError, match=r"`save_freq` is 0; expected \"epoch\" or a number"):
         fit(make(), batches(), save_freq=0)
+    with pytest.raises(ValueError, match="`save_freq` is 5, and there is no `backup_dir`"):
+        fit(make(), batches(), save_freq=5)
     interrupt = {"callbacks": [Interrupt(KeyboardInterrupt(), 2)], "verbose": 0}
     with pytest.raises(KeyboardInterrupt):
         fit(make(), batches(), backup_dir=tmp_path, **interrupt)
