@@ -20,7 +20,7 @@ from kerasrec.trace.functions import LOOPS
 from kerasrec.trace.held_kinds import Known, outputs_of_held
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
-from kerasrec.trace.token_axis import MIXED, REDUCTIONS, Axes, axis_after
+from kerasrec.trace.token_axis import AXIS_OPS, MIXED, REDUCTIONS, Axes, axis_after
 from kerasrec.trace.token_count import TokenCounts
 
 # Their leading axis has an open size that depends on the values of tokens.
@@ -29,8 +29,6 @@ _COUNTING_OPS = frozenset(
 )
 # They work along the last axis, which is that of tokens if there is no other.
 _LAST_AXIS_OPS = frozenset({"Softmax", "LogSoftmax", "TopKV2"})
-# They work along the axes that their last input names.
-_AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp", "Roll"})
 # They put rows back where the tokens are.
 _SCATTERS = frozenset(
     {"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch", "GatherNd"}
@@ -255,7 +253,7 @@ def _mixes_tokens(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
         return _cuts_first_axis(operation)
     if operation.type in _LAST_AXIS_OPS:
         return operation.inputs[0].shape.rank == 1
-    if operation.type in _AXIS_OPS:
+    if operation.type in AXIS_OPS:
         axes = tf.get_static_value(operation.inputs[-1])
         return axes is not None and bool((np.asarray(axes) == 0).any())
     return False

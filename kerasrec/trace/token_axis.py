@@ -43,6 +43,8 @@ _LAST_AXES = {"FFT": 1, "IFFT": 1, "RFFT": 1, "IRFFT": 1} | dict.fromkeys((
 ), 2)
 # fmt: on
 _LAST_AXIS = frozenset({"Softmax", "LogSoftmax"})
+# They work along the axes that their last input names.
+AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp", "Roll"})
 _SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 # How NumPy computes what orders of axes are made of.
 _STATIC_OPS: dict[str, Callable[..., np.ndarray]] = {
@@ -78,6 +80,8 @@ def axis_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> i
         return _after_einsum(operation, axes)
     if kind in ELEMENTWISE:
         return _after_elementwise(operation, axes, is_trial)
+    if kind.startswith("TensorList"):
+        return _after_list(kind, axes)
     if _works_along_tokens(operation, axes):
         return MIXED
     axis = axes[0] if axes else None
@@ -207,6 +211,41 @@ def _after_new_axes(operation: tf.Operation) -> int | None:
     return axis
 
 
+def _after_list(kind: str, axes: Axes) -> int | None:
+    """Of a list of tensors that all have a token axis: its place in the list as one tensor."""
+    if kind == "TensorListSetItem" and axes[2] is not None:
+        return axes[2] + 1
+    if kind == "TensorListGetItem" and axes[0]:
+        return axes[0] - 1
+    return axes[0] or None
+
+
+def _after_slice(operation: tf.Operation, axis: int) -> int:
+    """Of a slice that leaves the token axis whole, such as `x[-1]` where it is the second."""
+    strides = tf.get_static_value(operation.inputs[3])
+    rank = operation.inputs[0].shape.rank
+    masks = ("begin", "end", "new_axis", "ellipsis", "shrink_axis")
+    begin, end, new, ellipsis, shrink = (operation.get_attr(f"{name}_mask") for name in masks)
+    if strides is None:
+        return MIXED
+    dim = place = 0
+    for entry, stride in enumerate(strides):
+        if new >> entry & 1:
+            place += 1
+            continue
+        if ellipsis >> entry & 1:
+            others = [later for later in range(entry + 1, len(strides)) if not new >> later & 1]
+            count = rank - dim - len(others)
+        else:
+            count = 1
+        if dim <= axis < dim + count:
+            is_whole = count > 1 or (begin & end & ~shrink) >> entry & 1 or ellipsis >> entry & 1
+            return place + axis - dim if is_whole and stride == 1 else MIXED
+        dim += count
+        place += 0 if shrink >> entry & 1 else count
+    return place + axis - dim
+
+
 def _after_moved(operation: tf.Operation, axis: int | None) -> int | None:
     """Of an op on a tensor in which the token axis is not the first."""
     rank = operation.inputs[0].shape.rank
@@ -214,6 +253,14 @@ def _after_moved(operation: tf.Operation, axis: int | None) -> int | None:
         return MIXED
     if operation.type in _LAST_AXIS and axis + 1 < rank:
         return axis
+    if operation.type in AXIS_OPS:
+        axes = static_value(operation.inputs[-1])
+        return MIXED if axes is None or axis in np.atleast_1d(axes) % rank else axis
+    if operation.type == "StridedSlice":
+        return _after_slice(operation, axis)
+    if operation.type == "Unpack":
+        place = operation.get_attr("axis") % rank
+        return MIXED if place == axis else axis - (place < axis)
     if operation.type in REDUCTIONS:
         axes = static_value(operation.inputs[1])
         if axes is None:
