@@ -19,12 +19,18 @@ from kerasrec.graph.types import Kind
 from kerasrec.trace.functions import LOOPS
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
-from kerasrec.trace.token_axis import MIXED, REDUCTIONS, axis_after
+from kerasrec.trace.token_axis import MIXED, REDUCTIONS, axis_after, loses_tokens
 
 # Their leading axis has an open size that depends on the values of tokens.
 _COUNTING_OPS = frozenset(
     {"BroadcastGradientArgs", "Where", "Unique", "UniqueV2", "RaggedGather", "RaggedRange", "Range"}
 )
+# They add up rows, or change their order.
+_ROW_OPS = frozenset({
+    "RandomShuffle", "SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin", "SegmentProd",
+    "UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd",
+    "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN",
+})  # fmt: skip
 # They work along the last axis, which is that of tokens if there is no other.
 _LAST_AXIS_OPS = frozenset({"Softmax", "LogSoftmax", "TopKV2"})
 # They work along the axes that their last input names.
@@ -111,7 +117,7 @@ class KindFinder:
             self._moved[operation.outputs[0].name] = axis
         is_mixed = not leads_back and (
             axis == MIXED
-            or _mixes_tokens(operation, kinds)
+            or _mixes_tokens(operation, axes)
             or (
                 any(source.name in self._mixed for source in operation.inputs)
                 and operation.type not in _SCATTERS
@@ -120,11 +126,17 @@ class KindFinder:
         for output in operation.outputs:
             rows = Fraction(1) if leads_back else self._rows_of(operation, output)
             self._rows[output.name] = rows
-            is_token = not is_mixed and rows == 1 and _has_open_rows(output) and not axis
+            is_open = _has_open_rows(output)
+            is_of_all = is_mixed or (
+                not (leads_back or is_open or axis or self.is_trial)
+                and 0 in axes
+                and loses_tokens(operation, output)
+            )
+            is_token = not is_of_all and rows == 1 and is_open and not axis
             # Rows padded to the longest of them: how long that is depends on the other tokens.
             is_padded = leads_back and not output.shape[1:].is_fully_defined()
             self._kinds[output.name] = Kind.TOKEN if is_token and not is_padded else Kind.WAVE
-            if is_mixed:
+            if is_of_all:
                 self._mixed.add(output.name)
 
     def _refuse_changed_loops(self, operation: tf.Operation) -> None:
@@ -146,8 +158,14 @@ class KindFinder:
         )
 
     def _axis_of(self, tensor: tf.Tensor, kind: Kind) -> int | None:
-        """Where the token axis of a tensor is."""
-        return 0 if kind is Kind.TOKEN else self._moved.get(tensor.name)
+        """Where the token axis of a tensor is; the first also where each token has several rows."""
+        name = tensor.name
+        if kind is Kind.TOKEN:
+            return 0
+        if name in self._moved or name in self._mixed:
+            return self._moved.get(name)
+        has_rows = self._rows.get(name, 1) != 1 and _has_open_rows(tensor)
+        return 0 if has_rows else None
 
     def _rows_of(self, operation: tf.Operation, output: tf.Tensor) -> Fraction:
         """How many rows of an output each token has, if its leading axis is open."""
@@ -171,16 +189,20 @@ def _size_of_row(tensor: tf.Tensor) -> int | None:
     return tensor.shape[1:].num_elements()
 
 
-def _mixes_tokens(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
-    """Whether an op cuts, joins, reorders or reduces the token axis."""
+def _mixes_tokens(operation: tf.Operation, axes: Sequence[int | None]) -> bool:
+    """Whether an op cuts, joins, reorders or reduces the token axis, where it is the first."""
     if operation.type in _COUNTING_OPS:
         return True
     if operation.type in ("AddV2", "Sub") and operation.outputs[0].shape.rank == 0:
         return True  # The number of tokens, plus or minus something.
-    if operation.type == "ConcatV2" and Kind.TOKEN in kinds:
+    if operation.type == "ConcatV2" and 0 in axes:
         return tf.get_static_value(operation.inputs[-1]) == 0
-    if kinds[0] is not Kind.TOKEN:
+    if axes[0] != 0:
         return False
+    if operation.type in _ROW_OPS:
+        return True
+    if operation.type == "ReverseSequence":
+        return operation.get_attr("seq_dim") == 0
     if operation.type in REDUCTIONS:
         return not _has_open_rows(operation.outputs[0])
     if operation.type == "GatherV2":

@@ -32,6 +32,19 @@ MIXING = {
     "a part of the tokens": lambda x: x + x[None, 1:][0],
     "positions": lambda x: x * tf.cast(tf.range(tf.shape(x)[0])[:, None], tf.float32),
     "turned around": lambda x: tf.gather(x, tf.range(tf.shape(x)[0])[::-1]),
+    "sum of squares": lambda x: x / tf.nn.l2_loss(x),
+    "global norm": lambda x: x / tf.linalg.global_norm([x]),
+    "search": lambda x: x + tf.cast(tf.searchsorted(tf.abs(x[:, 0]), [0.5]), tf.float32),
+    "segments": lambda x: tf.math.unsorted_segment_sum(
+        x, tf.zeros([tf.shape(x)[0]], tf.int32), tf.shape(x)[0]
+    ),
+    "sequence of tokens": lambda x: tf.reverse_sequence(
+        x, tf.fill([2], tf.shape(x)[0]), seq_axis=0, batch_axis=1
+    ),
+    "softmax of all numbers": lambda x: tf.reshape(tf.nn.softmax(tf.reshape(x, [-1])), [-1, 2]),
+    "cumsum of all numbers": lambda x: tf.reshape(tf.cumsum(tf.reshape(x, [-1])), [-1, 2]),
+    "sum along a new first axis": lambda x: x - tf.reduce_sum(tf.reshape(x, [1, -1, 2]), 1),
+    "columns for rows": lambda x: tf.reshape(tf.transpose(tf.reshape(x, [2, -1])), [-1, 2]),
 }
 
 APART = {
@@ -60,6 +73,11 @@ APART = {
     "gather with batch_dims": lambda x: tf.gather(x, tf.cast(x > 0, tf.int32), batch_dims=1),
     "one_hot": lambda x: tf.one_hot(tf.argmax(x, 1), 2),
     "tile": lambda x: tf.tile(x[:, None], [1, 3, 1])[:, 0],
+    "several rows a token": lambda x: tf.reshape(tf.exp(tf.reshape(x, [-1])), [-1, 2]),
+    "a new first axis and back": lambda x: tf.reshape(
+        tf.nn.softmax(tf.reshape(x, [1, -1, 2])), [-1, 2]
+    ),
+    "a stack": lambda x: tf.unstack(tf.stack([x, tf.exp(x)]))[1],
 }
 
 
