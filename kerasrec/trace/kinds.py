@@ -19,7 +19,14 @@ from kerasrec.graph.types import Kind
 from kerasrec.trace.functions import LOOPS
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
-from kerasrec.trace.token_axis import MIXED, REDUCTIONS, axis_after, loses_tokens
+from kerasrec.trace.token_axis import (
+    ELEMENTWISE,
+    MIXED,
+    REDUCTIONS,
+    SIZES,
+    axis_after,
+    loses_tokens,
+)
 
 # Their leading axis has an open size that depends on the values of tokens.
 _COUNTING_OPS = frozenset(
@@ -35,6 +42,9 @@ _ROW_OPS = frozenset({
 _LAST_AXIS_OPS = frozenset({"Softmax", "LogSoftmax", "TopKV2"})
 # They work along the axes that their last input names.
 _AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp", "Roll"})
+# They add up all that they read, if their result has no axis of open size. Not the largest: a
+# softmax of each row may subtract that of all rows.
+_TOTALS = frozenset({"Sum", "Mean", "Prod", "EuclideanNorm", "L2Loss"})
 # They put rows back where the tokens are.
 _SCATTERS = frozenset(
     {"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch", "GatherNd"}
@@ -62,6 +72,8 @@ class KindFinder:
         self._kinds: dict[str, Kind] = {}
         self._rows: dict[str, Fraction] = {}
         self._mixed: set[str] = set()
+        # What is computed from all entries of rows together, as a softmax of all of them.
+        self._of_all_entries: set[str] = set()
         # Where the token axis is, of tensors in which it is not the first.
         self._moved: dict[str, int] = {}
         self._num_seen = 0
@@ -77,6 +89,7 @@ class KindFinder:
                 if output.name not in self._given:
                     self._kinds.pop(output.name, None)
                     self._mixed.discard(output.name)
+                    self._of_all_entries.discard(output.name)
                 self._rows.pop(output.name, None)
                 self._moved.pop(output.name, None)
         self._num_seen = min(self._num_seen, since)
@@ -115,14 +128,20 @@ class KindFinder:
             axis = axis_after(operation, axes, self.is_trial)
         if axis is not None and axis > 0:
             self._moved[operation.outputs[0].name] = axis
-        is_mixed = not leads_back and (
-            axis == MIXED
-            or _mixes_tokens(operation, axes)
-            or (
-                any(source.name in self._mixed for source in operation.inputs)
-                and operation.type not in _SCATTERS
+        reads_total = not self.is_trial and _reads_total(operation, kinds)
+        is_of_all_entries = reads_total or self._passes_on_all_entries(operation, leads_back)
+        if leads_back:
+            is_mixed = is_of_all_entries
+        else:
+            is_mixed = (
+                axis == MIXED
+                or reads_total
+                or _mixes_tokens(operation, axes)
+                or (
+                    any(source.name in self._mixed for source in operation.inputs)
+                    and operation.type not in _SCATTERS
+                )
             )
-        )
         for output in operation.outputs:
             rows = Fraction(1) if leads_back else self._rows_of(operation, output)
             self._rows[output.name] = rows
@@ -138,6 +157,18 @@ class KindFinder:
             self._kinds[output.name] = Kind.TOKEN if is_token and not is_padded else Kind.WAVE
             if is_of_all:
                 self._mixed.add(output.name)
+            if is_of_all_entries:
+                self._of_all_entries.add(output.name)
+
+    def _passes_on_all_entries(self, operation: tf.Operation, leads_back: bool) -> bool:
+        """Whether values that are computed from all entries are among those of an op's result."""
+        names = [source.name for source in operation.inputs]
+        if operation.type in SIZES or not self._of_all_entries:
+            return False
+        # Other inputs are places and sizes, in which all entries may have a part.
+        if operation.type not in ELEMENTWISE and not leads_back:
+            names = names[:1]
+        return any(name in self._of_all_entries for name in names)
 
     def _refuse_changed_loops(self, operation: tf.Operation) -> None:
         """Raises TraceError for a loop that was changed after it was made.
@@ -180,6 +211,18 @@ class KindFinder:
 def _has_open_rows(tensor: tf.Tensor) -> bool:
     shape = tensor.shape
     return shape.rank is None or (shape.rank >= 1 and shape[0] is None)
+
+
+def _reads_total(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
+    """Whether an op computes from all entries of rows, or of a stack of what tokens have."""
+    source, output = operation.inputs[0], operation.outputs[0] if operation.outputs else None
+    if output is None or kinds[0] is not Kind.WAVE or not source.dtype.is_floating:
+        return False
+    if operation.type in ("Softmax", "LogSoftmax"):
+        return source.shape.rank == 1 and source.shape[0] is None
+    if operation.type not in _TOTALS or None in (source.shape.rank, output.shape.rank):
+        return False
+    return None in source.shape and output.shape.is_fully_defined()
 
 
 def _size_of_row(tensor: tf.Tensor) -> int | None:

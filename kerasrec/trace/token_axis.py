@@ -23,7 +23,7 @@ REDUCTIONS = frozenset({
 _MATRIX_PRODUCTS = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
 PRODUCTS = _MATRIX_PRODUCTS | {"Einsum"}
 # fmt: off
-_ELEMENTWISE = frozenset({
+ELEMENTWISE = frozenset({
     "Identity", "Cast", "StopGradient", "PreventGradient", "ZerosLike", "OnesLike", "Neg", "Abs",
     "Sign", "Exp", "Expm1", "Log", "Log1p", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh",
     "Cosh", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Softplus", "Softsign", "Erf",
@@ -45,10 +45,10 @@ _LAST_AXES = {"FFT": 1, "IFFT": 1, "RFFT": 1, "IRFFT": 1} | dict.fromkeys((
 ), 2)
 # fmt: on
 _LAST_AXIS = frozenset({"Softmax", "LogSoftmax"})
-_SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 # Of tensors with the token axis first, their results may lack it and still not be of all tokens:
 # sizes; a new first axis or several, before that of tokens; and what a function computes.
-_WITHOUT_TOKENS = _SIZES | {"Pack", "BroadcastTo", "PyFunc", "PyFuncStateless", "EagerPyFunc"}
+_WITHOUT_TOKENS = SIZES | {"Pack", "BroadcastTo", "PyFunc", "PyFuncStateless", "EagerPyFunc"}
 # How NumPy computes what orders of axes are made of.
 _STATIC_OPS: dict[str, Callable[..., np.ndarray]] = {
     "Sub": np.subtract,
@@ -81,7 +81,7 @@ def axis_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> i
         return _after_matrices(operation, axes)
     if kind == "Einsum":
         return _after_einsum(operation, axes)
-    if kind in _ELEMENTWISE:
+    if kind in ELEMENTWISE:
         return _after_elementwise(operation, axes, is_trial)
     if _works_along_tokens(operation, axes):
         return MIXED
@@ -92,7 +92,7 @@ def axis_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> i
         return _after_reshape(operation, axis)
     if kind == "StridedSlice" and axis == 0:
         return _after_new_axes(operation)
-    if not any(axes) or kind in _SIZES:
+    if not any(axes) or kind in SIZES:
         return None
     return _after_moved(operation, axes[0])
 

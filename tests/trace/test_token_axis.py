@@ -90,6 +90,42 @@ def test_programs_that_mix_tokens_are_refused(name):
         kerasrec.recursive(MIXING[name])(X)
 
 
+CHILDREN = tf.ragged.constant([[1, 2, 3], [], [4, 5], [5], [], []], dtype=tf.int32)
+OF_ALL_ENTRIES = {
+    "softmax": tf.nn.softmax,
+    "share of the total": lambda values: values / tf.reduce_sum(values),
+    "norm": lambda values: tf.exp(tf.nn.l2_loss(values) * values[:, None])[:, 0],
+}
+
+
+def sum_of_rows(of_values):
+    @kerasrec.recursive(returns=tf.TensorSpec([], tf.float32))
+    def f(node):
+        rows = f(tf.gather(CHILDREN, node))
+        return 1.0 + tf.reduce_sum(tf.ragged.map_flat_values(of_values, rows), axis=1)
+
+    return f
+
+
+@pytest.mark.parametrize("name", OF_ALL_ENTRIES)
+def test_what_mixes_rows_is_refused(name):
+    with pytest.raises(kerasrec.TraceError, match="not one value per token"):
+        sum_of_rows(OF_ALL_ENTRIES[name])([0, 2])
+
+
+@pytest.mark.many
+def test_sums_within_a_row_by_those_of_all_rows_are_right():
+    @kerasrec.recursive(returns=tf.TensorSpec([], tf.float32))
+    def f(node):
+        rows = f(tf.gather(CHILDREN, node))
+        sums = tf.cumsum(rows.values)
+        before = tf.gather(tf.concat([[0.0], sums], 0), rows.row_starts())
+        within = rows.with_values(sums - tf.gather(before, rows.value_rowids()))
+        return 1.0 + tf.reduce_sum(within, axis=1)
+
+    np.testing.assert_allclose(f([0, 2, 3]), [14.0, 4.0, 2.0])  # f(0) = 1 + 1 + 5 + 7
+
+
 @pytest.mark.parametrize("name", APART)
 def test_programs_that_leave_tokens_apart_are_right(name):
     expected = tf.concat([APART[name](X[place : place + 1]) for place in range(4)], 0)
