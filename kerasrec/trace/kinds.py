@@ -109,6 +109,11 @@ class KindFinder:
         self._num_seen = len(operations)
         return self._kinds[tensor.name]
 
+    def is_of_all_entries(self, tensor: tf.Tensor) -> bool:
+        """Whether a tensor is computed from the entries of all rows together."""
+        self.kind(tensor)
+        return tensor.name in self._of_all_entries
+
     def _see(self, operation: tf.Operation) -> None:
         self._refuse_changed_loops(operation)
         kinds = [self._kinds[source.name] for source in operation.inputs]

@@ -98,11 +98,11 @@ OF_ALL_ENTRIES = {
 }
 
 
-def sum_of_rows(of_values):
+def sum_of_rows(of_values, of_rows=lambda rows: rows):
     @kerasrec.recursive(returns=tf.TensorSpec([], tf.float32))
     def f(node):
-        rows = f(tf.gather(CHILDREN, node))
-        return 1.0 + tf.reduce_sum(tf.ragged.map_flat_values(of_values, rows), axis=1)
+        rows = tf.ragged.map_flat_values(of_values, f(tf.gather(CHILDREN, node)))
+        return 1.0 + tf.reduce_sum(of_rows(rows), axis=1)
 
     return f
 
@@ -111,6 +111,12 @@ def sum_of_rows(of_values):
 def test_what_mixes_rows_is_refused(name):
     with pytest.raises(kerasrec.TraceError, match="not one value per token"):
         sum_of_rows(OF_ALL_ENTRIES[name])([0, 2])
+
+
+def test_a_map_of_what_mixes_rows_is_refused():
+    f = sum_of_rows(tf.nn.softmax, lambda rows: kerasrec.map_fn(tf.exp, rows))
+    with pytest.raises(kerasrec.TraceError, match=r"map_fn at .* from those of all tokens' rows"):
+        f([0, 2])
 
 
 @pytest.mark.many
