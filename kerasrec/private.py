@@ -29,11 +29,12 @@ from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 __all__ = [
     "OF_GRADIENTS",
     "OUTPUT_SHAPES",
-    "body_of",
+    "added_losses",
     "comes_from_layers",
     "compile_time",
     "copy_gradient",
     "copy_held_function",
+    "graph_held",
     "has_own_gradient",
     "in_stateless_scope",
     "in_symbolic_scope",
@@ -95,13 +96,15 @@ def copy_held_function(name: str, operation: tf.Operation, copy: tf.Operation) -
     copy.graph._add_function_recursive(operation.graph._get_function(name))
 
 
-def body_of(call: tf.Operation) -> tf.Graph:
-    """The graph of the `tf.function` that an op calls.
+def graph_held(operation: tf.Operation, attribute: str) -> list[tf.Graph]:
+    """The graphs of the functions that an op holds: what it calls, its branches, a loop's body.
 
-    The op's public attributes have its name and its definition, not the tensors that were traced.
-    If the name changes, assertions in a `tf.function` in a body raise AttributeError.
+    The op's public attributes have names and definitions, not the tensors that were traced. If the
+    name changes, `tf.function`, `tf.cond` and `tf.while_loop` in a body raise AttributeError.
     """
-    return call.graph._get_function(call.get_attr("f").name).graph
+    held = operation.get_attr(attribute)
+    functions = held if isinstance(held, list) else [held]
+    return [operation.graph._get_function(one.name).graph for one in functions]
 
 
 def with_outer_graphs(graph: tf.Graph) -> list[tf.Graph]:
@@ -178,6 +181,15 @@ def set_mask(tensor: tf.Tensor, mask: tf.Tensor | None) -> None:
     `compute_mask` sees what a layer returns, and no values from inside its `call`.
     """
     tensor._keras_mask = mask
+
+
+def added_losses(layer: keras.layers.Layer) -> list[tf.Tensor]:
+    """What a layer, and those it holds, have added by `add_loss`, or by an `activity_regularizer`.
+
+    The public `losses` has regularizers of weights, too, whose tensors are new whenever it is
+    asked. If a name changes, no cell can be called.
+    """
+    return [loss for one in layer._flatten_layers() for loss in one._get_own_losses()]
 
 
 def comes_from_layers(tensor: keras.KerasTensor) -> bool:

@@ -112,11 +112,15 @@ def reader_of(schema: Kinds) -> Reader:
             found = _of_name(found, document)
         if len(found) != 1:
             what = f"is {described(value)}"
+            is_missing = False
             if isinstance(value, Mapping):
                 name = value.get(KIND_KEY, MISSING)
                 is_missing = name is MISSING
                 what += f", whose {KIND_KEY!r} is {'missing' if is_missing else repr(name)}"
-            raise ValueError(f"{what}; expected {expected(schema, family)}")
+            hint = ""
+            if value is not None and len(kinds) > 1 and kinds[0].is_inferred and not is_missing:
+                hint = ". If the schema was inferred, infer it from examples that have such a value"
+            raise ValueError(f"{what}; expected {expected(schema, family)}{hint}")
         (kind,) = found
         if form != OBJECT:
             return kind, lambda item: _entry(kind, item, document)

@@ -20,6 +20,8 @@ Reader: TypeAlias = Callable[[Any, type], tuple[Kind, Callable[[Field], Any]]]
 
 # What a reader gives for a field that the value does not have.
 MISSING = object()
+# How many kinds an error names; those of a programming language are too many.
+_MOST_NAMED = 12
 
 
 def encode(schema: Kinds, values: Iterable[Any], reader: Reader) -> dict[str, tf.RaggedTensor]:
@@ -43,10 +45,12 @@ def encode(schema: Kinds, values: Iterable[Any], reader: Reader) -> dict[str, tf
 
 def expected(schema: Kinds, family: type) -> str:
     """What a value of a type may be, for errors."""
-    names = [schema.kinds[number].name for number in schema.numbers(family)]
-    if len(names) == 1:
-        return f"a value of {names[0]}"
-    return f"a value of {family.__name__}: {', '.join(names[:-1])} or {names[-1]}"
+    *names, last = [schema.kinds[number].name for number in schema.numbers(family)]
+    if not names:
+        return f"a value of {last}"
+    if len(names) > _MOST_NAMED:
+        last = f"one of {len(names) + 1 - _MOST_NAMED} others, which print(schema) lists"
+    return f"a value of {family.__name__}: {', '.join(names[:_MOST_NAMED])} or {last}"
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,15 @@ from kerasrec.datatypes.field import described
 from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH
 
 ROOT, NODE = "document", "node"
+# What a field of numbers holds: as many digits as numbers of JSON have.
+_NUMBERS = {"dtype": "float64", "shape": []}
 
 
 def infer(
-    documents: Iterable[Any], max_choices: int, optional: bool | str | Iterable[str]
+    documents: Iterable[Any],
+    max_choices: int,
+    optional: bool | str | Iterable[str],
+    numbers: str | Iterable[str],
 ) -> dict[str, Any]:
     """A schema for documents, as plain data.
 
@@ -31,10 +36,11 @@ def infer(
         documents: examples.
         max_choices: how many different texts or integers a field may have to be a choice.
         optional: fields that other documents may lack, `kind.field`; True for all.
+        numbers: fields of numbers that are no choices, however few they are.
 
     Raises:
-        ValueError: there are no documents, something in one is no document, or there is no such
-            field.
+        ValueError: there are no documents, something in one is no document, there is no such field,
+            or it holds no numbers.
     """
     inference = _Inference(max_choices)
     for number, document in enumerate(documents):
@@ -43,27 +49,39 @@ def infer(
         inference.see(document, number)
     if not inference.root.num_seen:
         raise ValueError("There are no documents to infer a schema from; expected at least one.")
-    return _with_optional(inference.config(), optional)
+    config = inference.config()
+    for item in _named(config, "optional", optional).values():
+        item["is_optional"] = not item["is_list"]  # A list without entries says so itself.
+    for name, item in _named(config, "numbers", numbers).items():
+        choices = item.get("choices", ())
+        is_number = item.get("dtype") == "float64"
+        if not is_number and not (choices and all(isinstance(one, int) for one in choices)):
+            raise ValueError(f"numbers={name!r} is a field that holds something else than numbers.")
+        item.pop("choices", None)
+        item.pop("takes_others", None)
+        item |= _NUMBERS
+    return config
 
 
-def _with_optional(config: dict[str, Any], optional: bool | str | Iterable[str]) -> dict[str, Any]:
-    """A schema in which more fields are optional; a list without entries says so itself."""
+def _named(
+    config: dict[str, Any], argument: str, names: bool | str | Iterable[str]
+) -> dict[str, dict[str, Any]]:
+    """The fields that an argument names; all if it is True."""
     fields = {
         f"{kind['name']}.{item['name']}": item
         for kind in config["kinds"]
         if kind["form"] == OBJECT
         for item in kind["fields"]
     }
-    names = {optional} if isinstance(optional, str) else optional
+    names = {names} if isinstance(names, str) else names
     names = set(fields if names is True else names or ())
     unknown = sorted(names - fields.keys())
     if unknown:
         raise ValueError(
-            f"optional={unknown[0]!r} is no field of the documents; they have {', '.join(fields)}."
+            f"{argument}={unknown[0]!r} is no field of the documents; they have "
+            f"{', '.join(fields)}."
         )
-    for name in names:
-        fields[name]["is_optional"] = not fields[name]["is_list"]
-    return config
+    return {name: fields[name] for name in names}
 
 
 @dataclass
@@ -97,7 +115,7 @@ class _Scalars:
         if form == NUMBER:
             if self.are_integers and self.are_choices:
                 return _choices(sorted({as_number(value) for value in self.different}))
-            return {"dtype": "float64", "shape": []}  # As many digits as numbers of JSON have.
+            return dict(_NUMBERS)
         if self.are_choices:
             return _choices(sorted(self.different))
         return {"dtype": "string", "shape": []}

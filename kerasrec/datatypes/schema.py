@@ -106,6 +106,7 @@ class Schema(Kinds):
         max_choices: int = 100,
         *,
         optional: bool | str | Iterable[str] = False,
+        numbers: str | Iterable[str] = (),
     ) -> Schema:
         """A schema from examples of nested data: JSON, dataclasses, nodes of `ast`, `nltk.Tree`s.
 
@@ -124,12 +125,14 @@ class Schema(Kinds):
             optional: fields that later documents may lack though all examples have them, such as
                 `["document.name", "atoms.charge"]`, a kind and a field as `print(schema)` has them;
                 True for all fields. Lists need not be named: one that is missing is empty.
+            numbers: fields of integers that are quantities, such as `["customer.age"]`: they stay
+                numbers, however few different ones there are.
 
         Raises:
             ValueError: there are no documents, one contains something that is not JSON, or
-                `optional` has something that is no field.
+                `optional` or `numbers` has something that is no such field.
         """
-        return cls.from_config(infer(documents, max_choices, optional))
+        return cls.from_config(infer(documents, max_choices, optional, numbers))
 
     def get_config(self) -> dict[str, Any]:
         """The schema as plain data."""
@@ -210,7 +213,7 @@ class Schema(Kinds):
                 gives it or a layer gets it; or `schema.inputs()`.
             token_of: gives tokens, int32, int64 or string `[rows]`, or several for each value,
                 `[rows, ids]`. If neither it nor `features_of` is given, the token is the number of
-                the kind, from 1, in the order of `print(schema)`.
+                the kind, from 1 to `len(schema.kinds)`, in the order of `print(schema)`.
             features_of: gives features, float `[rows, features]`; `[rows]` is one feature.
             children_of: gives the children in their order: a field that holds values, or a list of
                 such fields; the names of fields may stand in place of a function. A field that is

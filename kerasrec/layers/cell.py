@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.types import Activation, Constraint, Initializer, Regularizer
+from kerasrec.private import added_losses
 from kerasrec.public import TraceError, map_fn
 
 
@@ -214,11 +215,19 @@ def call_cell(
         **options: further arguments of the method.
 
     Raises:
-        TraceError: for a cell that does not return what its `state_size` and `output_size` promise.
+        TraceError: for a cell that does not return what its `state_size` and `output_size` promise,
+            or that adds a loss.
     """
     if _takes_training(cell, cell.call if method is cell else method):
         options["training"] = training
+    before = set(map(id, added_losses(cell)))
     output, states = _output_and_states(cell, method(*arguments, **options))
+    if not before.issuperset(map(id, added_losses(cell))):
+        raise TraceError(
+            f"{type(cell).__name__} adds a loss, by `add_loss` or by the `activity_regularizer` of "
+            "a layer in it. A cell is called inside of the recursion, and its losses cannot leave "
+            "it. Compute the loss from what the layer returns, as with `return_sequences=True`."
+        )
     return [output, *states] if cell.has_own_output else states
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
@@ -20,7 +20,7 @@ from kerasrec.layers.ragged import as_rows, both_inputs, is_ragged, like, num_tr
 from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.stacking import StatesOfNodes, are_states, mark_states
 from kerasrec.layers.trees import as_indices, node_tables
-from kerasrec.layers.types import Engine
+from kerasrec.layers.types import Engine, check_engine
 from kerasrec.private import in_symbolic_scope, in_xla, set_mask
 
 
@@ -127,11 +127,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
                 "`embedding` must be a Keras layer from words to vectors, such as "
                 f"keras.layers.Embedding, received {embedding!r}."
             )
-        if engine not in get_args(Engine):
-            raise ValueError(
-                f"`engine` of {type(self).__name__} must be one of "
-                f"{', '.join(map(repr, get_args(Engine)))}, received {engine!r}."
-            )
+        check_engine(engine, self)
         if isinstance(instances, str) or not all(isinstance(name, str) for name in instances):
             raise ValueError(
                 f"`instances` of {type(self).__name__} must be a list of names of devices, such as "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ from kerasrec.layers.held import freeze_held
 from kerasrec.layers.schema_batch import batch_of, is_stand_in, schema_of
 from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
 from kerasrec.layers.schema_lstm import KindLSTM
-from kerasrec.layers.types import Activation, Engine
+from kerasrec.layers.types import Activation, Engine, check_engine
 from kerasrec.private import in_stateless_scope
 from kerasrec.public import DataType, collect, map_fn, match, recursive
 
@@ -117,10 +117,7 @@ class SchemaEncoder(keras.layers.Layer):
             )
         if cell not in CELLS:
             raise ValueError(f"`cell` must be one of {', '.join(CELLS)}, received {cell!r}.")
-        if engine not in get_args(Engine):
-            raise ValueError(
-                f"`engine` must be one of {', '.join(get_args(Engine))}, received {engine!r}."
-            )
+        check_engine(engine, self)
         self.cell = cell
         self.engine = engine
         self.dropout = dropout
@@ -283,13 +280,7 @@ class SchemaEncoder(keras.layers.Layer):
 
     def compute_output_spec(self, batch: dict[str, Any], *, training: bool = False) -> Any:
         """The symbolic output, so that a functional model is built without compiling."""
-        missing = [key for key in self.schema.element_spec if key not in batch]
-        if missing:
-            raise ValueError(
-                f"{self.name} needs a dict with the keys of its schema; {', '.join(missing)} is "
-                "missing. Pass what `schema.encode` or `schema.inputs` gives."
-            )
-        size = batch[KIND].shape[0]
+        size = batch_of(self.schema, batch)[KIND].shape[0]
         if self.return_sequences:
             shape = (size, None, self.units)
             return keras.KerasTensor(shape, self.compute_dtype, ragged=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -64,6 +64,11 @@ def switch(index: Any, branches: Sequence[Branch]) -> Any:
     tracer = tracer_for("kerasrec.switch")
     if not branches:
         raise TraceError("kerasrec.switch needs at least one branch; it got none.")
+    if isinstance(branches, Mapping):
+        raise TraceError(
+            "kerasrec.switch got a dict of branches; expected a list, in the order of `index`. A "
+            "choice is its number in Literal, from 0."
+        )
     predicate = predicate_of(tracer, as_int32(index), "kerasrec.switch", "index", tf.int32)
     named = {f"branches[{place}]": branch for place, branch in enumerate(branches)}
     return choose(tracer, predicate, named)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.private import body_of, has_own_gradient
+from kerasrec.private import graph_held, has_own_gradient
 from kerasrec.trace.functions import copy_with_held, held_functions
 
 
@@ -34,7 +34,7 @@ def inlined(call: tf.Operation) -> Inlined | None:
         The copies; None if the function has a gradient of the user's own (`tf.custom_gradient`),
         which reads tensors of the function's graph.
     """
-    body = body_of(call)
+    (body,) = graph_held(call, "f")
     found = {inner.ref(): outer for inner, outer in zip(body.inputs, call.inputs, strict=True)}
     originals = [
         item

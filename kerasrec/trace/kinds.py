@@ -8,7 +8,7 @@ joined or reduced the axis; the tables below say that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +17,7 @@ import tensorflow as tf
 from kerasrec.errors import TraceError
 from kerasrec.graph.types import Kind
 from kerasrec.trace.functions import LOOPS
+from kerasrec.trace.held_kinds import Known, outputs_of_held
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
 from kerasrec.trace.token_axis import (
@@ -24,9 +25,11 @@ from kerasrec.trace.token_axis import (
     MIXED,
     REDUCTIONS,
     SIZES,
+    Axes,
     axis_after,
     loses_tokens,
 )
+from kerasrec.trace.token_count import TokenCounts
 
 # Their leading axis has an open size that depends on the values of tokens.
 _COUNTING_OPS = frozenset(
@@ -49,6 +52,10 @@ _TOTALS = frozenset({"Sum", "Mean", "Prod", "EuclideanNorm", "L2Loss"})
 _SCATTERS = frozenset(
     {"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch", "GatherNd"}
 )
+
+
+class _ChangedLoopError(TraceError):
+    """A loop was changed after it was made."""
 
 
 @dataclass(eq=False)
@@ -76,6 +83,9 @@ class KindFinder:
         self._of_all_entries: set[str] = set()
         # Where the token axis is, of tensors in which it is not the first.
         self._moved: dict[str, int] = {}
+        self._counts = TokenCounts()
+        # Lists of single tokens, and what is computed from their entries.
+        self._single: set[str] = set()
         self._num_seen = 0
 
     def forget(self, since: int) -> None:
@@ -92,6 +102,8 @@ class KindFinder:
                     self._of_all_entries.discard(output.name)
                 self._rows.pop(output.name, None)
                 self._moved.pop(output.name, None)
+                self._counts.forget(output)
+                self._single.discard(output.name)
         self._num_seen = min(self._num_seen, since)
 
     def add(self, tensor: tf.Tensor, kind: Kind) -> None:
@@ -127,12 +139,21 @@ class KindFinder:
             return
         self.rows.learn(operation, self._kinds)
         leads_back = self.rows.leads_back(operation)
+        held = self._outputs_of_held(operation)
+        if held is not None:
+            for output, known in zip(operation.outputs, held, strict=True):
+                is_token = known.kind is Kind.TOKEN and _has_open_rows(output)
+                self._set(output, replace(known, kind=Kind.TOKEN if is_token else Kind.WAVE))
+            return
         axes = list(map(self._axis_of, operation.inputs, kinds))
         axis = None
         if not leads_back and operation.outputs and any(item is not None for item in axes):
             axis = axis_after(operation, axes, self.is_trial)
         if axis is not None and axis > 0:
             self._moved[operation.outputs[0].name] = axis
+        has_count = self._counts.learn(operation, axes)
+        if _is_of_single_tokens(operation, axes, self._single):
+            self._single.update(output.name for output in operation.outputs)
         reads_total = not self.is_trial and _reads_total(operation, kinds)
         is_of_all_entries = reads_total or self._passes_on_all_entries(operation, leads_back)
         if leads_back:
@@ -140,6 +161,7 @@ class KindFinder:
         else:
             is_mixed = (
                 axis == MIXED
+                or (has_count and _has_open_rows(operation.outputs[0]))
                 or reads_total
                 or _mixes_tokens(operation, axes)
                 or (
@@ -175,6 +197,51 @@ class KindFinder:
             names = names[:1]
         return any(name in self._of_all_entries for name in names)
 
+    def _outputs_of_held(self, operation: tf.Operation) -> Sequence[Known] | None:
+        """What the functions that an op holds say of its outputs; None where they say nothing.
+
+        Rows of entries are followed in the graph of the body alone.
+        """
+        given = list(map(self._known, operation.inputs))
+        if not all(map(_is_followed, operation.inputs, given)):
+            return None
+
+        def find(graph: tf.Graph, known: Sequence[Known]) -> list[Known]:
+            inner = KindFinder(graph, RowsFinder(graph), self.kind_outside, self.is_trial)
+            for tensor, item in zip(graph.inputs, known, strict=True):
+                inner._set(tensor, item)
+            for tensor in graph.outputs:
+                inner.kind(tensor)
+            return list(map(inner._known, graph.outputs))
+
+        try:
+            return outputs_of_held(operation, given, find)
+        except _ChangedLoopError:  # The function takes the gradient of a loop of its own.
+            return None
+
+    def _known(self, tensor: tf.Tensor) -> Known:
+        name = tensor.name
+        kind = self._kinds[name]
+        return Known(
+            kind,
+            name in self._mixed,
+            # Of several rows a token nothing is said: a function would take them for tokens.
+            0 if kind is Kind.TOKEN else self._moved.get(name),
+            self._counts.has(tensor),
+            name in self._single,
+        )
+
+    def _set(self, tensor: tf.Tensor, known: Known) -> None:
+        self._kinds[tensor.name] = known.kind
+        if known.is_mixed:
+            self._mixed.add(tensor.name)
+        if known.axis:
+            self._moved[tensor.name] = known.axis
+        if known.is_count:
+            self._counts.add(tensor)
+        if known.is_single:
+            self._single.add(tensor.name)
+
     def _refuse_changed_loops(self, operation: tf.Operation) -> None:
         """Raises TraceError for a loop that was changed after it was made.
 
@@ -186,7 +253,7 @@ class KindFinder:
             return
         loop = operation if operation.type in LOOPS else unknown[0]
         source = source_of(loop.traceback or ())
-        raise TraceError(
+        raise _ChangedLoopError(
             f"The gradient of a loop{f' at {source}' if source else ''} (tf.while_loop, tf.map_fn, "
             "tf.scan or their like) is taken by tf.gradients inside of a recursive function, and "
             "TensorFlow would change the loop for it. Put the loop and tf.gradients into one "
@@ -264,6 +331,20 @@ def _mixes_tokens(operation: tf.Operation, axes: Sequence[int | None]) -> bool:
         axes = tf.get_static_value(operation.inputs[-1])
         return axes is not None and bool((np.asarray(axes) == 0).any())
     return False
+
+
+def _is_followed(tensor: tf.Tensor, known: Known) -> bool:
+    """Whether all is known of a tensor that a function needs; not of rows of entries, for one."""
+    is_open = known.kind is Kind.WAVE and known.axis is None and tensor.shape.rank != 0
+    return known.is_mixed or known.is_single or not is_open
+
+
+def _is_of_single_tokens(operation: tf.Operation, axes: Axes, single: set[str]) -> bool:
+    """Whether an op makes a list of single tokens, or computes from an entry of such a list."""
+    if operation.type == "TensorListFromTensor":
+        return axes[0] == 0
+    is_stacked = operation.type == "TensorListStack"
+    return not is_stacked and any(source.name in single for source in operation.inputs)
 
 
 def _cuts_first_axis(operation: tf.Operation) -> bool:

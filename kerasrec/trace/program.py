@@ -55,6 +55,20 @@ _TRIED_TYPES = [
     for shape in ((), (None,))
 ]
 _MAX_TRIALS = 4
+_CHOOSE = (
+    "Each token has an index of its own: take functions from kerasrec.functions([...])[index], "
+    "branches from kerasrec.switch(index, [...]), and tensors from tf.gather(table, index)."
+)
+# What to do about a TypeError of a body, by a part of its text.
+_HINTS = {
+    "indices must be integers or slices": _CHOOSE,
+    "unhashable": _CHOOSE,
+    "of type 'str'": (
+        "A field that is declared as Literal or Enum, or that Schema.infer made a choice, is the "
+        "number of its choice, from 0."
+    ),
+    "type": "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float.",
+}
 # How often a function may call itself with yet another function as argument while it is traced.
 _MAX_NESTED = 24
 # How many tensors a nest of arguments may have that grows from call to call.
@@ -448,8 +462,7 @@ def _user_error(state: State, error: TypeError | ValueError) -> KerasrecError:
     """An error that TensorFlow or Keras raised for a line of the function, with that line."""
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
     message = f"{state.name} cannot be traced; {source.where}: {str(error).rstrip('.')}."
+    hint = next((hint for part, hint in _HINTS.items() if part in str(error)), "")
     if not isinstance(error, TypeError):
         return TraceError(message)
-    if "type" in str(error):
-        message += " If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float."
-    return SignatureError(message)
+    return SignatureError(f"{message} {hint}".rstrip())

@@ -156,7 +156,7 @@ def entries_of(
             )
     message = (
         f"Ragged arguments of {name} have rows of different lengths. All of them must have the "
-        "same row splits."
+        "same row splits. A batch that a schema has encoded is given as `schema.values(batch)`."
     )
     for item in others:
         is_same = tf.raw_ops.Equal(

@@ -190,8 +190,8 @@ class Tracer:
             raise TraceError(
                 f"{what} is not one value per token: it was computed across tokens and has shape "
                 f"{tensor.shape}. A recursive function sees a leading token axis, as a Keras "
-                "layer sees a batch axis; reduce and reshape the other axes only. Where [tokens] "
-                "meets [tokens, n], give it an axis: x[:, None]."
+                "layer sees a batch axis; reduce and reshape the other axes only, and use its size "
+                "for shapes alone. Where [tokens] meets [tokens, n], give it an axis: x[:, None]."
                 + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
                 + _at(current_source())
             )

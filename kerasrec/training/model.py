@@ -20,6 +20,8 @@ from kerasrec.training.tree_loss import TreeLoss
 
 # What `model.fit` and `model.evaluate` have as well, by the same name.
 FIT_ARGUMENTS = {"epochs", "verbose", "callbacks", "initial_epoch"}
+# What Keras' `fit` does not have.
+BACKUP_ARGUMENTS = ("backup_dir", "save_freq")
 # The arguments that are data.
 DATA = ("x", "y", "sample_weight", "batch_size")
 READ = {"x", "validation_data"}
@@ -45,16 +47,19 @@ class _AnyStrategy(KerasStep, _Keras):
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """`keras.Model.fit`, or `kerasrec.training.fit` where batches are computed in parts.
 
-        The latter also takes arrays here, which must be the same in every worker.
+        The latter also takes arrays here, which must be the same in every worker. It is called on
+        one device, too, if its `backup_dir` is given.
 
         Raises:
             ValueError: if `kerasrec.training.fit` has no such argument, or `class_weight` is given
                 for labels of tree nodes, which Keras would misread.
         """
+        backup = _taken(kwargs, *BACKUP_ARGUMENTS)
         given = _given(keras.Model.fit, args, kwargs)
         if "class_weight" in given:
             _check_labels(self, given)
-        if not splits_batches(self.distribute_strategy):
+        splits = splits_batches(self.distribute_strategy)
+        if not splits and backup.get("backup_dir") is None:
             return super().fit(**_with_datasets(given))
         batch_size = given.get("batch_size")
         # All workers must have the same order, or some would miss examples; calls have others.
@@ -64,8 +69,10 @@ class _AnyStrategy(KerasStep, _Keras):
         if held_out is not None:
             parts = held_out if isinstance(held_out, tuple | list) else (held_out,)
             held_out = dataset(*parts, batch_size=given.pop("validation_batch_size", batch_size))
-        _refuse(given, FIT_ARGUMENTS, "fit")
-        return fit(self, data, held_out, **given)
+        _refuse(
+            given, FIT_ARGUMENTS, "fit on several replicas" if splits else "fit with backup_dir"
+        )
+        return fit(self, data, held_out, **given, **backup)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.evaluate`, or `kerasrec.training.evaluate`, chosen as for `fit`.
@@ -78,7 +85,7 @@ class _AnyStrategy(KerasStep, _Keras):
             return super().evaluate(**_with_datasets(given))
         data = dataset(**_taken(given, *DATA))
         return_dict = _taken(given, "return_dict", "verbose").get("return_dict", False)
-        _refuse(given, set(), "evaluate")
+        _refuse(given, set(), "evaluate on several replicas")
         metrics = evaluate(self, data)
         values = list(metrics.values())
         return metrics if return_dict else values if len(values) > 1 else values[0]
@@ -94,7 +101,7 @@ class _AnyStrategy(KerasStep, _Keras):
             return super().predict(**_with_datasets(given))
         data = Batches("x", dataset(**_taken(given, "x", "batch_size"))).whole
         _taken(given, "verbose")
-        _refuse(given, set(), "predict")
+        _refuse(given, set(), "predict on several replicas")
         batches = [self.predict_on_batch(inputs(batch)) for batch in data]
         return keras.tree.map_structure(lambda *parts: joined(parts), *batches)
 
@@ -126,9 +133,9 @@ class Model(_AnyStrategy, keras.Model):
     Under `MultiWorkerMirroredStrategy` and `ParameterServerStrategy` the methods of Keras 3 do not
     work, and with several replicas of `MirroredStrategy` they do not weigh the parts of a batch by
     what these hold. There, this model uses `kerasrec.training.fit` and `evaluate`; elsewhere it
-    uses those of Keras. It can be a functional model or a base class. A functional one raises an
-    error if a number does not fit into the dtype of its input; Keras would keep only its lower
-    bits.
+    uses those of Keras. `fit` also takes `backup_dir` and `save_freq`, under every strategy. It can
+    be a functional model or a base class. A functional one raises an error if a number does not fit
+    into the dtype of its input; Keras would keep only its lower bits.
 
     If a batch looks up a row of a table several times, the optimizer gets the sum of its gradients.
     In Keras' own models the optimizer squares and clips each of them separately, unless the table
@@ -230,7 +237,6 @@ def _refuse(given: dict[str, Any], known: set[str], method: str) -> None:
     unknown = sorted(given.keys() - known)
     if unknown:
         raise ValueError(
-            f"{method} on several replicas does not take {', '.join(unknown)}. Pass a "
-            "tf.data.Dataset instead: `take` and `skip` choose its batches, and a third entry of a "
-            "batch weighs its examples."
+            f"{method} does not take {', '.join(unknown)}. Pass a tf.data.Dataset instead: `take` "
+            "and `skip` choose its batches, and a third entry of a batch weighs its examples."
         )

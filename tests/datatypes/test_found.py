@@ -68,6 +68,19 @@ def test_an_object_that_says_another_kind_is_refused():
         schema.encode([{"kind": "square", "r": 9.5}])
 
 
+@pytest.mark.many
+def test_a_kind_that_no_example_had_is_refused():
+    schema = infer([{"kind": f"kind{number}"} for number in range(14)])
+    with pytest.raises(ValueError) as error:
+        schema.encode([{"kind": "square"}])
+    text = str(error.value)
+    assert "whose 'kind' is 'square'; expected a value of node: kind0, kind1, " in text
+    assert " kind11 or one of 2 others, which print(schema) lists. If the schema was inf" in text
+    assert text.endswith("infer it from examples that have such a value.")
+    with pytest.raises(ValueError, match=r"whose 'kind' is missing; .* lists\.$"):
+        schema.encode([{}])
+
+
 class Chain(kerasrec.DataType):
     value: float
     rest: "Chain | None"

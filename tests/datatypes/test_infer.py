@@ -72,6 +72,23 @@ def test_what_is_no_optional_field():
         infer(EXAMPLES, optional=["b.c", "document.c"])
 
 
+@pytest.mark.many
+def test_integers_that_are_named_stay_numbers():
+    documents = [{"age": 30 + item % 3, "zip": item % 2, "flags": [item % 2]} for item in range(6)]
+    schema = infer(documents, numbers=["document.age", "document.flags"])
+    assert str(schema) == (
+        "document\n  age: a number\n  zip: one of 0, 1\n  flags: a list, each a number"
+    )
+    found = schema.encode([{"age": 99, "zip": 1, "flags": [7]}])  # Values that no example had.
+    assert schema.decode(found) == [{"age": 99, "zip": 1, "flags": [7]}]
+    assert str(infer(documents, 0, numbers="document.age")) == str(infer(documents, 0))
+    with pytest.raises(ValueError, match=r"numbers='document.c' is no field of the doc"):
+        infer(documents, numbers="document.c")
+    for other in ("x", True, {"a": 1}):
+        with pytest.raises(ValueError, match=r"numbers='document.b' is a field that holds some"):
+            infer([{"b": other}] * 4, numbers="document.b")
+
+
 def test_numbers_may_be_written_as_texts():
     schema = infer([{"a": "1"}, {"a": "2.5"}, {"a": 3}])
     assert lines(schema) == ["document", "a: a number"]

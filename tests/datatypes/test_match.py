@@ -203,6 +203,11 @@ def of_bound(expr, branches):
     )
 
 
+def of_apply(expr, read):
+    """What a function makes of a choice."""
+    return kerasrec.match(expr, {Apply: lambda expr: read(expr.operator), Expr: lambda expr: 1.0})
+
+
 def traced(body, argument=TREE):
     return kerasrec.recursive(lambda expr: body(expr))(argument)
 
@@ -268,6 +273,22 @@ def traced(body, argument=TREE):
             ),
             "Number.value always has a value",
         ),
+        (
+            lambda e: of_apply(e, lambda operator: operator == "+"),
+            "is the number of its choice, from 0.",
+        ),
+        (
+            lambda e: of_apply(e, lambda operator: [1.0, 2.0][operator]),
+            "kerasrec.functions([...])[index]",
+        ),
+        (
+            lambda e: of_apply(e, lambda operator: {0: 1.0, 1: 2.0}[operator]),
+            "kerasrec.functions([...])[index]",
+        ),
+        (
+            lambda e: of_apply(e, lambda operator: kerasrec.switch(operator, {"+": tf.add})),
+            "kerasrec.switch got a dict of branches; expected a list",
+        ),
     ],
 )
 def test_errors(body, message):
@@ -286,6 +307,13 @@ def test_branches_that_return_values_of_two_batches_are_an_error():
 
     with pytest.raises(kerasrec.SignatureError, match="return different structures"):
         either(SCHEMA.of([TREE]), other)
+
+
+@pytest.mark.many
+def test_a_batch_as_an_argument_says_how_values_are_passed():
+    batch = {"kind": tf.ragged.constant([[0]]), "Number.value": tf.ragged.constant([[1.0, 2.0]])}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"`schema.values\(batch\)`"):
+        traced(lambda batch: 1.0, batch)
 
 
 def test_a_batch_that_lacks_a_tensor():

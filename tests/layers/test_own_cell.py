@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec import TraceError
 from kerasrec.layers import (
     Recursive,
     RecursiveCell,
@@ -132,6 +133,14 @@ class Wrong(RecursiveCell):
         return inputs, [inputs]
 
 
+class Penalised(GatedCell):
+    """A cell that adds a loss."""
+
+    def call(self, inputs, states):
+        self.add_loss(tf.reduce_sum(states[0][0]))
+        return super().call(inputs, states)
+
+
 class Nothing(RecursiveCell):
     """A cell without `call`."""
 
@@ -151,8 +160,18 @@ class Nothing(RecursiveCell):
         (Wrong(lambda state: (2 * state, [state])), ValueError, "is not its first state"),
         (Wrong(lambda state: state), ValueError, "return output, states"),
         (Wrong(lambda state: None), ValueError, "Received None"),
+        (Penalised(4), TraceError, "Penalised adds a loss, by `add_loss` or"),
     ],
-    ids=["no call", "two states", "other size", "other output", "own output", "tensor", "None"],
+    ids=[
+        "no call",
+        "two states",
+        "other size",
+        "other output",
+        "own output",
+        "tensor",
+        "None",
+        "loss",
+    ],
 )
 def test_wrong_cells_are_told_what_is_wrong(cell, error, message):
     children = random_children(2, 5, 2)

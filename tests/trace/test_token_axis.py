@@ -5,8 +5,17 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from tests.parameters import few_of
 
 X = tf.constant(np.random.default_rng(0).normal(size=(4, 2)), tf.float32)
+
+
+ALWAYS = tf.Variable(True)
+
+
+def float_of(size):
+    return tf.cast(size, tf.float32)
+
 
 MIXING = {
     "softmax": lambda x: tf.nn.softmax(x, axis=0),
@@ -45,6 +54,40 @@ MIXING = {
     "cumsum of all numbers": lambda x: tf.reshape(tf.cumsum(tf.reshape(x, [-1])), [-1, 2]),
     "sum along a new first axis": lambda x: x - tf.reduce_sum(tf.reshape(x, [1, -1, 2]), 1),
     "columns for rows": lambda x: tf.reshape(tf.transpose(tf.reshape(x, [2, -1])), [-1, 2]),
+    "how many tokens there are": lambda x: x + float_of(tf.shape(x)[0]),
+    "how many numbers there are": lambda x: x / float_of(tf.size(x)),
+    "one of several sizes": lambda x: x * float_of(tf.unstack(tf.shape(x)[:2])[0])[None, None],
+    "a choice by a size": lambda x: tf.where(tf.reduce_prod(tf.shape(x)[0:1]) > 1, x, -x),
+    "filled with a size": lambda x: tf.fill(tf.shape(x), float_of(tf.gather(tf.shape(x), 0))),
+}
+
+
+@tf.function
+def without_mean(x):
+    return x - tf.reduce_mean(x, axis=0)
+
+
+def repeated(body):
+    """A body three times."""
+    return lambda x: tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, body(y)), [0, x])[1]
+
+
+HOLDING = {
+    "a function": without_mean,
+    "a loop": repeated(without_mean),
+    "a loop until all are done": lambda x: tf.while_loop(
+        lambda y: tf.reduce_any(tf.abs(y) > 0.1), lambda y: [y / 2], [x]
+    )[0],
+    "a loop as often as there are tokens": lambda x: tf.while_loop(
+        lambda i, _: i < tf.shape(x)[0], lambda i, y: (i + 1, y / 2), [0, x]
+    )[1],
+    "a branch": lambda x: tf.cond(ALWAYS, lambda: without_mean(x), lambda: x),
+    "a choice by how many there are": lambda x: tf.cond(tf.size(x) > 2, lambda: -x, lambda: x),
+    "a sum so far": lambda x: tf.scan(lambda total, row: total + row, x),
+    "a sum of all": lambda x: x + tf.foldl(lambda total, row: total + row, x),
+    "one of several branches": lambda x: tf.switch_case(
+        tf.cast(ALWAYS, tf.int32), [lambda: x, lambda: without_mean(x), lambda: -x]
+    ),
 }
 
 APART = {
@@ -74,10 +117,21 @@ APART = {
     "one_hot": lambda x: tf.one_hot(tf.argmax(x, 1), 2),
     "tile": lambda x: tf.tile(x[:, None], [1, 3, 1])[:, 0],
     "several rows a token": lambda x: tf.reshape(tf.exp(tf.reshape(x, [-1])), [-1, 2]),
+    "several rows a token in a loop": lambda x: tf.reshape(
+        repeated(tf.sin)(tf.reshape(x, [-1])), [-1, 2]
+    ),
     "a new first axis and back": lambda x: tf.reshape(
         tf.nn.softmax(tf.reshape(x, [1, -1, 2])), [-1, 2]
     ),
     "a stack": lambda x: tf.unstack(tf.stack([x, tf.exp(x)]))[1],
+    "sizes of other axes": lambda x: x * float_of(tf.unstack(tf.shape(x)[:2])[1] * tf.shape(x)[-1]),
+    "how many numbers a token has": lambda x: x / float_of(tf.size(x) // tf.shape(x)[0]),
+    "a function": lambda x: tf.function(lambda y: y - tf.reduce_mean(y, 1, keepdims=True))(x),
+    "a loop": repeated(lambda y: y / (1 + tf.reduce_sum(y * y, 1, keepdims=True))),
+    "a map": lambda x: tf.map_fn(lambda row: row / tf.reduce_sum(row * row), x),
+    "a branch": lambda x: tf.cond(ALWAYS, lambda: x + 1, lambda: tf.zeros_like(x)),
+    "a loop in a transpose": lambda x: tf.transpose(repeated(tf.sin)(tf.transpose(x))),
+    "tensors of a size": lambda x: x + tf.reshape(tf.ones([tf.shape(x)[0] * 2]), tf.shape(x)),
 }
 
 
@@ -130,6 +184,14 @@ def test_sums_within_a_row_by_those_of_all_rows_are_right():
         return 1.0 + tf.reduce_sum(within, axis=1)
 
     np.testing.assert_allclose(f([0, 2, 3]), [14.0, 4.0, 2.0])  # f(0) = 1 + 1 + 5 + 7
+
+
+@pytest.mark.parametrize("name", few_of(HOLDING, "a function", "a loop until all are done"))
+def test_functions_loops_and_branches_that_mix_tokens_are_refused(name):
+    alone = tf.concat([HOLDING[name](X[place : place + 1]) for place in range(4)], 0)
+    assert not np.allclose(HOLDING[name](X), alone, atol=1e-3)
+    with pytest.raises(kerasrec.TraceError, match="not one value per token"):
+        kerasrec.recursive(HOLDING[name])(X)
 
 
 @pytest.mark.parametrize("name", APART)

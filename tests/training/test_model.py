@@ -37,6 +37,25 @@ def test_alone_they_are_models_of_keras(make, tmp_path):
 
 
 @pytest.mark.many
+def test_fit_resumes_from_backups(tmp_path):
+    begun = []
+    note = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: begun.append(epoch))
+
+    def fitted(epochs, backup_dir, **options):
+        model = sequential(Sequential)
+        model.compile("adam", "mse")
+        given = {"batch_size": 8, "verbose": 0, "shuffle": False, "callbacks": [note], **options}
+        history = model.fit(X, Y, epochs=epochs, backup_dir=backup_dir, **given).history
+        return {"loss": history["loss"], "weights": model.get_weights()}
+
+    fitted(1, tmp_path)
+    assert_alike(fitted(2, tmp_path), fitted(2, None))
+    assert begun == [0, 1, 0, 1]  # The second program began with the second epoch.
+    with pytest.raises(ValueError, match="fit with backup_dir does not take validation_split"):
+        fitted(1, tmp_path, validation_split=0.1)
+
+
+@pytest.mark.many
 def test_trees_without_labels_leave_other_losses_as_they_are():
     """Those of other outputs and of regularizers were 0, too."""
     nodes = np.random.default_rng(1).normal(size=[2, 3, 4]).astype("float32")

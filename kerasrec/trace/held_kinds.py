@@ -1,0 +1,130 @@
+"""What functions that an op holds do with tokens: of a call, a conditional or a loop.
+
+A body may call a `tf.function`, and use `tf.cond` and `tf.while_loop`. These see several tokens
+together and may mix them, as a loop does that goes on until all of them are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import tensorflow as tf
+
+from kerasrec.graph.types import Kind
+from kerasrec.private import graph_held
+from kerasrec.trace.functions import LOOPS
+
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_BRANCHES = {"If": ("then_branch", "else_branch"), "Case": ("branches",)}
+_BRANCHES |= {f"Stateless{kind}": names for kind, names in _BRANCHES.items()}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a tensor.
+
+    Args:
+        kind: its kind.
+        is_mixed: whether it is of several tokens together.
+        axis: the place of the token axis, None if it has none.
+        is_count: whether it depends on how many tokens there are.
+        is_single: whether it is a list of single tokens, or computed from an entry of one.
+    """
+
+    kind: Kind
+    is_mixed: bool = False
+    axis: int | None = None
+    is_count: bool = False
+    is_single: bool = False
+
+    def or_else(self, other: Known) -> Known:
+        """What is known of a tensor that is one or the other."""
+        axes = {self.axis, other.axis} - {None}
+        kinds = {self.kind, other.kind} - {Kind.SHARED}
+        is_mixed = self.is_mixed or other.is_mixed or len(axes) > 1
+        found = Known(
+            kinds.pop() if len(kinds) == 1 else Kind.WAVE if kinds else Kind.SHARED,
+            axis=axes.pop() if axes else None,
+            is_count=self.is_count or other.is_count,
+            is_single=self.is_single or other.is_single,
+        )
+        return found.mixed() if is_mixed else found
+
+    def mixed(self) -> Known:
+        """The same, of several tokens together."""
+        return replace(self, kind=Kind.WAVE, is_mixed=True, axis=None)
+
+
+Find = Callable[[tf.Graph, Sequence[Known]], Sequence[Known]]
+"""From the graph of a function and what is known of its inputs to the same of its outputs."""
+
+
+def outputs_of_held(
+    operation: tf.Operation, given: Sequence[Known], find: Find
+) -> Sequence[Known] | None:
+    """What the functions that an op holds say of its outputs.
+
+    Args:
+        operation: any op.
+        given: what is known of its inputs.
+        find: looks into a function.
+
+    Returns:
+        What is known of the outputs; None for ops that hold no function.
+    """
+    kind = operation.type
+    if kind in _CALLS:
+        (graph,) = graph_held(operation, "f")
+        return find(graph, given)
+    if kind in _BRANCHES:
+        chooser, *others = given
+        graphs = [one for name in _BRANCHES[kind] for one in graph_held(operation, name)]
+        found = [find(graph, others) for graph in graphs]
+        return _chosen_by(chooser, [_either(items) for items in zip(*found, strict=True)])
+    if kind in LOOPS:
+        return _outputs_of_loop(operation, given, find)
+    return None
+
+
+def _outputs_of_loop(
+    operation: tf.Operation, given: Sequence[Known], find: Find
+) -> Sequence[Known]:
+    (body,), (condition,) = (graph_held(operation, name) for name in ("body", "cond"))
+    known, before = list(given), None
+    while known != before:
+        before = known
+        known = [
+            _carried(one.or_else(other), tensor)
+            for one, other, tensor in zip(known, find(body, known), body.outputs, strict=True)
+        ]
+    (goes_on,) = find(condition, known)
+    mixed = _chosen_by(goes_on, known)
+    if goes_on.is_mixed or goes_on.is_single:
+        return mixed
+    # A turn for each token, which fills its entry of a list.
+    is_list = [tensor.dtype == tf.variant for tensor in body.outputs]
+    return [one if own else other for own, one, other in zip(is_list, known, mixed, strict=True)]
+
+
+def _carried(item: Known, tensor: tf.Tensor) -> Known:
+    """What is known of a value that a loop hands to its next turn.
+
+    `tf.map_fn` hands on lists alone. A value of one token would come to the next token, as with
+    `tf.scan`.
+    """
+    return item.mixed() if item.is_single and tensor.dtype != tf.variant else item
+
+
+def _chosen_by(chooser: Known, items: Sequence[Known]) -> Sequence[Known]:
+    """What is known of items that something decides about."""
+    if not (chooser.is_mixed or chooser.is_count or chooser.is_single):
+        return items
+    return [item.mixed() for item in items]
+
+
+def _either(items: Sequence[Known]) -> Known:
+    first, *others = items
+    for other in others:
+        first = first.or_else(other)
+    return first
