@@ -17,7 +17,8 @@ def few_shapes(batches: tf.data.Dataset) -> tf.data.Dataset:
 
     Args:
         batches: Of `((tokens, children), labels)`, as `tree_batches` and `tree_file_batches` give
-            them, which pad each batch to its largest tree.
+            them, which pad each batch to its largest tree; or of pairs of trees, as
+            `tree_pair_batches` gives them.
 
     Returns:
         The same batches, padded in the same way: tokens with 0, children and labels with -1.
@@ -33,17 +34,30 @@ def few_shapes(batches: tf.data.Dataset) -> tf.data.Dataset:
 
 @not_converted
 def _padded(inputs: tuple[tf.Tensor, ...], labels: tf.Tensor) -> tuple[Any, tf.Tensor]:
+    if len(inputs) > 3:  # Those of pairs; one tree has at most ids, features and children.
+        half = len(inputs) // 2
+        left, right = (_padded_trees(*of) for of in (inputs[:half], inputs[half:]))
+        return (*left, *right), labels
+    if len(labels.shape) > 1:  # Else they are those of trees.
+        labels = _pad(labels, _more(inputs[-1]), -1)
+    return _padded_trees(*inputs), labels
+
+
+def _padded_trees(*inputs: tf.Tensor) -> tuple[tf.Tensor, ...]:
     *columns, children = inputs
+    more = _more(children)
+    return *(_pad(of, more, 0) for of in columns), _pad(children, more, -1)
+
+
+def _more(children: tf.Tensor) -> tf.Tensor:
+    """How many tree nodes are missing to the next power of two."""
     nodes = tf.shape(children)[1]
     powers = tf.constant([1 << exponent for exponent in range(31)])
-    more = powers[tf.searchsorted(powers, [nodes])[0]] - nodes
+    return powers[tf.searchsorted(powers, [nodes])[0]] - nodes
 
-    def pad(of: tf.Tensor, value: int) -> tf.Tensor:
-        paddings = [[0, 0], [0, more], *[[0, 0]] * (len(of.shape) - 2)]
-        # Labels that are floats have NaN for none.
-        none = tf.constant(float("nan") if value and of.dtype.is_floating else value, of.dtype)
-        return tf.pad(of, paddings, constant_values=none)
 
-    if len(labels.shape) > 1:  # Else they are those of trees.
-        labels = pad(labels, -1)
-    return (*(pad(of, 0) for of in columns), pad(children, -1)), labels
+def _pad(of: tf.Tensor, more: tf.Tensor, value: int) -> tf.Tensor:
+    paddings = [[0, 0], [0, more], *[[0, 0]] * (len(of.shape) - 2)]
+    # Labels that are floats have NaN for none.
+    none = tf.constant(float("nan") if value and of.dtype.is_floating else value, of.dtype)
+    return tf.pad(of, paddings, constant_values=none)

@@ -208,8 +208,10 @@ def _draw_token(
         bias: `[tokens]`.
     """
     logits = _token_logits(features, kernel, bias)
-    chances = tf.cumsum(tf.nn.softmax(logits / tf.maximum(temperature, _COLDEST)), axis=-1)
-    # The last sum may fall short of one by rounding.
+    chances = tf.nn.softmax(logits / tf.maximum(temperature, _COLDEST))
+    # A very high temperature makes the logit of token 0 possible.
+    chances = tf.cumsum(chances * tf.one_hot(0, tf.shape(logits)[-1], 0.0, 1.0), axis=-1)
+    # The last sum is not exactly one.
     below = tf.cast(chances <= drawn[:, tf.newaxis] * chances[:, -1:], tf.int32)
     sampled = tf.minimum(tf.reduce_sum(below, -1), tf.shape(logits)[-1] - 1)
     likeliest = tf.argmax(logits, -1, tf.int32)

@@ -20,15 +20,33 @@ from kerasrec.trace.functions import LOOPS
 from kerasrec.trace.held_kinds import Known, outputs_of_held
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
-from kerasrec.trace.token_axis import AXIS_OPS, MIXED, REDUCTIONS, Axes, axis_after
+from kerasrec.trace.token_axis import (
+    AXIS_OPS,
+    ELEMENTWISE,
+    MIXED,
+    REDUCTIONS,
+    SIZES,
+    Axes,
+    axis_after,
+    loses_tokens,
+)
 from kerasrec.trace.token_count import TokenCounts
 
 # Their leading axis has an open size that depends on the values of tokens.
 _COUNTING_OPS = frozenset(
     {"BroadcastGradientArgs", "Where", "Unique", "UniqueV2", "RaggedGather", "RaggedRange", "Range"}
 )
+# They add up rows, or change their order.
+_ROW_OPS = frozenset({
+    "RandomShuffle", "SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin", "SegmentProd",
+    "UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd",
+    "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN",
+})  # fmt: skip
 # They work along the last axis, which is that of tokens if there is no other.
 _LAST_AXIS_OPS = frozenset({"Softmax", "LogSoftmax", "TopKV2"})
+# They add up all that they read, if their result has no axis of open size. Not the largest: a
+# softmax of each row may subtract that of all rows.
+_TOTALS = frozenset({"Sum", "Mean", "Prod", "EuclideanNorm", "L2Loss"})
 # They put rows back where the tokens are.
 _SCATTERS = frozenset(
     {"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch", "GatherNd"}
@@ -60,6 +78,8 @@ class KindFinder:
         self._kinds: dict[str, Kind] = {}
         self._rows: dict[str, Fraction] = {}
         self._mixed: set[str] = set()
+        # What is computed from all entries of rows together, as a softmax of all of them.
+        self._of_all_entries: set[str] = set()
         # Where the token axis is, of tensors in which it is not the first.
         self._moved: dict[str, int] = {}
         self._counts = TokenCounts()
@@ -78,6 +98,7 @@ class KindFinder:
                 if output.name not in self._given:
                     self._kinds.pop(output.name, None)
                     self._mixed.discard(output.name)
+                    self._of_all_entries.discard(output.name)
                 self._rows.pop(output.name, None)
                 self._moved.pop(output.name, None)
                 self._counts.forget(output)
@@ -98,6 +119,11 @@ class KindFinder:
                 self._see(operation)
         self._num_seen = len(operations)
         return self._kinds[tensor.name]
+
+    def is_of_all_entries(self, tensor: tf.Tensor) -> bool:
+        """Whether a tensor is computed from the entries of all rows together."""
+        self.kind(tensor)
+        return tensor.name in self._of_all_entries
 
     def _see(self, operation: tf.Operation) -> None:
         self._refuse_changed_loops(operation)
@@ -127,24 +153,48 @@ class KindFinder:
         has_count = self._counts.learn(operation, axes)
         if _is_of_single_tokens(operation, axes, self._single):
             self._single.update(output.name for output in operation.outputs)
-        is_mixed = not leads_back and (
-            axis == MIXED
-            or (has_count and _has_open_rows(operation.outputs[0]))
-            or _mixes_tokens(operation, kinds)
-            or (
-                any(source.name in self._mixed for source in operation.inputs)
-                and operation.type not in _SCATTERS
+        reads_total = not self.is_trial and _reads_total(operation, kinds)
+        is_of_all_entries = reads_total or self._passes_on_all_entries(operation, leads_back)
+        if leads_back:
+            is_mixed = is_of_all_entries
+        else:
+            is_mixed = (
+                axis == MIXED
+                or (has_count and _has_open_rows(operation.outputs[0]))
+                or reads_total
+                or _mixes_tokens(operation, axes)
+                or (
+                    any(source.name in self._mixed for source in operation.inputs)
+                    and operation.type not in _SCATTERS
+                )
             )
-        )
         for output in operation.outputs:
             rows = Fraction(1) if leads_back else self._rows_of(operation, output)
             self._rows[output.name] = rows
-            is_token = not is_mixed and rows == 1 and _has_open_rows(output) and not axis
+            is_open = _has_open_rows(output)
+            is_of_all = is_mixed or (
+                not (leads_back or is_open or axis or self.is_trial)
+                and 0 in axes
+                and loses_tokens(operation, output)
+            )
+            is_token = not is_of_all and rows == 1 and is_open and not axis
             # Rows padded to the longest of them: how long that is depends on the other tokens.
             is_padded = leads_back and not output.shape[1:].is_fully_defined()
             self._kinds[output.name] = Kind.TOKEN if is_token and not is_padded else Kind.WAVE
-            if is_mixed:
+            if is_of_all:
                 self._mixed.add(output.name)
+            if is_of_all_entries:
+                self._of_all_entries.add(output.name)
+
+    def _passes_on_all_entries(self, operation: tf.Operation, leads_back: bool) -> bool:
+        """Whether values that are computed from all entries are among those of an op's result."""
+        names = [source.name for source in operation.inputs]
+        if operation.type in SIZES or not self._of_all_entries:
+            return False
+        # Other inputs are places and sizes, in which all entries may have a part.
+        if operation.type not in ELEMENTWISE and not leads_back:
+            names = names[:1]
+        return any(name in self._of_all_entries for name in names)
 
     def _outputs_of_held(self, operation: tf.Operation) -> Sequence[Known] | None:
         """What the functions that an op holds say of its outputs; None where they say nothing.
@@ -174,7 +224,8 @@ class KindFinder:
         return Known(
             kind,
             name in self._mixed,
-            self._axis_of(tensor, kind),
+            # Of several rows a token nothing is said: a function would take them for tokens.
+            0 if kind is Kind.TOKEN else self._moved.get(name),
             self._counts.has(tensor),
             name in self._single,
         )
@@ -209,8 +260,14 @@ class KindFinder:
         )
 
     def _axis_of(self, tensor: tf.Tensor, kind: Kind) -> int | None:
-        """Where the token axis of a tensor is."""
-        return 0 if kind is Kind.TOKEN else self._moved.get(tensor.name)
+        """Where the token axis of a tensor is; the first also where each token has several rows."""
+        name = tensor.name
+        if kind is Kind.TOKEN:
+            return 0
+        if name in self._moved or name in self._mixed:
+            return self._moved.get(name)
+        has_rows = self._rows.get(name, 1) != 1 and _has_open_rows(tensor)
+        return 0 if has_rows else None
 
     def _rows_of(self, operation: tf.Operation, output: tf.Tensor) -> Fraction:
         """How many rows of an output each token has, if its leading axis is open."""
@@ -227,6 +284,18 @@ def _has_open_rows(tensor: tf.Tensor) -> bool:
     return shape.rank is None or (shape.rank >= 1 and shape[0] is None)
 
 
+def _reads_total(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
+    """Whether an op computes from all entries of rows, or of a stack of what tokens have."""
+    source, output = operation.inputs[0], operation.outputs[0] if operation.outputs else None
+    if output is None or kinds[0] is not Kind.WAVE or not source.dtype.is_floating:
+        return False
+    if operation.type in ("Softmax", "LogSoftmax"):
+        return source.shape.rank == 1 and source.shape[0] is None
+    if operation.type not in _TOTALS or None in (source.shape.rank, output.shape.rank):
+        return False
+    return None in source.shape and output.shape.is_fully_defined()
+
+
 def _size_of_row(tensor: tf.Tensor) -> int | None:
     """How many numbers a row has; None where that is open, or rows are not."""
     if not _has_open_rows(tensor) or tensor.shape.rank is None:
@@ -234,16 +303,20 @@ def _size_of_row(tensor: tf.Tensor) -> int | None:
     return tensor.shape[1:].num_elements()
 
 
-def _mixes_tokens(operation: tf.Operation, kinds: Sequence[Kind]) -> bool:
-    """Whether an op cuts, joins, reorders or reduces the token axis."""
+def _mixes_tokens(operation: tf.Operation, axes: Sequence[int | None]) -> bool:
+    """Whether an op cuts, joins, reorders or reduces the token axis, where it is the first."""
     if operation.type in _COUNTING_OPS:
         return True
     if operation.type in ("AddV2", "Sub") and operation.outputs[0].shape.rank == 0:
         return True  # The number of tokens, plus or minus something.
-    if operation.type == "ConcatV2" and Kind.TOKEN in kinds:
+    if operation.type == "ConcatV2" and 0 in axes:
         return tf.get_static_value(operation.inputs[-1]) == 0
-    if kinds[0] is not Kind.TOKEN:
+    if axes[0] != 0:
         return False
+    if operation.type in _ROW_OPS:
+        return True
+    if operation.type == "ReverseSequence":
+        return operation.get_attr("seq_dim") == 0
     if operation.type in REDUCTIONS:
         return not _has_open_rows(operation.outputs[0])
     if operation.type == "GatherV2":

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.trace.functions import held_functions
+
 # fmt: off
 REDUCTIONS = frozenset({
     "Sum", "Mean", "Prod", "Max", "Min", "Any", "All", "ArgMax", "ArgMin", "EuclideanNorm",
@@ -45,7 +47,10 @@ _LAST_AXES = {"FFT": 1, "IFFT": 1, "RFFT": 1, "IRFFT": 1} | dict.fromkeys((
 _LAST_AXIS = frozenset({"Softmax", "LogSoftmax"})
 # They work along the axes that their last input names.
 AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp", "Roll"})
-_SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+# Of tensors with the token axis first, their results may lack it and still not be of all tokens:
+# sizes; a new first axis or several, before that of tokens; and what a function computes.
+_WITHOUT_TOKENS = SIZES | {"Pack", "BroadcastTo", "PyFunc", "PyFuncStateless", "EagerPyFunc"}
 # How NumPy computes what orders of axes are made of.
 _STATIC_OPS: dict[str, Callable[..., np.ndarray]] = {
     "Sub": np.subtract,
@@ -87,9 +92,11 @@ def axis_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> i
     axis = axes[0] if axes else None
     if kind in ("Transpose", "ExpandDims") and axis is not None:
         return _after_new_order(operation, axis)
+    if kind == "Reshape" and axis is not None and not is_trial:
+        return _after_reshape(operation, axis)
     if kind == "StridedSlice" and axis == 0:
         return _after_new_axes(operation)
-    if not any(axes) or kind in _SIZES:
+    if not any(axes) or kind in SIZES:
         return None
     return _after_moved(operation, axes[0])
 
@@ -194,6 +201,37 @@ def _after_new_order(operation: tf.Operation, axis: int) -> int | None:
         return [int(place) % source.shape.rank for place in order].index(axis)
     place = int(order) % (source.shape.rank + 1)
     return axis + (place <= axis)
+
+
+def _after_reshape(operation: tf.Operation, axis: int) -> int | None:
+    """The token axis stays between as many numbers as before, or it is mixed with other axes."""
+    before, after = (item.shape for item in (operation.inputs[0], operation.outputs[0]))
+    if after.rank is None or (axis == 0 and after.rank and after[0] is None):
+        return None if axis == 0 else MIXED
+    if before.rank is None:
+        return MIXED
+    places = [place for place, size in enumerate(after) if size is None]
+    if len(places) != 1:
+        return MIXED
+    (place,) = places
+    wanted = before[:axis].num_elements(), before[axis + 1 :].num_elements()
+    found = after[:place].num_elements(), after[place + 1 :].num_elements()
+    return place if None not in wanted and found == wanted else MIXED
+
+
+def loses_tokens(operation: tf.Operation, output: tf.Tensor) -> bool:
+    """Whether an output has no token axis, and is made of the values of all tokens.
+
+    Args:
+        operation: an op with an input in which the token axis is the first.
+        output: of the op, with a first axis of known size, or without axes.
+    """
+    kind = operation.type
+    is_value = output.dtype not in (tf.variant, tf.resource)  # Not what a loop fills, for instance.
+    is_drawn = kind.endswith("CandidateSampler")
+    if kind in _WITHOUT_TOKENS or is_drawn or not is_value:
+        return False
+    return not held_functions(operation.node_def)
 
 
 def _after_new_axes(operation: tf.Operation) -> int | None:

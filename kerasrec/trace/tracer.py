@@ -175,6 +175,10 @@ class Tracer:
         """Whether a tensor of the graph is one value a token, shared, or neither."""
         return self._kinds.kind(tensor)
 
+    def is_of_all_entries(self, tensor: tf.Tensor) -> bool:
+        """Whether a tensor of the graph is computed from the entries of all rows together."""
+        return self._kinds.is_of_all_entries(tensor)
+
     def type(self, tensor: tf.Tensor) -> Type:
         """Type of a tensor of the graph."""
         return Type.of(tensor, self.kind(tensor))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kerasrec.datasets import few_shapes, load_treebank
+from kerasrec.datasets import few_shapes, load_treebank, tree_pair_batches
 from tests.datasets.test_batching import SIZES, encoded, tree_batches
 
 
@@ -25,6 +25,18 @@ def test_batches_are_the_same_but_for_padding(sizes):
             assert new.shape == (old.shape[0], padded, *old.shape[2:])
             np.testing.assert_array_equal(new[:, :nodes], old)
             assert (new.numpy()[:, nodes:] == padding).all()
+
+
+def test_both_trees_of_a_pair_are_padded_and_their_labels_are_not():
+    left, right = encoded([3, 5]), encoded([9, 1])
+    scores = np.array([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]], np.float32)
+    batches = tree_pair_batches(left, right, scores, 2)
+    ((before, _),), ((after, labels),) = batches, few_shapes(batches)
+    assert [of.shape[1] for of in after] == [16, 16, 32, 32]
+    np.testing.assert_array_equal(labels, scores)
+    for old, new, padding in zip(before, after, (0, -1, 0, -1), strict=True):
+        np.testing.assert_array_equal(new[:, : old.shape[1]], old)
+        assert (new.numpy()[:, old.shape[1] :] == padding).all()
 
 
 @pytest.mark.slow

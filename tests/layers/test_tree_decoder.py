@@ -201,6 +201,12 @@ def test_a_tree_grows_from_the_likeliest_decisions(free):
         assert nested(tokens, children) == wanted
 
 
+@pytest.mark.many
+def test_padding_is_not_drawn_at_an_infinite_temperature(free):
+    roots = free.generate(100, temperature=np.inf).tokens[:, 0].numpy()
+    assert set(roots) == set(range(1, NUM_TOKENS))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("arity", few_of([1, 2], many=[2]))
 def test_small_trees_grow_as_often_as_they_are_likely(arity, decoders):

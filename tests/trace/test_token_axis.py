@@ -1,5 +1,6 @@
 """Programs that mix tokens are refused, however they do it; others are right for each token."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -41,6 +42,19 @@ MIXING = {
     "a part of the tokens": lambda x: x + x[None, 1:][0],
     "positions": lambda x: x * tf.cast(tf.range(tf.shape(x)[0])[:, None], tf.float32),
     "turned around": lambda x: tf.gather(x, tf.range(tf.shape(x)[0])[::-1]),
+    "sum of squares": lambda x: x / tf.nn.l2_loss(x),
+    "global norm": lambda x: x / tf.linalg.global_norm([x]),
+    "search": lambda x: x + tf.cast(tf.searchsorted(tf.abs(x[:, 0]), [0.5]), tf.float32),
+    "segments": lambda x: tf.math.unsorted_segment_sum(
+        x, tf.zeros([tf.shape(x)[0]], tf.int32), tf.shape(x)[0]
+    ),
+    "sequence of tokens": lambda x: tf.reverse_sequence(
+        x, tf.fill([2], tf.shape(x)[0]), seq_axis=0, batch_axis=1
+    ),
+    "softmax of all numbers": lambda x: tf.reshape(tf.nn.softmax(tf.reshape(x, [-1])), [-1, 2]),
+    "cumsum of all numbers": lambda x: tf.reshape(tf.cumsum(tf.reshape(x, [-1])), [-1, 2]),
+    "sum along a new first axis": lambda x: x - tf.reduce_sum(tf.reshape(x, [1, -1, 2]), 1),
+    "columns for rows": lambda x: tf.reshape(tf.transpose(tf.reshape(x, [2, -1])), [-1, 2]),
     "how many tokens there are": lambda x: x + float_of(tf.shape(x)[0]),
     "how many numbers there are": lambda x: x / float_of(tf.size(x)),
     "one of several sizes": lambda x: x * float_of(tf.unstack(tf.shape(x)[:2])[0])[None, None],
@@ -103,6 +117,14 @@ APART = {
     "gather with batch_dims": lambda x: tf.gather(x, tf.cast(x > 0, tf.int32), batch_dims=1),
     "one_hot": lambda x: tf.one_hot(tf.argmax(x, 1), 2),
     "tile": lambda x: tf.tile(x[:, None], [1, 3, 1])[:, 0],
+    "several rows a token": lambda x: tf.reshape(tf.exp(tf.reshape(x, [-1])), [-1, 2]),
+    "several rows a token in a loop": lambda x: tf.reshape(
+        repeated(tf.sin)(tf.reshape(x, [-1])), [-1, 2]
+    ),
+    "a new first axis and back": lambda x: tf.reshape(
+        tf.nn.softmax(tf.reshape(x, [1, -1, 2])), [-1, 2]
+    ),
+    "a stack": lambda x: tf.unstack(tf.stack([x, tf.exp(x)]))[1],
     "sizes of other axes": lambda x: x * float_of(tf.unstack(tf.shape(x)[:2])[1] * tf.shape(x)[-1]),
     "how many numbers a token has": lambda x: x / float_of(tf.size(x) // tf.shape(x)[0]),
     "a function": lambda x: tf.function(lambda y: y - tf.reduce_mean(y, 1, keepdims=True))(x),
@@ -121,6 +143,48 @@ def test_programs_that_mix_tokens_are_refused(name):
         assert not np.allclose(MIXING[name](X), alone, atol=1e-3)
     with pytest.raises(kerasrec.TraceError, match="not one value per token"):
         kerasrec.recursive(MIXING[name])(X)
+
+
+CHILDREN = tf.ragged.constant([[1, 2, 3], [], [4, 5], [5], [], []], dtype=tf.int32)
+OF_ALL_ENTRIES = {
+    "softmax": tf.nn.softmax,
+    "share of the total": lambda values: values / tf.reduce_sum(values),
+    "norm": lambda values: tf.exp(tf.nn.l2_loss(values) * values[:, None])[:, 0],
+}
+
+
+def sum_of_rows(of_values, of_rows=lambda rows: rows):
+    @kerasrec.recursive(returns=tf.TensorSpec([], tf.float32))
+    def f(node):
+        rows = tf.ragged.map_flat_values(of_values, f(tf.gather(CHILDREN, node)))
+        return 1.0 + tf.reduce_sum(of_rows(rows), axis=1)
+
+    return f
+
+
+@pytest.mark.parametrize("name", OF_ALL_ENTRIES)
+def test_what_mixes_rows_is_refused(name):
+    with pytest.raises(kerasrec.TraceError, match="not one value per token"):
+        sum_of_rows(OF_ALL_ENTRIES[name])([0, 2])
+
+
+def test_a_map_of_what_mixes_rows_is_refused():
+    f = sum_of_rows(tf.nn.softmax, lambda rows: kerasrec.map_fn(tf.exp, rows))
+    with pytest.raises(kerasrec.TraceError, match=r"map_fn at .* from those of all tokens' rows"):
+        f([0, 2])
+
+
+@pytest.mark.many
+def test_sums_within_a_row_by_those_of_all_rows_are_right():
+    @kerasrec.recursive(returns=tf.TensorSpec([], tf.float32))
+    def f(node):
+        rows = f(tf.gather(CHILDREN, node))
+        sums = tf.cumsum(rows.values)
+        before = tf.gather(tf.concat([[0.0], sums], 0), rows.row_starts())
+        within = rows.with_values(sums - tf.gather(before, rows.value_rowids()))
+        return 1.0 + tf.reduce_sum(within, axis=1)
+
+    np.testing.assert_allclose(f([0, 2, 3]), [14.0, 4.0, 2.0])  # f(0) = 1 + 1 + 5 + 7
 
 
 @pytest.mark.parametrize("name", few_of(HOLDING, "a function", "a loop until all are done"))
@@ -175,3 +239,31 @@ def test_a_wrong_type_that_is_tried_is_not_the_users_mistake():
         return tf.gather(values, node) + tf.reduce_sum(total(tf.gather(children, node)), axis=1)
 
     np.testing.assert_allclose(total([0, 1]), [tf.reduce_sum(values, 0), values[1] + values[3]])
+
+
+RECURRENT = {
+    "LSTM": lambda: keras.layers.LSTM(2),
+    "unrolled": lambda: keras.layers.SimpleRNN(2, unroll=True),
+    "both ways": lambda: keras.layers.Bidirectional(keras.layers.GRU(2, return_sequences=True)),
+    "time-distributed": lambda: keras.layers.TimeDistributed(keras.layers.Dense(2)),
+}
+
+
+@pytest.mark.parametrize("name", few_of(RECURRENT, "LSTM", many=["both ways"]))
+def test_layers_over_time_are_right_for_each_token(name):
+    layer, x = RECURRENT[name](), tf.reshape(tf.range(24.0), [4, 3, 2]) / 24
+
+    def value_and_gradient(function):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+            loss = tf.reduce_sum(tf.sin(y))
+        return y, tape.gradient(loss, x)
+
+    expected = value_and_gradient(
+        lambda x: tf.concat([layer(x[place : place + 1]) for place in range(4)], 0)
+    )
+    for found, right in zip(
+        value_and_gradient(kerasrec.recursive(lambda x: layer(x))), expected, strict=True
+    ):
+        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-6)
