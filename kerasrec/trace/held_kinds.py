@@ -56,8 +56,11 @@ class Known:
         return replace(self, kind=Kind.WAVE, is_mixed=True, axis=None)
 
 
-Find = Callable[[tf.Graph, Sequence[Known]], Sequence[Known]]
-"""From the graph of a function and what is known of its inputs to the same of its outputs."""
+Find = Callable[[tf.Graph, Sequence[Known], int], Sequence[Known]]
+"""From the graph of a function and what is known of its inputs to the same of its first outputs.
+
+TensorFlow gives a function more outputs, for its gradient, when it has been called.
+"""
 
 
 def outputs_of_held(
@@ -76,11 +79,11 @@ def outputs_of_held(
     kind = operation.type
     if kind in _CALLS:
         (graph,) = graph_held(operation, "f")
-        return find(graph, given)
+        return find(graph, given, len(operation.outputs))
     if kind in _BRANCHES:
         chooser, *others = given
         graphs = [one for name in _BRANCHES[kind] for one in graph_held(operation, name)]
-        found = [find(graph, others) for graph in graphs]
+        found = [find(graph, others, len(operation.outputs)) for graph in graphs]
         return _chosen_by(chooser, [_either(items) for items in zip(*found, strict=True)])
     if kind in LOOPS:
         return _outputs_of_loop(operation, given, find)
@@ -96,14 +99,16 @@ def _outputs_of_loop(
         before = known
         known = [
             _carried(one.or_else(other), tensor)
-            for one, other, tensor in zip(known, find(body, known), body.outputs, strict=True)
+            for one, other, tensor in zip(
+                known, find(body, known, len(given)), operation.inputs, strict=True
+            )
         ]
-    (goes_on,) = find(condition, known)
+    (goes_on,) = find(condition, known, 1)
     mixed = _chosen_by(goes_on, known)
     if goes_on.is_mixed or goes_on.is_single:
         return mixed
     # A turn for each token, which fills its entry of a list.
-    is_list = [tensor.dtype == tf.variant for tensor in body.outputs]
+    is_list = [tensor.dtype == tf.variant for tensor in operation.inputs]
     return [one if own else other for own, one, other in zip(is_list, known, mixed, strict=True)]
 
 

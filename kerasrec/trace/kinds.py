@@ -53,6 +53,10 @@ _SCATTERS = frozenset(
 )
 
 
+class _NotFollowedError(Exception):
+    """What a function does with tokens cannot be told."""
+
+
 class _ChangedLoopError(TraceError):
     """A loop was changed after it was made."""
 
@@ -150,7 +154,8 @@ class KindFinder:
             axis = axis_after(operation, axes, self.is_trial)
         if axis is not None and axis > 0:
             self._moved[operation.outputs[0].name] = axis
-        has_count = self._counts.learn(operation, axes)
+        is_shared = [kind is Kind.SHARED for kind in kinds]
+        has_count = self._counts.learn(operation, axes, is_shared)
         if _is_of_single_tokens(operation, axes, self._single):
             self._single.update(output.name for output in operation.outputs)
         reads_total = not self.is_trial and _reads_total(operation, kinds)
@@ -162,6 +167,7 @@ class KindFinder:
                 axis == MIXED
                 or (has_count and _has_open_rows(operation.outputs[0]))
                 or reads_total
+                or self._counts_rows(operation)
                 or _mixes_tokens(operation, axes)
                 or (
                     any(source.name in self._mixed for source in operation.inputs)
@@ -178,6 +184,8 @@ class KindFinder:
                 and loses_tokens(operation, output)
             )
             is_token = not is_of_all and rows == 1 and is_open and not axis
+            # As many rows as another axis has.
+            is_token = is_token and not self._counts.is_of_other_axes(output)
             # Rows padded to the longest of them: how long that is depends on the other tokens.
             is_padded = leads_back and not output.shape[1:].is_fully_defined()
             self._kinds[output.name] = Kind.TOKEN if is_token and not is_padded else Kind.WAVE
@@ -196,6 +204,12 @@ class KindFinder:
             names = names[:1]
         return any(name in self._of_all_entries for name in names)
 
+    def _counts_rows(self, operation: tf.Operation) -> bool:
+        """Whether an op computes how many tokens there are, plus or minus something."""
+        if operation.type not in ("AddV2", "Sub") or operation.outputs[0].shape.rank != 0:
+            return False
+        return not self._counts.is_of_other_axes(operation.outputs[0])
+
     def _outputs_of_held(self, operation: tf.Operation) -> Sequence[Known] | None:
         """What the functions that an op holds say of its outputs; None where they say nothing.
 
@@ -205,17 +219,20 @@ class KindFinder:
         if not all(map(_is_followed, operation.inputs, given)):
             return None
 
-        def find(graph: tf.Graph, known: Sequence[Known]) -> list[Known]:
+        def find(graph: tf.Graph, known: Sequence[Known], count: int) -> list[Known]:
             inner = KindFinder(graph, RowsFinder(graph), self.kind_outside, self.is_trial)
             for tensor, item in zip(graph.inputs, known, strict=True):
+                if item.kind is Kind.TOKEN and not tensor.shape[1:].is_fully_defined():
+                    raise _NotFollowedError  # Axes of open size are not told apart from tokens.
                 inner._set(tensor, item)
-            for tensor in graph.outputs:
+            outputs = graph.outputs[:count]
+            for tensor in outputs:
                 inner.kind(tensor)
-            return list(map(inner._known, graph.outputs))
+            return list(map(inner._known, outputs))
 
         try:
             return outputs_of_held(operation, given, find)
-        except _ChangedLoopError:  # The function takes the gradient of a loop of its own.
+        except (_NotFollowedError, _ChangedLoopError):  # It takes the gradient of its own loop.
             return None
 
     def _known(self, tensor: tf.Tensor) -> Known:
@@ -307,8 +324,6 @@ def _mixes_tokens(operation: tf.Operation, axes: Sequence[int | None]) -> bool:
     """Whether an op cuts, joins, reorders or reduces the token axis, where it is the first."""
     if operation.type in _COUNTING_OPS:
         return True
-    if operation.type in ("AddV2", "Sub") and operation.outputs[0].shape.rank == 0:
-        return True  # The number of tokens, plus or minus something.
     if operation.type == "ConcatV2" and 0 in axes:
         return tf.get_static_value(operation.inputs[-1]) == 0
     if axes[0] != 0:

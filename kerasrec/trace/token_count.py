@@ -6,6 +6,8 @@ and may not be part of what is computed for a token.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
@@ -27,12 +29,15 @@ class TokenCounts:
 
     def __init__(self) -> None:
         self._counts: set[str] = set()
+        # Sizes of other axes, and what is computed from them.
+        self._others: set[str] = set()
         # Shapes of tensors: the place of the number of tokens in them.
         self._shapes: dict[str, int] = {}
 
     def forget(self, tensor: tf.Tensor) -> None:
         """Looks at a tensor again."""
         self._counts.discard(tensor.name)
+        self._others.discard(tensor.name)
         self._shapes.pop(tensor.name, None)
 
     def has(self, tensor: tf.Tensor) -> bool:
@@ -43,12 +48,17 @@ class TokenCounts:
         """Says that a tensor depends on how many tokens there are."""
         self._counts.add(tensor.name)
 
-    def learn(self, operation: tf.Operation, axes: Axes) -> bool:
+    def is_of_other_axes(self, tensor: tf.Tensor) -> bool:
+        """Whether a tensor is known to be computed from sizes of other axes alone."""
+        return tensor.name in self._others
+
+    def learn(self, operation: tf.Operation, axes: Axes, is_shared: Sequence[bool]) -> bool:
         """Learns of the outputs of an op.
 
         Args:
             operation: any.
             axes: of its inputs the place of their token axis, None if they have none.
+            is_shared: which of its inputs are the same for all tokens.
 
         Returns:
             Whether they depend on how many tokens there are.
@@ -62,6 +72,10 @@ class TokenCounts:
         is_count = [source.name in self._counts for source in operation.inputs]
         if any(place is not None for place in places) and not any(is_count):
             self._learn_of_shape(operation, places)
+            return False
+        is_other = [source.name in self._others for source in operation.inputs]
+        if any(is_other) and all(map(max, is_other, is_shared)):
+            self._others.update(item.name for item in outputs)
             return False
         is_quotient = kind in _QUOTIENTS and all(is_count)
         depends = (
@@ -83,15 +97,19 @@ class TokenCounts:
             return
         elif kind == "Unpack":
             self._counts.add(outputs[place].name)
+            self._others.update(item.name for item in outputs if item is not outputs[place])
         elif kind in _REDUCTIONS:
             self._counts.add(outputs[0].name)
         elif kind in ("StridedSlice", "GatherV2"):
             chosen = _chosen(operation)
-            if chosen is not None and place in chosen:
-                if outputs[0].shape.rank == 0:
-                    self._counts.add(outputs[0].name)
-                else:
-                    self._shapes[outputs[0].name] = list(chosen).index(place)
+            if chosen is None:
+                return
+            if place not in chosen:
+                self._others.add(outputs[0].name)
+            elif outputs[0].shape.rank == 0:
+                self._counts.add(outputs[0].name)
+            else:
+                self._shapes[outputs[0].name] = list(chosen).index(place)
 
 
 def _chosen(operation: tf.Operation) -> np.ndarray | None:

@@ -125,9 +125,15 @@ APART = {
         tf.nn.softmax(tf.reshape(x, [1, -1, 2])), [-1, 2]
     ),
     "a stack": lambda x: tf.unstack(tf.stack([x, tf.exp(x)]))[1],
-    "sizes of other axes": lambda x: x * float_of(tf.unstack(tf.shape(x)[:2])[1] * tf.shape(x)[-1]),
+    "sizes of other axes": lambda x: (
+        x * float_of(tf.unstack(tf.shape(x)[:2])[1] + tf.shape(x)[-1] - 1)
+    ),
     "how many numbers a token has": lambda x: x / float_of(tf.size(x) // tf.shape(x)[0]),
     "a function": lambda x: tf.function(lambda y: y - tf.reduce_mean(y, 1, keepdims=True))(x),
+    "a function of open sizes": tf.function(
+        lambda x: x * tf.one_hot(0, tf.shape(x)[-1]),
+        input_signature=[tf.TensorSpec([None, None])],
+    ),
     "a loop": repeated(lambda y: y / (1 + tf.reduce_sum(y * y, 1, keepdims=True))),
     "a map": lambda x: tf.map_fn(lambda row: row / tf.reduce_sum(row * row), x),
     "a branch": lambda x: tf.cond(ALWAYS, lambda: x + 1, lambda: tf.zeros_like(x)),
