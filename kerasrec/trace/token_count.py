@@ -74,7 +74,8 @@ class TokenCounts:
             self._learn_of_shape(operation, places)
             return False
         is_other = [source.name in self._others for source in operation.inputs]
-        if any(is_other) and all(map(max, is_other, is_shared)):
+        pairs = zip(is_other, is_shared, strict=True)
+        if any(is_other) and all(other or shared for other, shared in pairs):
             self._others.update(item.name for item in outputs)
             return False
         is_quotient = kind in _QUOTIENTS and all(is_count)
