@@ -18,6 +18,8 @@ from kerasrec.trace.functions import LOOPS
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _BRANCHES = {"If": ("then_branch", "else_branch"), "Case": ("branches",)}
 _BRANCHES |= {f"Stateless{kind}": names for kind, names in _BRANCHES.items()}
+# The ops that are looked into.
+HOLDING = _CALLS | LOOPS | _BRANCHES.keys()
 
 
 @dataclass(frozen=True)
@@ -63,18 +65,13 @@ TensorFlow gives a function more outputs, for its gradient, when it has been cal
 """
 
 
-def outputs_of_held(
-    operation: tf.Operation, given: Sequence[Known], find: Find
-) -> Sequence[Known] | None:
+def outputs_of_held(operation: tf.Operation, given: Sequence[Known], find: Find) -> Sequence[Known]:
     """What the functions that an op holds say of its outputs.
 
     Args:
-        operation: any op.
+        operation: one of `HOLDING`.
         given: what is known of its inputs.
         find: looks into a function.
-
-    Returns:
-        What is known of the outputs; None for ops that hold no function.
     """
     kind = operation.type
     if kind in _CALLS:
@@ -85,9 +82,7 @@ def outputs_of_held(
         graphs = [one for name in _BRANCHES[kind] for one in graph_held(operation, name)]
         found = [find(graph, others, len(operation.outputs)) for graph in graphs]
         return _chosen_by(chooser, [_either(items) for items in zip(*found, strict=True)])
-    if kind in LOOPS:
-        return _outputs_of_loop(operation, given, find)
-    return None
+    return _outputs_of_loop(operation, given, find)
 
 
 def _outputs_of_loop(

@@ -17,7 +17,7 @@ import tensorflow as tf
 from kerasrec.errors import TraceError
 from kerasrec.graph.types import Kind
 from kerasrec.trace.functions import LOOPS
-from kerasrec.trace.held_kinds import Known, outputs_of_held
+from kerasrec.trace.held_kinds import HOLDING, Known, outputs_of_held
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
 from kerasrec.trace.token_axis import (
@@ -215,6 +215,8 @@ class KindFinder:
 
         Rows of entries are followed in the graph of the body alone.
         """
+        if operation.type not in HOLDING:
+            return None
         given = list(map(self._known, operation.inputs))
         if not all(map(_is_followed, operation.inputs, given)):
             return None
@@ -232,7 +234,7 @@ class KindFinder:
 
         try:
             return outputs_of_held(operation, given, find)
-        except (_NotFollowedError, _ChangedLoopError):  # It takes the gradient of its own loop.
+        except (_NotFollowedError, _ChangedLoopError):  # The latter: a loop's gradient is inside.
             return None
 
     def _known(self, tensor: tf.Tensor) -> Known:
@@ -320,7 +322,7 @@ def _size_of_row(tensor: tf.Tensor) -> int | None:
     return tensor.shape[1:].num_elements()
 
 
-def _mixes_tokens(operation: tf.Operation, axes: Sequence[int | None]) -> bool:
+def _mixes_tokens(operation: tf.Operation, axes: Axes) -> bool:
     """Whether an op cuts, joins, reorders or reduces the token axis, where it is the first."""
     if operation.type in _COUNTING_OPS:
         return True
@@ -342,8 +344,8 @@ def _mixes_tokens(operation: tf.Operation, axes: Sequence[int | None]) -> bool:
     if operation.type in _LAST_AXIS_OPS:
         return operation.inputs[0].shape.rank == 1
     if operation.type in AXIS_OPS:
-        axes = tf.get_static_value(operation.inputs[-1])
-        return axes is not None and bool((np.asarray(axes) == 0).any())
+        along = tf.get_static_value(operation.inputs[-1])
+        return along is not None and bool((np.asarray(along) == 0).any())
     return False
 
 

@@ -70,11 +70,8 @@ class _AnyStrategy(KerasStep, _Keras):
         if held_out is not None:
             parts = held_out if isinstance(held_out, tuple | list) else (held_out,)
             held_out = dataset(*parts, batch_size=given.pop("validation_batch_size", batch_size))
-        _refuse(
-            given,
-            FIT_ARGUMENTS,
-            f"fit {'on several replicas' if splits else f'with {next(iter(backup))}'}",
-        )
+        where = "on several replicas" if splits else f"with {next(iter(backup))}"
+        _refuse(given, FIT_ARGUMENTS, f"fit {where}")
         return fit(self, data, held_out, **given, **backup)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
