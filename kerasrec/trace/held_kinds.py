@@ -7,55 +7,18 @@ together and may mix them, as a loop does that goes on until all of them are don
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
-from kerasrec.graph.types import Kind
 from kerasrec.private import graph_held
 from kerasrec.trace.functions import LOOPS
+from kerasrec.trace.known import Known
 
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _BRANCHES = {"If": ("then_branch", "else_branch"), "Case": ("branches",)}
 _BRANCHES |= {f"Stateless{kind}": names for kind, names in _BRANCHES.items()}
 # The ops that are looked into.
 HOLDING = _CALLS | LOOPS | _BRANCHES.keys()
-
-
-@dataclass(frozen=True)
-class Known:
-    """What is known of a tensor.
-
-    Args:
-        kind: its kind.
-        is_mixed: whether it is of several tokens together.
-        axis: the place of the token axis, None if it has none.
-        is_count: whether it depends on how many tokens there are.
-        is_single: whether it is a list of single tokens, or computed from an entry of one.
-    """
-
-    kind: Kind
-    is_mixed: bool = False
-    axis: int | None = None
-    is_count: bool = False
-    is_single: bool = False
-
-    def or_else(self, other: Known) -> Known:
-        """What is known of a tensor that is one or the other."""
-        axes = {self.axis, other.axis} - {None}
-        kinds = {self.kind, other.kind} - {Kind.SHARED}
-        is_mixed = self.is_mixed or other.is_mixed or len(axes) > 1
-        found = Known(
-            kinds.pop() if len(kinds) == 1 else Kind.WAVE if kinds else Kind.SHARED,
-            axis=axes.pop() if axes else None,
-            is_count=self.is_count or other.is_count,
-            is_single=self.is_single or other.is_single,
-        )
-        return found.mixed() if is_mixed else found
-
-    def mixed(self) -> Known:
-        """The same, of several tokens together."""
-        return replace(self, kind=Kind.WAVE, is_mixed=True, axis=None)
 
 
 Find = Callable[[tf.Graph, Sequence[Known], int], Sequence[Known]]
@@ -118,7 +81,7 @@ def _carried(item: Known, tensor: tf.Tensor) -> Known:
 
 def _chosen_by(chooser: Known, items: Sequence[Known]) -> Sequence[Known]:
     """What is known of items that something decides about."""
-    if not (chooser.is_mixed or chooser.is_count or chooser.is_single):
+    if not (chooser.is_mixed or chooser.size.is_count or chooser.is_single):
         return items
     return [item.mixed() for item in items]
 

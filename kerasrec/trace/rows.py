@@ -19,6 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.graph.types import Kind
+from kerasrec.trace.known import Known
 from kerasrec.trace.numbering import Numbering
 
 _SEGMENT_OPS = frozenset(
@@ -181,12 +182,12 @@ class RowsFinder:
         self._paddings.add((number,))
         self._learnt.add(number)
 
-    def learn(self, operation: tf.Operation, kinds: Mapping[str, Kind]) -> None:
+    def learn(self, operation: tf.Operation, known: Mapping[str, Known]) -> None:
         """Learns of the rows that an op reduces, pads or counts, if they are rows of tokens.
 
         Args:
             operation: any op.
-            kinds: of all tensors before it, by name.
+            known: of all tensors before it, by name.
         """
         splits = None
         if operation.type in _SEGMENT_OPS:
@@ -197,7 +198,7 @@ class RowsFinder:
             splits = _at_the_end(_TO_SPLITS, operation.outputs[0])
         if splits is None or splits.shape.rank != 1 or splits.dtype not in (tf.int32, tf.int64):
             return
-        if self._has_row_for_each_token(splits, kinds):
+        if self._has_row_for_each_token(splits, known):
             self._learn(splits)
 
     def splits_of(self, tensor: tf.Tensor) -> tf.Tensor | None:
@@ -209,16 +210,16 @@ class RowsFinder:
         is_known = splits is not None and self._ids.get(number(tensor)) == number(splits)
         return splits if is_known else None
 
-    def _has_row_for_each_token(self, splits: tf.Tensor, kinds: Mapping[str, Kind]) -> bool:
+    def _has_row_for_each_token(self, splits: tf.Tensor, known: Mapping[str, Known]) -> bool:
         """Whether splits are those of one row for each token, in the order of the tokens."""
         if self._learnt and self._numbering.number(splits) in self._learnt:
             return True
         operation = splits.op
         given = list(operation.inputs)
-        has_value = [_has_value_for_each_token(item, kinds) for item in given]
-        are_shared = [kinds[item.name] is Kind.SHARED for item in given]
+        has_value = [_has_value_for_each_token(item, known) for item in given]
+        are_shared = [known[item.name].kind is Kind.SHARED for item in given]
         if operation.type in ("Cast", "Identity"):
-            return self._has_row_for_each_token(given[0], kinds)
+            return self._has_row_for_each_token(given[0], known)
         if operation.type == "RaggedRange":  # tf.ragged.range(n)
             is_right = [
                 one or (shared and item.shape.rank == 0)
@@ -234,11 +235,11 @@ class RowsFinder:
                 and start.tolist() == [0]
                 and sums.type == "Cumsum"
                 and not (sums.get_attr("exclusive") or sums.get_attr("reverse"))
-                and _has_value_for_each_token(sums.inputs[0], kinds)
+                and _has_value_for_each_token(sums.inputs[0], known)
             )
-        return operation.type == "StridedSlice" and self._are_joined(splits, kinds)
+        return operation.type == "StridedSlice" and self._are_joined(splits, known)
 
-    def _are_joined(self, splits: tf.Tensor, kinds: Mapping[str, Kind]) -> bool:
+    def _are_joined(self, splits: tf.Tensor, known: Mapping[str, Known]) -> bool:
         """Whether splits are those of `tf.concat([rows, ...], axis=1)` of rows of tokens."""
         gather = splits.op.inputs[0].op
         if gather.type != "RaggedGather" or len(gather.inputs) != 3:
@@ -251,12 +252,12 @@ class RowsFinder:
         values = list(joined_values.inputs)[:-1]
         if len(parts) != len(values) or any(item is None for item in parts):
             return False
-        if not all(self._has_row_for_each_token(item, kinds) for item in parts):
+        if not all(self._has_row_for_each_token(item, known) for item in parts):
             return False
         given = [item for pair in zip(values, parts, strict=True) for item in pair]
         operations, names, found = _joining(tuple((item.dtype, item.shape) for item in given))
-        known = dict(zip(names, map(self._numbering.number, given), strict=True))
-        numbers = self._numbering.numbers_as(operations, known)
+        places = dict(zip(names, map(self._numbering.number, given), strict=True))
+        numbers = self._numbering.numbers_as(operations, places)
         return numbers[found] == self._numbering.number(splits)
 
     def first_op(self, rows: Rows) -> int:
@@ -306,6 +307,6 @@ class RowsFinder:
         return tuple(self._numbering.number(tensor) for tensor in operation.inputs[3:])
 
 
-def _has_value_for_each_token(tensor: tf.Tensor, kinds: Mapping[str, Kind]) -> bool:
+def _has_value_for_each_token(tensor: tf.Tensor, known: Mapping[str, Known]) -> bool:
     """Whether a tensor is a number for each token, `[tokens]`."""
-    return kinds[tensor.name] is Kind.TOKEN and tensor.shape.rank == 1
+    return known[tensor.name].kind is Kind.TOKEN and tensor.shape.rank == 1

@@ -67,17 +67,28 @@ MIXED = -1
 Axes = Sequence[int | None]
 
 
-def axis_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> int | None:
-    """The place of the token axis in the output of an op, where this can say it.
+def axes_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> Sequence[int | None]:
+    """The places of the token axis in the outputs of an op, where this can say them.
 
     Args:
-        operation: an op with an input that has a token axis.
+        operation: an op.
         axes: of its inputs.
         is_trial: whether types are tried, so that ranks may be wrong.
 
     Returns:
-        The place; `MIXED`; or None, where the token axis is the first or the op is not looked at.
+        Of each output the place; `MIXED`; or None, where the token axis is the first, there is
+        none or the op is not looked at.
     """
+    count = len(operation.outputs)
+    if all(axis is None for axis in axes):
+        return [None] * count
+    place = _axis_after(operation, axes, is_trial)
+    if operation.type == "TensorListPopBack" and place:
+        return [place, place - 1]
+    return [place] * count
+
+
+def _axis_after(operation: tf.Operation, axes: Axes, is_trial: bool) -> int | None:
     kind = operation.type
     if kind in _MATRIX_PRODUCTS:
         return _after_matrices(operation, axes)

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.trace.token_axis import ELEMENTWISE, Axes, static_value
+from kerasrec.graph.types import Kind
+from kerasrec.trace.known import Known, Size, has_open_rows
+from kerasrec.trace.token_axis import ELEMENTWISE, static_value
 
 _REDUCTIONS = frozenset({"Sum", "Prod", "Max", "Min"})
 # Of two counts, a quotient is how many of something there are for each token.
@@ -20,97 +22,69 @@ _QUOTIENTS = frozenset({"FloorDiv", "RealDiv", "Div", "DivNoNan", "TruncateDiv"}
 _MOVES = frozenset({"BroadcastTo", "ExpandDims", "Reshape", "Squeeze", "StridedSlice", "Tile"})
 
 
-class TokenCounts:
-    """The numbers of a traced graph that depend on how many tokens there are.
+def sizes_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[Size]:
+    """What the outputs of an op say of how many tokens there are.
 
     Ops that are not known here, such as those that make a tensor of a given size, are taken for
     independent of it.
+
+    Args:
+        operation: any.
+        inputs: what is known of its inputs.
     """
+    kind, outputs = operation.type, operation.outputs
+    if kind in ("Shape", "ShapeN"):
+        return [Size(count_at=item.axis) for item in inputs]
+    sizes = [item.size for item in inputs]
+    is_count = [size.is_count for size in sizes]
+    if any(size.count_at is not None for size in sizes) and not any(is_count):
+        return _after_shape(operation, sizes)
+    is_other = [size.is_of_other_axes for size in sizes]
+    is_shared = [item.kind is Kind.SHARED for item in inputs]
+    pairs = zip(is_other, is_shared, strict=True)
+    if any(is_other) and all(other or shared for other, shared in pairs):
+        return [Size(is_of_other_axes=True)] * len(outputs)
+    is_quotient = kind in _QUOTIENTS and all(is_count)
+    depends = (
+        (kind == "Size" and inputs[0].axis is not None)
+        or (kind in ELEMENTWISE and any(is_count) and not is_quotient)
+        or (kind in _MOVES and is_count[0])
+        or (kind == "Fill" and is_count[1])
+    )
+    return [Size(is_count=depends)] * len(outputs)
 
-    def __init__(self) -> None:
-        self._counts: set[str] = set()
-        # Sizes of other axes, and what is computed from them.
-        self._others: set[str] = set()
-        # Shapes of tensors: the place of the number of tokens in them.
-        self._shapes: dict[str, int] = {}
 
-    def forget(self, tensor: tf.Tensor) -> None:
-        """Looks at a tensor again."""
-        self._counts.discard(tensor.name)
-        self._others.discard(tensor.name)
-        self._shapes.pop(tensor.name, None)
+def has_count_as_value(operation: tf.Operation, size: Size) -> bool:
+    """Whether an op makes the number of tokens part of what is computed for a token.
 
-    def has(self, tensor: tf.Tensor) -> bool:
-        """Whether a tensor depends on how many tokens there are."""
-        return tensor.name in self._counts
+    Args:
+        operation: any with an output.
+        size: what its first output says of how many tokens there are.
+    """
+    (output, *_) = operation.outputs
+    # Plus or minus something, which is no size of a tensor that these tokens have.
+    is_sum = operation.type in ("AddV2", "Sub") and output.shape.rank == 0
+    return (is_sum and not size.is_of_other_axes) or (size.is_count and has_open_rows(output))
 
-    def add(self, tensor: tf.Tensor) -> None:
-        """Says that a tensor depends on how many tokens there are."""
-        self._counts.add(tensor.name)
 
-    def is_of_other_axes(self, tensor: tf.Tensor) -> bool:
-        """Whether a tensor is known to be computed from sizes of other axes alone."""
-        return tensor.name in self._others
-
-    def learn(self, operation: tf.Operation, axes: Axes, is_shared: Sequence[bool]) -> bool:
-        """Learns of the outputs of an op.
-
-        Args:
-            operation: any.
-            axes: of its inputs the place of their token axis, None if they have none.
-            is_shared: which of its inputs are the same for all tokens.
-
-        Returns:
-            Whether they depend on how many tokens there are.
-        """
-        kind, outputs = operation.type, operation.outputs
-        if kind in ("Shape", "ShapeN"):
-            pairs = zip(outputs, axes, strict=True)
-            self._shapes.update((item.name, axis) for item, axis in pairs if axis is not None)
-            return False
-        places = [self._shapes.get(source.name) for source in operation.inputs]
-        is_count = [source.name in self._counts for source in operation.inputs]
-        if any(place is not None for place in places) and not any(is_count):
-            self._learn_of_shape(operation, places)
-            return False
-        is_other = [source.name in self._others for source in operation.inputs]
-        pairs = zip(is_other, is_shared, strict=True)
-        if any(is_other) and all(other or shared for other, shared in pairs):
-            self._others.update(item.name for item in outputs)
-            return False
-        is_quotient = kind in _QUOTIENTS and all(is_count)
-        depends = (
-            (kind == "Size" and axes[0] is not None)
-            or (kind in ELEMENTWISE and any(is_count) and not is_quotient)
-            or (kind in _MOVES and is_count[0])
-            or (kind == "Fill" and is_count[1])
-        )
-        if depends:
-            self._counts.update(item.name for item in outputs)
-        return depends
-
-    def _learn_of_shape(self, operation: tf.Operation, places: list[int | None]) -> None:
-        """Of an op that reads the shape of a tensor with a token axis."""
-        kind, outputs, place = operation.type, operation.outputs, places[0]
-        if kind in ELEMENTWISE and outputs[0].shape == operation.inputs[0].shape:
-            self._shapes[outputs[0].name] = next(item for item in places if item is not None)
-        elif place is None:
-            return
-        elif kind == "Unpack":
-            self._counts.add(outputs[place].name)
-            self._others.update(item.name for item in outputs if item is not outputs[place])
-        elif kind in _REDUCTIONS:
-            self._counts.add(outputs[0].name)
-        elif kind in ("StridedSlice", "GatherV2"):
-            chosen = _chosen(operation)
-            if chosen is None:
-                return
-            if place not in chosen:
-                self._others.add(outputs[0].name)
-            elif outputs[0].shape.rank == 0:
-                self._counts.add(outputs[0].name)
-            else:
-                self._shapes[outputs[0].name] = list(chosen).index(place)
+def _after_shape(operation: tf.Operation, sizes: Sequence[Size]) -> Sequence[Size]:
+    """Of an op that reads the shape of a tensor with a token axis."""
+    kind, outputs, place = operation.type, operation.outputs, sizes[0].count_at
+    count, other = Size(is_count=True), Size(is_of_other_axes=True)
+    if kind in ELEMENTWISE and outputs[0].shape == operation.inputs[0].shape:
+        return [next(size for size in sizes if size.count_at is not None)]
+    if place is not None and kind == "Unpack":
+        return [count if number == place else other for number in range(len(outputs))]
+    if place is not None and kind in _REDUCTIONS:
+        return [count]
+    if place is not None and kind in ("StridedSlice", "GatherV2"):
+        chosen = _chosen(operation)
+        if chosen is not None and place not in chosen:
+            return [other]
+        if chosen is not None:
+            is_one = outputs[0].shape.rank == 0
+            return [count if is_one else Size(count_at=list(chosen).index(place))]
+    return [Size()] * len(outputs)
 
 
 def _chosen(operation: tf.Operation) -> np.ndarray | None:

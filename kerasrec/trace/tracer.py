@@ -177,7 +177,7 @@ class Tracer:
 
     def is_of_all_entries(self, tensor: tf.Tensor) -> bool:
         """Whether a tensor of the graph is computed from the entries of all rows together."""
-        return self._kinds.is_of_all_entries(tensor)
+        return self._kinds.known(tensor).is_of_all_entries
 
     def type(self, tensor: tf.Tensor) -> Type:
         """Type of a tensor of the graph."""

@@ -59,6 +59,9 @@ MIXING = {
     "how many numbers there are": lambda x: x / float_of(tf.size(x)),
     "one of several sizes": lambda x: x * float_of(tf.unstack(tf.shape(x)[:2])[0])[None, None],
     "a choice by a size": lambda x: tf.where(tf.reduce_prod(tf.shape(x)[0:1]) > 1, x, -x),
+    "one of several parts": lambda x: (
+        x + tf.reduce_sum(tf.unstack(tf.transpose(x[:, :, None] * x[:, None], [1, 2, 0]))[1], 1)
+    ),
     "filled with a size": lambda x: tf.fill(tf.shape(x), float_of(tf.gather(tf.shape(x), 0))),
 }
 
@@ -75,6 +78,9 @@ def repeated(body):
 
 HOLDING = {
     "a function": without_mean,
+    "a function of all numbers": lambda x: tf.reshape(
+        tf.function(tf.nn.softmax)(tf.reshape(x, [-1])), [-1, 2]
+    ),
     "a loop": repeated(without_mean),
     "a loop until all are done": lambda x: tf.while_loop(
         lambda y: tf.reduce_any(tf.abs(y) > 0.1), lambda y: [y / 2], [x]
