@@ -10,7 +10,8 @@ import keras
 import tensorflow as tf
 
 from kerasrec.autograph import not_converted
-from kerasrec.training.tree_labels import flat, node_weights, of_roots, tree_labels
+from kerasrec.training.node_rows import flat, of_roots
+from kerasrec.training.tree_labels import node_weights, tree_labels
 
 
 class TreeAccuracy(keras.metrics.Mean):

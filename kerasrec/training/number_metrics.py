@@ -6,7 +6,8 @@ import keras
 import tensorflow as tf
 
 from kerasrec.autograph import not_converted
-from kerasrec.training.tree_labels import flat, node_weights, of_roots, tree_numbers
+from kerasrec.training.node_rows import flat, of_roots
+from kerasrec.training.tree_labels import node_weights, tree_numbers
 
 
 class TreeError(keras.metrics.Mean):

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.row_ids import row_ids
+from kerasrec.training.node_rows import as_tensor, flat, in_rows_of, is_ragged
 
 NO_LABEL = -1
 NO_NUMBER = math.nan
@@ -36,8 +36,8 @@ def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]
             drops every assertion.
     """
     # A new tensor carries no Keras mask: the labels alone say which nodes count.
-    logits = tf.cast(_as_tensor(y_pred), tf.float32)
-    labels = _as_tensor(y_true)
+    logits = tf.cast(as_tensor(y_pred), tf.float32)
+    labels = as_tensor(y_true)
     if logits.shape.rank != 3 or labels.shape.rank != 2:
         raise ValueError(
             f"{asked_by} expects a label and a row of logits for each tree node: y_true of shape "
@@ -51,8 +51,8 @@ def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]
             f"{labels.shape} and y_pred of shape {logits.shape}, of which [batch, nodes] should "
             "be the same."
         )
-    labels = _in_rows_of(logits, labels, asked_by)
-    num_classes = tf.shape(logits.flat_values if _is_ragged(logits) else logits)[-1]
+    labels = in_rows_of(logits, labels, asked_by, NO_LABEL)
+    num_classes = tf.shape(logits.flat_values if is_ragged(logits) else logits)[-1]
     check = _check_classes(labels, num_classes, asked_by)
     # Eager mode has checked already and returns None.
     with tf.control_dependencies([] if check is None else [check]):
@@ -79,7 +79,7 @@ def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any
             of outputs.
     """
     # A new tensor carries no Keras mask: the labels alone say which nodes count.
-    outputs, labels = tf.cast(_as_tensor(y_pred), tf.float32), _as_tensor(y_true)
+    outputs, labels = tf.cast(as_tensor(y_pred), tf.float32), as_tensor(y_true)
     has_one = outputs.shape.rank == 2 or (outputs.shape.rank == 3 and outputs.shape[2] in (1, None))
     if labels.shape.rank != 2 or not has_one:
         raise ValueError(
@@ -103,7 +103,7 @@ def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any
         )
     if outputs.shape.rank == 3:
         outputs = tf.ragged.map_flat_values(lambda of: tf.squeeze(of, -1), outputs)
-    labels = _in_rows_of(outputs, tf.cast(labels, tf.float32), asked_by, NO_NUMBER, "outputs")
+    labels = in_rows_of(outputs, tf.cast(labels, tf.float32), asked_by, NO_NUMBER, "outputs")
     labelled = is_number(labels)
     # Before they are subtracted: a gradient of 0 times NaN would be NaN.
     labels, outputs = (
@@ -115,83 +115,7 @@ def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any
 
 def is_number(labels: Any) -> Any:
     """Where there is a label, bool, of float labels `[batch, nodes]`, padded or ragged."""
-    return tf.ragged.map_flat_values(lambda of: ~tf.math.is_nan(of), _as_tensor(labels))
-
-
-def _is_ragged(tensor: Any) -> bool:
-    return isinstance(tensor, tf.RaggedTensor)
-
-
-def _as_tensor(values: Any) -> Any:
-    return values if _is_ragged(values) else tf.convert_to_tensor(values)
-
-
-def flat(tensor: Any) -> tf.Tensor:
-    """The values of all tree nodes, `[nodes of all trees]`, of `[batch, nodes]`."""
-    return tensor.flat_values if _is_ragged(tensor) else tf.reshape(tensor, [-1])
-
-
-def of_roots(tensor: Any) -> tf.Tensor:
-    """The values of tree nodes 0, `[batch]`, of `[batch, nodes]`."""
-    return tf.gather(tensor.values, tensor.row_starts()) if _is_ragged(tensor) else tensor[:, 0]
-
-
-def sum_of_trees(tensor: Any) -> tf.Tensor:
-    """The sum over the nodes of each tree, `[batch]`, of float `[batch, nodes]`."""
-    if not _is_ragged(tensor):
-        return tf.reduce_sum(tensor, axis=1)
-    num_trees = tf.cast(tensor.nrows(), tf.int32)
-    return tf.math.unsorted_segment_sum(
-        tensor.flat_values, row_ids(tensor.row_lengths()), num_trees
-    )
-
-
-def _in_rows_of(
-    logits: Any,
-    labels: Any,
-    asked_by: str,
-    nothing: float = NO_LABEL,
-    rows: str = "rows of logits",
-) -> Any:
-    """Labels that are ragged if the logits are, and padded, with `nothing`, if they are."""
-    if not _is_ragged(logits):
-        return _padded_as(logits, labels, asked_by, nothing) if _is_ragged(labels) else labels
-    if not _is_ragged(labels):
-        return tf.RaggedTensor.from_tensor(labels, logits.row_lengths())
-    splits, wanted = (tf.cast(of.row_splits, tf.int64) for of in (labels, logits))
-    fit = tf.cond(
-        tf.size(splits) == tf.size(wanted),
-        lambda: tf.reduce_all(splits == wanted),
-        lambda: tf.constant(False),
-    )
-    check = tf.debugging.Assert(
-        fit,
-        [
-            f"{asked_by} expects as many labels as {rows} in each tree. Received: labels",
-            labels.row_lengths(),
-            rows,
-            logits.row_lengths(),
-        ],
-    )
-    with tf.control_dependencies([] if check is None else [check]):
-        return logits.with_values(tf.identity(labels.values))
-
-
-def _padded_as(padded: tf.Tensor, rows: Any, asked_by: str, nothing: float) -> tf.Tensor:
-    """Ragged labels or weights, padded to as many nodes as others are; never cut off."""
-    shape = tf.shape(padded, tf.int64)[:2]
-    given = tf.cast(rows.bounding_shape(), tf.int64)
-    check = tf.debugging.Assert(
-        (given[0] == shape[0]) & (given[1] <= shape[1]),
-        [
-            f"{asked_by} expects at most a label or weight for each of [trees, nodes]",
-            shape,
-            "Received: rows of [trees, nodes]",
-            given,
-        ],
-    )
-    with tf.control_dependencies([] if check is None else [check]):
-        return tf.ensure_shape(rows.to_tensor(nothing, shape=shape), padded.shape[:2])
+    return tf.ragged.map_flat_values(lambda of: ~tf.math.is_nan(of), as_tensor(labels))
 
 
 def _check_classes(labels: Any, num_classes: tf.Tensor, asked_by: str) -> Any:
@@ -203,7 +127,7 @@ def _check_classes(labels: Any, num_classes: tf.Tensor, asked_by: str) -> Any:
     # By sums, since XLA needs static shapes.
     places = tf.range(tf.size(exact))
     place = tf.reduce_max(tf.where(wrong, places, 0))
-    if _is_ragged(labels):
+    if is_ragged(labels):
         starts = tf.cast(labels.row_starts(), tf.int32)
         tree = tf.searchsorted(starts, [place], side="right")[0] - 1
         first = tf.reduce_sum(tf.where(tf.range(tf.size(starts)) == tree, starts, 0))
@@ -247,14 +171,13 @@ def node_weights(sample_weight: Any, labelled: Any, asked_by: str, of_classes: b
     sample_weight = checked_weights(
         sample_weight, asked_by, "or of tree nodes, [batch, nodes]", of_classes
     )
-    if not _is_ragged(labelled):
-        sample_weight = _in_rows_of(labelled, sample_weight, asked_by, 0.0)
+    if not is_ragged(labelled):
+        sample_weight = in_rows_of(labelled, sample_weight, asked_by, None)
         return weights * tf.broadcast_to(sample_weight, tf.shape(labelled))
-    if not _is_ragged(sample_weight) and sample_weight.shape[1] == 1:
-        return weights.with_values(
-            weights.values * tf.gather(sample_weight[:, 0], row_ids(weights.row_lengths()))
-        )
-    return weights * _in_rows_of(labelled, sample_weight, asked_by)
+    if not is_ragged(sample_weight) and sample_weight.shape[1] == 1:
+        num_nodes = tf.reduce_max(tf.concat([labelled.row_lengths(), [1]], 0))
+        sample_weight = tf.repeat(sample_weight, num_nodes, axis=1)
+    return weights * in_rows_of(labelled, sample_weight, asked_by, None, "nodes")
 
 
 def checked_weights(
@@ -273,7 +196,7 @@ def checked_weights(
             largest label along the last axis, which for labels `[batch, nodes]` is a node. It
             passes the result as `[batch]`, which cannot be told from a user's weights.
     """
-    weights = tf.cast(_as_tensor(sample_weight), tf.float32)
+    weights = tf.cast(as_tensor(sample_weight), tf.float32)
     if weights.shape.rank != 2:
         instead = (
             "pass TreeCrossentropy(class_weight=...) instead" if of_classes else "leave them out"

@@ -6,7 +6,8 @@ import keras
 import tensorflow as tf
 
 from kerasrec.autograph import not_converted
-from kerasrec.training.tree_labels import node_weights, sum_of_trees
+from kerasrec.training.node_rows import sum_of_trees
+from kerasrec.training.tree_labels import node_weights
 
 
 class TreeLoss(keras.losses.Loss):

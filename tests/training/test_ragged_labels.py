@@ -76,6 +76,30 @@ def test_errors_name_the_node():
         TreeCrossentropy()(tf.ragged.constant([[0], [0] * 5, [0, 1]]), LOGITS)
 
 
+@pytest.mark.parametrize(
+    ("labels", "weights"),
+    [
+        ([[4, 2, -1, -1, -1], [0, 1, 2, 3, 4], [2, -1, -1, -1, 3]], None),
+        ([[4, 2, -1], [0, 1, -1], [2, -1, -1]], None),
+        (LABELS, np.ones([4, 1])),
+        (LABELS, np.ones([3, 4])),
+    ],
+    ids=["behind a tree", "too few", "weights of more trees", "too few weights"],
+)
+def test_no_label_and_no_weight_is_cut_off(labels, weights):
+    for compute in (TreeCrossentropy(), NodeAccuracy().update_state):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="as many labels or weights as"):
+            compute(labels, LOGITS, weights)
+
+
+def test_a_tree_without_nodes_has_no_root():
+    labels, lengths = tf.ragged.constant([[], [1, 0], []], dtype=tf.int32), [0, 2, 0]
+    logits = tf.RaggedTensor.from_row_lengths(tf.one_hot([1, 1], 2), lengths)
+    metric = RootAccuracy()
+    metric.update_state(labels, logits)
+    assert float(metric.total.numpy()) == float(metric.count.numpy()) == 1.0
+
+
 @pytest.mark.many
 def test_fit_of_kerasrec_takes_ragged_batches():
     """And trains as that of Keras does."""

@@ -1,0 +1,120 @@
+"""Values of tree nodes, padded or ragged, and how one is brought into the form of the other."""
+
+import math
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec.row_ids import row_ids
+
+
+def is_ragged(tensor: Any) -> bool:
+    """Whether rows of a tensor are as long as trees are."""
+    return isinstance(tensor, tf.RaggedTensor)
+
+
+def as_tensor(values: Any) -> Any:
+    """Values as a tensor, ragged if they are."""
+    return values if is_ragged(values) else tf.convert_to_tensor(values)
+
+
+def flat(tensor: Any) -> tf.Tensor:
+    """The values of all tree nodes, `[nodes of all trees]`, of `[batch, nodes]`."""
+    return tensor.flat_values if is_ragged(tensor) else tf.reshape(tensor, [-1])
+
+
+def of_roots(tensor: Any) -> tf.Tensor:
+    """The values of tree nodes 0, `[batch]`, of `[batch, nodes]`; 0 of a tree without nodes."""
+    if not is_ragged(tensor):
+        return tensor[:, 0]
+    values = tf.concat([tensor.values, tf.zeros([1], tensor.dtype)], 0)
+    is_empty = tensor.row_lengths() == 0
+    return tf.gather(values, tf.where(is_empty, tensor.row_splits[-1], tensor.row_starts()))
+
+
+def sum_of_trees(tensor: Any) -> tf.Tensor:
+    """The sum over the nodes of each tree, `[batch]`, of float `[batch, nodes]`."""
+    if not is_ragged(tensor):
+        return tf.reduce_sum(tensor, axis=1)
+    num_trees = tf.cast(tensor.nrows(), tf.int32)
+    return tf.math.unsorted_segment_sum(
+        tensor.flat_values, row_ids(tensor.row_lengths()), num_trees
+    )
+
+
+def in_rows_of(
+    logits: Any, labels: Any, asked_by: str, nothing: float | None, rows: str = "rows of logits"
+) -> Any:
+    """Labels or weights that are ragged if the logits are, and padded if they are.
+
+    Args:
+        logits: or others that have as many nodes, `[batch, nodes, ...]`.
+        labels: `[batch, nodes]`; no label of a node is cut off.
+        asked_by: name of the loss or metric, for messages.
+        nothing: what padding has; None for weights, where padding may have any, and gets 0.
+        rows: what the logits are, for messages.
+    """
+    if not is_ragged(logits):
+        return _padded_as(logits, labels, asked_by, nothing) if is_ragged(labels) else labels
+    if not is_ragged(labels):
+        return _ragged_as(logits, labels, asked_by, nothing, rows)
+    splits, wanted = (tf.cast(of.row_splits, tf.int64) for of in (labels, logits))
+    fit = tf.cond(
+        tf.size(splits) == tf.size(wanted),
+        lambda: tf.reduce_all(splits == wanted),
+        lambda: tf.constant(False),
+    )
+    check = tf.debugging.Assert(
+        fit,
+        [
+            f"{asked_by} expects as many labels as {rows} in each tree. Received: labels",
+            labels.row_lengths(),
+            rows,
+            logits.row_lengths(),
+        ],
+    )
+    with tf.control_dependencies([] if check is None else [check]):
+        return logits.with_values(tf.identity(labels.values))
+
+
+def _ragged_as(
+    ragged: tf.RaggedTensor, padded: tf.Tensor, asked_by: str, nothing: float | None, rows: str
+) -> tf.RaggedTensor:
+    """Padded labels or weights, in the rows of others."""
+    lengths, shape = ragged.row_lengths(), tf.shape(padded, tf.int64)
+    fit = (shape[0] == tf.size(lengths, tf.int64)) & tf.reduce_all(lengths <= shape[1])
+    if nothing is not None:
+        is_nothing = tf.math.is_nan(padded) if math.isnan(nothing) else padded == nothing
+        # The last label of each tree ends where its row does, or before.
+        ends = tf.where(is_nothing, 0, tf.range(1, shape[1] + 1))
+        lasts = tf.reduce_max(tf.pad(ends, [[0, 0], [0, 1]]), 1)
+        fit = tf.cond(fit, lambda: tf.reduce_all(lasts <= lengths), lambda: tf.constant(False))
+    check = tf.debugging.Assert(
+        fit,
+        [
+            f"{asked_by} expects as many labels or weights as {rows} in each tree, and padding "
+            "behind them. Received: padded ones of [trees, nodes]",
+            shape,
+            rows,
+            lengths,
+        ],
+    )
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.RaggedTensor.from_tensor(padded, tf.identity(lengths))
+
+
+def _padded_as(padded: tf.Tensor, rows: Any, asked_by: str, nothing: float | None) -> tf.Tensor:
+    """Ragged labels or weights, padded to as many nodes as others are; never cut off."""
+    shape = tf.shape(padded, tf.int64)[:2]
+    given = tf.cast(rows.bounding_shape(), tf.int64)
+    check = tf.debugging.Assert(
+        (given[0] == shape[0]) & (given[1] <= shape[1]),
+        [
+            f"{asked_by} expects at most a label or weight for each of [trees, nodes]",
+            shape,
+            "Received: rows of [trees, nodes]",
+            given,
+        ],
+    )
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.ensure_shape(rows.to_tensor(nothing or 0, shape=shape), padded.shape[:2])
