@@ -45,7 +45,10 @@ class RunTrace:
 
     @property
     def num_calls(self) -> int:
-        """How many calls there were of all functions, including those from outside."""
+        """How many calls there were of all functions, including those from outside.
+
+        Turns of a `while_loop` are calls, too.
+        """
         return sum(self.calls.values())
 
     @property
@@ -55,8 +58,11 @@ class RunTrace:
 
     @property
     def max_depth(self) -> int:
-        """How many calls were nested at the deepest place, not counting the one from outside."""
-        return max((step.depth for step in self.waves if step.depth is not None), default=0)
+        """How many calls were nested at the deepest place, with the one from outside.
+
+        The smallest `max_depth` of the decorator with which this run ends by waves.
+        """
+        return max((step.depth + 1 for step in self.waves if step.depth is not None), default=0)
 
     @property
     def parallelism(self) -> float:

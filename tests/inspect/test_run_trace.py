@@ -127,7 +127,7 @@ def test_calls_at_each_depth_are_those_of_plain_python(name, functions, run):
     for step in trace.waves:
         found[(step.function, step.depth)] += step.tokens
     expected = plain_calls(program, *functions)
-    assert trace.max_depth == max(depth for _, depth in expected)
+    assert trace.max_depth == 1 + max(depth for _, depth in expected)
     if program.num_rounds > 1:  # Tokens of several depths run together.
         found, expected = by_function(found), by_function(expected)
     assert found == expected
@@ -172,7 +172,7 @@ def test_functions_of_one_depth_share_a_step():
 @pytest.mark.slow
 def test_a_chain_of_ten_thousand_calls():
     trace = programs.chain.run_trace([0.5, 3.0], [10_000, 17])
-    assert (trace.num_calls, len(trace.waves), trace.max_depth) == (10_019, 10_001, 10_000)
+    assert (trace.num_calls, len(trace.waves), trace.max_depth) == (10_019, 10_001, 10_001)
     text = str(trace).splitlines()
     assert len(text) < 50
     assert "... 19,962 lines are left out ..." in text
@@ -225,7 +225,8 @@ def test_a_run_that_is_too_deep_says_so():
         return kerasrec.cond(n == 0, lambda: n, lambda: down(n - 1))
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="deeper than max_depth=50"):
-        down.run_trace(60)
+        down.run_trace(50)
+    assert down.run_trace(49).max_depth == 50
 
 
 def test_not_while_a_graph_is_built():
