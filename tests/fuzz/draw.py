@@ -540,7 +540,8 @@ class Drawer:
         if known and (not names or self.chance(0.5)):
             return PassOn(self.rng.choice(known).name)
         if scope.passed:
-            return Lambda(tuple(name.text for name in names), Block((), names[:1]))
+            results = names[:1] or (self.leaf(wanted.result, dataclasses.replace(scope, names=())),)
+            return Lambda(tuple(name.text for name in names), Block((), results))
         inside = dataclasses.replace(scope.inside(names), passed=())
         block = self.small_block(wanted.result, self.rng.choice([1, 2, 3]), inside)
         results = tuple(self.with_tokens(item, inside) for item in block.results)
