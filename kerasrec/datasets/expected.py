@@ -1,5 +1,6 @@
 """The check that an argument is of the kind that is expected."""
 
+import os
 import reprlib
 from typing import Any
 
@@ -26,14 +27,22 @@ def expect(name: str, value: Any, kind: type, mend: str) -> None:
 
 
 def expect_several(name: str, trees: Any) -> None:
-    """Raises ValueError if one tree is passed for several: an `nltk.Tree` is a list, too.
+    """Raises ValueError for one tree, or the name of a file, where several trees are expected.
+
+    An `nltk.Tree` is a list, too, and a name has letters.
 
     Args:
         name: The argument.
         trees: What was passed.
 
     Raises:
-        ValueError: If `trees` is an `nltk.Tree`.
+        ValueError: If `trees` is an `nltk.Tree`, a `str` or a path.
     """
+    if isinstance(trees, str | os.PathLike):
+        raise ValueError(
+            f"{name} is {reprlib.repr(trees)}; expected a list of trees. Read a file of brackets "
+            "with read_brackets, one of dependencies with read_conllu, and one tree in brackets "
+            "with read_tree."
+        )
     if isinstance(trees, Tree):
         raise ValueError(f"{name} is one nltk.Tree; expected a list of trees. Pass [tree].")

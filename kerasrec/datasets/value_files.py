@@ -45,11 +45,11 @@ def write_value_files(
     """
     if num_files < 1:
         raise ValueError(f"num_files is {num_files}; expected 1 or more.")
-    expect_several("values", values)
     if isinstance(values, Mapping | str) or not isinstance(values, Iterable):
         raise ValueError(
             f"values is of type {type(values).__name__}; expected several values. Pass [value]."
         )
+    expect_several("values", values)
     for key, spec in schema.element_spec.items():
         if 0 in spec.shape[1:]:
             raise ValueError(f"{key} has vectors without entries, which files cannot hold.")

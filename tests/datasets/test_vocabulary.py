@@ -78,3 +78,9 @@ def test_rejects_other_files(tmp_path, content, reason):
     assert len(str(caught.value)) < 1000
     with pytest.raises(FileNotFoundError):
         Vocabulary.load(tmp_path / "other.txt")
+
+
+def test_the_name_of_a_file_is_not_its_trees(tmp_path):
+    for name in ("train.txt", tmp_path):
+        with pytest.raises(ValueError, match="expected a list of trees"):
+            Vocabulary.from_trees(name)
