@@ -313,9 +313,11 @@ class Schema(Kinds):
                 is_right = spec.is_compatible_with(found)
             if not is_right:
                 is_cast = spec.dtype == tf.float64 and tf.as_dtype(found.dtype).is_floating
+                is_padded = isinstance(found, tf.TensorSpec)
                 raise ValueError(
                     f"{key!r} of the batch is {found}; expected {spec}, as Schema.encode gives it."
-                    + _CAST * is_cast
+                    + _CAST * (is_cast and not is_padded)
+                    + _PADDED * is_padded
                 )
         return batch
 
@@ -341,6 +343,10 @@ class Schema(Kinds):
 
 
 # Why floats may be others than those of a batch.
+_PADDED = (
+    " model.export of Keras passes padded tensors: export a tf.function with "
+    "input_signature=[schema.element_spec] by keras.export.ExportArchive instead."
+)
 _CAST = (
     " A subclass of keras.Model casts the floats that it is given: call "
     "`super().__init__(autocast=False)` in its `__init__`. In place of keras.Sequential make a "

@@ -512,3 +512,9 @@ def test_wrong_inputs():
     del inputs["document.size"]
     with pytest.raises(kerasrec.SignatureError, match=r"has no document.size; expected a dict"):
         SchemaEncoder(SCHEMA, 3)(inputs)
+
+
+def test_padded_inputs_say_how_to_export():
+    padded = {key: item.to_tensor() for key, item in SCHEMA.encode(DOCUMENTS[:1]).items()}
+    with pytest.raises(kerasrec.SignatureError, match=r"input_signature=\[schema.element_spec\]"):
+        SchemaEncoder(SCHEMA, 3)(padded)
