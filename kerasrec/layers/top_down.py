@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.tree_checks import check
 from kerasrec.layers.trees import NodeTables
 from kerasrec.layers.types import Engine
-from kerasrec.private import in_symbolic_scope
+from kerasrec.private import in_symbolic_scope, in_xla
 from kerasrec.public import RecursiveFunction, collect, cond, map_fn, recursive
 
 
@@ -253,6 +254,10 @@ class TopDown(Recursive):
         for state in self._checked_states(given):
             state = tf.cast(state, self.compute_dtype)
             rows = tf.shape(state)[0]
+            if in_xla():  # Which raises no errors.
+                state = tf.pad(state, [[0, batch], [0, 0]])[:batch]
+                states.append(tf.where(rows == batch, state, tf.constant(math.nan, state.dtype)))
+                continue
             sentence = f"`initial_state` of {self.name} must have a row for each tree"
             sentence += ", received {} rows for {} trees."
             with tf.control_dependencies(check(rows == batch, sentence, rows, batch)):
