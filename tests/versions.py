@@ -37,7 +37,7 @@ TABLE = {
         "3.10",
         (
             "tensorflow==2.18.0",
-            "keras==3.9.0",
+            "keras==3.10.0",
             "numpy==1.26.0",
             "nltk==3.7",
             "tensorflow-metadata<1.18",
