@@ -9,6 +9,7 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
+from kerasrec.errors import or_nothing
 from kerasrec.layers.cell import KernelCell, RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.old_order import formerly_positional
@@ -18,7 +19,7 @@ from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.tree_checks import check
 from kerasrec.layers.trees import NodeTables
 from kerasrec.layers.types import Engine
-from kerasrec.private import in_symbolic_scope
+from kerasrec.private import in_symbolic_scope, in_xla
 from kerasrec.public import RecursiveFunction, collect, cond, map_fn, recursive
 
 
@@ -253,6 +254,10 @@ class TopDown(Recursive):
         for state in self._checked_states(given):
             state = tf.cast(state, self.compute_dtype)
             rows = tf.shape(state)[0]
+            if in_xla():  # It takes no text of an error, and would take missing rows for zeros.
+                state = or_nothing(rows != batch, state)
+                states.append(tf.broadcast_to(state, [batch, state.shape[1]]))
+                continue
             sentence = f"`initial_state` of {self.name} must have a row for each tree"
             sentence += ", received {} rows for {} trees."
             with tf.control_dependencies(check(rows == batch, sentence, rows, batch)):

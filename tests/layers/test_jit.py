@@ -107,6 +107,19 @@ def test_another_number_of_nodes_gives_not_a_number():
     assert np.isnan(run(tf.ones([1, 6, 4]), CHILDREN)).all()
 
 
+@pytest.mark.many
+def test_initial_states_of_another_number_of_trees_give_not_a_number():
+    layer, x, children = TopDownTreeLSTM(3), tf.ones([2, 2, 4]), [[[1, -1], [-1, -1]]] * 2
+    shapes = [tf.TensorSpec([2, 2, 4]), tf.TensorSpec([None, 3])]
+    run = tf.function(
+        lambda x, h: layer(x, np.array(children), initial_state=[h, h]),
+        input_signature=shapes,
+        jit_compile=True,
+        autograph=False,
+    )
+    assert np.isnan(run(x, tf.ones([1, 3]))).all()
+
+
 @pytest.mark.slow
 def test_a_word_without_a_vector_gives_not_a_number():
     layer = TreeRNN(3, embedding=keras.layers.Embedding(5, 4))
