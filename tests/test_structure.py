@@ -41,11 +41,11 @@ ORDER = [
     "training",
 ]
 # Any module may import these; they import nothing of kerasrec.
-SHARED = {"autograph", "errors", "int_range", "private", "row_ids"}
+SHARED = {"autograph", "errors", "int_range", "lower_case", "private", "row_ids"}
 # These folders import no more than this: datasets and training stand alone, without compiler and
 # layers, and layers is written with the names that a user has, and with what schemas say of fields.
 ALONE = {
-    "datasets": {"autograph", "int_range", "row_ids"},
+    "datasets": {"autograph", "int_range", "lower_case", "row_ids"},
     "training": SHARED,
     "layers": {"public", "datatypes", *SHARED},
 }

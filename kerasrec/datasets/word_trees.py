@@ -7,6 +7,7 @@ import tensorflow as tf
 from kerasrec.autograph import not_converted
 from kerasrec.datasets.vocabulary import Vocabulary
 from kerasrec.int_range import cast_integers
+from kerasrec.lower_case import lower_case
 
 
 def batch_word_trees(
@@ -67,7 +68,7 @@ def batch_word_trees(
     ) -> tuple[tuple[tf.Tensor, tf.Tensor], tf.Tensor]:
         words = example["tokens"]
         if vocabulary.lowercase:
-            words = tf.strings.lower(words, encoding="utf-8")
+            words = lower_case(words)
         children, labels = (
             cast_integers(example[key], tf.int32, f"{key} of the examples")
             for key in ("children", "labels")

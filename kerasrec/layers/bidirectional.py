@@ -94,6 +94,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
             downward_layer = TopDownTreeLSTM(
                 layer.cell.state_sizes[0],
                 reads="node",
+                arity=layer.cell.arity,
                 shares_weights=layer.cell.arity is None,
                 recompute=layer.recompute,
                 engine=layer.engine,

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.errors import SentenceFirst
+from kerasrec.lower_case import lower_case
 from kerasrec.private import in_symbolic_scope
 
 
@@ -94,7 +95,7 @@ class TextLayer(keras.layers.Layer):
         words.set_shape([text.shape[0], None])
         children.set_shape([text.shape[0], None, self.arity])
         if self.lowercase:
-            words = tf.strings.lower(words, encoding="utf-8")
+            words = lower_case(words)
         return words if self._table is None else self._table.lookup(words), children
 
     def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
+from kerasrec.errors import or_nothing
 from kerasrec.layers.cell import KernelCell, RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.old_order import formerly_positional
@@ -254,9 +254,9 @@ class TopDown(Recursive):
         for state in self._checked_states(given):
             state = tf.cast(state, self.compute_dtype)
             rows = tf.shape(state)[0]
-            if in_xla():  # Which raises no errors.
+            if in_xla():  # It takes no text of an error, and would take missing rows for zeros.
                 state = tf.pad(state, [[0, batch], [0, 0]])[:batch]
-                states.append(tf.where(rows == batch, state, tf.constant(math.nan, state.dtype)))
+                states.append(or_nothing(rows != batch, state))
                 continue
             sentence = f"`initial_state` of {self.name} must have a row for each tree"
             sentence += ", received {} rows for {} trees."

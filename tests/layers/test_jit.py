@@ -141,16 +141,16 @@ def test_missing_children_are_calls_too(layer, arity):
 
 @pytest.mark.many
 def test_states_of_roots():
-    layer, x, states = TopDownTreeLSTM(3, arity=2), tf.ones([1, 5, 4]), [tf.ones([1, 3])] * 2
+    layer, x, children = TopDownTreeLSTM(3), tf.ones([2, 2, 4]), np.array([[[1], [-1]]] * 2)
 
     @tf.function(jit_compile=True, autograph=False)
-    def run(states):
-        return layer(x, CHILDREN, initial_state=states)
+    def run(state):
+        return layer(x, children, initial_state=[state, state])
 
-    expected = layer(x, CHILDREN, initial_state=states)
-    np.testing.assert_allclose(run(states), expected, rtol=1e-5)
-    assert not np.allclose(expected, layer(x, CHILDREN))
-    assert np.isnan(run([tf.ones([2, 3])] * 2)).all()
+    expected = layer(x, children, initial_state=[tf.ones([2, 3])] * 2)
+    np.testing.assert_allclose(run(tf.ones([2, 3])), expected, rtol=1e-5)
+    assert not np.allclose(expected, layer(x, children))
+    assert np.isnan(run(tf.ones([1, 3]))).all()
 
 
 class ProductCell(RecursiveCell):

@@ -106,6 +106,15 @@ def test_both_ways_as_padded_trees():
     np.testing.assert_allclose(layer(*ragged).to_tensor(), wanted, atol=1e-6)
 
 
+@pytest.mark.many
+def test_the_way_down_has_the_arity_of_the_way_up():
+    """Rows do not say how many children there may be."""
+    (x, children), _ = trees(2)
+    layer = Bidirectional(TreeLSTM(3))
+    layer.build(x.shape, children.shape)
+    assert layer.downward_layer.cell.kernel.shape == (2 * 3, 4 * 3)
+
+
 @pytest.mark.slow
 def test_words_and_stacked_layers():
     (x, children), padded = trees(None)
