@@ -38,7 +38,10 @@ def are_states(x: Any) -> bool:
         return getattr(marked, "_is_of_tree_nodes", False)
     if not comes_from_layers(x):
         return False
-    before = keras.Function(keras.utils.get_source_inputs(x), x, name="before").operations
+    sources = keras.utils.get_source_inputs(x)
+    if any(source is x for source in sources):
+        return False  # Keras 3.10 to 3.13 make no function without a layer.
+    before = keras.Function(sources, x, name="before").operations
     return any(_returns_all_states(operation) for operation in before)
 
 
