@@ -19,6 +19,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec.layers import TreeLSTM
+from kerasrec.transform.derivative import derivative
 from tests.parameters import few_of
 from tests.programs import fib, power
 
@@ -274,7 +275,8 @@ print(*(float(item) for item in (fib(10), scale.run(2.0, 2), method(2.0, 2), dow
 
 
 def graphs():
-    """References to all graphs of TensorFlow that are alive."""
+    """References to all graphs of TensorFlow that are alive, but for derivatives of single ops."""
+    derivative.cache_clear()
     gc.collect()
     return {weakref.ref(item) for item in gc.get_objects() if isinstance(item, tf.Graph)}
 
