@@ -84,7 +84,10 @@ class Counted(RecursiveCell):
         return total, [total]
 
     def call_leaf(self, inputs):
-        count = tf.zeros_like(inputs) + tf.cast(tf.shape(inputs)[0], inputs.dtype)
+        count = tf.numpy_function(
+            lambda rows: np.full_like(rows, len(rows)), [inputs], inputs.dtype, stateful=False
+        )
+        count = tf.ensure_shape(count, inputs.shape)
         return count, [count]
 
 
