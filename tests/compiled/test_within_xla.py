@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.compiled.ops import obstacles
+from kerasrec.compiled.ops import has_rows, obstacles
 from tests.engine.helpers import assert_same, run_plain, run_within_xla
 from tests.programs import each
 
@@ -16,6 +16,7 @@ def takeable(program):
     graph = program.function.extended_graph(*program.inputs)
     outputs = graph.bodies[graph.entry].outputs
     found = obstacles(graph)
+    found += ["entries of rows"] * has_rows(graph)
     found += ["a table without a size" for node in graph.collects if node.size is None]
     found += ["a bool has no gradient"] * (outputs[0].types[0].dtype == tf.bool)
     if found:
