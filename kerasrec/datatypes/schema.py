@@ -342,7 +342,7 @@ class Schema(Kinds):
         return "\n".join(lines)
 
 
-# Why floats may be others than those of a batch.
+# Why tensors may be padded, and floats others than those of a batch.
 _PADDED = (
     " model.export of Keras passes padded tensors: export a tf.function with "
     "input_signature=[schema.element_spec] by keras.export.ExportArchive instead."

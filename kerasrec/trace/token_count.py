@@ -61,7 +61,7 @@ def has_count_as_value(operation: tf.Operation, size: Size) -> bool:
         operation: any with an output.
         size: what its first output says of how many tokens there are.
     """
-    (output, *_) = operation.outputs
+    output = operation.outputs[0]
     # Plus or minus something, which is no size of a tensor that these tokens have.
     is_sum = operation.type in ("AddV2", "Sub") and output.shape.rank == 0
     return (is_sum and not size.is_of_other_axes) or (size.is_count and has_open_rows(output))

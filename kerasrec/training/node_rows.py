@@ -1,6 +1,7 @@
 """Values of tree nodes, padded or ragged, and how one is brought into the form of the other."""
 
 import math
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
@@ -16,6 +17,12 @@ def is_ragged(tensor: Any) -> bool:
 def as_tensor(values: Any) -> Any:
     """Values as a tensor, ragged if they are."""
     return values if is_ragged(values) else tf.convert_to_tensor(values)
+
+
+def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[Any]:
+    """What is computed in this context waits for an assertion; eager code checks at once."""
+    check = tf.debugging.Assert(is_right, message)
+    return tf.control_dependencies([] if check is None else [check])
 
 
 def flat(tensor: Any) -> tf.Tensor:
@@ -64,7 +71,7 @@ def in_rows_of(
         lambda: tf.reduce_all(splits == wanted),
         lambda: tf.constant(False),
     )
-    check = tf.debugging.Assert(
+    checked = asserted(
         fit,
         [
             f"{asked_by} expects as many labels as {rows} in each tree. Received: labels",
@@ -73,7 +80,7 @@ def in_rows_of(
             logits.row_lengths(),
         ],
     )
-    with tf.control_dependencies([] if check is None else [check]):
+    with checked:
         return logits.with_values(tf.identity(labels.values))
 
 
@@ -89,7 +96,7 @@ def _ragged_as(
         ends = tf.where(is_nothing, 0, tf.range(1, shape[1] + 1))
         lasts = tf.reduce_max(tf.pad(ends, [[0, 0], [0, 1]]), 1)
         fit = tf.cond(fit, lambda: tf.reduce_all(lasts <= lengths), lambda: tf.constant(False))
-    check = tf.debugging.Assert(
+    checked = asserted(
         fit,
         [
             f"{asked_by} expects as many labels or weights as {rows} in each tree, and padding "
@@ -99,7 +106,7 @@ def _ragged_as(
             lengths,
         ],
     )
-    with tf.control_dependencies([] if check is None else [check]):
+    with checked:
         return tf.RaggedTensor.from_tensor(padded, tf.identity(lengths))
 
 
@@ -107,7 +114,7 @@ def _padded_as(padded: tf.Tensor, rows: Any, asked_by: str, nothing: float | Non
     """Ragged labels or weights, padded to as many nodes as others are; never cut off."""
     shape = tf.shape(padded, tf.int64)[:2]
     given = tf.cast(rows.bounding_shape(), tf.int64)
-    check = tf.debugging.Assert(
+    checked = asserted(
         (given[0] == shape[0]) & (given[1] <= shape[1]),
         [
             f"{asked_by} expects at most a label or weight for each of [trees, nodes]",
@@ -116,5 +123,5 @@ def _padded_as(padded: tf.Tensor, rows: Any, asked_by: str, nothing: float | Non
             given,
         ],
     )
-    with tf.control_dependencies([] if check is None else [check]):
+    with checked:
         return tf.ensure_shape(rows.to_tensor(nothing or 0, shape=shape), padded.shape[:2])

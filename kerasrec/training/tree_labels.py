@@ -5,11 +5,12 @@ on the nodes of either.
 """
 
 import math
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.training.node_rows import as_tensor, flat, in_rows_of, is_ragged
+from kerasrec.training.node_rows import as_tensor, asserted, flat, in_rows_of, is_ragged
 
 NO_LABEL = -1
 NO_NUMBER = math.nan
@@ -53,9 +54,7 @@ def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]
         )
     labels = in_rows_of(logits, labels, asked_by, NO_LABEL)
     num_classes = tf.shape(logits.flat_values if is_ragged(logits) else logits)[-1]
-    check = _check_classes(labels, num_classes, asked_by)
-    # Eager mode has checked already and returns None.
-    with tf.control_dependencies([] if check is None else [check]):
+    with _checked_classes(labels, num_classes, asked_by):
         labels = tf.ragged.map_flat_values(lambda of: tf.identity(tf.cast(of, tf.int32)), labels)
     return labels, logits, tf.not_equal(labels, NO_LABEL)
 
@@ -118,7 +117,9 @@ def is_number(labels: Any) -> Any:
     return tf.ragged.map_flat_values(lambda of: ~tf.math.is_nan(of), as_tensor(labels))
 
 
-def _check_classes(labels: Any, num_classes: tf.Tensor, asked_by: str) -> Any:
+def _checked_classes(
+    labels: Any, num_classes: tf.Tensor, asked_by: str
+) -> AbstractContextManager[Any]:
     """Checks, when the graph runs, that labels are -1 or classes."""
     # float64 holds all labels that can be classes, and keeps others out of range for the check.
     exact = tf.cast(flat(labels), tf.float64)
@@ -134,7 +135,7 @@ def _check_classes(labels: Any, num_classes: tf.Tensor, asked_by: str) -> Any:
     else:
         nodes = tf.maximum(tf.shape(labels)[1], 1)
         tree, first = place // nodes, place // nodes * nodes
-    return tf.debugging.Assert(
+    return asserted(
         ~tf.reduce_any(wrong),
         [
             f"{asked_by} expects every label to be -1 (no label) or a class from 0 to "
