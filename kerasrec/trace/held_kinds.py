@@ -63,9 +63,10 @@ def _outputs_of_loop(
         ]
     (goes_on,) = find(condition, known, 1)
     mixed = _chosen_by(goes_on, known)
-    if goes_on.is_mixed or goes_on.is_single:
+    is_for_each_entry = goes_on.entries is not None and goes_on.entries.is_size
+    if goes_on.is_single or (goes_on.is_mixed and not is_for_each_entry):
         return mixed
-    # A turn for each token, which fills its entry of a list.
+    # A turn for each token, or entry of rows, which fills its element of a list.
     is_list = [tensor.dtype == tf.variant for tensor in operation.inputs]
     return [one if own else other for own, one, other in zip(is_list, known, mixed, strict=True)]
 

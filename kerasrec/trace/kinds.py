@@ -16,17 +16,13 @@ from kerasrec.errors import TraceError
 from kerasrec.graph.types import Kind
 from kerasrec.trace.functions import LOOPS
 from kerasrec.trace.held_kinds import HOLDING, outputs_of_held
-from kerasrec.trace.known import Known, has_open_rows
+from kerasrec.trace.known import Entries, Known, has_open_rows
+from kerasrec.trace.row_mixing import entries_after
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
 from kerasrec.trace.token_axis import MIXED, axes_after, loses_tokens
 from kerasrec.trace.token_count import has_count_as_value, sizes_after
-from kerasrec.trace.token_mixing import (
-    is_of_single_tokens,
-    mixes_tokens,
-    passes_on_all_entries,
-    reads_all_entries,
-)
+from kerasrec.trace.token_mixing import is_of_single_tokens, mixes_tokens
 
 
 class _NotFollowedError(Exception):
@@ -76,6 +72,11 @@ class KindFinder:
         self._known[tensor.name] = Known.given(kind)
         self._given.add(tensor.name)
 
+    def add_entries(self, tensor: tf.Tensor) -> None:
+        """The same of a tensor of all entries of rows."""
+        self._known[tensor.name] = Known.given_entries()
+        self._given.add(tensor.name)
+
     def kind(self, tensor: tf.Tensor) -> Kind:
         """The kind of a tensor of the graph."""
         return self.known(tensor).kind
@@ -111,21 +112,24 @@ class KindFinder:
         if not operation.outputs:
             return []
         leads_back = self.rows.leads_back(operation)
-        reads_all = not self.is_trial and reads_all_entries(operation, inputs)
-        is_of_all_entries = reads_all or passes_on_all_entries(operation, inputs, leads_back)
         sizes = sizes_after(operation, inputs)
         places: Sequence[int | None] = [None] * len(operation.outputs)
-        is_mixed = is_of_all_entries
+        entries: Sequence[Entries | None] = [None] * len(operation.outputs)
+        is_mixed = any(item.entries.is_of_other_rows for item in inputs if item.entries)
+        if leads_back and is_mixed:
+            entries = [Entries(is_total=True)] * len(operation.outputs)
         if not leads_back:
             places = axes_after(operation, [item.axis for item in inputs], self.is_trial)
             is_mixed = (
                 MIXED in places
-                or reads_all
                 or mixes_tokens(operation, inputs)
-                or has_count_as_value(operation, sizes[0])
+                or has_count_as_value(operation, inputs, sizes[0])
             )
+            if not self.is_trial:
+                entries = entries_after(operation, inputs)
         found = []
-        for output, place, size in zip(operation.outputs, places, sizes, strict=True):
+        outputs = zip(operation.outputs, places, sizes, entries, strict=True)
+        for output, place, size, of_entries in outputs:
             rows = Fraction(1) if leads_back else _rows_after(operation, inputs, output)
             is_moved = place is not None and place > 0
             is_open = has_open_rows(output)
@@ -146,8 +150,8 @@ class KindFinder:
                     axis=place if is_moved else first,
                     rows=rows,
                     is_mixed=is_of_all,
-                    is_of_all_entries=is_of_all_entries,
                     is_single=is_of_single_tokens(operation, inputs),
+                    entries=of_entries,
                     size=size,
                 )
             )
@@ -168,7 +172,8 @@ class KindFinder:
         def find(graph: tf.Graph, known: Sequence[Known], count: int) -> list[Known]:
             inner = KindFinder(graph, RowsFinder(graph), self.kind_outside, self.is_trial)
             for tensor, item in zip(graph.inputs, known, strict=True):
-                if item.axis == 0 and not tensor.shape[1:].is_fully_defined():
+                is_open = item.axis == 0 and not tensor.shape[1:].is_fully_defined()
+                if is_open and tensor.consumers():
                     raise _NotFollowedError  # Axes of open size are not told apart from tokens.
                 inner._known[tensor.name] = item
             return list(map(inner.known, graph.outputs[:count]))

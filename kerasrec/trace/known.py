@@ -26,6 +26,29 @@ class Size:
 
 
 @dataclass(frozen=True)
+class Entries:
+    """What is known of a tensor that is computed from entries of rows, and of nothing of a token.
+
+    Args:
+        axis: the place of the axis of entries, None if it has none.
+        crosses_rows: whether it was computed along that axis, without regard to rows.
+        is_total: whether it is of all entries together, as their sum is. This is known, too, of
+            what is computed from it and from what tokens have.
+        is_size: whether it is how many entries there are, or computed from that alone.
+    """
+
+    axis: int | None = None
+    crosses_rows: bool = False
+    is_total: bool = False
+    is_size: bool = False
+
+    @property
+    def is_of_other_rows(self) -> bool:
+        """Whether values of one row are computed from those of others."""
+        return self.crosses_rows or self.is_total
+
+
+@dataclass(frozen=True)
 class Known:
     """What is known of a tensor.
 
@@ -34,9 +57,8 @@ class Known:
         axis: the place of the token axis, None if it has none.
         rows: how many rows each token has, if the token axis is the first.
         is_mixed: whether it is of several tokens together.
-        is_of_all_entries: whether it is computed from all entries of rows together, as a softmax
-            of all of them is.
         is_single: whether it is a list of single tokens, or computed from an entry of one.
+        entries: what is known of it if it is computed from entries of rows.
         size: what it says of how many tokens there are.
     """
 
@@ -44,14 +66,19 @@ class Known:
     axis: int | None = None
     rows: Fraction = Fraction(1)
     is_mixed: bool = False
-    is_of_all_entries: bool = False
     is_single: bool = False
+    entries: Entries | None = None
     size: Size = Size()
 
     @classmethod
     def given(cls, kind: Kind) -> Known:
         """What is known of a tensor that no op computes; one of several tokens is mixed."""
         return cls(kind, axis=0 if kind is Kind.TOKEN else None, is_mixed=kind is Kind.WAVE)
+
+    @classmethod
+    def given_entries(cls) -> Known:
+        """What is known of all entries of rows that no op computes."""
+        return replace(cls.given(Kind.WAVE), entries=Entries(axis=0))
 
     def or_else(self, other: Known) -> Known:
         """What is known of a tensor that is one or the other."""
@@ -62,15 +89,28 @@ class Known:
             kinds.pop() if len(kinds) == 1 else Kind.WAVE if kinds else Kind.SHARED,
             axis=axes.pop() if axes else None,
             rows=max(self.rows, other.rows),
-            is_of_all_entries=self.is_of_all_entries or other.is_of_all_entries,
             is_single=self.is_single or other.is_single,
+            entries=_either(self.entries, other.entries),
             size=Size(is_count=self.size.is_count or other.size.is_count),
         )
-        return found.mixed() if is_mixed else found
+        return replace(found, kind=Kind.WAVE, axis=None, is_mixed=True) if is_mixed else found
 
     def mixed(self) -> Known:
         """The same, of several tokens together."""
-        return replace(self, kind=Kind.WAVE, is_mixed=True, axis=None)
+        entries = self.entries and replace(self.entries, crosses_rows=True)
+        return replace(self, kind=Kind.WAVE, axis=None, is_mixed=True, entries=entries)
+
+
+def _either(one: Entries | None, other: Entries | None) -> Entries | None:
+    """What is known of values of entries that are one or the other."""
+    if not (one and other):
+        return one or other
+    return Entries(
+        axis=one.axis,
+        crosses_rows=one.crosses_rows or other.crosses_rows or one.axis != other.axis,
+        is_total=one.is_total or other.is_total,
+        is_size=one.is_size and other.is_size,
+    )
 
 
 def has_open_rows(tensor: tf.Tensor) -> bool:

@@ -193,11 +193,11 @@ def _map(
                 "token; it must have a row for each token. Look the token's row up: "
                 "`tf.gather(ragged, node)`."
             )
-        if tracer.is_of_all_entries(parts[0]):
+        if tracer.is_of_other_rows(parts[0]):
             raise TraceError(
                 f"{what[0].upper()}{what[1:]}{_at(source)} is not one value per token: its entries "
                 "were computed from those of all tokens' rows together, as by "
-                "`tf.nn.softmax(rows.values)`. Compute within a row, as `tf.reduce_sum(rows, "
+                "`tf.cumsum(rows.values)`. Compute within a row, as `tf.reduce_sum(rows, "
                 "axis=1)` does."
             )
     rows = [tracer.rows_of(item) for item in ragged]

@@ -49,8 +49,8 @@ _LAST_AXIS = frozenset({"Softmax", "LogSoftmax"})
 AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp", "Roll"})
 SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 # Of tensors with the token axis first, their results may lack it and still not be of all tokens:
-# sizes; a new first axis or several, before that of tokens; and what a function computes.
-_WITHOUT_TOKENS = SIZES | {"Pack", "BroadcastTo", "PyFunc", "PyFuncStateless", "EagerPyFunc"}
+# sizes; new first axes, before that of tokens; and what a function computes.
+_WITHOUT_TOKENS = SIZES | {"BroadcastTo", "PyFunc", "PyFuncStateless", "EagerPyFunc"}
 # How NumPy computes what orders of axes are made of.
 _STATIC_OPS: dict[str, Callable[..., np.ndarray]] = {
     "Sub": np.subtract,
@@ -103,6 +103,8 @@ def _axis_after(operation: tf.Operation, axes: Axes, is_trial: bool) -> int | No
     axis = axes[0] if axes else None
     if kind in ("Transpose", "ExpandDims") and axis is not None:
         return _after_new_order(operation, axis)
+    if kind == "Pack":
+        return _after_stack(operation, axes)
     if kind == "Reshape" and axis is not None and not is_trial:
         return _after_reshape(operation, axis)
     if kind == "StridedSlice" and axis == 0:
@@ -212,6 +214,15 @@ def _after_new_order(operation: tf.Operation, axis: int) -> int | None:
         return [int(place) % source.shape.rank for place in order].index(axis)
     place = int(order) % (source.shape.rank + 1)
     return axis + (place <= axis)
+
+
+def _after_stack(operation: tf.Operation, axes: Axes) -> int | None:
+    (rank,) = {source.shape.rank for source in operation.inputs}
+    places = {axis for axis in axes if axis is not None}
+    if rank is None or len(places) > 1:
+        return MIXED if any(places) else None
+    (place,) = places
+    return place + (operation.get_attr("axis") % (rank + 1) <= place)
 
 
 def _after_reshape(operation: tf.Operation, axis: int) -> int | None:

@@ -54,17 +54,19 @@ def sizes_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[Si
     return [Size(is_count=depends)] * len(outputs)
 
 
-def has_count_as_value(operation: tf.Operation, size: Size) -> bool:
+def has_count_as_value(operation: tf.Operation, inputs: Sequence[Known], size: Size) -> bool:
     """Whether an op makes the number of tokens part of what is computed for a token.
 
     Args:
         operation: any with an output.
+        inputs: what is known of its inputs.
         size: what its first output says of how many tokens there are.
     """
     output = operation.outputs[0]
     # Plus or minus something, which is no size of a tensor that these tokens have.
     is_sum = operation.type in ("AddV2", "Sub") and output.shape.rank == 0
-    return (is_sum and not size.is_of_other_axes) or (size.is_count and has_open_rows(output))
+    is_value = has_open_rows(output) or any(item.is_single for item in inputs)
+    return (is_sum and not size.is_of_other_axes) or (size.is_count and is_value)
 
 
 def _after_shape(operation: tf.Operation, sizes: Sequence[Size]) -> Sequence[Size]:

@@ -1,4 +1,4 @@
-"""Which ops compute one value from several tokens, or from all entries of rows.
+"""Which ops compute one value from several tokens.
 
 TensorFlow's shape inference leaves the size of the token axis open. It cannot say whether an op
 cut, joined or reduced that axis; the tables below say that of ops that have it first, and
@@ -12,25 +12,24 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.graph.types import Kind
 from kerasrec.trace.known import Known, has_open_rows
-from kerasrec.trace.token_axis import AXIS_OPS, ELEMENTWISE, REDUCTIONS, SIZES, Axes
+from kerasrec.trace.token_axis import AXIS_OPS, REDUCTIONS, Axes
 
 # Their leading axis has an open size that depends on the values of tokens.
-_COUNTING_OPS = frozenset(
-    {"BroadcastGradientArgs", "Where", "Unique", "UniqueV2", "RaggedGather", "RaggedRange", "Range"}
-)
+_COUNTING_OPS = frozenset({
+    "BroadcastGradientArgs", "Where", "Unique", "UniqueV2", "UniqueWithCounts",
+    "UniqueWithCountsV2", "Bincount", "DenseBincount", "RaggedGather", "RaggedRange", "Range",
+})  # fmt: skip
 # They add up rows, or change their order.
 _ROW_OPS = frozenset({
-    "RandomShuffle", "SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin", "SegmentProd",
-    "UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd",
-    "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN",
+    "RandomShuffle", "StatelessShuffle", "SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin",
+    "SegmentProd", "UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin",
+    "UnsortedSegmentProd", "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN",
 })  # fmt: skip
 # They work along the last axis, which is that of tokens if there is no other.
 _LAST_AXIS_OPS = frozenset({"Softmax", "LogSoftmax", "TopKV2"})
-# They add up all that they read, if their result has no axis of open size. Not the largest: a
-# softmax of each row may subtract that of all rows.
-_TOTALS = frozenset({"Sum", "Mean", "Prod", "EuclideanNorm", "L2Loss"})
+# They search the last axis.
+_SEARCHES = frozenset({"LowerBound", "UpperBound"})
 # They put rows back where the tokens are.
 _SCATTERS = frozenset(
     {"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch", "GatherNd"}
@@ -41,10 +40,10 @@ def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
     """Whether an op computes from several tokens, or from what is of several tokens."""
     if any(item.is_mixed for item in inputs) and operation.type not in _SCATTERS:
         return True
-    return _works_along_first_axis(operation, [item.axis for item in inputs])
+    return works_along_first_axis(operation, [item.axis for item in inputs])
 
 
-def _works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
+def works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
     """Whether an op cuts, joins, reorders or reduces the token axis, where it is the first."""
     if operation.type in _COUNTING_OPS:
         return True
@@ -54,6 +53,10 @@ def _works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
         return False
     if operation.type in _ROW_OPS:
         return True
+    if operation.type in _SEARCHES:
+        return operation.inputs[0].shape[-1] is None
+    if operation.type.startswith("FusedBatchNorm"):
+        return operation.get_attr("is_training")
     if operation.type == "ReverseSequence":
         return operation.get_attr("seq_dim") == 0
     if operation.type in REDUCTIONS:
@@ -71,39 +74,14 @@ def _works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
     return False
 
 
-def reads_all_entries(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
-    """Whether an op computes from all entries of rows, or of a stack of what tokens have."""
-    source, output = operation.inputs[0], operation.outputs[0] if operation.outputs else None
-    if output is None or inputs[0].kind is not Kind.WAVE or not source.dtype.is_floating:
-        return False
-    if operation.type in ("Softmax", "LogSoftmax"):
-        return source.shape.rank == 1 and source.shape[0] is None
-    if operation.type not in _TOTALS or None in (source.shape.rank, output.shape.rank):
-        return False
-    return None in source.shape and output.shape.is_fully_defined()
-
-
-def passes_on_all_entries(
-    operation: tf.Operation, inputs: Sequence[Known], leads_back: bool
-) -> bool:
-    """Whether values that are computed from all entries are among those of an op's result.
-
-    Args:
-        operation: any.
-        inputs: what is known of its inputs.
-        leads_back: whether it makes one value per token from rows.
-    """
-    if operation.type in SIZES:
-        return False
-    # Other inputs are places and sizes, in which all entries may have a part.
-    reads_all = operation.type in ELEMENTWISE or leads_back
-    return any(item.is_of_all_entries for item in (inputs if reads_all else inputs[:1]))
-
-
 def is_of_single_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
-    """Whether an op makes a list of single tokens, or computes from an entry of such a list."""
+    """Whether an op makes a list of single tokens, or computes from an element of such a list.
+
+    So it is with single entries of rows.
+    """
     if operation.type == "TensorListFromTensor":
-        return inputs[0].axis == 0
+        (item,) = inputs[:1]
+        return 0 in (item.axis, item.entries and item.entries.axis)
     return operation.type != "TensorListStack" and any(item.is_single for item in inputs)
 
 

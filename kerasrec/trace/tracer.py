@@ -26,6 +26,17 @@ from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import current_source, name_of, undecorated
 
+_TOKEN_AXIS = (
+    "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "
+    "and reshape the other axes only, and use its size for shapes alone. Where [tokens] meets "
+    "[tokens, n], give it an axis: x[:, None]."
+)
+_OTHER_ROWS = (
+    "The `values` of a tf.RaggedTensor are the entries of all tokens' rows, one after the other, "
+    "and those of different rows were put together, as `rows.values - rows.values[0]` does. "
+    "Compute within a row, as `tf.reduce_sum(rows, axis=1)` does, or for each entry by itself in "
+    "kerasrec.map_fn."
+)
 _UNKNOWN_ROWS = (
     " It was computed from a tf.RaggedTensor of which it is not known that it has one row per "
     "token, in the order of the tokens. If it has, say so before you reduce or pad the rows: "
@@ -175,9 +186,10 @@ class Tracer:
         """Whether a tensor of the graph is one value a token, shared, or neither."""
         return self._kinds.kind(tensor)
 
-    def is_of_all_entries(self, tensor: tf.Tensor) -> bool:
-        """Whether a tensor of the graph is computed from the entries of all rows together."""
-        return self._kinds.known(tensor).is_of_all_entries
+    def is_of_other_rows(self, tensor: tf.Tensor) -> bool:
+        """Whether values of a row's entries are computed from entries of other tokens' rows."""
+        entries = self._kinds.known(tensor).entries
+        return entries is not None and entries.is_of_other_rows
 
     def type(self, tensor: tf.Tensor) -> Type:
         """Type of a tensor of the graph."""
@@ -189,9 +201,8 @@ class Tracer:
         if found.kind is Kind.WAVE:
             raise TraceError(
                 f"{what} is not one value per token: it was computed across tokens and has shape "
-                f"{tensor.shape}. A recursive function sees a leading token axis, as a Keras "
-                "layer sees a batch axis; reduce and reshape the other axes only, and use its size "
-                "for shapes alone. Where [tokens] meets [tokens, n], give it an axis: x[:, None]."
+                f"{tensor.shape}. "
+                + (_OTHER_ROWS if self.is_of_other_rows(tensor) else _TOKEN_AXIS)
                 + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
                 + _at(current_source())
             )
@@ -287,7 +298,10 @@ class Tracer:
         """Placeholders for values that TensorFlow has no op for."""
         results = [tf.compat.v1.placeholder(item.dtype, item.tensor_shape()) for item in types]
         for result, item in zip(results, types, strict=True):
-            self._kinds.add(result, item.kind)
+            if item.kind is Kind.WAVE:
+                self._kinds.add_entries(result)
+            else:
+                self._kinds.add(result, item.kind)
         return results
 
     def key(self) -> tf.Tensor:

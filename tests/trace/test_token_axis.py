@@ -62,6 +62,14 @@ MIXING = {
     "one of several parts": lambda x: (
         x + tf.reduce_sum(tf.unstack(tf.transpose(x[:, :, None] * x[:, None], [1, 2, 0]))[1], 1)
     ),
+    "order among tokens": lambda x: float_of(tf.searchsorted(x[:, 0], x[:, 0]))[:, None] + x,
+    "shuffled tokens": lambda x: tf.random.experimental.stateless_shuffle(x, [1, 2]),
+    "normalized batch": lambda x: tf.compat.v1.nn.fused_batch_norm(
+        x[:, :, None, None], [1.0], [0.0]
+    )[0][:, :, 0, 0],
+    "how many are equal": lambda x: (
+        x + float_of(tf.math.bincount(tf.cast(x[:, 0], tf.int32) * 0))[0]
+    ),
     "filled with a size": lambda x: tf.fill(tf.shape(x), float_of(tf.gather(tf.shape(x), 0))),
 }
 
@@ -92,6 +100,8 @@ HOLDING = {
     "a choice by how many there are": lambda x: tf.cond(tf.size(x) > 2, lambda: -x, lambda: x),
     "a sum so far": lambda x: tf.scan(lambda total, row: total + row, x),
     "a sum of all": lambda x: x + tf.foldl(lambda total, row: total + row, x),
+    "a map that reads all": lambda x: tf.map_fn(lambda row: row - tf.reduce_sum(x), x),
+    "a map that counts": lambda x: tf.map_fn(lambda row: row / float_of(tf.size(x)), x),
     "one of several branches": lambda x: tf.switch_case(
         tf.cast(ALWAYS, tf.int32), [lambda: x, lambda: without_mean(x), lambda: -x]
     ),
@@ -162,6 +172,82 @@ OF_ALL_ENTRIES = {
     "softmax": tf.nn.softmax,
     "share of the total": lambda values: values / tf.reduce_sum(values),
     "norm": lambda values: tf.exp(tf.nn.l2_loss(values) * values[:, None])[:, 0],
+    "sums so far": tf.cumsum,
+    "order": tf.sort,
+    "ranks": lambda values: float_of(tf.argsort(tf.argsort(values))),
+    "the other way round": lambda values: values[::-1] * values,
+    "differences": lambda values: tf.concat([values[:1], values[1:] - values[:-1]], 0),
+    "shift": lambda values: tf.roll(values, 1, 0) + tf.pad(values, [[1, 0]])[:-1],
+    "the first entry": lambda values: values - values[0],
+    "chosen entries": lambda values: values * tf.reduce_sum(tf.gather(values, [0, 1])),
+    "pairs": lambda values: tf.linalg.matvec(values[:, None] - values, values),
+    "attention": lambda values: tf.squeeze(
+        tf.nn.softmax(values[:, None] * values[None]) @ values[:, None], 1
+    ),
+    "einsum": lambda values: tf.einsum("i,j->i", values, values),
+    "convolution": lambda values: tf.nn.conv1d(
+        values[None, :, None], tf.ones([3, 1, 1]), 1, "SAME"
+    )[0, :, 0],
+    "integers": lambda values: float_of(tf.cumsum(tf.cast(values, tf.int32))),
+    "whether there is one": lambda values: tf.where(tf.reduce_any(values > 4), values, -values),
+    "positions": lambda values: values * float_of(tf.range(tf.size(values))),
+    "how many entries there are": lambda values: values / float_of(tf.size(values)),
+    "a sum so far": lambda values: tf.scan(lambda total, value: total + value, values),
+    "a loop until all are done": lambda values: tf.while_loop(
+        lambda x: tf.reduce_any(x > 1), lambda x: [x / 2], [values]
+    )[0],
+}
+
+
+def starts(rows):
+    """Whether an entry is the first of its row."""
+    ids = rows.value_rowids()
+    return tf.concat([tf.fill([tf.minimum(tf.size(ids), 1)], True), ids[1:] != ids[:-1]], 0)
+
+
+def exponentials(rows):
+    return rows.with_values(tf.exp(rows.values - tf.reduce_max(rows.values)))
+
+
+def within_a_row(rows):
+    """Whether two entries are of the same row, `[entries, entries]`."""
+    ids = rows.value_rowids()
+    return ids[:, None] == ids
+
+
+WITHIN_ROWS = {
+    "sums so far": lambda rows: (
+        tf.cumsum(rows.values)
+        - tf.gather(
+            tf.gather(tf.concat([[0.0], tf.cumsum(rows.values)], 0), rows.row_starts()),
+            rows.value_rowids(),
+        )
+    ),
+    "shift": lambda rows: tf.where(
+        starts(rows), 0.0, tf.concat([rows.values[:1], rows.values[:-1]], 0)
+    ),
+    "order": lambda rows: tf.gather(
+        rows.values, tf.argsort(rows.values + 100 * float_of(rows.value_rowids()))
+    ),
+    "softmax": lambda rows: (
+        exponentials(rows).values
+        / tf.gather(tf.reduce_sum(exponentials(rows), axis=1), rows.value_rowids())
+    ),
+    "attention": lambda rows: tf.linalg.matvec(
+        tf.nn.softmax(
+            tf.where(within_a_row(rows), rows.values[:, None] * rows.values, -np.inf), axis=1
+        ),
+        rows.values,
+    ),
+    "pairs": lambda rows: tf.reduce_sum(
+        tf.where(within_a_row(rows), tf.abs(rows.values[:, None] - rows.values), 0.0), 1
+    ),
+    "a map": lambda rows: tf.map_fn(tf.sqrt, rows.values),
+    "a loop": lambda rows: repeated(tf.sin)(rows.values),
+    "a table": lambda rows: tf.gather(tf.range(9.0) ** 2, tf.cast(rows.values, tf.int32)),
+    "columns": lambda rows: tf.reduce_sum(
+        tf.concat([rows.values[:, None], rows.values[:, None] ** 2], 1), 1
+    ),
 }
 
 
@@ -174,10 +260,14 @@ def sum_of_rows(of_values, of_rows=lambda rows: rows):
     return f
 
 
-@pytest.mark.parametrize("name", OF_ALL_ENTRIES)
+@pytest.mark.parametrize("name", few_of(OF_ALL_ENTRIES, "share of the total", "order"))
 def test_what_mixes_rows_is_refused(name):
-    with pytest.raises(kerasrec.TraceError, match="not one value per token"):
-        sum_of_rows(OF_ALL_ENTRIES[name])([0, 2])
+    of_values = OF_ALL_ENTRIES[name]
+    one, other = tf.constant([3.0, 1.0]), tf.constant([2.0, 5.0, 4.0])
+    together, alone = of_values(tf.concat([one, other], 0)), of_values(one)
+    assert not np.allclose(together[:2], alone) or not np.allclose(together[2:], of_values(other))
+    with pytest.raises(kerasrec.TraceError, match="entries of all tokens' rows"):
+        sum_of_rows(of_values)([0, 2])
 
 
 def test_a_map_of_what_mixes_rows_is_refused():
@@ -186,17 +276,22 @@ def test_a_map_of_what_mixes_rows_is_refused():
         f([0, 2])
 
 
-@pytest.mark.many
-def test_sums_within_a_row_by_those_of_all_rows_are_right():
-    @kerasrec.recursive(returns=tf.TensorSpec([], tf.float32))
-    def f(node):
-        rows = f(tf.gather(CHILDREN, node))
-        sums = tf.cumsum(rows.values)
-        before = tf.gather(tf.concat([[0.0], sums], 0), rows.row_starts())
-        within = rows.with_values(sums - tf.gather(before, rows.value_rowids()))
-        return 1.0 + tf.reduce_sum(within, axis=1)
+ROWS = tf.ragged.constant([[3, 1, 2], [], [5, 4], [1, 6, 2, 7]], dtype=tf.float32)
 
-    np.testing.assert_allclose(f([0, 2, 3]), [14.0, 4.0, 2.0])  # f(0) = 1 + 1 + 5 + 7
+
+@pytest.mark.parametrize("name", few_of(WITHIN_ROWS, "sums so far", "shift"))
+def test_what_regards_rows_is_right(name):
+    @kerasrec.recursive
+    def weighted_sum(node):
+        rows = tf.gather(ROWS, node)
+        found = rows.with_values(WITHIN_ROWS[name](rows) * (1 + tf.sqrt(rows.values)))
+        return tf.reduce_sum(found, axis=1)
+
+    alone = [
+        tf.reduce_sum(WITHIN_ROWS[name](row) * (1 + tf.sqrt(row.values)))
+        for row in (ROWS[place : place + 1] for place in range(4))
+    ]
+    np.testing.assert_allclose(weighted_sum([0, 1, 2, 3]), alone, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", few_of(HOLDING, "a function", "a loop until all are done"))
