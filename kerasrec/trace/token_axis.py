@@ -36,7 +36,7 @@ ELEMENTWISE = frozenset({
     "Igamma", "Igammac", "Zeta", "Polygamma", "Betainc", "Complex",
 })
 # Ops on the last axes of their inputs, and how many axes these are.
-_LAST_AXES = {"FFT": 1, "IFFT": 1, "RFFT": 1, "IRFFT": 1} | dict.fromkeys((
+_LAST_AXES = {"FFT": 1, "IFFT": 1, "RFFT": 1, "IRFFT": 1, "AdjustContrastv2": 3} | dict.fromkeys((
     "FFT2D", "IFFT2D", "RFFT2D", "IRFFT2D", "MatrixDeterminant", "LogMatrixDeterminant",
     "MatrixInverse", "MatrixBandPart", "MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3",
     "MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", "MatrixSolve", "MatrixTriangularSolve",

@@ -13,12 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.trace.known import Known, has_open_rows
-from kerasrec.trace.token_axis import AXIS_OPS, REDUCTIONS, Axes
+from kerasrec.trace.token_axis import AXIS_OPS, REDUCTIONS, Axes, static_value
 
 # Their leading axis has an open size that depends on the values of tokens.
 _COUNTING_OPS = frozenset({
     "BroadcastGradientArgs", "Where", "Unique", "UniqueV2", "UniqueWithCounts",
-    "UniqueWithCountsV2", "Bincount", "DenseBincount", "RaggedGather", "RaggedRange", "Range",
+    "UniqueWithCountsV2", "RaggedGather", "RaggedRange", "Range",
 })  # fmt: skip
 # They add up rows, or change their order.
 _ROW_OPS = frozenset({
@@ -27,9 +27,10 @@ _ROW_OPS = frozenset({
     "UnsortedSegmentProd", "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN",
 })  # fmt: skip
 # They work along the last axis, which is that of tokens if there is no other.
-_LAST_AXIS_OPS = frozenset({"Softmax", "LogSoftmax", "TopKV2"})
-# They search the last axis.
-_SEARCHES = frozenset({"LowerBound", "UpperBound"})
+_LAST_AXIS_OPS = frozenset({
+    "Softmax", "LogSoftmax", "TopKV2", "LowerBound", "UpperBound", "IsotonicRegression",
+    "DenseBincount",
+})  # fmt: skip
 # They put rows back where the tokens are.
 _SCATTERS = frozenset(
     {"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch", "GatherNd"}
@@ -53,8 +54,6 @@ def works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
         return False
     if operation.type in _ROW_OPS:
         return True
-    if operation.type in _SEARCHES:
-        return operation.inputs[0].shape[-1] is None
     if operation.type.startswith("FusedBatchNorm"):
         return operation.get_attr("is_training")
     if operation.type == "ReverseSequence":
@@ -67,10 +66,11 @@ def works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
     if operation.type == "StridedSlice":
         return _cuts_first_axis(operation)
     if operation.type in _LAST_AXIS_OPS:
-        return operation.inputs[0].shape.rank == 1
+        shape = operation.inputs[0].shape
+        return shape.rank is not None and shape[-1] is None
     if operation.type in AXIS_OPS:
-        along = tf.get_static_value(operation.inputs[-1])
-        return along is not None and bool((np.asarray(along) == 0).any())
+        along, rank = static_value(operation.inputs[-1]), operation.inputs[0].shape.rank
+        return along is None or rank is None or 0 in np.atleast_1d(along) % rank
     return False
 
 

@@ -63,6 +63,9 @@ MIXING = {
         x + tf.reduce_sum(tf.unstack(tf.transpose(x[:, :, None] * x[:, None], [1, 2, 0]))[1], 1)
     ),
     "order among tokens": lambda x: float_of(tf.searchsorted(x[:, 0], x[:, 0]))[:, None] + x,
+    "cumprod along the last axis": lambda x: x * tf.math.cumprod(x[:, 0], axis=-1)[:, None],
+    "isotonic regression": lambda x: x + tf.nn.isotonic_regression(x[:, 0])[0][:, None],
+    "contrast": lambda x: tf.image.adjust_contrast(x[:, :, None] * [[1.0], [2.0]], 2.0)[:, :, 0],
     "shuffled tokens": lambda x: tf.random.experimental.stateless_shuffle(x, [1, 2]),
     "normalized batch": lambda x: tf.compat.v1.nn.fused_batch_norm(
         x[:, :, None, None], [1.0], [0.0]
