@@ -17,8 +17,9 @@ import tensorflow as tf
 
 from kerasrec.compiled.gradient import Gradient
 from kerasrec.compiled.known_sizes import KnownSizes
-from kerasrec.compiled.padding import num_rows, open_rows
+from kerasrec.compiled.padding import num_rows
 from kerasrec.compiled.values import Values
+from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome, State, Tensors
 from kerasrec.emit.run import ScheduleRun

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import array_of, joined, one_tensor, rows_where
+from kerasrec.emit.arrays import array_of, joined, one_tensor, open_rows, rows_where
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.passed import empty, no_numbers
 from kerasrec.emit.results import Tensors
@@ -164,7 +164,7 @@ class CallFinder:
                 lambda *state: self._goes_on(_State(*state), copies),
                 lambda *state: self._turn(_State(*state), copies),
                 start,
-                shape_invariants=self._invariants(start),
+                shape_invariants=tf.nest.map_structure(open_rows, start),
                 parallel_iterations=1,
                 name="calls",
             )
@@ -205,14 +205,6 @@ class CallFinder:
         ]
         is_same = [tf.reduce_all(tensor == tensor[:1]) for tensor in keys]
         return tf.where(tf.reduce_all(is_same), tf.shape(given[0])[0], 1)
-
-    def _invariants(self, start: _State) -> _State:
-        def shape(item: tf.Tensor | tf.TensorArray) -> tf.TensorShape:
-            if isinstance(item, tf.TensorArray):
-                return tf.TensorShape(None)
-            return tf.TensorShape([None, *item.shape[1:]]) if item.shape.rank else item.shape
-
-        return tf.nest.map_structure(shape, start)
 
     def _goes_on(self, state: _State, copies: tf.Tensor) -> tf.Tensor:
         width = state.width * copies

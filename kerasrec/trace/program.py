@@ -305,7 +305,7 @@ class _Tracing:
         """Runs a function; keeps what it did, or says why a branch had to be left out."""
         known = state.return_structure
         tracer, structure, types = self._run_body(state)
-        self._check_returns(state, structure, types)
+        self._check_returns(state, types)
         state.return_structure, state.return_types = structure, types
         if known is not None and same_nest(known, structure) and not covers(known, structure):
             return self._run(state)  # Its calls took what they returned for given.
@@ -380,7 +380,7 @@ class _Tracing:
             )
         return kind
 
-    def _check_returns(self, state: State, structure: Any, types: list[Type]) -> None:
+    def _check_returns(self, state: State, types: list[Type]) -> None:
         if state.return_types is None:
             return
         known = state.return_types
