@@ -37,7 +37,6 @@ from kerasrec.schedule.instructions import (
     Send,
     Stitch,
 )
-from kerasrec.schedule.linkage import region_of_call
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Queues, Section, Segment
 
@@ -94,7 +93,7 @@ class Recorder:
 
 def _tokens_of(site: CallSite, sizes: Sizes) -> int:
     """How many calls a call site made."""
-    return sum(sizes[region_of_call(site) or str(site.caller)])
+    return sum(sizes[site.region or str(site.caller)])
 
 
 def _run_trace(

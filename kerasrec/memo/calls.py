@@ -31,7 +31,7 @@ from kerasrec.schedule.instructions import (
     Send,
     Tokens,
 )
-from kerasrec.schedule.linkage import Together, alternating
+from kerasrec.schedule.linkage import Together, groups_of
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Segment
 from kerasrec.waves.registers import WaveRegisters
@@ -299,11 +299,6 @@ def _deciding(segment: Segment) -> list[Instruction]:
             tokens = [item for item in one.reads if isinstance(item, Tokens)]
             read.update(item.region for item in tokens if item.region)
     return found[::-1]
-
-
-def groups_of(graph: TaggedGraph) -> list[Together]:
-    """All call sites of a program, in groups that call for the same tokens."""
-    return [group for name in graph.bodies for group in alternating(graph.sites_to(name))]
 
 
 def reads_root(graph: TaggedGraph, loop: Loop) -> bool:

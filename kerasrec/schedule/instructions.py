@@ -192,7 +192,7 @@ class Fetch(Instruction):
     @property
     def reads(self) -> tuple[Item, ...]:
         """Which frames have called."""
-        return rows_of(self.sites[0].calls[0].region)
+        return rows_of(self.sites[0].region)
 
     @property
     def writes(self) -> tuple[Item, ...]:
@@ -529,7 +529,7 @@ class Send(Instruction):
     @property
     def region(self) -> Region | None:
         """The region whose tokens call."""
-        return self.sites[0].calls[0].region
+        return self.sites[0].region
 
 
 @dataclass(frozen=True, eq=False)
@@ -597,7 +597,7 @@ class Wait(_Done):
     @property
     def reads(self) -> tuple[Item, ...]:
         """Which frames they are, and which tokens have called."""
-        of_calls = [item for sites in self.others for item in rows_of(sites[0].calls[0].region)]
+        of_calls = [item for sites in self.others for item in rows_of(sites[0].region)]
         return tuple(dict.fromkeys([*super().reads, *of_calls]))
 
 
@@ -614,6 +614,13 @@ class Reduce(Instruction):
     node: Collect | Accumulate
     by_wave: bool = False
     is_masked: bool = False
+
+    @property
+    def can_be_by_wave(self) -> bool:
+        """Whether a loop can add it up: it is a gradient of known shape, and not of some rows."""
+        inputs = self.node.inputs
+        is_sum = isinstance(self.node, Accumulate) and len(inputs) == 1
+        return is_sum and inputs[0].type.is_static
 
     @property
     def reads(self) -> tuple[Item, ...]:
