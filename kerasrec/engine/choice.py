@@ -62,9 +62,6 @@ class Choice:
     schedule: Schedule
     known: KnownSizes | None = None
 
-    def __str__(self) -> str:
-        return f"engine: {self.name}, {self.reason}"
-
 
 def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Choice:
     """The engine for a program.

@@ -65,8 +65,9 @@ class Recorder:
     @property
     def usual_way(self) -> str:
         """How ordinary calls run, if it is not by waves without a bound; otherwise empty."""
-        choice = self.program.choice
-        return "" if choice.run == self.program.first.run else str(choice)
+        program = self.program
+        is_usual = program.choice.run == program.first.run
+        return "" if is_usual else program.execution_plan.summary
 
     def record(self, arguments: Sequence[tf.Tensor]) -> RunTrace:
         """Runs the program forward on flat arguments, `[tokens, ...]` each."""
