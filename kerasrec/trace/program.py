@@ -34,7 +34,7 @@ from kerasrec.trace.signature import (
     signature_of,
     tensors_in,
 )
-from kerasrec.trace.source import current_source, source_of
+from kerasrec.trace.source import at_this_line, current_source, source_of
 from kerasrec.trace.state import Code, State, numbered
 from kerasrec.trace.tracer import Outside, ReturnTypeUnknownError, Tracer, is_traced, run_traced
 
@@ -226,11 +226,10 @@ class _Tracing:
         now = state.variables()
         changed = [name for name, tensor in state.closed_over.items() if now.get(name) != tensor]
         if changed and state.recorded:
-            source = current_source()
             raise TraceError(
                 f"{state.name} ({state.source.where}) closes over {changed[0]!r}, which stood for "
                 f"another tensor when {state.name} was called first. Pass it as an argument."
-                f"{f' At {source.where}.' if source else ''}"
+                f"{at_this_line()}"
             )
 
     def run_all(self, first: State) -> list[State]:

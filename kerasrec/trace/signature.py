@@ -14,7 +14,7 @@ from kerasrec.graph.types import Type
 from kerasrec.trace.function_values import tables_in
 from kerasrec.trace.same_function import Passed, key_of
 from kerasrec.trace.same_nest import covers, same_nest
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import here
 
 # Leaves of the structure of arguments.
 TENSOR, FUNCTION = "tensor", "function"
@@ -189,7 +189,6 @@ def call_does_not_fit(name: str, known: Signature, passed: Signature) -> Signatu
         known: what it was called with before.
         passed: what the call passes.
     """
-    source = current_source()
     lines = [
         f"  {label} is {wanted}, the call passes {found}"
         for label, wanted, found in zip(known.names, known.types, passed.types, strict=False)
@@ -200,7 +199,7 @@ def call_does_not_fit(name: str, known: Signature, passed: Signature) -> Signatu
             f"  {name} has {len(known.types)} flat arguments, the call passes {len(passed.types)}"
         )
     return SignatureError(
-        f"A call of {name}{f' at {source.where}' if source else ''} does not fit the "
+        f"A call of {name}{here()} does not fit the "
         f"arguments it was first called with, {name}({known}):\n"
         + "\n".join(lines)
         + "\nOne graph serves every depth of the recursion, so dtypes and shapes stay the same: "
