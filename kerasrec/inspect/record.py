@@ -60,7 +60,7 @@ class Recorder:
     @functools.cached_property
     def _schedule(self) -> Schedule:
         """The schedule before any pass: its instructions are those of the nodes."""
-        return build(self.program.graph, False if self.program.first.schedule.in_queues else None)
+        return build(self.program.graph, self.program.first.schedule.in_queues)
 
     @property
     def usual_way(self) -> str:
