@@ -31,7 +31,7 @@ def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
         graph: extended.
         by_queues: whether a program of one round runs by queues, too, as those of several do.
     """
-    rounds = {name: rounds_of(body, graph) for name, body in graph.bodies.items()}
+    rounds = rounds_of(graph)
     has_rounds = any(len(found) > 1 for found in rounds.values())
     if graph.memo:
         check_no_call_waits(rounds)
