@@ -196,8 +196,7 @@ def _tables_for(
     """
     kind = type(item)
     found = tables_in(list(vars(item).values()))
-    where = current_source()
-    place = f" at {where.where}" if where else ""
+    place = here()
     if len(found) > 1:
         raise TraceError(
             f"{kind.__name__}{place} is made of values of several batches. Let them be of one: "

@@ -104,8 +104,7 @@ def predicate_of(
     Raises:
         TraceError: it is not one such value a token.
     """
-    where = source or current_source()
-    place = f" at {where.where}" if where else ""
+    place = at(source or current_source())
     if isinstance(value, bool | int):
         raise TraceError(
             f"{caller}{place}: `{name}` is the Python value {value!r}, the same for every token "
