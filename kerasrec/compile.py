@@ -68,7 +68,7 @@ def lower(
     engine: Engine = "auto",
     parallel_tokens: int | None = None,
     passes: Sequence[Pass] = (),
-    is_linear: bool | None = None,
+    by_queues: bool = False,
     recomputes: bool = False,
     xla_calls: int | tf.Tensor | None = None,
     max_xla_sizes: int = EngineOptions.max_xla_sizes,
@@ -82,7 +82,7 @@ def lower(
         engine: which engine is to run it.
         parallel_tokens: how many tokens may run at once; None for all.
         passes: over the schedules.
-        is_linear: False runs even a program of one round by queues.
+        by_queues: whether a program of one round runs by queues, too, as those of several do.
         recomputes: whether the engine "compiled" keeps nothing for a gradient.
         xla_calls: as for `kerasrec.recursive`.
         max_xla_sizes: as for `kerasrec.recursive`.
@@ -92,7 +92,7 @@ def lower(
     def derive(graph: TaggedGraph) -> Scheduled:
         """A graph with one derivative more; `Program` asks for each when TensorFlow does."""
         extended = extend(graph)
-        schedule = optimize(build(extended, is_linear), passes)
+        schedule = optimize(build(extended, by_queues), passes)
         return Scheduled(extended, schedule)
 
     def in_blocks(graph: TaggedGraph) -> tuple[Schedule, Schedule | None]:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from kerasrec.compiled.block import Block
-from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Circle, Program
 from kerasrec.compiled.rows import Buffers, Rows, Sizes
+from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.results import Tensors
 from kerasrec.schedule.instructions import Return
 from kerasrec.schedule.sections import Direction, Queues, Segment

@@ -18,11 +18,9 @@ from kerasrec.graph.graph import Body
 from kerasrec.graph.nodes import Accumulate, Computed, Enter, Leave, Primitive, Rows, Switch
 from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Each, Node, Region, Value, each_of
+from kerasrec.trace.rows import SEGMENT_OPS
 
 RAGGED_GATHER = "RaggedGather"
-SEGMENT_OPS = frozenset(
-    {"UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"}
-)
 _SAME_NUMBERS = frozenset({"Cast", "Identity", "EnsureShape"})
 _SHAPES = frozenset({"Shape", "ShapeN", "Size"})
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from kerasrec.compiled.frames import Column
-from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Circle, Program
 from kerasrec.compiled.rows import Rows
 from kerasrec.compiled.step import Step
+from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.results import State, Tensors
 from kerasrec.schedule.turns import Place
 

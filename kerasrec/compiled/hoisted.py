@@ -8,10 +8,10 @@ import tensorflow as tf
 
 from kerasrec.compiled.block import Block
 from kerasrec.compiled.fitting import fitting
-from kerasrec.compiled.padding import open_rows
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.reductions import rows_of_token
 from kerasrec.compiled.rows import Buffers, beside, put
+from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect
 from kerasrec.private import in_xla

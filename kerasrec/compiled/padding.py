@@ -62,8 +62,3 @@ def sizes_for_entries(sizes: Sequence[tf.Tensor], longest: tf.Tensor) -> list[tf
     few, many = _ENTRIES * width, _MOST_ENTRIES * width
     entries = tf.where(longest <= few, few, many)
     return [entries, tf.maximum(entries, 2 * widest)]
-
-
-def open_rows(tensor: tf.Tensor) -> tf.TensorShape:
-    """The shape of a tensor, with any number of rows."""
-    return tf.TensorShape([None, *tensor.shape[1:]]) if tensor.shape.rank else tensor.shape

@@ -7,12 +7,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 import tensorflow as tf
 
-from kerasrec.compiled.entries import SEGMENT_OPS, is_of_entries
+from kerasrec.compiled.entries import is_of_entries
 from kerasrec.emit.xla_ops import TOKENWISE
 from kerasrec.graph.graph import Body
 from kerasrec.graph.nodes import Accumulate, Computed, Primitive
 from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Node, Value
+from kerasrec.trace.rows import SEGMENT_OPS
 
 # Stands for the number of tokens; no other size of a program is the same.
 _TOKENS = 1_000_003

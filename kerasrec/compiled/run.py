@@ -17,10 +17,11 @@ import tensorflow as tf
 
 from kerasrec.compiled.gradient import Gradient
 from kerasrec.compiled.known_sizes import KnownSizes
-from kerasrec.compiled.padding import num_rows, open_rows
+from kerasrec.compiled.padding import num_rows
 from kerasrec.compiled.values import Values
+from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.limits import Limits
-from kerasrec.emit.results import Outcome, State, Tensors
+from kerasrec.emit.results import Given, Outcome, State, Tensors
 from kerasrec.emit.run import ScheduleRun
 from kerasrec.graph.values import Value
 from kerasrec.private import not_inlined
@@ -28,8 +29,6 @@ from kerasrec.schedule.schedule import Schedule
 
 _GROWTH = 8
 _MOST_FRAMES = 1 << 24
-
-Given = Sequence[Sequence[tf.Tensor | None]]
 
 
 class CompiledRun:

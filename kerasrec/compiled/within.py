@@ -10,10 +10,9 @@ import tensorflow as tf
 
 from kerasrec.compiled.gradient import Gradient
 from kerasrec.compiled.padding import num_rows
-from kerasrec.compiled.run import Given
 from kerasrec.compiled.values import Values
 from kerasrec.emit.limits import Limits
-from kerasrec.emit.results import Outcome, State, Tensors
+from kerasrec.emit.results import Given, Outcome, State, Tensors
 from kerasrec.errors import or_nothing
 from kerasrec.graph.values import Value
 from kerasrec.schedule.schedule import Schedule

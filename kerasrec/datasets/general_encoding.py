@@ -11,7 +11,7 @@ import numpy as np
 from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.encoding import EncodedTree
 from kerasrec.datasets.vocabulary import Vocabulary
-from kerasrec.datasets.walk import Walk
+from kerasrec.datasets.walk import Walk, short
 from kerasrec.int_range import LARGEST
 
 Node = TypeVar("Node")
@@ -135,9 +135,7 @@ class _Column:
 
     def _fail(self, what: str, value: Any, expected: str) -> ValueError:
         place = self._walk.path(len(self._walk.nodes) - 1)
-        text = repr(value)
-        text = text if len(text) <= 60 else f"{text[:57]}..."
-        return ValueError(f"The {what} of {place} is {text}; expected {expected}.")
+        return ValueError(f"The {what} of {place} is {short(value)}; expected {expected}.")
 
 
 class _Tokens(_Column):

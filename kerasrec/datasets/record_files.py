@@ -1,4 +1,4 @@
-"""Names of record files, and the check that a file is still as it was written.
+"""Record files: their names, what is written to them, and the check that they are still so.
 
 Sizes are checked here, before TensorFlow reads a file: its record reader ends the process if a
 record claims more bytes than there is memory.
@@ -6,7 +6,12 @@ record claims more bytes than there is memory.
 
 import mmap
 import struct
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
 
 from kerasrec.datasets.problems import MalformedFileError
 from kerasrec.datasets.record_index import INDEX
@@ -25,6 +30,21 @@ def file_of(directory: Path, number: int, num_files: int, examples: str = "trees
         examples: What the records are, in one word.
     """
     return directory / f"{examples}-{number:05}-of-{num_files:05}.tfrecord"
+
+
+def record_of(arrays: Mapping[str, Any]) -> bytes:
+    """Arrays of numbers or texts as a `tf.train.Example`, each as a flat list under its key."""
+    feature = {key: _feature(np.ravel(array)) for key, array in arrays.items()}
+    features = tf.train.Features(feature=feature)
+    return tf.train.Example(features=features).SerializeToString()
+
+
+def _feature(flat: np.ndarray) -> tf.train.Feature:
+    if flat.dtype == object:
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=flat))
+    if np.issubdtype(flat.dtype, np.floating):
+        return tf.train.Feature(float_list=tf.train.FloatList(value=flat))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=flat))
 
 
 def check_file(path: Path, size: int, num_records: int) -> None:

@@ -20,7 +20,7 @@ from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.encoding import EncodedTree, TreeArrays
 from kerasrec.datasets.new_directory import new_directory
 from kerasrec.datasets.pair_trees import joined
-from kerasrec.datasets.record_files import file_of
+from kerasrec.datasets.record_files import file_of, record_of
 from kerasrec.datasets.tree_index import TreeIndex, write_index
 
 # Trees that are sorted together: enough that the trees of a group hardly differ in size, and few
@@ -200,15 +200,4 @@ def _record(tree: EncodedTree | None, group_size: int) -> bytes:
         arrays["labels"] = tree.labels
         if isinstance(tree.children, ChildRows):
             arrays["lengths"] = rows.lengths
-    return tf.train.Example(
-        features=tf.train.Features(
-            feature={name: _list(of) for name, of in arrays.items() if of is not None}
-        )
-    ).SerializeToString()
-
-
-def _list(values: Any) -> tf.train.Feature:
-    flat = np.ravel(values)
-    if np.issubdtype(flat.dtype, np.floating):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=flat))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=flat))
+    return record_of({name: array for name, array in arrays.items() if array is not None})

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.datasets.record_files import record_of
 from kerasrec.datasets.value_index import Numbers
 
 NUMBERS = ("label", "weight")  # no tensor of a batch has such a key
@@ -32,11 +33,7 @@ def records_of(batch: Mapping[str, tf.RaggedTensor], numbers: Sequence[np.ndarra
             splits, rows = rows.row_splits.numpy()[splits], rows.values
         columns[key] = np.split(_stored(rows), splits[1:-1])
     return [
-        tf.train.Example(
-            features=tf.train.Features(
-                feature={key: _feature(column[number]) for key, column in columns.items()}
-            )
-        ).SerializeToString()
+        record_of({key: column[number] for key, column in columns.items()})
         for number in range(len(next(iter(columns.values()))))
     ]
 
@@ -87,15 +84,6 @@ def _stored(values: tf.Tensor) -> np.ndarray:
         if values.dtype == tf.string
         else array.astype(_stored_dtype(values.dtype).as_numpy_dtype)
     )
-
-
-def _feature(values: np.ndarray) -> tf.train.Feature:
-    flat = np.ravel(values)
-    if flat.dtype == object:
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=flat))
-    if np.issubdtype(flat.dtype, np.floating):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=flat))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=flat))
 
 
 def _ragged(parsed: Mapping[str, Any], key: str, spec: tf.RaggedTensorSpec) -> tf.RaggedTensor:

@@ -97,7 +97,7 @@ class Walk:
                 type(None): " Give [] where there are none.",
             }
             raise ValueError(
-                f"children_of gives {_short(given)} for {self.path(place)}; expected a list of "
+                f"children_of gives {short(given)} for {self.path(place)}; expected a list of "
                 f"nodes.{hint.get(type(given), '')}"
             )
         children = self.ask("children_of", lambda _: list(given), place)  # It may be a generator.
@@ -156,6 +156,7 @@ def nodes_of(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Itera
     return iter(Walk(root, children_of))
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """How a value is shown in an error."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

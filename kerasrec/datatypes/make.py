@@ -19,7 +19,7 @@ from kerasrec.datatypes.values import Tables, Value, tables_in
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Type
 from kerasrec.trace.ragged import map_fn
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import current_source, here
 from kerasrec.trace.tracer import CollectRecord, Tracer
 
 # Names of tables of what is made.
@@ -179,9 +179,7 @@ class _Making:
         return f"{self.kind.name}.{field.name}"
 
     def _error(self, field: Field, found: str, wanted: str | None = None) -> SignatureError:
-        source = current_source()
-        where = f" at {source.where}" if source else ""
-        return SignatureError(f"{self._what(field)}{where} {found}; expected {wanted or field}.")
+        return SignatureError(f"{self._what(field)}{here()} {found}; expected {wanted or field}.")
 
 
 def _shown(value: Any) -> str:
@@ -198,8 +196,7 @@ def _tables_for(
     """
     kind = type(item)
     found = tables_in(list(vars(item).values()))
-    where = current_source()
-    place = f" at {where.where}" if where else ""
+    place = here()
     if len(found) > 1:
         raise TraceError(
             f"{kind.__name__}{place} is made of values of several batches. Let them be of one: "

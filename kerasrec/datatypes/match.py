@@ -13,7 +13,7 @@ from kerasrec.datatypes.declare import DataType
 from kerasrec.datatypes.values import Value
 from kerasrec.errors import TraceError
 from kerasrec.trace.conditional import as_int32, choose
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import here
 from kerasrec.trace.tracer import tracer_for
 
 
@@ -108,11 +108,9 @@ def _branch(name: str, branch: Callable[..., Any], value: Value, kinds: tuple[in
 
 def _called(name: str, branch: Callable[..., Any], *arguments: Value) -> Any:
     """What a branch returns."""
-    source = current_source()
-    place = f" at {source.where}" if source else ""
     if not callable(branch):
         raise TraceError(
-            f"{name[0].upper()}{name[1:]} of kerasrec.match{place} is {branch!r}, not a function. "
+            f"{name[0].upper()}{name[1:]} of kerasrec.match{here()} is {branch!r}, not a function. "
             "Wrap what it computes: `lambda: ...` for None, and `lambda value: ...` for a type."
         )
     return branch(*arguments)

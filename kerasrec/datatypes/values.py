@@ -14,8 +14,7 @@ from kerasrec.datatypes.declare import DataType, family_of
 from kerasrec.datatypes.field import Field, Reference
 from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.errors import SignatureError, TraceError
-from kerasrec.graph.values import Source
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import at_this_line
 from kerasrec.trace.tracer import active_tracer
 
 _numbers = itertools.count(1)
@@ -151,7 +150,7 @@ class Value:
         if not are_rows or len({(item._tables, item._type) for item in both}) > 1:
             raise SignatureError(
                 f"{self!r} + {other!r}: expected two lists of values of one type and one batch, "
-                f"each a row of values for each token.{_at(current_source())}"
+                f"each a row of values for each token.{at_this_line()}"
             )
         rows = tf.concat([self._node, other._node], axis=1)
         return dataclasses.replace(
@@ -220,7 +219,7 @@ class Value:
             raise TraceError(
                 f"{what} was asked of a value that may have been made in the same run, of which "
                 "nothing is known until the run ends. Call a second function on the result: "
-                f"`second(first(x))`, outside of both.{_at(current_source())}"
+                f"`second(first(x))`, outside of both.{at_this_line()}"
             )
 
     def _rows(self) -> tf.Tensor:
@@ -235,15 +234,11 @@ def _refuse(value: Value, *_: Any, **__: Any) -> NoReturn:
     raise SignatureError(
         f"An op of TensorFlow got {value!r}, which is no tensor. Read its fields, or choose by its "
         "kind with kerasrec.match. Work on a list of values in kerasrec.map_fn, filter it with "
-        f"kerasrec.filter_fn, and join it to another one with `+`.{_at(current_source())}"
+        f"kerasrec.filter_fn, and join it to another one with `+`.{at_this_line()}"
     )
 
 
 tf.register_tensor_conversion_function(Value, _refuse)
-
-
-def _at(source: Source | None) -> str:
-    return f" At {source.where}." if source else ""
 
 
 def tables_in(nest: Any) -> list[Tables]:

@@ -38,6 +38,13 @@ def num_rows(tensor: tf.Tensor) -> tf.Tensor:
     return tf.size(tensor) if tensor.shape.rank == 1 else tf.shape(tensor)[0]
 
 
+def open_rows(item: tf.Tensor | tf.TensorArray) -> tf.TensorShape:
+    """The shape that what a loop keeps may have in its turns: any number of rows."""
+    if isinstance(item, tf.TensorArray):
+        return tf.TensorShape(None)
+    return tf.TensorShape([None, *item.shape[1:]]) if item.shape.rank else item.shape
+
+
 def rows_where(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
     """The rows that a mask is true for; with fewer ops than `tf.boolean_mask`."""
     return tf.dynamic_partition(tensor, tf.cast(mask, tf.int32), 2)[1]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 Tensors = list[tf.Tensor]
+Given: TypeAlias = Sequence[Sequence[tf.Tensor | None]]
+"""For each sweep after the first what comes in from outside: cotangents of flat outputs of an
+earlier sweep; anything for those without a gradient."""
+
 State = dict[str, Any]
 """What a loop carries from one iteration to the next, by name."""
 

@@ -15,7 +15,7 @@ from kerasrec.emit.host import integers_on_host
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.registers import Registers
-from kerasrec.emit.results import Outcome, Tensors
+from kerasrec.emit.results import Given, Outcome, Tensors
 from kerasrec.emit.sums import Sums
 from kerasrec.graph.graph import TaggedGraph, order_of
 from kerasrec.graph.values import Value
@@ -63,14 +63,11 @@ class ScheduleRun:
             outputs = self._sweep(0, arguments, sums)
         return Outcome({0: outputs}, sums.tables())
 
-    def backward(
-        self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
-    ) -> Outcome:
+    def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs all sweeps after the first; may be called several times after `forward`.
 
         Args:
-            given: for each of these sweeps, what comes in from outside: cotangents of flat outputs
-              of an earlier sweep; anything for those without a gradient.
+            given: what comes in from outside for these sweeps.
             shared: tensors of SHARED values, including the cotangents of sums over all tokens.
         """
         run = copy.copy(self)

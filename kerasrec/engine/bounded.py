@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 
 from kerasrec.emit.limits import Limits
-from kerasrec.emit.results import Outcome, Tensors
+from kerasrec.emit.results import Given, Outcome, Tensors
 from kerasrec.engine.scheduled import Scheduled
 from kerasrec.errors import TraceError
 from kerasrec.graph.values import Value
@@ -44,9 +42,7 @@ class BoundedRun:
         self._arguments = arguments
         return self._run.forward(arguments)
 
-    def backward(
-        self, given: Sequence[Sequence[tf.Tensor | None]], shared: dict[Value, tf.Tensor]
-    ) -> Outcome:
+    def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs the program again, forward and backward; arguments as in `ScheduleRun.backward`.
 
         Raises:

@@ -16,13 +16,13 @@ from kerasrec.compiled.ops import obstacles as compiled_obstacles
 from kerasrec.compiled.run import CompiledRun
 from kerasrec.compiled.within import RunWithinXla
 from kerasrec.emit.limits import Limits
-from kerasrec.emit.results import Outcome, Tensors
+from kerasrec.emit.results import Given, Outcome, Tensors
 from kerasrec.engine.bounded import BoundedRun
 from kerasrec.engine.scheduled import Scheduled
 from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
-from kerasrec.scalar.run import Given, ScalarRun, gradient_obstacles, obstacles
+from kerasrec.scalar.run import ScalarRun, gradient_obstacles, obstacles
 from kerasrec.schedule.schedule import Schedule
 
 InBlocks: TypeAlias = Callable[[TaggedGraph], tuple[Schedule, Schedule | None]]
@@ -61,9 +61,6 @@ class Choice:
     reason: str
     schedule: Schedule
     known: KnownSizes | None = None
-
-    def __str__(self) -> str:
-        return f"engine: {self.name}, {self.reason}"
 
 
 def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Choice:

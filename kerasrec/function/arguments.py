@@ -17,7 +17,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.ragged import entries_of
 from kerasrec.trace.signature import Signature, Traceable, check_shapes, signature_of, tensors_in
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import at_this_line
 from kerasrec.trace.tracer import is_inside_traced_graph
 
 
@@ -53,10 +53,9 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     try:
         bound = function.python_signature.bind(*args, **kwargs)
     except TypeError as error:
-        source = current_source()
         raise SignatureError(
             f"A call of {function.name}{function.python_signature} does not fit: "
-            f"{error}.{f' At {source.where}.' if source else ''}"
+            f"{error}.{at_this_line()}"
         ) from error
     bound.apply_defaults()
     keywords = keyword_only(function)

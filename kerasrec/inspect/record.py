@@ -37,7 +37,6 @@ from kerasrec.schedule.instructions import (
     Send,
     Stitch,
 )
-from kerasrec.schedule.linkage import region_of_call
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Queues, Section, Segment
 
@@ -61,13 +60,14 @@ class Recorder:
     @functools.cached_property
     def _schedule(self) -> Schedule:
         """The schedule before any pass: its instructions are those of the nodes."""
-        return build(self.program.graph, False if self.program.first.schedule.in_queues else None)
+        return build(self.program.graph, self.program.first.schedule.in_queues)
 
     @property
     def usual_way(self) -> str:
         """How ordinary calls run, if it is not by waves without a bound; otherwise empty."""
-        choice = self.program.choice
-        return "" if choice.run == self.program.first.run else str(choice)
+        program = self.program
+        is_usual = program.choice.run == program.first.run
+        return "" if is_usual else program.execution_plan.summary
 
     def record(self, arguments: Sequence[tf.Tensor]) -> RunTrace:
         """Runs the program forward on flat arguments, `[tokens, ...]` each."""
@@ -94,7 +94,7 @@ class Recorder:
 
 def _tokens_of(site: CallSite, sizes: Sizes) -> int:
     """How many calls a call site made."""
-    return sum(sizes[region_of_call(site) or str(site.caller)])
+    return sum(sizes[site.region or str(site.caller)])
 
 
 def _run_trace(

@@ -40,8 +40,8 @@ class Recursion:
 
     Args:
         cell: built before the first call.
-        visitor: makes the recursive function from the cell and a batch; see `visitor`.
-        goes_down: whether that function takes states in addition to the node.
+        visitor: makes the recursive function from the cell and a batch; see `visitor`. If the cell
+            goes down trees, that function takes states in addition to the node.
         options: `engine`, `recompute`, `instances` and `memo`, as for `kerasrec.recursive`. The
             engine "compiled" keeps nothing for a gradient except in training, whatever `recompute`
             is.
@@ -52,13 +52,11 @@ class Recursion:
         self,
         cell: RecursiveCell,
         visitor: Callable[..., RecursiveFunction],
-        goes_down: bool,
         options: dict[str, Any],
         embedding: keras.layers.Layer | None = None,
     ):
         self._cell = cell
         self._visitor = visitor
-        self._goes_down = goes_down
         self._options = options
         self._embedding = embedding
         self._runs: dict[tuple[Any, ...], tuple[Any, list[Stages]]] = {}
@@ -128,7 +126,7 @@ class Recursion:
         has_drop, has_input_drop = dropped
         cell, dtype = self._cell, self._cell.compute_dtype
         stages: list[Stages] = []
-        sizes = cell.state_sizes if self._goes_down else []
+        sizes = cell.state_sizes if cell.goes_down else []
         takes_words = self._embedding is not None
         x_features = [] if takes_words else features
         of_trees = [

@@ -169,7 +169,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             "instances": tuple(instances),
             "memo": shared_nodes,
         }
-        self._recursion = Recursion(cell, visitor, False, self._options, embedding)
+        self._recursion = Recursion(cell, visitor, self._options, embedding)
 
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""

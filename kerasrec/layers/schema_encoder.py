@@ -18,7 +18,7 @@ from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended,
 from kerasrec.layers.schema_lstm import KindLSTM
 from kerasrec.layers.types import Activation, Engine, check_engine
 from kerasrec.private import in_stateless_scope
-from kerasrec.public import DataType, collect, map_fn, match, recursive
+from kerasrec.public import DataType, collect, match, recursive
 
 CELLS = ("dense", "child-sum-lstm")
 
@@ -366,7 +366,7 @@ class ReferenceWeights(keras.layers.Layer):
         if not self.field.is_list:
             return tf.matmul(vectors, kernel)
         parts = [
-            attended(vectors, tf.cast(self.query, dtype), map_fn)
+            attended(vectors, tf.cast(self.query, dtype))
             if way == "attention"
             else pooled(vectors, way, lengths)
             for way in self._pooling

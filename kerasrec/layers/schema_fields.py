@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from kerasrec.datatypes.field import Choice, Content, Field
 from kerasrec.datatypes.kinds import Kind
+from kerasrec.public import map_fn
 from kerasrec.row_ids import row_ids
 
 POOLINGS = ("mean", "max", "sum", "attention")
@@ -213,13 +214,12 @@ def pooled(rows: Any, way: str, lengths: tf.Tensor) -> tf.Tensor:
     return found / tf.cast(tf.maximum(lengths, 1), found.dtype)[:, None]
 
 
-def attended(rows: Any, query: tf.Tensor, map_fn: Callable[..., Any]) -> tf.Tensor:
+def attended(rows: Any, query: tf.Tensor) -> tf.Tensor:
     """Rows of vectors as their mean, each with the weight softmax(vector . query).
 
     Args:
         rows: RaggedTensor `[rows, (entries), units]`.
         query: `[units]`.
-        map_fn: `kerasrec.map_fn`.
     """
 
     def score(vector: tf.Tensor) -> tf.Tensor:

@@ -207,7 +207,7 @@ class TopDown(Recursive):
                 f"{type(cell).__name__} sets `output_size`, but the output of a TopDownCell is its "
                 "first state: roots have no other, since their states are given."
             )
-        self._recursion = Recursion(cell, visitor, True, self._options, self.embedding)
+        self._recursion = Recursion(cell, visitor, self._options, self.embedding)
 
     def build(self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None) -> None:
         """Creates the cell's weights."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import array_of, joined, one_tensor, rows_where
+from kerasrec.emit.arrays import array_of, joined, one_tensor, open_rows, rows_where
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.passed import empty, no_numbers
 from kerasrec.emit.results import Tensors
@@ -31,7 +31,7 @@ from kerasrec.schedule.instructions import (
     Send,
     Tokens,
 )
-from kerasrec.schedule.linkage import Together, alternating
+from kerasrec.schedule.linkage import Together, groups_of
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Segment
 from kerasrec.waves.registers import WaveRegisters
@@ -164,7 +164,7 @@ class CallFinder:
                 lambda *state: self._goes_on(_State(*state), copies),
                 lambda *state: self._turn(_State(*state), copies),
                 start,
-                shape_invariants=self._invariants(start),
+                shape_invariants=tf.nest.map_structure(open_rows, start),
                 parallel_iterations=1,
                 name="calls",
             )
@@ -205,14 +205,6 @@ class CallFinder:
         ]
         is_same = [tf.reduce_all(tensor == tensor[:1]) for tensor in keys]
         return tf.where(tf.reduce_all(is_same), tf.shape(given[0])[0], 1)
-
-    def _invariants(self, start: _State) -> _State:
-        def shape(item: tf.Tensor | tf.TensorArray) -> tf.TensorShape:
-            if isinstance(item, tf.TensorArray):
-                return tf.TensorShape(None)
-            return tf.TensorShape([None, *item.shape[1:]]) if item.shape.rank else item.shape
-
-        return tf.nest.map_structure(shape, start)
 
     def _goes_on(self, state: _State, copies: tf.Tensor) -> tf.Tensor:
         width = state.width * copies
@@ -307,11 +299,6 @@ def _deciding(segment: Segment) -> list[Instruction]:
             tokens = [item for item in one.reads if isinstance(item, Tokens)]
             read.update(item.region for item in tokens if item.region)
     return found[::-1]
-
-
-def groups_of(graph: TaggedGraph) -> list[Together]:
-    """All call sites of a program, in groups that call for the same tokens."""
-    return [group for name in graph.bodies for group in alternating(graph.sites_to(name))]
 
 
 def reads_root(graph: TaggedGraph, loop: Loop) -> bool:

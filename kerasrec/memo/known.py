@@ -55,24 +55,14 @@ class KnownCalls:
         """
         firsts, place = _equal(keys)
         distinct = tf.gather(keys, firsts)
-        known = self._find(distinct)
+        known = _found(self._table, distinct)
         is_unknown = known == _NONE
         numbers = tf.cast(count, _INT) + tf.cumsum(tf.cast(is_unknown, _INT)) - 1
         new = rows_where(is_unknown, distinct), rows_where(is_unknown, numbers)
-        with tf.control_dependencies([self._insert(*new)]):
+        with tf.control_dependencies([_added(self._table, *new)]):
             found = tf.gather(tf.where(is_unknown, numbers, known), place)
         is_new = tf.scatter_nd(tf.expand_dims(firsts, 1), is_unknown, tf.shape(place))
         return tf.cast(found, tf.int32), is_new
-
-    def _find(self, keys: tf.Tensor) -> tf.Tensor:
-        default = tf.constant(_NONE, _INT)
-        found = tf.raw_ops.LookupTableFindV2(
-            table_handle=self._table, keys=keys, default_value=default
-        )
-        return tf.ensure_shape(found, [None])
-
-    def _insert(self, keys: tf.Tensor, values: tf.Tensor) -> tf.Operation:
-        return tf.raw_ops.LookupTableInsertV2(table_handle=self._table, keys=keys, values=values)
 
 
 def _equal(keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -113,18 +103,20 @@ class KnownStrings:
     def number(self, strings: tf.Tensor) -> tf.Tensor:
         """int64 `[strings]`."""
         distinct, places = tf.unique(strings)
-        numbers = self._find(distinct)
+        numbers = _found(self._table, distinct)
         new = rows_where(numbers == _NONE, distinct)
         first = tf.raw_ops.LookupTableSizeV2(table_handle=self._table)
-        added = tf.raw_ops.LookupTableInsertV2(
-            table_handle=self._table, keys=new, values=first + tf.range(tf.size(new, _INT))
-        )
+        added = _added(self._table, new, first + tf.range(tf.size(new, _INT)))
         with tf.control_dependencies([added]):
-            return tf.gather(self._find(distinct), places)
+            return tf.gather(_found(self._table, distinct), places)
 
-    def _find(self, strings: tf.Tensor) -> tf.Tensor:
-        default = tf.constant(_NONE, _INT)
-        found = tf.raw_ops.LookupTableFindV2(
-            table_handle=self._table, keys=strings, default_value=default
-        )
-        return tf.ensure_shape(found, [None])
+
+def _found(table: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+    """The number that a table has for each key, `_NONE` if it has none; int64 `[keys]`."""
+    default = tf.constant(_NONE, _INT)
+    found = tf.raw_ops.LookupTableFindV2(table_handle=table, keys=keys, default_value=default)
+    return tf.ensure_shape(found, [None])
+
+
+def _added(table: tf.Tensor, keys: tf.Tensor, numbers: tf.Tensor) -> tf.Operation:
+    return tf.raw_ops.LookupTableInsertV2(table_handle=table, keys=keys, values=numbers)

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.sums import Sums
-from kerasrec.memo.calls import groups_of
 from kerasrec.memo.plan import Plan
 from kerasrec.schedule.instructions import Returned
-from kerasrec.schedule.linkage import Together
+from kerasrec.schedule.linkage import Together, groups_of
 from kerasrec.schedule.sections import Direction
 from kerasrec.waves.loops import Carry, LoopRun, State
 from kerasrec.waves.registers import WaveRegisters

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import array_of, divided
+from kerasrec.emit.arrays import array_of, divided, open_rows
 from kerasrec.emit.passed import no_numbers
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.graph import TaggedGraph
@@ -246,14 +246,7 @@ def _with_rows(
         lambda wave, *_: wave >= 0,
         turn,
         start,
-        shape_invariants=tf.nest.map_structure(
-            lambda item: (
-                tf.TensorShape(None)
-                if isinstance(item, tf.TensorArray)
-                else tf.TensorShape([None] * item.shape.rank)
-            ),
-            start,
-        ),
+        shape_invariants=tf.nest.map_structure(open_rows, start),
         parallel_iterations=1,
         name="rows",
     )

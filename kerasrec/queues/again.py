@@ -11,14 +11,13 @@ from functools import partial
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import array_of, one_tensor
+from kerasrec.emit.arrays import array_of, one_tensor, open_rows
 from kerasrec.emit.one_of import one_of
 from kerasrec.emit.results import State, Tensors
 from kerasrec.errors import GraphError
 from kerasrec.graph.values import Value
 from kerasrec.queues.block import Block
 from kerasrec.queues.buffers import Buffers, empty
-from kerasrec.queues.state import open_shapes
 from kerasrec.queues.store import FrameStore, Trace
 from kerasrec.schedule.instructions import Return
 from kerasrec.schedule.sections import Direction, Queues
@@ -74,7 +73,7 @@ class Again:
             lambda at, _: (at >= 0) & (at <= last),
             iterate,
             (first, state),
-            shape_invariants=(tf.TensorShape([]), open_shapes(state)),
+            shape_invariants=(tf.TensorShape([]), tf.nest.map_structure(open_rows, state)),
             parallel_iterations=1,
         )
         self.store.done.update(zip(self.rooms, end["buffers"], strict=True))

@@ -18,7 +18,7 @@ from functools import partial
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import joined, num_rows
+from kerasrec.emit.arrays import joined, num_rows, open_rows
 from kerasrec.emit.one_of import one_of
 from kerasrec.emit.prepared import tensor_of
 from kerasrec.emit.results import State, Tensors
@@ -30,7 +30,7 @@ from kerasrec.graph.values import Region
 from kerasrec.queues.again import Again
 from kerasrec.queues.block import AllFrames
 from kerasrec.queues.layout import FRAME, Layout
-from kerasrec.queues.state import count, first_state, next_place, open_shapes, waiting
+from kerasrec.queues.state import count, first_state, next_place, waiting
 from kerasrec.queues.step import Step
 from kerasrec.queues.store import FrameStore, Trace
 from kerasrec.schedule.instructions import Select
@@ -102,7 +102,7 @@ class QueueRun(ScheduleRun):
             self._goes_on,
             lambda state: (self._iterate(state),),
             (state,),
-            shape_invariants=(open_shapes(state),),
+            shape_invariants=(tf.nest.map_structure(open_rows, state),),
             parallel_iterations=1,
         )
         self._take_over(end, sums)

@@ -74,12 +74,6 @@ def first_state(
     return state
 
 
-def open_shapes(state: State) -> State:
-    """Shapes with any number of rows."""
-    found: State = tf.nest.map_structure(_open_shape, state)
-    return found
-
-
 def waiting(state: State, layout: Layout) -> tf.Tensor:
     """int32 `[places]`, how many frames may be taken of each queue, in the order of the places."""
     ready = iter(state["ready"])
@@ -127,9 +121,3 @@ def _frames_of(num_roots: tf.Tensor, layout: Layout) -> tf.Tensor:
     if layout.has_tail_calls(graph.entry):
         columns += [tf.zeros_like(roots), labels, roots]
     return tf.stack(columns, 1)
-
-
-def _open_shape(item: Any) -> tf.TensorShape:
-    if isinstance(item, tf.TensorArray):
-        return tf.TensorShape(None)
-    return tf.TensorShape([None, *item.shape[1:]]) if item.shape.rank else item.shape

@@ -68,7 +68,7 @@ def forward_routines(graph: TaggedGraph, keeps_frames: bool = False) -> dict[str
             Call(
                 site.label,
                 site.callee,
-                site.calls[0].region,
+                site.region,
                 tuple(call.inputs[0] for call in site.calls),
                 tuple(_values(site.returns)),
                 site.label in tails,
@@ -90,7 +90,7 @@ def gradient_routines(graph: TaggedGraph) -> dict[str, Routine]:
                 Call(
                     site.label,
                     site.callee,
-                    site.calls[0].region,
+                    site.region,
                     tuple(call.inputs[0] for call in present(site.trips[1].calls)),
                     tuple(_values(present(site.trips[1].returns))),
                 )

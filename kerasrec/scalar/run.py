@@ -9,13 +9,13 @@ XLA needs sizes that are known when it compiles: `blocks.py` finds them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 import tensorflow as tf
 
 from kerasrec.emit.limits import Limits
-from kerasrec.emit.results import Outcome, State, Tensors
+from kerasrec.emit.results import Given, Outcome, State, Tensors
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
 from kerasrec.scalar.blocks import Blocks
@@ -25,7 +25,6 @@ from kerasrec.scalar.ops import gradient_obstacles, obstacles
 
 __all__ = ["ScalarRun", "gradient_obstacles", "obstacles"]
 
-Given: TypeAlias = Sequence[Sequence[tf.Tensor | None]]
 Backward: TypeAlias = Callable[[Tensors, Given, dict[Value, tf.Tensor]], Outcome]
 
 # The room that a machine begins with. Filling it with zeros costs little compared with the launch.

@@ -24,18 +24,18 @@ from kerasrec.schedule.stages import Stages, rounds_of, stages_of
 from kerasrec.schedule.translate import instructions_of, regions_of
 
 
-def build(graph: TaggedGraph, is_linear: bool | None = None) -> Schedule:
+def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
     """The schedule of an extended graph.
 
     Args:
         graph: extended.
-        is_linear: False takes the queues of programs of several rounds for one of one round, too.
+        by_queues: whether a program of one round runs by queues, too, as those of several do.
     """
-    rounds = {name: rounds_of(body, graph) for name, body in graph.bodies.items()}
+    rounds = rounds_of(graph)
     has_rounds = any(len(found) > 1 for found in rounds.values())
     if graph.memo:
         check_no_call_waits(rounds)
-    found = _in_queues(graph) if is_linear is False or has_rounds else _in_waves(graph)
+    found = _in_queues(graph) if by_queues or has_rounds else _in_waves(graph)
     if graph.memo:
         check_nothing_is_drawn(found)
     check_schedule(found)

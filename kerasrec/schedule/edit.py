@@ -9,12 +9,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.graph.nodes import Primitive
+from kerasrec.graph.nodes import Primitive, operations
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Node, Value
-from kerasrec.schedule.instructions import Fire, Instruction, Item, Save
+from kerasrec.schedule.instructions import Effect, Fire, Instruction, Item, Reduce, Save
 from kerasrec.schedule.place import placed
 from kerasrec.schedule.schedule import Schedule
+from kerasrec.trace.functions import unrepeatable_op
 
 Edits = Mapping[Instruction, Sequence[Instruction]]
 
@@ -63,6 +64,19 @@ def places_of(schedule: Schedule) -> dict[Instruction, tuple[int, int]]:
         for at, segment in enumerate(section.segments)
         for one in segment.placed
     }
+
+
+def can_repeat(one: Fire) -> bool:
+    """Whether an op holds no function, and gives the same when it runs again."""
+    return one.node.function is None and not unrepeatable_op(operations([one.node]))
+
+
+def gives_no_floats(one: Instruction) -> bool:
+    """Whether an instruction gives no floats, and may run elsewhere or again."""
+    if isinstance(one, Effect | Reduce) or (isinstance(one, Fire) and not can_repeat(one)):
+        return False
+    values = [item for item in one.writes if isinstance(item, Value)]
+    return not any(value.type.is_differentiable for value in values)
 
 
 def fires(

@@ -144,7 +144,6 @@ class Receive(Instruction):
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """Everything that is passed."""
         return (*filter(None, [self.tokens]), *self.values)
 
 
@@ -169,7 +168,6 @@ class Returned(Instruction):
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """What the calls return."""
         return tuple(filter(None, self.values))
 
 
@@ -192,11 +190,10 @@ class Fetch(Instruction):
     @property
     def reads(self) -> tuple[Item, ...]:
         """Which frames have called."""
-        return rows_of(self.sites[0].calls[0].region)
+        return rows_of(self.sites[0].region)
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """What the calls have returned."""
         return (self.value,)
 
 
@@ -219,7 +216,6 @@ class Load(Instruction):
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """What is loaded."""
         return (self.item,)
 
 
@@ -284,7 +280,6 @@ class Settled(Instruction):
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """How many tokens there are."""
         return (self.tokens,)
 
     @property
@@ -305,7 +300,6 @@ class Frames(Instruction):
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """The count."""
         return (self.tokens,)
 
 
@@ -323,12 +317,10 @@ class Measure(Instruction):
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """What is counted."""
         return (self.item,)
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """The count."""
         return (self.tokens,)
 
 
@@ -351,7 +343,6 @@ class _Of(Instruction):
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """Its output."""
         return (self.output,)
 
 
@@ -405,12 +396,10 @@ class Separate(Instruction):
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """The rows."""
         return (self.value,)
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """The values."""
         return tuple(filter(None, self.outputs))
 
 
@@ -428,12 +417,10 @@ class Divide(Instruction):
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """The rows."""
         return (self.value,)
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """The parts."""
         return self.outputs
 
 
@@ -451,12 +438,10 @@ class Join(Instruction):
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """The parts."""
         return tuple(item for found in self.parts for item in found)
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """The values."""
         return self.outputs
 
 
@@ -485,7 +470,6 @@ class Fire(Instruction):
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """Its outputs."""
         return self.outputs
 
 
@@ -503,7 +487,6 @@ class Effect(Instruction):
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """What it checks or shows."""
         return (*filter(_is_of_tokens, self.node.inputs), self.tokens)
 
 
@@ -529,7 +512,7 @@ class Send(Instruction):
     @property
     def region(self) -> Region | None:
         """The region whose tokens call."""
-        return self.sites[0].calls[0].region
+        return self.sites[0].region
 
 
 @dataclass(frozen=True, eq=False)
@@ -597,7 +580,7 @@ class Wait(_Done):
     @property
     def reads(self) -> tuple[Item, ...]:
         """Which frames they are, and which tokens have called."""
-        of_calls = [item for sites in self.others for item in rows_of(sites[0].calls[0].region)]
+        of_calls = [item for sites in self.others for item in rows_of(sites[0].region)]
         return tuple(dict.fromkeys([*super().reads, *of_calls]))
 
 
@@ -614,6 +597,13 @@ class Reduce(Instruction):
     node: Collect | Accumulate
     by_wave: bool = False
     is_masked: bool = False
+
+    @property
+    def can_be_by_wave(self) -> bool:
+        """Whether a loop can add it up: it is a gradient of known shape, and not of some rows."""
+        inputs = self.node.inputs
+        is_sum = isinstance(self.node, Accumulate) and len(inputs) == 1
+        return is_sum and inputs[0].type.is_static
 
     @property
     def reads(self) -> tuple[Item, ...]:

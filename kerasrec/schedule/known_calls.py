@@ -11,6 +11,7 @@ from kerasrec.schedule.instructions import Fire
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Direction, Loop
 from kerasrec.trace.functions import definitions, unrepeatable_op
+from kerasrec.trace.source import at
 
 _Rounds = Mapping[str, Mapping[int, Sequence[CallSite]]]
 
@@ -23,10 +24,9 @@ def check_no_call_waits(rounds: _Rounds) -> None:
     """
     for name, groups in rounds.items():
         if len(groups) > 1:
-            source = groups[2][0].source
             raise TraceError(
-                f"{name} makes a call{f' at {source.where}' if source else ''} that waits for what "
-                "another call, or a loop, returns. With memo=True it must be known which calls "
+                f"{name} makes a call{at(groups[2][0].source)} that waits for what another call, "
+                "or a loop, returns. With memo=True it must be known which calls "
                 "there are before any of them returns. Call with integers that are computed from "
                 "the arguments alone, not in a branch that a result decides; or leave out "
                 "memo=True."

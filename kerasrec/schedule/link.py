@@ -33,11 +33,12 @@ from kerasrec.schedule.instructions import (
     Wait,
     region_of,
 )
-from kerasrec.schedule.linkage import region_of_call
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import AllTokens, Loop, Segment
 
-ROOTS = (Receive, Returned, Send, Return, HandOn, Wait, Effect, Reduce)
+# What a loop waits for, and what has to run, wherever that is.
+WAITED_FOR = (Receive, Returned, Send, Return, HandOn, Wait, Effect)
+ROOTS = (*WAITED_FOR, Reduce)
 # A segment: the number of its section, and its own in there.
 _Spot = tuple[int, int]
 
@@ -231,8 +232,7 @@ class _Linker:
         for body in self.bodies:
             self._want_sizes_of(None, number - 1, body)
         for site in self.schedule.graph.call_sites.values():
-            region = region_of_call(site)
-            for item in region.path() if region and site.caller else ():
+            for item in site.region.path() if site.region and site.caller else ():
                 spot = [spot for spot in self.spots[item] if spot[0] < number][-1]
                 is_divided = isinstance(self.sections[spot[0]], AllTokens)
                 self._want(item, spot, _Use(is_divided))

@@ -13,7 +13,7 @@ from typing import Any
 
 from kerasrec.graph.graph import CallSite, TaggedGraph, present
 from kerasrec.graph.types import Type
-from kerasrec.graph.values import Node, Region, Value
+from kerasrec.graph.values import Node, Value
 from kerasrec.schedule.instructions import (
     Fetch,
     Instruction,
@@ -35,13 +35,13 @@ Together = tuple[CallSite, ...]
 
 def alternating(sites: Iterable[CallSite]) -> list[Together]:
     """Call sites in groups that call for the same tokens."""
-    groups = itertools.groupby(sites, lambda site: (site.caller, region_of_call(site)))
+    groups = itertools.groupby(sites, lambda site: (site.caller, site.region))
     return [tuple(group) for _, group in groups]
 
 
-def region_of_call(site: CallSite) -> Region | None:
-    """The region whose tokens call."""
-    return site.calls[0].region
+def groups_of(graph: TaggedGraph) -> list[Together]:
+    """All call sites of a program, in groups that call for the same tokens."""
+    return [group for name in graph.bodies for group in alternating(graph.sites_to(name))]
 
 
 def received(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
@@ -55,21 +55,22 @@ def sent(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     """What a body passes to all that it calls; zeros stand for what a call site does not send."""
     # Where equal calls are one call, it is asked who makes a call.
     by_frame = graph.memo is not None and not sweep
-    return [
-        one for group in _groups_of(graph, name) for one in _sent(graph, group, sweep, by_frame)
-    ]
+    groups = (group for group in groups_of(graph) if group[0].caller == name)
+    return [one for group in groups for one in _sent(graph, group, sweep, by_frame)]
 
 
 def returned(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     """What all that a body calls returns to it."""
     found: list[Instruction] = []
-    for group in _groups_of(graph, name):
+    for group in groups_of(graph):
+        if group[0].caller != name:
+            continue
         is_shared = len(alternating(graph.sites_to(group[0].callee))) > 1
         values = []
         for after, value in _taken_of(graph, group, sweep):
             found += after
             values.append(value)
-        tokens = Tokens(name, region_of_call(group[0]))
+        tokens = Tokens(name, group[0].region)
         found.append(Returned(group, tuple(values), tokens if is_shared else None))
     return found
 
@@ -106,13 +107,6 @@ def sent_by_frame(graph: TaggedGraph, group: Together, sweep: int) -> list[Instr
     )
 
 
-def _groups_of(graph: TaggedGraph, caller: str) -> Iterator[Together]:
-    for callee in graph.bodies:
-        for group in alternating(graph.sites_to(callee)):
-            if group[0].caller == caller:
-                yield group
-
-
 def _sent(graph: TaggedGraph, group: Together, sweep: int, by_frame: bool) -> list[Instruction]:
     found: list[Instruction] = []
     values = []
@@ -126,7 +120,7 @@ def _sent(graph: TaggedGraph, group: Together, sweep: int, by_frame: bool) -> li
 
 def _passed(group: Sequence[CallSite], sweep: int, place: int, found: Type) -> list[Any]:
     """Instructions that make what call sites send to one parameter, and then its value."""
-    region = region_of_call(group[0])
+    region = group[0].region
     calls = [site.trips[sweep].calls for site in group]
     nodes = [item[place] if item else None for item in calls]
     instructions: list[Any] = []

@@ -14,28 +14,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kerasrec.errors import GraphError
-from kerasrec.graph.nodes import Accumulate
 from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Value
-from kerasrec.schedule.instructions import (
-    Effect,
-    HandOn,
-    Instruction,
-    Item,
-    Receive,
-    Reduce,
-    Return,
-    Returned,
-    Select,
-    Send,
-    Tokens,
-    Wait,
-)
-from kerasrec.schedule.link import at_use_of, linked
+from kerasrec.schedule.instructions import Instruction, Item, Reduce, Select, Tokens
+from kerasrec.schedule.link import WAITED_FOR, at_use_of, linked
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Queues, Section, Segment
-
-_WAITED_FOR = (Receive, Returned, Send, Return, HandOn, Wait, Effect)
 
 
 def placed(schedule: Schedule) -> Schedule:
@@ -117,7 +101,7 @@ class _Waiting:
     def needed(self, pool: Sequence[Instruction]) -> set[Instruction]:
         """Those of some instructions that run in the loop."""
         own = {item: one for one in pool for item in one.writes}
-        roots = (*_WAITED_FOR, Select) if self.in_queues else _WAITED_FOR
+        roots = (*WAITED_FOR, Select) if self.in_queues else WAITED_FOR
         waiting = [one for one in pool if _is_waited_for(one, roots)]
         found: set[Instruction] = set()
         apart: set[Item] = set(self.by_width)
@@ -167,11 +151,7 @@ def _is_of_wave(item: Item) -> bool:
 
 def _may_stay(one: Instruction) -> bool:
     """Whether a loop can run an instruction that it does not wait for."""
-    return not isinstance(one, Reduce) or (
-        isinstance(one.node, Accumulate)
-        and len(one.node.inputs) == 1
-        and one.node.inputs[0].type.is_static
-    )
+    return not isinstance(one, Reduce) or one.can_be_by_wave
 
 
 def _divided(

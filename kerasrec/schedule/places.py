@@ -72,7 +72,7 @@ def places_of_program(graph: TaggedGraph, is_bounded: bool = False) -> Places:
         is_bounded: for a run that forgets frames when they have returned: nothing is hoisted, and
           no call is handed on. With memo none is either: a call returns to several callers.
     """
-    groups = {name: rounds_of(body, graph) for name, body in graph.bodies.items()}
+    groups = rounds_of(graph)
     rounds = max(1, *(len(found) for found in groups.values()))
     found = {
         name: _BodyPlaces(graph, body, groups[name], rounds, is_bounded)

@@ -80,6 +80,7 @@ from kerasrec.schedule.instructions import (
     Stitch,
     Wait,
     Zeros,
+    path_of,
 )
 from kerasrec.schedule.sections import Direction, Loop, Queues, Section, Segment
 
@@ -201,8 +202,7 @@ class _Printer:
         for one in ones:
             if isinstance(one, Load | Save):
                 continue
-            region = _region(one)
-            path = region.path() if region else ()
+            path = () if isinstance(one, Measure) else path_of(one)
             for depth, inside in enumerate(path):
                 if inside not in open_regions:
                     found.append("  " * (depth + 1) + f"{self._of_region(inside)}:")
@@ -429,19 +429,6 @@ def _node_of(one: Instruction) -> Node | None:
 def _source(one: Instruction) -> Source | None:
     node = _node_of(one)
     return node.source if node else None
-
-
-def _region(one: Instruction) -> Region | None:
-    """The region whose tokens an instruction is for."""
-    if isinstance(one, Select | Settled):
-        return one.regions[0].parent
-    if isinstance(one, Return | HandOn | Wait):
-        return one.region
-    values = [item for item in one.writes if isinstance(item, Value)]
-    if values:
-        return values[0].region
-    node = _node_of(one)
-    return node.region if node else None
 
 
 def _shared_of(one: Instruction) -> list[Value]:

@@ -9,7 +9,6 @@ from kerasrec.schedule.instructions import HandOn, Instruction, Return, Wait
 from kerasrec.schedule.linkage import (
     read_from_rows,
     received,
-    region_of_call,
     results,
     sent_by_frame,
 )
@@ -130,7 +129,7 @@ def _wait(places: Places, name: str, place: int, part: Tail) -> Wait:
     sites: list[CallSite] = []
     others = []
     for group in places.calls(name, place + 1):
-        region = region_of_call(group[0])
+        region = group[0].region
         if region is None or region in path:
             sites += group
         elif part in tail.around(region).parts or tail.around(region) in part.parts:

@@ -56,7 +56,7 @@ class Stages:
 
 def stages_of(graph: TaggedGraph) -> Stages:
     """The stages of an extended graph in which every body has one round at most."""
-    groups = {name: rounds_of(body, graph) for name, body in graph.bodies.items()}
+    groups = rounds_of(graph)
     of: dict[Node, int] = {}
     for body in graph.bodies.values():
         for index, sweep in enumerate(body.sweeps):
@@ -68,13 +68,16 @@ def stages_of(graph: TaggedGraph) -> Stages:
     return Stages(graph, 1, groups, of)
 
 
-def rounds_of(body: Body, graph: TaggedGraph) -> dict[int, list[CallSite]]:
-    """The call sites of a body, by round."""
-    depths = call_depths(body)
-    return {
-        place: [graph.call_sites[label] for label in sorted(depths) if depths[label] == place]
-        for place in sorted(set(depths.values()))
-    }
+def rounds_of(graph: TaggedGraph) -> dict[str, dict[int, list[CallSite]]]:
+    """The call sites of each body, by round."""
+    found = {}
+    for name, body in graph.bodies.items():
+        depths = call_depths(body)
+        found[name] = {
+            place: [graph.call_sites[label] for label in sorted(depths) if depths[label] == place]
+            for place in sorted(set(depths.values()))
+        }
+    return found
 
 
 def linkage_stages(

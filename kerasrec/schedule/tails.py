@@ -197,7 +197,7 @@ def _is_returned(site: CallSite, leaf: Tail, readers: dict[Value, list[Node]]) -
     returned = [[node.output() for node in present(trip.returns)] for trip in site.trips[::2]]
     values = [value for found in returned for value in found]
     return (
-        site.calls[0].region == leaf.region
+        site.region == leaf.region
         and leaf.values == returned
         and all(len(readers[value]) == 1 for value in values)
     )

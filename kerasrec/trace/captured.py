@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from kerasrec.errors import TraceError
 from kerasrec.graph.types import Kind
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import here
 from kerasrec.trace.tracer import active_tracer, is_traced
 
 _Kind = TypeVar("_Kind")
@@ -174,12 +174,11 @@ def _check_not_rows(item: Any) -> None:
         and getattr(item.row_splits, "graph", None) is tracer.graph
         and tracer.kind(item.row_splits) is not Kind.SHARED
     ):
-        source = current_source()
         raise TraceError(
-            f"A function value that is passed on{f' at {source.where}' if source else ''} captures "
-            f"rows of its call, a tf.RaggedTensor {item.shape}. A value has one tensor for all "
-            "tokens, so rows do not fit. Look them up in the function, as tf.gather(children, "
-            "node) does from a captured `node`, or reduce or pad them before."
+            f"A function value that is passed on{here()} captures rows of its call, a "
+            f"tf.RaggedTensor {item.shape}. A value has one tensor for all tokens, so rows do not "
+            "fit. Look them up in the function, as tf.gather(children, node) does from a captured "
+            "`node`, or reduce or pad them before."
         )
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from kerasrec.autograph import not_converted
 from kerasrec.errors import TraceError
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import at, current_source
 from kerasrec.trace.tracer import CollectRecord, tracer_for
 
 
@@ -36,7 +36,7 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
     """
     tracer = tracer_for("kerasrec.collect")
     source = current_source()
-    place = f" at {source.where}" if source else ""
+    place = at(source)
     if (index is None) != (size is None):
         given, missing = ("size", "index") if index is None else ("index", "size")
         raise TraceError(

@@ -12,7 +12,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Type, shape_of
 from kerasrec.graph.values import Source
 from kerasrec.trace.same_nest import merged_nest, or_none, same_nest
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import at, current_source
 from kerasrec.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
 # Called without arguments; but mypy takes no lambda with a default for Callable[[], Any].
@@ -104,8 +104,7 @@ def predicate_of(
     Raises:
         TraceError: it is not one such value a token.
     """
-    where = source or current_source()
-    place = f" at {where.where}" if where else ""
+    place = at(source or current_source())
     if isinstance(value, bool | int):
         raise TraceError(
             f"{caller}{place}: `{name}` is the Python value {value!r}, the same for every token "
@@ -141,7 +140,7 @@ def choose(
         source: the user's line; by default the one that is running now.
     """
     source = source or current_source()
-    place = f" at {source.where}" if source else ""
+    place = at(source)
     record = ConditionalRecord(predicate, [], [], source)
     found: dict[str, tuple[Any, list[Type]]] = {}
     of_none = []

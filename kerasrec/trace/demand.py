@@ -17,7 +17,7 @@ from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError
 from kerasrec.trace.loop import while_loop
 from kerasrec.trace.rows import Scope
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import here
 from kerasrec.trace.tracer import Tracer, tracer_for
 
 
@@ -81,10 +81,9 @@ def lazy(function: Any) -> Lazy:
         SignatureError: `function` is no function.
     """
     if not callable(function):
-        source = current_source()
         raise SignatureError(
-            f"kerasrec.lazy{f' at {source.where}' if source else ''} was given {function!r}, which "
-            "is computed already. Pass a function that computes it: kerasrec.lazy(lambda: ...)."
+            f"kerasrec.lazy{here()} was given {function!r}, which is computed already. Pass a "
+            "function that computes it: kerasrec.lazy(lambda: ...)."
         )
     return Lazy(function)
 

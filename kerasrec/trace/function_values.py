@@ -20,7 +20,7 @@ from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.trace.captured import Captured, with_tensors
 from kerasrec.trace.conditional import as_int32, choose, predicate_of
-from kerasrec.trace.source import code_of, current_source, name_of, undecorated
+from kerasrec.trace.source import code_of, here, name_of, undecorated
 from kerasrec.trace.tracer import active_tracer, tracer_for
 
 _NAME = "kerasrec.functions"
@@ -65,7 +65,7 @@ def functions(functions: Sequence[Callable[..., Any]]) -> FunctionTable:
     found = tuple(functions) if isinstance(functions, list | tuple) else ()
     if not found or not all(map(callable, found)):
         raise SignatureError(
-            f"{_NAME}{_here()} was given {reprlib.repr(functions)}; expected a list of one or more "
+            f"{_NAME}{here()} was given {reprlib.repr(functions)}; expected a list of one or more "
             "functions, such as kerasrec.functions([tf.add, tf.multiply])."
         )
     return FunctionTable(found)
@@ -104,7 +104,7 @@ class FunctionTable:
     def _place(self, index: int) -> int:
         if not -len(self) <= index < len(self):
             raise IndexError(
-                f"{self}[{index}]{_here()} is out of range: the table has {len(self)} functions."
+                f"{self}[{index}]{here()} is out of range: the table has {len(self)} functions."
             )
         return index % len(self)
 
@@ -119,7 +119,7 @@ class FunctionTable:
         table = FunctionTable(self.functions, captured)
         if table._num_nested(table._lines) > _MAX_NESTED:
             raise TraceError(
-                f"A function value{_here()}, one of {self}, captures another one of the same "
+                f"A function value{here()}, one of {self}, captures another one of the same "
                 f"lines, and so on, more than {_MAX_NESTED} times inside of each other. A value is "
                 "a tensor with what its functions capture, so it cannot grow from call to call. "
                 "Pass what the functions are made of as tensors, and index the table where the "
@@ -223,7 +223,7 @@ def _label_from_outside(index: Any) -> tf.Tensor:
 
 
 def _no_index(found: str) -> str:
-    return f"The index of {_NAME}{_here()} is {found}; expected an integer for each token."
+    return f"The index of {_NAME}{here()} is {found}; expected an integer for each token."
 
 
 def _check_arguments(
@@ -237,11 +237,6 @@ def _check_arguments(
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise SignatureError(
-            f"A call{_here()} may call {name}, which takes {signature}: {error}. All functions of "
+            f"A call{here()} may call {name}, which takes {signature}: {error}. All functions of "
             "a table are called with the same arguments."
         ) from error
-
-
-def _here() -> str:
-    source = current_source()
-    return f" at {source.where}" if source else ""

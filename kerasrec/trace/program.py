@@ -34,7 +34,7 @@ from kerasrec.trace.signature import (
     signature_of,
     tensors_in,
 )
-from kerasrec.trace.source import current_source, source_of
+from kerasrec.trace.source import at_this_line, current_source, source_of
 from kerasrec.trace.state import Code, State, numbered
 from kerasrec.trace.tracer import Outside, ReturnTypeUnknownError, Tracer, is_traced, run_traced
 
@@ -226,11 +226,10 @@ class _Tracing:
         now = state.variables()
         changed = [name for name, tensor in state.closed_over.items() if now.get(name) != tensor]
         if changed and state.recorded:
-            source = current_source()
             raise TraceError(
                 f"{state.name} ({state.source.where}) closes over {changed[0]!r}, which stood for "
                 f"another tensor when {state.name} was called first. Pass it as an argument."
-                f"{f' At {source.where}.' if source else ''}"
+                f"{at_this_line()}"
             )
 
     def run_all(self, first: State) -> list[State]:
@@ -305,7 +304,7 @@ class _Tracing:
         """Runs a function; keeps what it did, or says why a branch had to be left out."""
         known = state.return_structure
         tracer, structure, types = self._run_body(state)
-        self._check_returns(state, structure, types)
+        self._check_returns(state, types)
         state.return_structure, state.return_types = structure, types
         if known is not None and same_nest(known, structure) and not covers(known, structure):
             return self._run(state)  # Its calls took what they returned for given.
@@ -380,7 +379,7 @@ class _Tracing:
             )
         return kind
 
-    def _check_returns(self, state: State, structure: Any, types: list[Type]) -> None:
+    def _check_returns(self, state: State, types: list[Type]) -> None:
         if state.return_types is None:
             return
         known = state.return_types

@@ -11,7 +11,7 @@ from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Source
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import at, current_source
 from kerasrec.trace.tracer import MapRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
 
@@ -108,7 +108,7 @@ def _bool_of(result: Any, source: Source | None) -> Any:
     is_bool = isinstance(result, bool) or (tf.is_tensor(result) and result.dtype == tf.bool)
     if not is_bool or (tf.is_tensor(result) and result.shape.rank not in (0, 1)):
         raise SignatureError(
-            f"What the function given to kerasrec.filter_fn{_at(source)} returns is {result!r}; it "
+            f"What the function given to kerasrec.filter_fn{at(source)} returns is {result!r}; it "
             "must return a bool for each entry, as `entry > 0` does."
         )
     return result
@@ -189,13 +189,13 @@ def _map(
         parts = [tracer.tensor(part, None, what) for part in (item.values, item.row_splits)]
         if any(tracer.kind(part) is Kind.SHARED for part in parts):
             raise TraceError(
-                f"{what[0].upper()}{what[1:]}{_at(source)} is a tf.RaggedTensor that depends on no "
+                f"{what[0].upper()}{what[1:]}{at(source)} is a tf.RaggedTensor that depends on no "
                 "token; it must have a row for each token. Look the token's row up: "
                 "`tf.gather(ragged, node)`."
             )
         if tracer.is_of_other_rows(parts[0]):
             raise TraceError(
-                f"{what[0].upper()}{what[1:]}{_at(source)} is not one value per token: its entries "
+                f"{what[0].upper()}{what[1:]}{at(source)} is not one value per token: its entries "
                 "were computed from those of all tokens' rows together, as by "
                 "`tf.cumsum(rows.values)`. Compute within a row, as `tf.reduce_sum(rows, "
                 "axis=1)` does."
@@ -210,7 +210,7 @@ def _map(
         except ReturnTypeUnknownError as error:
             error.can_end = True
             raise
-        returned = f"what the function given to {name}{_at(source)} returns"
+        returned = f"what the function given to {name}{at(source)} returns"
         wanted = "it must return tensors, a value for each entry."
         body.outputs, found = tracer.returned(result, (), returned, wanted)
     results = tracer.placeholders([item.as_rows() for item in found])
@@ -222,7 +222,7 @@ def _map(
 def _check(item: Any, what: str, source: Source | None) -> None:
     if not isinstance(item, tf.RaggedTensor):
         raise TraceError(
-            f"{what[0].upper()}{what[1:]}{_at(source)} must be a tf.RaggedTensor, a row of entries "
+            f"{what[0].upper()}{what[1:]}{at(source)} must be a tf.RaggedTensor, a row of entries "
             f"for each token; it is {item!r}. If its rows all have the same length, "
             "`tf.RaggedTensor.from_tensor` converts it."
         )
@@ -232,11 +232,7 @@ def _check(item: Any, what: str, source: Source | None) -> None:
 
 def _too_ragged(item: tf.RaggedTensor, what: str, source: Source | None) -> str:
     return (
-        f"{what[0].upper()}{what[1:]}{_at(source)} has ragged rank {item.ragged_rank}; only one "
+        f"{what[0].upper()}{what[1:]}{at(source)} has ragged rank {item.ragged_rank}; only one "
         "ragged axis, the one after the token axis, can be mapped over. Flatten the inner ones "
         "(`.merge_dims(1, 2)`), or pad them."
     )
-
-
-def _at(source: Source | None) -> str:
-    return f" at {source.where}" if source else ""

@@ -22,7 +22,7 @@ from kerasrec.graph.types import Kind
 from kerasrec.trace.known import Known
 from kerasrec.trace.numbering import Numbering
 
-_SEGMENT_OPS = frozenset(
+SEGMENT_OPS = frozenset(
     {"UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"}
 )
 _PADDING_OP = "RaggedTensorToTensor"
@@ -190,7 +190,7 @@ class RowsFinder:
             known: of all tensors before it, by name.
         """
         splits = None
-        if operation.type in _SEGMENT_OPS:
+        if operation.type in SEGMENT_OPS:
             splits = _splits_of(operation.inputs[1])
         elif operation.type == _PADDING_OP:
             splits = operation.inputs[-1]
@@ -282,7 +282,7 @@ class RowsFinder:
     def has_unknown_reductions(self) -> bool:
         """Whether rows were reduced or padded that are not known to be rows of tokens."""
         return any(
-            operation.type in (*_SEGMENT_OPS, _PADDING_OP) and not self.leads_back(operation)
+            operation.type in (*SEGMENT_OPS, _PADDING_OP) and not self.leads_back(operation)
             for operation in self._graph.get_operations()
         )
 
@@ -295,7 +295,7 @@ class RowsFinder:
         if not self._learnt:
             return False
         number = self._numbering.number
-        if operation.type in _SEGMENT_OPS:
+        if operation.type in SEGMENT_OPS:
             _, ids, count = operation.inputs
             return number(ids) in self._ids and number(count) in self._counts
         if operation.type == _PADDING_OP:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from kerasrec.graph.types import Type
 from kerasrec.trace.function_values import tables_in
 from kerasrec.trace.same_function import Passed, key_of
 from kerasrec.trace.same_nest import covers, same_nest
-from kerasrec.trace.source import current_source
+from kerasrec.trace.source import here
 
 # Leaves of the structure of arguments.
 TENSOR, FUNCTION = "tensor", "function"
@@ -100,12 +100,17 @@ class Signature:
     @property
     def are_numbers(self) -> list[bool]:
         """For each tensor, whether it is the user's own, and not what a value is known by."""
-        return _are_numbers(self.structure) or [True]
+        return [
+            not _is_value(leaf)
+            for leaf in _leaves(self.structure)
+            for item in tf.nest.flatten(leaf)
+            if item == TENSOR
+        ] or [True]
 
     def values(self) -> list[tuple[Any, list[Type]]]:
         """The structure and types of a value of each data type that is passed, as of a result."""
         found: list[tuple[Any, list[Type]]] = []
-        for leaf in _values_in(self.structure):
+        for leaf in filter(_is_value, _leaves(self.structure)):
             item = tf.nest.map_structure(lambda _: 0, leaf)
             if not any(same_nest(item, other) for other, _ in found):
                 found.append((item, [Type(tf.int64, ())]))
@@ -123,21 +128,19 @@ class Signature:
         return ", ".join(f"{name}: {item}" for name, item in pairs)
 
 
-def _values_in(structure: Any) -> list[Any]:
+def _leaves(structure: Any) -> Iterator[Any]:
+    """The items of a nest, as `tf.nest.flatten` orders them; values of data types are whole."""
     if isinstance(structure, dict):
-        return [item for key in sorted(structure) for item in _values_in(structure[key])]
+        structure = [structure[key] for key in sorted(structure)]
     if isinstance(structure, list | tuple):
-        return [item for part in structure for item in _values_in(part)]
-    return [structure] if getattr(type(structure), "_holds_references", False) else []
+        for item in structure:
+            yield from _leaves(item)
+    else:
+        yield structure
 
 
-def _are_numbers(structure: Any) -> list[bool]:
-    if isinstance(structure, dict):
-        return [found for key in sorted(structure) for found in _are_numbers(structure[key])]
-    if isinstance(structure, list | tuple):
-        return [found for item in structure for found in _are_numbers(item)]
-    is_value = getattr(type(structure), "_holds_references", False)
-    return [not is_value for leaf in tf.nest.flatten(structure) if leaf == TENSOR]
+def _is_value(leaf: Any) -> bool:
+    return getattr(type(leaf), "_holds_references", False)
 
 
 def tensors_in(args: tuple[Any, ...]) -> list[Any]:
@@ -189,7 +192,6 @@ def call_does_not_fit(name: str, known: Signature, passed: Signature) -> Signatu
         known: what it was called with before.
         passed: what the call passes.
     """
-    source = current_source()
     lines = [
         f"  {label} is {wanted}, the call passes {found}"
         for label, wanted, found in zip(known.names, known.types, passed.types, strict=False)
@@ -200,7 +202,7 @@ def call_does_not_fit(name: str, known: Signature, passed: Signature) -> Signatu
             f"  {name} has {len(known.types)} flat arguments, the call passes {len(passed.types)}"
         )
     return SignatureError(
-        f"A call of {name}{f' at {source.where}' if source else ''} does not fit the "
+        f"A call of {name}{here()} does not fit the "
         f"arguments it was first called with, {name}({known}):\n"
         + "\n".join(lines)
         + "\nOne graph serves every depth of the recursion, so dtypes and shapes stay the same: "

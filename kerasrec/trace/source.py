@@ -122,6 +122,22 @@ def _defined(function: Any) -> Any:
     return function if hasattr(function, "__code__") else type(function).__call__
 
 
+def at(source: Source | None) -> str:
+    """Where something is, `" at FILE:LINE"`, within a sentence; empty if the line is not known."""
+    return f" at {source.where}" if source else ""
+
+
+def here() -> str:
+    """The same of the user's line that is running now."""
+    return at(current_source())
+
+
+def at_this_line() -> str:
+    """The same as a sentence of its own, `" At FILE:LINE."`."""
+    source = current_source()
+    return f" At {source.where}." if source else ""
+
+
 def current_source() -> Source | None:
     """The user's line that is running now."""
     # traceback.extract_stack asks the file system about each frame's file.

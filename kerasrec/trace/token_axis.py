@@ -21,7 +21,6 @@ REDUCTIONS = frozenset({
 })
 # fmt: on
 _MATRIX_PRODUCTS = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"})
-PRODUCTS = _MATRIX_PRODUCTS | {"Einsum"}
 # fmt: off
 ELEMENTWISE = frozenset({
     "Identity", "Cast", "StopGradient", "PreventGradient", "ZerosLike", "OnesLike", "Neg", "Abs",

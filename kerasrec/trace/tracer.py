@@ -24,7 +24,7 @@ from kerasrec.graph.values import Source
 from kerasrec.private import with_outer_graphs
 from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
-from kerasrec.trace.source import current_source, name_of, undecorated
+from kerasrec.trace.source import at_this_line, current_source, name_of, undecorated
 
 _TOKEN_AXIS = (
     "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "
@@ -204,7 +204,7 @@ class Tracer:
                 f"{tensor.shape}. "
                 + (_OTHER_ROWS if self.is_of_other_rows(tensor) else _TOKEN_AXIS)
                 + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
-                + _at(current_source())
+                + at_this_line()
             )
         return Type(found.dtype, found.shape)
 
@@ -247,7 +247,7 @@ class Tracer:
                 f"{what} is a tf.RaggedTensor, whose rows differ in length. Values of many "
                 "tokens share one tensor, so only their token axis may be open: reduce it "
                 "(tf.reduce_sum(..., axis=1)), pad it to one shape (`.to_tensor(shape=[None, n])`) "
-                f"or work on its entries in kerasrec.map_fn.{_at(current_source())}"
+                f"or work on its entries in kerasrec.map_fn.{at_this_line()}"
             )
         dtype = self._dtype_of_number(value, like)
         try:
@@ -256,8 +256,7 @@ class Tracer:
             if callable(value) and not isinstance(value, type):
                 raise SignatureError(_about_function(what, value)) from error
             raise SignatureError(
-                f"{what} cannot be converted to a tensor: {value!r} ({error})."
-                f"{_at(current_source())}"
+                f"{what} cannot be converted to a tensor: {value!r} ({error}).{at_this_line()}"
             ) from error
         if getattr(tensor, "graph", None) is not self.graph:
             tensor = tf.identity(tensor)
@@ -325,10 +324,6 @@ class Tracer:
         return tf.nest.pack_sequence_as(structure, results)
 
 
-def _at(source: Source | None) -> str:
-    return f" At {source.where}." if source else ""
-
-
 def _about_function(what: str, function: Callable[..., Any]) -> str:
     """Says that something is a function, and how a function is made a value."""
     name = name_of(undecorated(function))
@@ -336,7 +331,7 @@ def _about_function(what: str, function: Callable[..., Any]) -> str:
     return (
         f"{what} cannot be converted to a tensor: it is the function {name}. Call it; or, to pass "
         f"on the function itself, make it a value: kerasrec.functions([{shown}])[0], or several "
-        f"functions in the list and an integer for each token as the index.{_at(current_source())}"
+        f"functions in the list and an integer for each token as the index.{at_this_line()}"
     )
 
 
@@ -358,12 +353,12 @@ def tracer_for(name: str) -> Tracer:
         raise TraceError(
             f"{name} was called in the body of tf.cond, tf.while_loop, tf.map_fn or a tf.function, "
             "inside a recursive function. Call it in the body of the recursive function itself, in "
-            "kerasrec.while_loop or in kerasrec.map_fn." + _at(current_source())
+            "kerasrec.while_loop or in kerasrec.map_fn." + at_this_line()
         )
     if tracer is None:
         raise TraceError(
             f"{name} was called outside a recursive function. Use it in the body of a function "
-            "decorated with @kerasrec.recursive." + _at(current_source())
+            "decorated with @kerasrec.recursive." + at_this_line()
         )
     return tracer
 

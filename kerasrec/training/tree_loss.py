@@ -80,17 +80,17 @@ class TreeLoss(keras.losses.Loss):
             return sums if self.normalize == "trees" else tf.math.divide_no_nan(sums, nodes)
         if self.reduction == "sum":
             return tf.reduce_sum(sums)
-        # A tree without a label fills up a batch; it is not an example.
-        num_trees = tf.math.count_nonzero(nodes, dtype=tf.float32)
-        divisor = num_trees if self.normalize == "trees" else tf.reduce_sum(nodes)
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        return tf.math.divide_no_nan(tf.reduce_sum(sums), divisor * replicas)
+        return tf.math.divide_no_nan(tf.reduce_sum(sums), self._divisor(nodes) * replicas)
 
     def divisor(self, y_true: Any) -> tf.Tensor:
         """Returns how many trees, or tree nodes, the loss of a batch is a mean over; float32."""
-        nodes = sum_of_trees(tf.cast(self.labelled(y_true), tf.float32))
+        return self._divisor(sum_of_trees(tf.cast(self.labelled(y_true), tf.float32)))
+
+    def _divisor(self, nodes: tf.Tensor) -> tf.Tensor:
         if self.normalize == "nodes":
             return tf.reduce_sum(nodes)
+        # A tree without a label fills up a batch; it is not an example.
         return tf.math.count_nonzero(nodes, dtype=tf.float32)
 
     def get_config(self) -> dict[str, Any]:

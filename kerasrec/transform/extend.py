@@ -400,7 +400,9 @@ class _BodyGradient:
         table = self._shared_cotangent(node.name, Type(value.type.dtype, shape))
         if node.has_keys:
             keys = self._shared_cotangent(nodes.keys_of(node.name), Type(tf.int64, (None,)))
-            index = [self.primitives.apply(_searched, [keys, *index], node.region, node.source)]
+            index = [
+                self.primitives.apply(tf.searchsorted, [keys, *index], node.region, node.source)
+            ]
         looked_up = self.primitives.apply(tf.gather, [table, *index], node.region, node.source)
         self._add(value, looked_up)
 
@@ -543,10 +545,6 @@ def _axis_of_one(axis: Value) -> int:
     """The axis in one token's value, from the axis in a tensor of tokens."""
     number = _static(axis) or 0
     return number - 1 if number > 0 else number
-
-
-def _searched(keys: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-    return tf.searchsorted(keys, key)
 
 
 def _sum_of(*tensors: tf.Tensor) -> tf.Tensor:

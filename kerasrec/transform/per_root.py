@@ -21,6 +21,7 @@ from kerasrec.graph.nodes import Merge, Parameter, Primitive, Repeat, Switch
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Node, Region, Source, Value
 from kerasrec.graph.writer import GraphWriter
+from kerasrec.trace.source import at
 from kerasrec.transform.primitives import PrimitiveWriter
 
 PerRoot: TypeAlias = dict[Parameter, int]
@@ -85,7 +86,7 @@ def _parameter_of(value: Value) -> Parameter | None:
 def _not_the_same(
     entry: str, function: FunctionGraph, node: Parameter, source: Source | None
 ) -> TraceError:
-    where = f" at {source.where}" if source else ""
+    where = at(source)
     what = f"{node.name!r} ({node.types[0]})"
     if function.is_loop:
         return TraceError(

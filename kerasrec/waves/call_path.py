@@ -17,7 +17,7 @@ from kerasrec.emit.results import Tensors
 from kerasrec.emit.tags import Scalars, walk_up
 from kerasrec.graph.graph import CallSite, TaggedGraph
 from kerasrec.schedule.instructions import Tokens
-from kerasrec.schedule.linkage import Together, alternating, region_of_call
+from kerasrec.schedule.linkage import Together, alternating
 from kerasrec.waves.store import WaveStore
 
 
@@ -90,8 +90,7 @@ def _caller_in(
 def _rows(site: CallSite, store: WaveStore, wave: tf.Tensor) -> tf.Tensor | None:
     """The places in the body of the tokens that call; None for all tokens of the body."""
     rows = None
-    region = region_of_call(site)
-    for item in region.path() if region else ():
+    for item in site.region.path() if site.region else ():
         inner = store.load(item, wave)
         rows = inner if rows is None else tf.gather(rows, inner)
     return rows

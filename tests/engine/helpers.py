@@ -75,7 +75,7 @@ def run_engine(program: Program) -> Run:
 
 def run_in_queues(program: Program) -> Run:
     """The same by the machine that runs every program, whether this one needs it or not."""
-    return run_lowered(program, engine="waves", is_linear=False)
+    return run_lowered(program, engine="waves", by_queues=True)
 
 
 def lowered(program: Program, recompute=False, passes=None, **options) -> Lowered:

@@ -61,7 +61,7 @@ def test_called():
 @pytest.mark.many
 @pytest.mark.parametrize(
     "options",
-    [{"engine": "waves"}, {"engine": "waves", "is_linear": False}, {"parallel_tokens": 3}],
+    [{"engine": "waves"}, {"engine": "waves", "by_queues": True}, {"parallel_tokens": 3}],
     ids=["waves", "queues", "bounded"],
 )
 def test_by_every_engine(options):

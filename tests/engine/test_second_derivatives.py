@@ -42,7 +42,7 @@ def test_equal_to_nested_tapes_of_plain_recursion(program):
 
 @each(is_differentiable, few=[], many=[])
 def test_in_queues(program):
-    assert_same_second(program, by_engine(program, engine="waves", is_linear=False))
+    assert_same_second(program, by_engine(program, engine="waves", by_queues=True))
 
 
 @each(is_differentiable, few=[], many=[])

@@ -42,7 +42,6 @@ PASSES = {
     "all": WAVE_PASSES,
     "instances": (*WAVE_PASSES, partial(among_instances, devices=["/CPU:0"] * 3)),
 }
-WAYS = ("traced", "eager", "function", "interpreter")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from kerasrec.graph.interpreter import interpret
 from tests.engine.helpers import TOLERANCE, run_plain
 from tests.fuzz.draw import draw_program
 from tests.fuzz.engines import Options, Run, arguments_of
-from tests.programs import each
+from tests.programs import each, fib
 
 NUM_RANDOM = 6
 
@@ -51,11 +51,6 @@ def test_random_programs_mean_the_same_in_both_definitions():
         if count == NUM_RANDOM:
             return
     pytest.fail("too few programs were drawn")
-
-
-@kerasrec.recursive
-def fib(n):
-    return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
 
 
 @pytest.mark.many

@@ -34,7 +34,7 @@ def trace_in_queues(program):
     """The trace of the machine for all programs, also for those of one round."""
     inputs = [tf.constant(item) for item in program.flat_inputs]
     specs = [tf.TensorSpec([None, *item.shape[1:]], item.dtype) for item in inputs]
-    return Recorder(lowered(program, is_linear=False), specs).record(inputs)
+    return Recorder(lowered(program, by_queues=True), specs).record(inputs)
 
 
 def assert_counts(trace, program):

@@ -136,7 +136,7 @@ def test_a_compiled_layer_keeps_nothing_except_in_training(engine, recompute, ke
     cell = TreeRNNCell(3)
     cell.build((None, 4))
     options = {"engine": engine, "recompute": recompute}
-    recursion = Recursion(cell, visitor, goes_down=False, options=options)
+    recursion = Recursion(cell, visitor, options)
     children = tf.constant(random_children(1, 3, 2))
     for training, recomputes in kept.items():
         with pytest.raises(Asked) as asked:

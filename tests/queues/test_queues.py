@@ -296,7 +296,7 @@ def test_what_feeds_a_queue_comes_first():
         return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
 
     # Nothing is called after a return: all calls are made before the first one returns.
-    assert build(fib.extended_graph(5), is_linear=False).sections[0].order == [
+    assert build(fib.extended_graph(5), by_queues=True).sections[0].order == [
         ("fib", 0),
         ("fib", 1),
     ]
@@ -341,7 +341,7 @@ def test_entries_of_rows_that_only_the_gradient_keeps():
         return tf.reduce_sum(entries, axis=1)
 
     graph = total.tagged_graph(np.int32([0, 1, 2]), np.float32([[1], [2], [3]]))
-    program = lower(graph, Limits("total", 9, 9, 1 << 30), is_linear=False)
+    program = lower(graph, Limits("total", 9, 9, 1 << 30), by_queues=True)
 
     @tf.function(autograph=False)
     def gradient(x):

@@ -16,9 +16,9 @@ def schedule_of(program):
 
 
 @each(few=FEW, many=MORE)
-@pytest.mark.parametrize("is_linear", [None, False])
-def test_every_op_that_is_needed_runs_once_if_it_is_not_materialised_at_use(program, is_linear):
-    found = build(program.function.extended_graph(*program.inputs), is_linear)
+@pytest.mark.parametrize("by_queues", [False, True])
+def test_every_op_that_is_needed_runs_once_if_it_is_not_materialised_at_use(program, by_queues):
+    found = build(program.function.extended_graph(*program.inputs), by_queues)
     fired = [one for _, _, one in found.instructions() if isinstance(one, Fire) and not one.at_use]
     assert len(fired) == len(set(fired))
     nodes = {node for body in found.graph.bodies.values() for node in body.nodes}

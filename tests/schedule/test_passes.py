@@ -75,14 +75,14 @@ def test_results_are_the_same_with_and_without(program, passes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("passes", "is_linear"),
+    ("passes", "by_queues"),
     few_of(
-        itertools.product([(), *((item,) for item in WAVE_PASSES), WAVE_PASSES], [None, False]),
-        many=[(WAVE_PASSES, None), (WAVE_PASSES, False)],
+        itertools.product([(), *((item,) for item in WAVE_PASSES), WAVE_PASSES], [False, True]),
+        many=[(WAVE_PASSES, False), (WAVE_PASSES, True)],
     ),
 )
-def test_gates_are_the_same_by_each_pass(passes, is_linear):
-    found = run_lowered(GATED, engine="waves", passes=passes, is_linear=is_linear)
+def test_gates_are_the_same_by_each_pass(passes, by_queues):
+    found = run_lowered(GATED, engine="waves", passes=passes, by_queues=by_queues)
     assert_same(found, run_plain(GATED))
 
 

@@ -11,11 +11,7 @@ import tensorflow as tf
 
 import kerasrec
 from tests.parameters import few_of
-
-
-@kerasrec.recursive
-def fib(n):
-    return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+from tests.programs import fib
 
 
 @kerasrec.recursive

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import kerasrec
 from tests.parameters import few_of
+from tests.programs import fib, plain_fib
 
 LEFT = tf.constant([1, 3, 5, -1, -1, -1, -1])
 RIGHT = tf.constant([2, 4, 6, -1, -1, -1, -1])
@@ -25,15 +26,6 @@ def square(x):
 
 def increment(x):
     return x + 1
-
-
-@kerasrec.recursive
-def fib(n):
-    return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
-
-
-def plain_fib(n):
-    return n if n < 2 else plain_fib(n - 1) + plain_fib(n - 2)
 
 
 OPERATIONS = kerasrec.functions([square, fib, increment])

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from tests.programs import fib
 
 CHILDREN = tf.ragged.constant([[1, 2, 3], [4], [], [], []], dtype=tf.int32)
 VALUES = tf.constant([1.0, 2.0, 3.0, 4.0, 5.0])
@@ -27,11 +28,6 @@ def twice(function, x):
 @kerasrec.recursive
 def fold(function, node):
     return function(tf.gather(VALUES, node), fold(function, tf.gather(CHILDREN, node)))
-
-
-@kerasrec.recursive
-def fib(n):
-    return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
 
 
 def square(x):

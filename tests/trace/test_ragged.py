@@ -15,7 +15,6 @@ from tests.programs import count_nodes, plain_count_nodes, scaled_sum
 LINE = r"test_ragged\.py:\d+"
 CHILDREN = tf.ragged.constant([[1, 2], [3], [], []], dtype=tf.int32)
 VALUES = tf.constant([1.0, 2.0, 3.0, 4.0])
-FLOAT = tf.TensorSpec([], tf.float32)
 
 
 def rows_of(node):

@@ -20,8 +20,9 @@ from kerasrec.emit.host import integers_on_host
 from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.results import State, Tensors
 from kerasrec.emit.run import ScheduleRun
-from kerasrec.memo.calls import CallFinder, Calls, groups_of
+from kerasrec.memo.calls import CallFinder, Calls
 from kerasrec.memo.run import MemoRun
+from kerasrec.schedule.linkage import groups_of
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Direction, Loop
 

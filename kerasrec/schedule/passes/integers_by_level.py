@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kerasrec.graph.nodes import operations
-from kerasrec.graph.values import Value
-from kerasrec.schedule.instructions import Effect, Fire, Instruction, Item, Reduce, Tokens
+from kerasrec.schedule.edit import gives_no_floats
+from kerasrec.schedule.instructions import Instruction, Item, Tokens
 from kerasrec.schedule.link import at_use_of, linked
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop
-from kerasrec.trace.functions import unrepeatable_op
 
 
 def integers_by_level(schedule: Schedule) -> Schedule:
@@ -58,19 +56,8 @@ def _of_integers(
 
     found = []
     for one in placed:
-        if _gives_no_floats(one) and not any(map(is_heavy, one.reads)):
+        if gives_no_floats(one) and not any(map(is_heavy, one.reads)):
             found.append(one)
         else:
             heavy.update(one.writes)
     return found
-
-
-def _gives_no_floats(one: Instruction) -> bool:
-    if isinstance(one, Effect | Reduce):
-        return False
-    if isinstance(one, Fire):
-        found = operations([one.node])
-        if one.node.function is not None or (found and unrepeatable_op(found)):
-            return False
-    values = [item for item in one.writes if isinstance(item, Value)]
-    return not any(value.type.is_differentiable for value in values)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kerasrec.graph.nodes import operations
 from kerasrec.graph.values import Value
-from kerasrec.schedule.edit import edited
+from kerasrec.schedule.edit import can_repeat, edited
 from kerasrec.schedule.instructions import Fire, Instruction, Item, Load, Reshape
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Section
-from kerasrec.trace.functions import unrepeatable_op
 
 
 def rematerialise(schedule: Schedule) -> Schedule:
@@ -28,17 +26,14 @@ def rematerialise(schedule: Schedule) -> Schedule:
     edits: dict[Instruction, list[Instruction]] = {
         one: [replace(one, at_use=True, by=rematerialise.__name__)]
         for section, _, one in schedule.instructions()
-        if _can_repeat(section, one) and not loaded_elsewhere.intersection(one.writes)
+        if _may_repeat(section, one) and not loaded_elsewhere.intersection(one.writes)
     }
     return edited(schedule, edits)
 
 
-def _can_repeat(section: Section, one: Instruction) -> bool:
+def _may_repeat(section: Section, one: Instruction) -> bool:
     if section.sweep or not isinstance(section, Loop) or one.at_use:
         return False
     if not all(isinstance(item, Value) and item.type.is_differentiable for item in one.writes):
         return False
-    if isinstance(one, Fire):
-        found = operations([one.node])
-        return one.node.function is None and not unrepeatable_op(found)
-    return isinstance(one, Reshape)
+    return can_repeat(one) if isinstance(one, Fire) else isinstance(one, Reshape)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kerasrec.graph.nodes import Accumulate
 from kerasrec.schedule.edit import edited
 from kerasrec.schedule.instructions import Instruction, Item, Load, Reduce, Save
 from kerasrec.schedule.schedule import Schedule
@@ -31,9 +30,7 @@ def sum_by_wave(schedule: Schedule) -> Schedule:
             for one in segment.instructions:
                 if (
                     isinstance(one, Reduce)
-                    and isinstance(one.node, Accumulate)
-                    and len(one.node.inputs) == 1
-                    and one.node.inputs[0].type.is_static
+                    and one.can_be_by_wave
                     and _loaded_for(one, segment) <= kept_by_loops
                 ):
                     edits[one] = [replace(one, by_wave=True, by=sum_by_wave.__name__)]
