@@ -168,7 +168,9 @@ class KindFinder:
         def find(graph: tf.Graph, known: Sequence[Known], count: int) -> list[Known]:
             inner = KindFinder(graph, RowsFinder(graph), self.kind_outside, self.is_trial)
             for tensor, item in zip(graph.inputs, known, strict=True):
-                if item.axis == 0 and not tensor.shape[1:].is_fully_defined():
+                # A loop's condition has all that its body captures, without shapes.
+                is_read = tensor.consumers() or any(tensor is output for output in graph.outputs)
+                if item.axis == 0 and is_read and not tensor.shape[1:].is_fully_defined():
                     raise _NotFollowedError  # Axes of open size are not told apart from tokens.
                 inner._known[tensor.name] = item
             return list(map(inner.known, graph.outputs[:count]))

@@ -28,6 +28,8 @@ _ROW_OPS = frozenset({
 })  # fmt: skip
 # They work along the last axis, which is that of tokens if there is no other.
 _LAST_AXIS_OPS = frozenset({"Softmax", "LogSoftmax", "TopKV2"})
+# `tf.searchsorted` makes one row of a sequence with one axis, and searches in that.
+_SEARCHES = frozenset({"LowerBound", "UpperBound"})
 # They add up all that they read, if their result has no axis of open size. Not the largest: a
 # softmax of each row may subtract that of all rows.
 _TOTALS = frozenset({"Sum", "Mean", "Prod", "EuclideanNorm", "L2Loss"})
@@ -65,6 +67,9 @@ def _works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
         return _cuts_first_axis(operation)
     if operation.type in _LAST_AXIS_OPS:
         return operation.inputs[0].shape.rank == 1
+    if operation.type in _SEARCHES:
+        made = operation.inputs[0].op
+        return made.type == "Reshape" and made.inputs[0].shape.rank == 1
     if operation.type in AXIS_OPS:
         along = tf.get_static_value(operation.inputs[-1])
         return along is not None and bool((np.asarray(along) == 0).any())

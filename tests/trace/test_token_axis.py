@@ -45,6 +45,9 @@ MIXING = {
     "sum of squares": lambda x: x / tf.nn.l2_loss(x),
     "global norm": lambda x: x / tf.linalg.global_norm([x]),
     "search": lambda x: x + tf.cast(tf.searchsorted(tf.abs(x[:, 0]), [0.5]), tf.float32),
+    "search among tokens": lambda x: (
+        x + tf.cast(tf.searchsorted(x[:, 0], x[:, 0]), tf.float32)[:, None]
+    ),
     "segments": lambda x: tf.math.unsorted_segment_sum(
         x, tf.zeros([tf.shape(x)[0]], tf.int32), tf.shape(x)[0]
     ),
@@ -92,6 +95,7 @@ HOLDING = {
     "a choice by how many there are": lambda x: tf.cond(tf.size(x) > 2, lambda: -x, lambda: x),
     "a sum so far": lambda x: tf.scan(lambda total, row: total + row, x),
     "a sum of all": lambda x: x + tf.foldl(lambda total, row: total + row, x),
+    "a map that reads all tokens": lambda x: tf.map_fn(lambda row: row - tf.reduce_mean(x, 0), x),
     "one of several branches": lambda x: tf.switch_case(
         tf.cast(ALWAYS, tf.int32), [lambda: x, lambda: without_mean(x), lambda: -x]
     ),
@@ -141,6 +145,7 @@ APART = {
         input_signature=[tf.TensorSpec([None, None])],
     ),
     "a loop": repeated(lambda y: y / (1 + tf.reduce_sum(y * y, 1, keepdims=True))),
+    "a loop that reads tokens from around it": lambda x: repeated(lambda y: y * x)(tf.cos(x)),
     "a map": lambda x: tf.map_fn(lambda row: row / tf.reduce_sum(row * row), x),
     "a branch": lambda x: tf.cond(ALWAYS, lambda: x + 1, lambda: tf.zeros_like(x)),
     "a loop in a transpose": lambda x: tf.transpose(repeated(tf.sin)(tf.transpose(x))),
