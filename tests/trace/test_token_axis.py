@@ -146,6 +146,9 @@ APART = {
     ),
     "a loop": repeated(lambda y: y / (1 + tf.reduce_sum(y * y, 1, keepdims=True))),
     "a loop that reads tokens from around it": lambda x: repeated(lambda y: y * x)(tf.cos(x)),
+    "a map over another axis that reads tokens": lambda x: tf.transpose(
+        tf.map_fn(lambda column: column * x[:, 0], tf.transpose(x))
+    ),
     "a map": lambda x: tf.map_fn(lambda row: row / tf.reduce_sum(row * row), x),
     "a branch": lambda x: tf.cond(ALWAYS, lambda: x + 1, lambda: tf.zeros_like(x)),
     "a loop in a transpose": lambda x: tf.transpose(repeated(tf.sin)(tf.transpose(x))),
