@@ -48,7 +48,7 @@ class BoundedRun:
         Raises:
             TraceError: the program may give different results when it runs again.
         """
-        reason = unrepeatable(self.program.graph)
+        reason = unrepeatable(self.program.graph, in_other_waves=True)
         if reason:
             raise TraceError(
                 f"{self.limits.name} has no gradient with parallel_tokens, which runs it again for "

@@ -16,6 +16,7 @@ from kerasrec.graph.fire import copy_of
 from kerasrec.private import copy_gradient, copy_held_function
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
+CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 LOOPS = frozenset({"While", "StatelessWhile"})
 _CONTROL_FLOW = LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
 # Ops that only read their state, and ops that hold functions, which are searched as well.

@@ -11,14 +11,13 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from kerasrec.private import graph_held
-from kerasrec.trace.functions import LOOPS
+from kerasrec.trace.functions import CALLS, LOOPS
 from kerasrec.trace.known import Known
 
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _BRANCHES = {"If": ("then_branch", "else_branch"), "Case": ("branches",)}
 _BRANCHES |= {f"Stateless{kind}": names for kind, names in _BRANCHES.items()}
 # The ops that are looked into.
-HOLDING = _CALLS | LOOPS | _BRANCHES.keys()
+HOLDING = CALLS | LOOPS | _BRANCHES.keys()
 
 
 Find = Callable[[tf.Graph, Sequence[Known], int], Sequence[Known]]
@@ -37,7 +36,7 @@ def outputs_of_held(operation: tf.Operation, given: Sequence[Known], find: Find)
         find: looks into a function.
     """
     kind = operation.type
-    if kind in _CALLS:
+    if kind in CALLS:
         (graph,) = graph_held(operation, "f")
         return find(graph, given, len(operation.outputs))
     if kind in _BRANCHES:

@@ -172,6 +172,7 @@ class KindFinder:
         def find(graph: tf.Graph, known: Sequence[Known], count: int) -> list[Known]:
             inner = KindFinder(graph, RowsFinder(graph), self.kind_outside, self.is_trial)
             for tensor, item in zip(graph.inputs, known, strict=True):
+                # A loop's condition has all that its body captures, without shapes.
                 is_open = item.axis == 0 and not tensor.shape[1:].is_fully_defined()
                 if is_open and tensor.consumers():
                     raise _NotFollowedError  # Axes of open size are not told apart from tokens.

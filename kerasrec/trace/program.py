@@ -59,10 +59,21 @@ _CHOOSE = (
     "Each token has an index of its own: take functions from kerasrec.functions([...])[index], "
     "branches from kerasrec.switch(index, [...]), and tensors from tf.gather(table, index)."
 )
-# What to do about a TypeError of a body, by a part of its text.
+_OPS_OF_TENSORFLOW = (
+    "A token has no value yet: use TensorFlow's ops, as tf.sin for np.sin or math.sin, and "
+    "tf.gather(table, index) for an entry of an array."
+)
+# What to do about an error of a body that is no ValueError, by a part of its text.
 _HINTS = {
+    "to a numpy array": _OPS_OF_TENSORFLOW,
+    "must be real number": _OPS_OF_TENSORFLOW,
+    "interpreted as an integer": (
+        "Each token has a number of its own: take kerasrec.while_loop, or kerasrec.map_fn over "
+        "tf.ragged.range(n)."
+    ),
     "indices must be integers or slices": _CHOOSE,
     "unhashable": _CHOOSE,
+    "are valid indices": _CHOOSE,
     "of type 'str'": (
         "A field that is declared as Literal or Enum, or that Schema.infer made a choice, is the "
         "number of its choice, from 0."
@@ -353,6 +364,10 @@ class _Tracing:
             raise
         except (TypeError, ValueError) as error:
             raise _user_error(state, error) from error
+        except NotImplementedError as error:
+            if "to a numpy array" not in str(error):
+                raise  # A method of the user's own.
+            raise _user_error(state, error) from error
         finally:
             state.is_running = False
             del self.running[num_running:]
@@ -457,11 +472,12 @@ def _no_type_fits(state: State, failure: Exception | None = None) -> NoBaseCaseE
     )
 
 
-def _user_error(state: State, error: TypeError | ValueError) -> KerasrecError:
+def _user_error(state: State, error: TypeError | ValueError | NotImplementedError) -> KerasrecError:
     """An error that TensorFlow or Keras raised for a line of the function, with that line."""
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
     message = f"{state.name} cannot be traced; {source.where}: {str(error).rstrip('.')}."
     hint = next((hint for part, hint in _HINTS.items() if part in str(error)), "")
-    if not isinstance(error, TypeError):
+    if isinstance(error, ValueError):
         return TraceError(message)
-    return SignatureError(f"{message} {hint}".rstrip())
+    kind = SignatureError if isinstance(error, TypeError) else TraceError
+    return kind(f"{message} {hint}".rstrip())

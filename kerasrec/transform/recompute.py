@@ -24,7 +24,13 @@ from kerasrec.graph.fire import fire
 from kerasrec.graph.graph import Sweep, TaggedGraph
 from kerasrec.graph.nodes import Call, Computed, Entrance, Recomputed, Return, Shared, operations
 from kerasrec.graph.values import Node, Value
-from kerasrec.trace.functions import hides_a_variable, unrepeatable_op
+from kerasrec.trace.functions import (
+    CALLS,
+    STATELESS_RANDOM,
+    hides_a_variable,
+    random_op,
+    unrepeatable_op,
+)
 
 
 @dataclass(frozen=True)
@@ -114,10 +120,22 @@ class Group:
         return tf.function(backward, autograph=False).get_concrete_function(*specs), reached
 
 
-def unrepeatable(graph: TaggedGraph) -> str | None:
-    """Why a program may not run again, in words for the user; None if it may."""
+def unrepeatable(graph: TaggedGraph, in_other_waves: bool = False) -> str | None:
+    """Why a program may not run again, in words for the user; None if it may.
+
+    Args:
+        graph: the program.
+        in_other_waves: whether other tokens run together when it runs again.
+    """
     for body in graph.bodies.values():
         nodes = body.sweeps[0].nodes
+        draw = next(filter(_draws_by_count, nodes), None) if in_other_waves else None
+        if draw:
+            return (
+                f"{draw.op} at {draw.source} draws for all tokens that run together, and these are "
+                f"others when {body.name} runs again. Draw random numbers before the call and pass "
+                "them in"
+            )
         if operations(nodes) and unrepeatable_op(operations(nodes)):
             for node in nodes:
                 own = operations([node])
@@ -129,6 +147,18 @@ def unrepeatable(graph: TaggedGraph) -> str | None:
                         "pass them in, or draw with tf.random.stateless_uniform and its like"
                     )
     return None
+
+
+def _draws_by_count(node: Node) -> bool:
+    """Whether a node draws by a given seed, as many numbers as there are tokens or more.
+
+    What a loop draws for each token may be of a seed of the token's own.
+    """
+    if not operations([node]) or all(value.is_shared for value in node.outputs):
+        return False
+    (operation,) = operations([node])
+    found = random_op([operation]) if operation.type in CALLS else operation.type
+    return found is not None and found.startswith(STATELESS_RANDOM)
 
 
 def variable_of(value: Value) -> Any:

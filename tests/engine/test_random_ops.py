@@ -150,3 +150,24 @@ def test_a_bounded_run_does_not_draw_anew_for_its_gradient():
         tape.watch(x)
         with pytest.raises(TraceError, match="bounded has no gradient with parallel_tokens"):
             tape.gradient(bounded(x, 2), x)
+
+
+@pytest.mark.many
+def test_a_bounded_run_does_not_draw_for_other_tokens_in_its_gradient():
+    """The draws of a seed depend on which tokens run together; one number for all does not."""
+
+    def slope(draw):
+        @recursive(engine="waves", parallel_tokens=1)
+        def bounded(x, n):
+            return cond(n < 1, lambda: x * draw(x), lambda: bounded(x, n - 1))
+
+        x = tf.fill([4], 2.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = bounded(x, 2)
+        return tape.gradient(y, x) * x - y
+
+    seed = [1, 2]
+    assert not np.any(slope(lambda x: tf.random.stateless_uniform([], seed)))
+    with pytest.raises(TraceError, match=r"test_random_ops\.py:\d+ draws for all tokens that run"):
+        slope(lambda x: tf.random.stateless_uniform(tf.shape(x), seed))

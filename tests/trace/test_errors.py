@@ -588,6 +588,21 @@ def test_an_error_of_tensorflow_names_the_users_line():
     answer(kerasrec.TraceError, lambda: f(3), "f ", LINE, "rank 2")
 
 
+@pytest.mark.many
+@pytest.mark.parametrize(
+    "body, part",
+    [
+        (lambda n: np.sin(n), "as tf.sin for np.sin"),
+        (lambda n: np.arange(5)[n], "tf.gather"),
+        (lambda n: tf.range(5)[n], "tf.gather"),
+        (lambda n: sum(range(n)), "kerasrec.while_loop"),
+    ],
+    ids=["np.sin", "entry of an array", "entry of a tensor", "range"],
+)
+def test_a_token_where_python_or_numpy_needs_a_number(body, part):
+    answer(kerasrec.KerasrecError, lambda: recursive(body)(3), LINE, part)
+
+
 def test_an_error_of_the_users_own_passes_through():
     @recursive
     def f(n):

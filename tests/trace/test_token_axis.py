@@ -45,6 +45,9 @@ MIXING = {
     "sum of squares": lambda x: x / tf.nn.l2_loss(x),
     "global norm": lambda x: x / tf.linalg.global_norm([x]),
     "search": lambda x: x + tf.cast(tf.searchsorted(tf.abs(x[:, 0]), [0.5]), tf.float32),
+    "search among tokens": lambda x: (
+        x + tf.cast(tf.searchsorted(x[:, 0], x[:, 0]), tf.float32)[:, None]
+    ),
     "segments": lambda x: tf.math.unsorted_segment_sum(
         x, tf.zeros([tf.shape(x)[0]], tf.int32), tf.shape(x)[0]
     ),
@@ -62,7 +65,6 @@ MIXING = {
     "one of several parts": lambda x: (
         x + tf.reduce_sum(tf.unstack(tf.transpose(x[:, :, None] * x[:, None], [1, 2, 0]))[1], 1)
     ),
-    "order among tokens": lambda x: float_of(tf.searchsorted(x[:, 0], x[:, 0]))[:, None] + x,
     "cumprod along the last axis": lambda x: x * tf.math.cumprod(x[:, 0], axis=-1)[:, None],
     "isotonic regression": lambda x: x + tf.nn.isotonic_regression(x[:, 0])[0][:, None],
     "contrast": lambda x: tf.image.adjust_contrast(x[:, :, None] * [[1.0], [2.0]], 2.0)[:, :, 0],
@@ -154,6 +156,10 @@ APART = {
         input_signature=[tf.TensorSpec([None, None])],
     ),
     "a loop": repeated(lambda y: y / (1 + tf.reduce_sum(y * y, 1, keepdims=True))),
+    "a loop that reads tokens from around it": lambda x: repeated(lambda y: y * x)(tf.cos(x)),
+    "a map over another axis that reads tokens": lambda x: tf.transpose(
+        tf.map_fn(lambda column: column * x[:, 0], tf.transpose(x))
+    ),
     "a map": lambda x: tf.map_fn(lambda row: row / tf.reduce_sum(row * row), x),
     "a branch": lambda x: tf.cond(ALWAYS, lambda: x + 1, lambda: tf.zeros_like(x)),
     "a loop in a transpose": lambda x: tf.transpose(repeated(tf.sin)(tf.transpose(x))),
