@@ -13,7 +13,7 @@ from kerasrec.emit.run import ScheduleRun
 from kerasrec.graph.interpreter import interpret
 from kerasrec.inspect.record import Recorder
 from kerasrec.inspect.scopes import names_in
-from kerasrec.schedule.translate import instructions_of
+from kerasrec.schedule.translate import counts_tokens, instructions_of
 from tests import programs
 from tests.engine.helpers import lowered
 from tests.golden.compare import assert_golden
@@ -52,13 +52,15 @@ def assert_counts(trace, program):
 
 
 def without_step(graph):
-    """Names of nodes that run wherever they are read."""
+    """Names of nodes that run wherever they are read, or of which only the size is read."""
     names = names_in(graph.scopes())
+    nodes = [(name, node) for name, body in graph.bodies.items() for node in body.sweeps[0].nodes]
+    read = {value.node for _, node in nodes if not counts_tokens(node) for value in node.inputs}
+    measured = {value.node for _, node in nodes if counts_tokens(node) for value in node.inputs}
     return {
         names[node]
-        for name, body in graph.bodies.items()
-        for node in body.sweeps[0].nodes
-        if any(one.at_use for one in instructions_of(name, node))
+        for name, node in nodes
+        if node in measured - read or any(one.at_use for one in instructions_of(name, node))
     }
 
 
