@@ -190,6 +190,9 @@ def run_interpreter(program: Program) -> tuple[Run, Interpretation]:
     num_outputs = len(plain.outputs)
     keys = [(1, name) for name in plain.tables]
     sums = dict(zip(keys, given[num_outputs:], strict=True))
+    if any(node.name not in plain.tables for node in graph.collects):  # Those of values made.
+        for name, table in interpret(graph, program.flat_inputs).tables.items():
+            sums.setdefault((1, name), np.zeros_like(table) if is_float(table) else table)
     found = interpret(graph, program.flat_inputs, given[:num_outputs], sums=sums)
     gradients = [
         np.zeros_like(item) if gradient is None else gradient
@@ -197,7 +200,8 @@ def run_interpreter(program: Program) -> tuple[Run, Interpretation]:
         if is_float(item)
     ]
     gradients += _through_shared(graph, found, program.sources)
-    return Run(found.outputs, found.tables, gradients), found
+    tables = {name: table for name, table in found.tables.items() if "kerasrec/" not in name}
+    return Run(found.outputs, tables, gradients), found
 
 
 def weights(place: int, shape: Sequence[int], dtype) -> np.ndarray:
