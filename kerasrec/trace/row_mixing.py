@@ -36,6 +36,8 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
     outputs, given = operation.outputs, [item.entries for item in inputs]
     if operation.type == "RaggedGather":  # tf.gather(rows, node)
         return [*[None] * (len(outputs) - 1), given[-2] or Entries(axis=0)]
+    if operation.type == "RaggedRange" and not any(item.kind is Kind.WAVE for item in inputs):
+        return [None, Entries(axis=0)]  # tf.ragged.range(n)
     if not any(given):
         return [None] * len(outputs)
     if operation.type in SIZES:

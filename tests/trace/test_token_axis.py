@@ -279,6 +279,17 @@ def test_what_mixes_rows_is_refused(name):
         sum_of_rows(of_values)([0, 2])
 
 
+@pytest.mark.many
+def test_sums_of_ranges_that_mix_rows_are_refused():
+    @kerasrec.recursive
+    def f(n):
+        rows = tf.ragged.range(n)
+        return tf.reduce_sum(rows.with_values(tf.cumsum(rows.values)), axis=1)
+
+    with pytest.raises(kerasrec.TraceError, match="entries of all tokens' rows"):
+        f([2, 3])
+
+
 def test_a_map_of_what_mixes_rows_is_refused():
     f = sum_of_rows(tf.nn.softmax, lambda rows: kerasrec.map_fn(tf.exp, rows))
     with pytest.raises(kerasrec.TraceError, match=r"map_fn at .* from those of all tokens' rows"):
