@@ -38,6 +38,8 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
         return [*[None] * (len(outputs) - 1), given[-2] or Entries(axis=0)]
     if operation.type == "RaggedRange" and not any(item.kind is Kind.WAVE for item in inputs):
         return [None, Entries(axis=0)]  # tf.ragged.range(n)
+    if operation.type == "GatherV2" and operation.inputs[1].op.type == "RaggedRange":
+        return [given[0]]  # rows[:, 1:]
     if not any(given):
         return [None] * len(outputs)
     if operation.type in SIZES:

@@ -21,6 +21,7 @@ import tensorflow as tf
 from kerasrec.graph.types import Kind
 from kerasrec.trace.known import Known
 from kerasrec.trace.numbering import Numbering
+from kerasrec.trace.token_axis import ELEMENTWISE
 
 SEGMENT_OPS = frozenset(
     {"UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"}
@@ -216,11 +217,11 @@ class RowsFinder:
             return True
         operation = splits.op
         given = list(operation.inputs)
-        has_value = [_has_value_for_each_token(item, known) for item in given]
+        has_value = [self._has_value_for_each_row(item, known) for item in given]
         are_shared = [known[item.name].kind is Kind.SHARED for item in given]
         if operation.type in ("Cast", "Identity"):
             return self._has_row_for_each_token(given[0], known)
-        if operation.type == "RaggedRange":  # tf.ragged.range(n)
+        if operation.type == "RaggedRange":  # tf.ragged.range(n), or rows[:, ::-1]
             is_right = [
                 one or (shared and item.shape.rank == 0)
                 for one, shared, item in zip(has_value, are_shared, given, strict=True)
@@ -238,6 +239,23 @@ class RowsFinder:
                 and _has_value_for_each_token(sums.inputs[0], known)
             )
         return operation.type == "StridedSlice" and self._are_joined(splits, known)
+
+    def _has_value_for_each_row(self, tensor: tf.Tensor, known: Mapping[str, Known]) -> bool:
+        """Whether a tensor is a number for each token, or for each row where it begins or ends."""
+        if _has_value_for_each_token(tensor, known):
+            return True
+        operation = tensor.op
+        if operation.type in ELEMENTWISE and tensor.shape.rank == 1:
+            parts = [item for item in operation.inputs if item.shape.rank]
+            return all(self._has_value_for_each_row(item, known) for item in parts)
+        if operation.type != "StridedSlice":
+            return False
+        begin, end, stride = (tf.get_static_value(item) for item in operation.inputs[1:])
+        is_first = operation.get_attr("begin_mask") and end == [-1]
+        is_last = operation.get_attr("end_mask") and begin == [1]
+        splits = operation.inputs[0]
+        is_of_rows = splits.shape.rank == 1 and stride == [1] and (is_first or is_last)
+        return bool(is_of_rows) and self._has_row_for_each_token(splits, known)
 
     def _are_joined(self, splits: tf.Tensor, known: Mapping[str, Known]) -> bool:
         """Whether splits are those of `tf.concat([rows, ...], axis=1)` of rows of tokens."""

@@ -262,6 +262,30 @@ def test_the_gradient_of_rows_that_are_filtered_and_joined(by_mask):
         np.testing.assert_allclose(one, two, rtol=1e-5)
 
 
+SLICES = {
+    "all but the first": np.s_[:, 1:],
+    "the first two": np.s_[:, :2],
+    "the last two": np.s_[:, -2:],
+    "the other way round": np.s_[:, ::-1],
+    "every other": np.s_[:, 1:4:2],
+}
+
+
+@pytest.mark.parametrize("name", few_of(SLICES, "all but the first"))
+def test_slices_of_rows_are_rows(name):
+    rows = tf.ragged.constant([[3, 1, 2], [], [5, 4], [1, 6, 2, 7, 8]], dtype=tf.float64)
+
+    @kerasrec.recursive
+    def f(node):
+        kept = tf.gather(rows, node)[SLICES[name]].to_tensor(shape=[None, 5])
+        return tf.reduce_sum(tf.sqrt(kept) * np.arange(1.0, 6), axis=1)
+
+    of_row = SLICES[name][1]
+    kept = [row[of_row] for row in rows.numpy()]
+    expected = [np.sqrt(row) @ np.arange(1.0, len(row) + 1) for row in kept]
+    np.testing.assert_allclose(f([0, 1, 2, 3]), expected)
+
+
 @pytest.mark.many
 def test_a_filter_keeps_entries_of_a_nest():
     vectors = tf.constant(np.eye(4, 3), tf.float32)

@@ -290,6 +290,13 @@ def test_sums_of_ranges_that_mix_rows_are_refused():
         f([2, 3])
 
 
+@pytest.mark.many
+def test_a_slice_of_what_mixes_rows_is_refused():
+    f = sum_of_rows(tf.cumsum, lambda rows: rows[:, 1:])
+    with pytest.raises(kerasrec.TraceError, match="entries of all tokens' rows"):
+        f([0, 2])
+
+
 def test_a_map_of_what_mixes_rows_is_refused():
     f = sum_of_rows(tf.nn.softmax, lambda rows: kerasrec.map_fn(tf.exp, rows))
     with pytest.raises(kerasrec.TraceError, match=r"map_fn at .* from those of all tokens' rows"):
