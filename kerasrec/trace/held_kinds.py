@@ -65,7 +65,7 @@ def _outputs_of_loop(
     is_for_each_entry = goes_on.entries is not None and goes_on.entries.is_size
     if goes_on.is_single or (goes_on.is_mixed and not is_for_each_entry):
         return mixed
-    # A turn for each token, or entry of rows, which fills its element of a list.
+    # One turn for each token, or entry of rows, and each writes its own element of a list.
     is_list = [tensor.dtype == tf.variant for tensor in operation.inputs]
     return [one if own else other for own, one, other in zip(is_list, known, mixed, strict=True)]
 

@@ -73,7 +73,7 @@ class KindFinder:
         self._given.add(tensor.name)
 
     def add_entries(self, tensor: tf.Tensor) -> None:
-        """The same of a tensor of all entries of rows."""
+        """Records that a tensor holds all entries of rows, before anything has asked for it."""
         self._known[tensor.name] = Known.given_entries()
         self._given.add(tensor.name)
 
@@ -172,7 +172,7 @@ class KindFinder:
         def find(graph: tf.Graph, known: Sequence[Known], count: int) -> list[Known]:
             inner = KindFinder(graph, RowsFinder(graph), self.kind_outside, self.is_trial)
             for tensor, item in zip(graph.inputs, known, strict=True):
-                # A loop's condition has all that its body captures, without shapes.
+                # A loop's condition is passed all that its body captures, without shapes.
                 is_open = item.axis == 0 and not tensor.shape[1:].is_fully_defined()
                 if is_open and tensor.consumers():
                     raise _NotFollowedError  # Axes of open size are not told apart from tokens.

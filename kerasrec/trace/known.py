@@ -32,8 +32,8 @@ class Entries:
     Args:
         axis: the place of the axis of entries, None if it has none.
         crosses_rows: whether it was computed along that axis, without regard to rows.
-        is_total: whether it is of all entries together, as their sum is. This is known, too, of
-            what is computed from it and from what tokens have.
+        is_total: whether it is of all entries together, as their sum is. That stays true of what
+            is computed from it, even together with values of tokens.
         is_size: whether it is how many entries there are, or computed from that alone.
     """
 

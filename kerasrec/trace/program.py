@@ -56,20 +56,20 @@ _TRIED_TYPES = [
 ]
 _MAX_TRIALS = 4
 _CHOOSE = (
-    "Each token has an index of its own: take functions from kerasrec.functions([...])[index], "
-    "branches from kerasrec.switch(index, [...]), and tensors from tf.gather(table, index)."
+    "Each token has an index of its own. Write tf.gather(table, index) for tensors, "
+    "kerasrec.functions([...])[index] for functions, kerasrec.switch(index, [...]) for branches."
 )
 _OPS_OF_TENSORFLOW = (
-    "A token has no value yet: use TensorFlow's ops, as tf.sin for np.sin or math.sin, and "
-    "tf.gather(table, index) for an entry of an array."
+    "Tensors have no values while the function is traced. Use TensorFlow's ops instead (tf.sin for "
+    "np.sin or math.sin), and look up an array with tf.gather(array, index)."
 )
 # What to do about an error of a body that is no ValueError, by a part of its text.
 _HINTS = {
     "to a numpy array": _OPS_OF_TENSORFLOW,
     "must be real number": _OPS_OF_TENSORFLOW,
     "interpreted as an integer": (
-        "Each token has a number of its own: take kerasrec.while_loop, or kerasrec.map_fn over "
-        "tf.ragged.range(n)."
+        "Each token has its own number, so Python cannot loop over it. Use kerasrec.while_loop, or "
+        "kerasrec.map_fn over tf.ragged.range(n)."
     ),
     "indices must be integers or slices": _CHOOSE,
     "unhashable": _CHOOSE,

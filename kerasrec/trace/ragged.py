@@ -196,8 +196,8 @@ def _map(
         if tracer.is_of_other_rows(parts[0]):
             raise TraceError(
                 f"{what[0].upper()}{what[1:]}{at(source)} is not one value per token: its entries "
-                "were computed from those of all tokens' rows together, as by "
-                "`tf.cumsum(rows.values)`. Compute within a row, as `tf.reduce_sum(rows, "
+                "were computed from those of all tokens' rows together, as "
+                "`tf.cumsum(rows.values)` does. Compute within a row, as `tf.reduce_sum(rows, "
                 "axis=1)` does."
             )
     rows = [tracer.rows_of(item) for item in ragged]

@@ -1,10 +1,10 @@
 """Which ops compute one value from the entries of several tokens' rows.
 
 The entries of ragged rows, `rows.values`, are those of all tokens that run together, and an op that
-sorts them or adds them up regards no row. What it gives may be right again once it meets a tensor
-that says where rows begin: as the difference of two cumulative sums does, or a shift by one entry,
-masked at the beginnings of rows. So what is computed along the axis of entries is followed until it
-meets such a tensor; a value of all entries, as their sum is, never is right again.
+sorts them or adds them up ignores where rows begin. Its result may be right again once it is
+combined with a tensor that says where rows begin: the difference of two cumulative sums is, or a
+shift by one entry that is masked at the beginnings of rows. So what is computed along the axis of
+entries is followed until then; a value of all entries, such as their sum, can never be right again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from kerasrec.trace.known import Entries, Known, has_open_rows
 from kerasrec.trace.token_axis import ELEMENTWISE, MIXED, SIZES, Axes, axes_after, loses_tokens
 from kerasrec.trace.token_mixing import works_along_first_axis
 
-# They choose or join entries. That makes other rows of them, which is no mistake.
+# They select or join entries, which makes new rows. That is allowed.
 _CHOICES = frozenset({"ConcatV2", "Where"})
 # A softmax within each row may subtract the largest of all entries.
 _EXTREMES = frozenset({"Max", "Min"})
 # Their results are of all entries, although there is one for each.
 _SHARES = frozenset({"Softmax", "LogSoftmax"})
+# They add up all that they read.
+_TOTALS = frozenset({"Sum", "Mean", "Prod", "EuclideanNorm", "L2Loss"})
 
 
 def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[Entries | None]:
@@ -40,6 +42,8 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
         return [None, Entries(axis=0)]  # tf.ragged.range(n)
     if operation.type == "GatherV2" and operation.inputs[1].op.type == "RaggedRange":
         return [given[0]]  # rows[:, 1:]
+    if _reads_all(operation, inputs):
+        return [Entries(is_total=True)] * len(outputs)
     if not any(given):
         return [None] * len(outputs)
     if operation.type in SIZES:
@@ -57,18 +61,34 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
     found = []
     for output, place in zip(outputs, places, strict=True):
         is_moved = place is not None and place > 0
-        has_axis = is_moved or has_open_rows(output)
+        has_axis = is_moved or _has_open_axis(output)
         has_size = operation.type in ELEMENTWISE and has_axis and any(are_sizes)
         is_value_of_all = crosses and (operation.type in _SHARES or not has_axis)
         found.append(
             Entries(
-                axis=place if is_moved else 0 if has_axis else None,
+                axis=place if is_moved else 0 if has_open_rows(output) else None,
                 crosses_rows=crossed or has_size,
                 is_total=is_total or is_value_of_all,
                 is_size=all(are_sizes) and not has_axis,
             )
         )
     return found
+
+
+def _reads_all(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
+    """Whether an op gives a total of all entries, or the share of each of them in it."""
+    if not inputs or inputs[0].kind is not Kind.WAVE or not operation.inputs[0].dtype.is_floating:
+        return False
+    before, after = operation.inputs[0].shape, operation.outputs[0].shape
+    if operation.type in _SHARES:
+        return before.rank == 1 and before[0] is None
+    is_known = before.rank is not None and after.is_fully_defined()
+    return operation.type in _TOTALS and is_known and None in before
+
+
+def _has_open_axis(tensor: tf.Tensor) -> bool:
+    """Whether the size of some axis is not known while tracing."""
+    return tensor.shape.rank is None or None in tensor.shape
 
 
 def _crosses_rows(operation: tf.Operation, axes: Axes, places: Axes) -> bool:
@@ -78,5 +98,5 @@ def _crosses_rows(operation: tf.Operation, axes: Axes, places: Axes) -> bool:
         return False
     if MIXED in places or works_along_first_axis(operation, axes):
         return True
-    is_lost = not any(map(has_open_rows, operation.outputs)) and not any(places)
+    is_lost = not any(map(_has_open_axis, operation.outputs))
     return is_lost and 0 in axes and any(loses_tokens(operation, one) for one in operation.outputs)

@@ -77,7 +77,7 @@ def works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
 def is_of_single_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
     """Whether an op makes a list of single tokens, or computes from an element of such a list.
 
-    So it is with single entries of rows.
+    Single entries of rows count, too.
     """
     if operation.type == "TensorListFromTensor":
         (item,) = inputs[:1]

@@ -29,13 +29,14 @@ from kerasrec.trace.source import at_this_line, current_source, name_of, undecor
 _TOKEN_AXIS = (
     "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "
     "and reshape the other axes only, and use its size for shapes alone. Where [tokens] meets "
-    "[tokens, n], give it an axis: x[:, None]."
+    "[tokens, n], give it an axis: x[:, None]. A loop over tokens may read its own token alone: "
+    "tf.map_fn over the tensor itself."
 )
 _OTHER_ROWS = (
-    "The `values` of a tf.RaggedTensor are the entries of all tokens' rows, one after the other, "
-    "and those of different rows were put together, as `rows.values - rows.values[0]` does. "
-    "Compute within a row, as `tf.reduce_sum(rows, axis=1)` does, or for each entry by itself in "
-    "kerasrec.map_fn."
+    "The `values` of a tf.RaggedTensor hold the entries of all tokens' rows, one after the other. "
+    "This result may combine entries of different rows, as `rows.values - rows.values[0]` does. "
+    "Compute within each row (`tf.reduce_sum(rows, axis=1)`), entry by entry (kerasrec.map_fn), or "
+    "pad the rows to one length (`rows.to_tensor(shape=[None, n])`)."
 )
 _UNKNOWN_ROWS = (
     " It was computed from a tf.RaggedTensor of which it is not known that it has one row per "

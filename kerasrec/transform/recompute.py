@@ -132,9 +132,9 @@ def unrepeatable(graph: TaggedGraph, in_other_waves: bool = False) -> str | None
         draw = next(filter(_draws_by_count, nodes), None) if in_other_waves else None
         if draw:
             return (
-                f"{draw.op} at {draw.source} draws for all tokens that run together, and these are "
-                f"others when {body.name} runs again. Draw random numbers before the call and pass "
-                "them in"
+                f"{draw.op} at {draw.source} draws for each of the tokens that run together, and "
+                f"when {body.name} runs again, others run together, so that it would draw other "
+                "numbers. Draw random numbers before the call and pass them in"
             )
         if operations(nodes) and unrepeatable_op(operations(nodes)):
             for node in nodes:
@@ -152,7 +152,7 @@ def unrepeatable(graph: TaggedGraph, in_other_waves: bool = False) -> str | None
 def _draws_by_count(node: Node) -> bool:
     """Whether a node draws by a given seed, as many numbers as there are tokens or more.
 
-    What a loop draws for each token may be of a seed of the token's own.
+    A loop may draw for each token with that token's own seed, so loops are not counted.
     """
     if not operations([node]) or all(value.is_shared for value in node.outputs):
         return False

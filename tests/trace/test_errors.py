@@ -592,7 +592,7 @@ def test_an_error_of_tensorflow_names_the_users_line():
 @pytest.mark.parametrize(
     "body, part",
     [
-        (lambda n: np.sin(n), "as tf.sin for np.sin"),
+        (lambda n: np.sin(n), "tf.sin for np.sin"),
         (lambda n: np.arange(5)[n], "tf.gather"),
         (lambda n: tf.range(5)[n], "tf.gather"),
         (lambda n: sum(range(n)), "kerasrec.while_loop"),

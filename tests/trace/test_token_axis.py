@@ -248,6 +248,17 @@ WITHIN_ROWS = {
         ),
         rows.values,
     ),
+    "attention in a batch of one": lambda rows: tf.squeeze(
+        tf.nn.softmax(
+            tf.where(
+                within_a_row(rows)[None],
+                tf.matmul(rows.values[None, :, None], rows.values[None, :, None], transpose_b=True),
+                -1e9,
+            )
+        )
+        @ rows.values[None, :, None],
+        [0, 2],
+    ),
     "pairs": lambda rows: tf.reduce_sum(
         tf.where(within_a_row(rows), tf.abs(rows.values[:, None] - rows.values), 0.0), 1
     ),
@@ -288,6 +299,22 @@ def test_sums_of_ranges_that_mix_rows_are_refused():
 
     with pytest.raises(kerasrec.TraceError, match="entries of all tokens' rows"):
         f([2, 3])
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("of_all", [tf.nn.softmax, lambda scores: scores / tf.reduce_sum(scores)])
+def test_a_total_of_what_regards_rows_is_refused(of_all):
+    """As attention by a query of each token is, with a softmax of all entries."""
+
+    @kerasrec.recursive
+    def f(node):
+        rows = tf.gather(ROWS, node)
+        query = tf.gather(tf.range(4.0), node)
+        scores = rows.values * tf.gather(query, rows.value_rowids())
+        return tf.reduce_sum(rows.with_values(of_all(scores)), axis=1)
+
+    with pytest.raises(kerasrec.TraceError, match="entries of all tokens' rows"):
+        f([0, 1, 2])
 
 
 @pytest.mark.many
