@@ -9,7 +9,8 @@ entries is followed until then; a value of all entries, such as their sum, can n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import tensorflow as tf
 
@@ -53,26 +54,27 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
     is_total = any(item.is_total for item in read if item)
     if any(item.kind is not Kind.SHARED and not item.entries for item in inputs):
         return [Entries(is_total=True) if is_total else None] * len(outputs)
+    return [
+        replace(item, is_total=is_total or item.is_total) for item in _of_entries(operation, given)
+    ]
+
+
+def _of_entries(operation: tf.Operation, given: Sequence[Entries | None]) -> Iterator[Entries]:
+    """Yields what is known of outputs that are computed from entries and shared values alone."""
     axes = [item.axis if item else None for item in given]
     places = axes_after(operation, axes)
     crosses = _crosses_rows(operation, axes, places)
-    crossed = crosses or any(item.crosses_rows for item in given if item)
-    are_sizes = [item.is_size for item in given if item]
-    found = []
-    for output, place in zip(outputs, places, strict=True):
+    known = [item for item in given if item]
+    for output, place in zip(operation.outputs, places, strict=True):
         is_moved = place is not None and place > 0
         has_axis = is_moved or _has_open_axis(output)
-        has_size = operation.type in ELEMENTWISE and has_axis and any(are_sizes)
-        is_value_of_all = crosses and (operation.type in _SHARES or not has_axis)
-        found.append(
-            Entries(
-                axis=place if is_moved else 0 if has_open_rows(output) else None,
-                crosses_rows=crossed or has_size,
-                is_total=is_total or is_value_of_all,
-                is_size=all(are_sizes) and not has_axis,
-            )
+        has_size = operation.type in ELEMENTWISE and has_axis and any(one.is_size for one in known)
+        yield Entries(
+            axis=place if is_moved else 0 if has_open_rows(output) else None,
+            crosses_rows=crosses or has_size or any(one.crosses_rows for one in known),
+            is_total=crosses and (operation.type in _SHARES or not has_axis),
+            is_size=all(one.is_size for one in known) and not has_axis,
         )
-    return found
 
 
 def _reads_all(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
