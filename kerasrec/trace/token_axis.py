@@ -216,12 +216,12 @@ def _after_new_order(operation: tf.Operation, axis: int) -> int | None:
 
 
 def _after_stack(operation: tf.Operation, axes: Axes) -> int | None:
-    (rank,) = {source.shape.rank for source in operation.inputs}
+    rank = operation.outputs[0].shape.rank
     places = {axis for axis in axes if axis is not None}
     if rank is None or len(places) > 1:
         return MIXED if any(places) else None
     (place,) = places
-    return place + (operation.get_attr("axis") % (rank + 1) <= place)
+    return place + (operation.get_attr("axis") % rank <= place)
 
 
 def _after_reshape(operation: tf.Operation, axis: int) -> int | None:
