@@ -84,6 +84,11 @@ def without_mean(x):
     return x - tf.reduce_mean(x, axis=0)
 
 
+@tf.function(input_signature=[tf.TensorSpec(None)])
+def doubled(x):
+    return x * 2
+
+
 def repeated(body):
     """A body three times."""
     return lambda x: tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, body(y)), [0, x])[1]
@@ -146,6 +151,9 @@ APART = {
         tf.nn.softmax(tf.reshape(x, [1, -1, 2])), [-1, 2]
     ),
     "a stack": lambda x: tf.unstack(tf.stack([x, tf.exp(x)]))[1],
+    "a stack with what has no known rank": lambda x: tf.ensure_shape(
+        tf.stack([x, doubled(x)], axis=2), [None, 2, 2]
+    )[:, :, 1],
     "sizes of other axes": lambda x: (
         x * float_of(tf.unstack(tf.shape(x)[:2])[1] + tf.shape(x)[-1] - 1)
     ),
