@@ -12,7 +12,7 @@ their splits come from: `_has_row_for_each_token` lists these.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ import tensorflow as tf
 from kerasrec.graph.types import Kind
 from kerasrec.trace.known import Known
 from kerasrec.trace.numbering import Numbering
-from kerasrec.trace.token_axis import ELEMENTWISE
 
 SEGMENT_OPS = frozenset(
     {"UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"}
@@ -29,6 +28,13 @@ SEGMENT_OPS = frozenset(
 _PADDING_OP = "RaggedTensorToTensor"
 # From row splits to lengths: `splits[1:] - splits[:-1]`.
 _LENGTHS_OP, _TO_SPLITS = "Sub", (0, 0)
+# Of what a slice's bounds are made: by how much the result moves, from how much two inputs do.
+_OF_BOUNDS: dict[str, Callable[[int, int], int | None]] = {
+    "AddV2": lambda one, other: one + other,
+    "Sub": lambda one, other: one - other,
+    "Minimum": lambda one, other: one if one == other else None,
+    "Maximum": lambda one, other: one if one == other else None,
+}
 
 Scope = tuple[int, ...]
 
@@ -217,16 +223,18 @@ class RowsFinder:
             return True
         operation = splits.op
         given = list(operation.inputs)
-        has_value = [self._has_value_for_each_row(item, known) for item in given]
+        has_value = [_has_value_for_each_token(item, known) for item in given]
         are_shared = [known[item.name].kind is Kind.SHARED for item in given]
         if operation.type in ("Cast", "Identity"):
             return self._has_row_for_each_token(given[0], known)
-        if operation.type == "RaggedRange":  # tf.ragged.range(n), or rows[:, ::-1]
+        if operation.type == "RaggedRange" and splits.value_index == 0:
             is_right = [
                 one or (shared and item.shape.rank == 0)
                 for one, shared, item in zip(has_value, are_shared, given, strict=True)
             ]
-            return splits.value_index == 0 and all(is_right) and any(has_value)
+            if all(is_right) and any(has_value):
+                return True  # tf.ragged.range(n)
+            return [self._moves(item, known) for item in given] == [1, 1, 0]  # rows[:, 1:]
         if operation.type == "RaggedGather":  # tf.gather(rows, node)
             return splits.value_index == 0 and all(are_shared[:-1]) and has_value[-1]
         if operation.type == "ConcatV2" and len(given) == 3:  # From lengths.
@@ -240,22 +248,25 @@ class RowsFinder:
             )
         return operation.type == "StridedSlice" and self._are_joined(splits, known)
 
-    def _has_value_for_each_row(self, tensor: tf.Tensor, known: Mapping[str, Known]) -> bool:
-        """Whether a tensor is a number for each token, or for each row where it begins or ends."""
-        if _has_value_for_each_token(tensor, known):
-            return True
+    def _moves(self, tensor: tf.Tensor, known: Mapping[str, Known]) -> int | None:
+        """By how many entries a bound moves if its row begins one later; None if that is unknown.
+
+        A token's own number moves by 0, as all scalars do. Where a row begins or ends moves by 1.
+        """
         operation = tensor.op
-        if operation.type in ELEMENTWISE and tensor.shape.rank == 1:
-            parts = [item for item in operation.inputs if item.shape.rank]
-            return all(self._has_value_for_each_row(item, known) for item in parts)
-        if operation.type != "StridedSlice":
-            return False
+        is_scalar = tensor.shape.rank == 0 and known[tensor.name].kind is Kind.SHARED
+        if is_scalar or _has_value_for_each_token(tensor, known):
+            return 0
+        if operation.type in _OF_BOUNDS:
+            one, other = (self._moves(item, known) for item in operation.inputs)
+            return None if one is None or other is None else _OF_BOUNDS[operation.type](one, other)
+        if operation.type != "StridedSlice" or operation.inputs[0].shape.rank != 1:
+            return None
         begin, end, stride = (tf.get_static_value(item) for item in operation.inputs[1:])
         is_first = operation.get_attr("begin_mask") and end == [-1]
         is_last = operation.get_attr("end_mask") and begin == [1]
-        splits = operation.inputs[0]
-        is_of_rows = splits.shape.rank == 1 and stride == [1] and (is_first or is_last)
-        return bool(is_of_rows) and self._has_row_for_each_token(splits, known)
+        is_bound = stride == [1] and (is_first or is_last)
+        return 1 if is_bound and self._has_row_for_each_token(operation.inputs[0], known) else None
 
     def _are_joined(self, splits: tf.Tensor, known: Mapping[str, Known]) -> bool:
         """Whether splits are those of `tf.concat([rows, ...], axis=1)` of rows of tokens."""

@@ -298,6 +298,21 @@ def test_what_mixes_rows_is_refused(name):
         sum_of_rows(of_values)([0, 2])
 
 
+PLACES = {
+    "places of entries": lambda rows: tf.ragged.range(rows.row_starts(), rows.row_limits()),
+    "as many as entries before": lambda rows: tf.ragged.range(rows.row_starts()),
+    "rows of a table by place": lambda rows: tf.gather(ROWS, rows.row_starts() % 4),
+    "twice the place": lambda rows: tf.ragged.range(rows.row_starts(), 2 * rows.row_limits()),
+}
+
+
+@pytest.mark.parametrize("name", few_of(PLACES, "places of entries"))
+def test_rows_that_depend_on_places_are_refused(name):
+    f = kerasrec.recursive(lambda node: tf.reduce_sum(PLACES[name](tf.gather(ROWS, node)), axis=1))
+    with pytest.raises(kerasrec.TraceError, match="not one value per token"):
+        f([0, 1, 2])
+
+
 @pytest.mark.many
 def test_sums_of_ranges_that_mix_rows_are_refused():
     @kerasrec.recursive
