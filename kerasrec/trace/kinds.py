@@ -115,10 +115,11 @@ class KindFinder:
         sizes = sizes_after(operation, inputs)
         places: Sequence[int | None] = [None] * len(operation.outputs)
         entries: Sequence[Entries | None] = [None] * len(operation.outputs)
-        is_mixed = any(item.entries.is_of_other_rows for item in inputs if item.entries)
-        if leads_back and is_mixed:
-            entries = [Entries(is_total=True)] * len(operation.outputs)
-        if not leads_back:
+        if leads_back:
+            is_mixed = any(item.entries.is_of_other_rows for item in inputs if item.entries)
+            if is_mixed:
+                entries = [Entries(is_total=True)] * len(operation.outputs)
+        else:
             places = axes_after(operation, [item.axis for item in inputs], self.is_trial)
             is_mixed = (
                 MIXED in places
