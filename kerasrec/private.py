@@ -6,7 +6,8 @@ TensorFlow 2.18 and Keras 3.8; `docs/versions.md` says what was tested.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import keras
@@ -22,14 +23,16 @@ from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 # made from their definitions, as here. Without the name, kerasrec cannot be imported.
 from tensorflow.python.eager import record
 
-# Says whether a graph is traced for `tf.function(jit_compile=True)`. There is no public question.
-# Without the name, kerasrec cannot be imported.
+# These note, and say, that a graph is traced for `tf.function(jit_compile=True)`. There is no way
+# that is public. Without the names, kerasrec cannot be imported.
+from tensorflow.python.ops.control_flow_ops import XLAControlFlowContext
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
 __all__ = [
     "OF_GRADIENTS",
     "OUTPUT_SHAPES",
     "added_losses",
+    "as_in_xla",
     "comes_from_layers",
     "compile_time",
     "copy_gradient",
@@ -132,6 +135,23 @@ def in_xla() -> bool:
     if tf.executing_eagerly():
         return False
     return bool(GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
+
+
+@contextmanager
+def as_in_xla() -> Iterator[None]:
+    """A context in which graphs are built to be compiled by XLA, whether they say so or not.
+
+    Where a tape is outside of `tf.function(jit_compile=True)`, the graph of a second derivative
+    does not.
+    """
+    context = None if in_xla() else XLAControlFlowContext()
+    if context:
+        context.Enter()
+    try:
+        yield
+    finally:
+        if context:
+            context.Exit()
 
 
 def compile_time(number: tf.Tensor) -> tf.Tensor:

@@ -1,8 +1,6 @@
-"""The program of the gradient: the blocks of the values, once more."""
+"""The program of the gradient, or of all sweeps of a higher derivative: the same blocks again."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -11,15 +9,16 @@ from kerasrec.compiled.hoisted import Sum, run_hoisted
 from kerasrec.compiled.padding import bucket, padded
 from kerasrec.compiled.shared import SharedInputs
 from kerasrec.compiled.values import Values
-from kerasrec.emit.results import Outcome, State, Tensors
+from kerasrec.emit.results import Given, Outcome, State, Tensors
 from kerasrec.emit.sums import Sums
+from kerasrec.graph.graph import order_of
 from kerasrec.graph.nodes import Accumulate
 from kerasrec.graph.values import Value
 from kerasrec.schedule.sections import AllTokens, Queues
 
 
 class Gradient:
-    """Runs the gradient of a program.
+    """Runs all sweeps of a program after the first.
 
     Args:
         values: of the program.
@@ -29,27 +28,34 @@ class Gradient:
     def __init__(self, values: Values, shared: dict[Value, tf.Tensor]):
         self._values = values
         self._all_shared = shared
-        self._inputs = SharedInputs(values.schedule, 1)
+        self._sweeps = dict(enumerate(values.graph.bodies[values.graph.entry].sweeps))
+        del self._sweeps[0]
+        self._inputs = SharedInputs(values.schedule, self._sweeps)
         self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
-        self._sweep = values.graph.bodies[values.graph.entry].sweeps[1]
         self._sums: list[Sum] = []
         self._run = by_xla(self._compiled)
 
-    def run(
-        self, kept: State, cotangents: Sequence[tf.Tensor | None], num_roots: tf.Tensor
-    ) -> Outcome:
-        """Runs it.
+    def run(self, kept: State, given: Given, num_roots: tf.Tensor) -> Outcome:
+        """Runs them.
 
         Args:
             kept: what the program of the values returned.
-            cotangents: of its outputs, `[tokens, ...]` each; anything for those without a gradient.
+            given: what each sweep gets from outside, `[tokens, ...]` each; of cotangents, anything
+                for outputs without a gradient.
             num_roots: int32 scalar.
         """
-        pairs, rows = zip(self._sweep.parameters, cotangents, strict=True), bucket(num_roots)
-        given = [padded(item, rows) for node, item in pairs if node]
+        rows = bucket(num_roots)
+        inputs = [
+            [
+                padded(item, rows)
+                for node, item in zip(sweep.parameters, tensors, strict=True)
+                if node
+            ]
+            for sweep, tensors in zip(self._sweeps.values(), given, strict=True)
+        ]
         names = ("sizes", "done", "counts", "tails", "steps")
         state = {name: kept[name] for name in names}
-        found = self._run(state, num_roots, given, self._shared, self._sizes_of_tables)
+        found = self._run(state, num_roots, inputs, self._shared, self._sizes_of_tables)
         sums = Sums()
         for one, tensors in zip(self._sums, found["sums"], strict=True):
             if isinstance(one.node, Accumulate):
@@ -58,20 +64,23 @@ class Gradient:
                     size = tf.shape(self._all_shared[one.node.to])[0]
                     parts = [parts[0][:size]]
                 sums.accumulate(one.node, *parts)
-        outputs = iter(found["outputs"])
-        results = [node and next(outputs)[:num_roots] for node in self._sweep.outputs]
-        return Outcome({1: results}, sums.gradients(self._all_shared))
+        results = {}
+        for (index, sweep), tensors in zip(self._sweeps.items(), found["outputs"], strict=True):
+            outputs = iter(tensors)
+            results[index] = [node and next(outputs)[:num_roots] for node in sweep.outputs]
+        return Outcome(results, sums.gradients(self._all_shared))
 
     def _compiled(
         self,
         kept: State,
         num_roots: tf.Tensor,
-        cotangents: Tensors,
+        given: list[Tensors],
         shared: Tensors,
         sizes_of_tables: Tensors,
     ) -> State:
         values = self._values
-        roots = tf.range(bucket(num_roots) if not cotangents else tf.shape(cotangents[0])[0])
+        first = [tensor for tensors in given for tensor in tensors][:1]
+        roots = tf.range(tf.shape(first[0])[0] if first else bucket(num_roots))
         program = values.program(
             kept["sizes"],
             tf.shape(roots)[0],
@@ -85,11 +94,12 @@ class Gradient:
         is_root = roots < num_roots
         self._sums, found = [], []
         for section in values.schedule.sections:
-            if section.sweep == 1 and isinstance(section, Queues):
-                values.again(program, section).run(roots, is_root, cotangents)
-            elif section.sweep == 1 and isinstance(section, AllTokens):
+            if section.sweep and isinstance(section, Queues):
+                values.again(program, section).run(roots, is_root, given[section.sweep - 1])
+            elif section.sweep and isinstance(section, AllTokens):
                 # What can fail here was computed with the values, too, and has failed there.
                 sums, tensors, _ = run_hoisted(program, section)
-                self._sums += sums
-                found += tensors
-        return {"outputs": program.outputs(1), "sums": found}
+                if order_of(section.sweep) == order_of(max(self._sweeps)):
+                    self._sums += sums
+                    found += tensors
+        return {"outputs": list(map(program.outputs, self._sweeps)), "sums": found}

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 import tensorflow as tf
 
 from kerasrec.compiled.entries import is_of_entries
-from kerasrec.emit.xla_ops import TOKENWISE
+from kerasrec.graph.elementwise import ELEMENTWISE
 from kerasrec.graph.graph import Body
 from kerasrec.graph.nodes import Accumulate, Computed, Primitive
 from kerasrec.graph.types import Kind
@@ -18,7 +18,7 @@ from kerasrec.trace.rows import SEGMENT_OPS
 # Stands for the number of tokens; no other size of a program is the same.
 _TOKENS = 1_000_003
 _SHAPES = frozenset({"Shape", "Size"})
-_IN_ROWS = TOKENWISE | {"BiasAdd", "GatherV2", "Reshape"}
+_IN_ROWS = ELEMENTWISE | {"BiasAdd", "GatherV2", "Reshape"}
 
 
 def is_reduction(node: Node) -> bool:

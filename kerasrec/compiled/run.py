@@ -105,7 +105,7 @@ class CompiledRun:
         return found
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs sweep 1; arguments as in `ScheduleRun.backward`."""
+        """Runs the other sweeps; arguments as in `ScheduleRun.backward`."""
         if self.forward_only is not None:
             again = copy.copy(self)
             again.forward_only = None
@@ -120,7 +120,7 @@ class CompiledRun:
             return run.backward(given, shared)
 
         def compiled() -> Outcome:
-            return gradient.run(self._found, given[0], num_roots)
+            return gradient.run(self._found, given, num_roots)
 
         return unless_failed(self._has_failed, compiled, waves)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -19,25 +19,25 @@ from kerasrec.schedule.schedule import Schedule
 
 @dataclass
 class SharedInputs:
-    """The SHARED values that a sweep reads, as inputs of its program.
+    """The SHARED values that some sweeps read, as inputs of their program.
 
     A value of any number of rows that is only read row by row is a table, and is padded.
 
     Args:
         schedule: of the program.
-        sweep: its number.
+        sweeps: their numbers.
     """
 
     schedule: Schedule
-    sweep: int
+    sweeps: Collection[int]
 
     def __post_init__(self) -> None:
-        self._prepared = self.schedule.prepared_for([self.sweep])
+        self._prepared = self.schedule.prepared_for(self.sweeps)
         made = {value for one in self._prepared for value in one.outputs}
         read = [
             value
             for section, _, one in self.schedule.instructions()
-            if section.sweep == self.sweep
+            if section.sweep in self.sweeps
             for value in _read(one)
         ]
         read += [value for one in self._prepared for value in one.inputs]

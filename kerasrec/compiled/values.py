@@ -61,7 +61,7 @@ class Values:
         self._keeps = keeps
         self._known = known
         self._all_shared = shared
-        self._inputs = SharedInputs(schedule, 0)
+        self._inputs = SharedInputs(schedule, [0])
         self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
         # Where rows begin, of tables of ragged rows.
         bodies = self.graph.bodies.values()

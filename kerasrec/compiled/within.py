@@ -58,13 +58,13 @@ class RunWithinXla:
         return unless(self._has_failed, values.outcome(self._found, num_roots))
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs sweep 1; arguments as in `ScheduleRun.backward`."""
+        """Runs the other sweeps; arguments as in `ScheduleRun.backward`."""
         if self.forward_only is not None:
             again = RunWithinXla(self.schedule, None, self.calls, self.shared, self.limits)
             again.forward(self.arguments)
             return again.backward(given, shared)
         gradient = Gradient(self._values, shared)
-        found = gradient.run(self._found, given[0], num_rows(self.arguments[0]))
+        found = gradient.run(self._found, given, num_rows(self.arguments[0]))
         return unless(self._has_failed, found)
 
 

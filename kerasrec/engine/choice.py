@@ -101,8 +101,32 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> C
     return Choice("waves", program.run, reason, program.schedule)
 
 
-def choose_within_xla(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Choice:
-    """The engine inside of what XLA compiles as a whole; arguments as for `choose`.
+def choose_again(
+    program: Scheduled, in_blocks: InBlocks, options: EngineOptions, first: Choice
+) -> Choice:
+    """The engine for a second or higher derivative: "compiled" if it can, or else waves.
+
+    Args:
+        program: with all derivatives up to this one.
+        in_blocks: as for `choose`.
+        options: as for `choose`.
+        first: what was chosen for the program with its gradient.
+    """
+    if first.name == "compiled" and not _obstacles_of_compiled(program.graph, options):
+        return _compiled(program, in_blocks, options)
+    return Choice("waves", program.run, "as any second derivative", program.schedule)
+
+
+def choose_within_xla(
+    program: Scheduled, in_blocks: InBlocks, options: EngineOptions, order: int = 1
+) -> Choice:
+    """The engine inside of what XLA compiles as a whole.
+
+    Args:
+        program: with all derivatives up to some order.
+        in_blocks: as for `choose`.
+        options: as for `choose`.
+        order: of the last derivative.
 
     Raises:
         TraceError: XLA cannot run the program.
@@ -121,8 +145,9 @@ def choose_within_xla(program: Scheduled, in_blocks: InBlocks, options: EngineOp
     if any(node.inputs[0].type.dtype == tf.bool for node in graph.collects):
         found.append("it collects truth values, which could not say that a run has failed")
     if found:
+        what = "called" if order == 1 else f"differentiated {order} times"
         raise TraceError(
-            f"{graph.entry} is called inside of what XLA compiles as a whole, such as "
+            f"{graph.entry} is {what} inside of what XLA compiles as a whole, such as "
             f"tf.function(jit_compile=True), and cannot be compiled: {found[0]}. Leave out "
             "jit_compile=True; in a layer, set self.supports_jit = False."
         )

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.emit.results import Outcome
+from kerasrec.errors import or_nothing
 from kerasrec.graph.values import Value
+from kerasrec.private import in_xla
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 _Tensors = Sequence[tf.Tensor | None]
@@ -110,7 +112,8 @@ def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
 
     Raises:
         tf.errors.InvalidArgumentError: when it runs, if cotangents of one row of the table differ,
-          which can only be if the rows were not used as parts of their sum.
+          which can only be if the rows were not used as parts of their sum. Inside of XLA the table
+          is NaN then.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
@@ -118,8 +121,11 @@ def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
     empty = tf.zeros(tf.cast(gradient.dense_shape, tf.int32), values.dtype)
     table = tf.tensor_scatter_nd_update(empty, places[:, tf.newaxis], values)
     found = tf.gather(table, places)
+    are_same = tf.reduce_all((found == values) | ((found != found) & (values != values)))  # Or NaN.
+    if in_xla():
+        return or_nothing(~are_same, table)
     check = tf.debugging.Assert(
-        tf.reduce_all((found == values) | ((found != found) & (values != values))),  # NaN is NaN.
+        are_same,
         [
             "The second derivative of a sparse gradient (tf.IndexedSlices) needs its rows summed: "
             "apply tf.convert_to_tensor to the gradient before anything else."

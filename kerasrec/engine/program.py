@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,7 +14,14 @@ import tensorflow as tf
 
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome
-from kerasrec.engine.choice import EngineOptions, InBlocks, choose, choose_within_xla
+from kerasrec.engine.choice import (
+    Choice,
+    EngineOptions,
+    InBlocks,
+    choose,
+    choose_again,
+    choose_within_xla,
+)
 from kerasrec.engine.derivatives import Inputs, dense, differentiable
 from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.engine.scheduled import Scheduled
@@ -23,7 +31,7 @@ from kerasrec.graph.carried import rows_of_roots, with_carried
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import SumCotangent, keys_of
 from kerasrec.graph.values import Node, Value
-from kerasrec.private import in_xla
+from kerasrec.private import as_in_xla
 from kerasrec.transform.connected import output_result, table_result
 
 
@@ -63,7 +71,9 @@ class Program:
         self.graph = program.graph
         self.limits = limits
         self.options = options
-        self.choice = (choose_within_xla if within_xla else choose)(program, in_blocks, options)
+        self._is_within_xla = within_xla
+        first = (choose_within_xla if within_xla else choose)(program, in_blocks, options)
+        self._choices = {1: first}
 
     def by_waves(self) -> Program:
         """The same program, always run by waves without a bound."""
@@ -76,6 +86,11 @@ class Program:
         return Program(self.first, *given, within_xla=True)
 
     @property
+    def choice(self) -> Choice:
+        """The engine that runs it, with its gradient."""
+        return self._choices[1]
+
+    @property
     def execution_plan(self) -> ExecutionPlan:
         """How it runs."""
         return ExecutionPlan(self.choice.name, self.choice.reason, self.choice.schedule)
@@ -83,7 +98,7 @@ class Program:
     @property
     def num_xla_sizes(self) -> int:
         """For how many sizes XLA has compiled it; 0 where it is compiled once or not at all."""
-        return len(self.choice.known or ())
+        return sum(len(choice.known or ()) for choice in self._choices.values())
 
     def run(
         self,
@@ -126,7 +141,8 @@ class Program:
             marks = {result: cotangents.sums.pop(_Mark(result)) for result in self._marked}
             is_read = self._read(marks, cotangents) if self._asked else {}
             inputs = Inputs(inputs.sweeps, {**inputs.shared, **is_read})
-            return self._derivative(1, backward, inputs, cotangents)
+            with self._context():
+                return self._derivative(1, backward, inputs, cotangents)
 
         given = with_carried(self.graph, list(arguments))
         known = {**(closed_over or {}), **rows_of_roots(self.graph, list(arguments))}
@@ -222,29 +238,41 @@ class Program:
         """A second or higher derivative: all sweeps of a graph extended `order` times run again.
 
         Raises:
-            TraceError: inside of XLA, since waves run it.
+            TraceError: inside of XLA, there is none or XLA cannot run it.
         """
-        if in_xla():
-            raise TraceError(
-                f"{self.graph.entry} is differentiated twice inside of what XLA compiles as a "
-                "whole, such as tf.function(jit_compile=True), where it has its first derivative "
-                "only. Leave out jit_compile=True."
-            )
-        program = self._extended(order)
+        graph = self._extended(order).graph
+        if self._is_within_xla and graph.obstacles:
+            raise TraceError(graph.obstacles[0])
+        choice = self._choice(order)
 
         def run(inputs: Inputs) -> Outcome:
             # TensorFlow may build a derivative that is never used: errors are raised at run time.
-            refusals = [
-                tf.debugging.Assert(False, [message]) for message in program.graph.obstacles[:1]
-            ]
+            refusals = [tf.debugging.Assert(False, [message]) for message in graph.obstacles[:1]]
             with tf.control_dependencies(refusals):
                 arguments = [tf.identity(tensor) for tensor in inputs.sweeps[0]]
-            run_again = program.run(inputs.shared, self.limits)
+            run_again = choice.run(inputs.shared, self.limits)
             found = run_again.forward(arguments)
-            shared = with_cotangents(program.graph, inputs.shared, self._keys(found))
+            shared = with_cotangents(graph, inputs.shared, self._keys(found))
             return run_again.backward(inputs.sweeps[1:], shared)
 
-        return self._derivative(order, run, inputs, cotangents)
+        with self._context():
+            return self._derivative(order, run, inputs, cotangents)
+
+    def _context(self) -> AbstractContextManager[None]:
+        """In which derivatives are built."""
+        return as_in_xla() if self._is_within_xla else nullcontext()
+
+    def _choice(self, order: int) -> Choice:
+        """The engine for all derivatives up to some order; any thread may ask for it."""
+        program, given = self._extended(order), (self._in_blocks, self.options)
+        with self._lock:
+            if order not in self._choices:
+                self._choices[order] = (
+                    choose_within_xla(program, *given, order)
+                    if self._is_within_xla
+                    else choose_again(program, *given, self.choice)
+                )
+            return self._choices[order]
 
     def _extended(self, order: int) -> Scheduled:
         """The program with derivatives up to some order; any thread may ask for it."""

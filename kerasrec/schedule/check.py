@@ -83,7 +83,7 @@ def _is_there(
     """Whether an item is saved in the way in which a segment loads it."""
     if load.by_frame or save.by_frame:
         return load.by_frame and save.by_frame
-    if isinstance(section, Loop) and isinstance(of_save, AllTokens):
+    if isinstance(section, Loop) and isinstance(of_save, AllTokens) and saving.place is None:
         return save.divided
     return of_save is not section and saving.place == segment.place
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.graph.elementwise import ELEMENTWISE
 from kerasrec.graph.fire import copy_of, on_device_of
 from kerasrec.graph.graph import Traced
 from kerasrec.graph.nodes import Computed, Primitive, Recomputed, Shared, operations
-from kerasrec.graph.types import Kind, Type, shape_of
+from kerasrec.graph.types import Kind, Shape, Type, shape_of
 from kerasrec.graph.values import Node, Region, Source, Value
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.derivative import (
@@ -265,7 +266,8 @@ class PrimitiveWriter:
         """Nodes for the ops that the scratch graph has gained since it had `start`.
 
         They are of kind WAVE, valid only where they are read, because a gradient may flatten and
-        cut tokens in between. The caller knows the kind of the result and sets it.
+        cut tokens in between; but for ops that compute number by number. The caller knows the kind
+        of the result and sets it.
         """
         for operation in self._graph.get_operations()[start:]:
             is_input = operation.type == "Placeholder"  # Of a value, or of something captured.
@@ -287,8 +289,11 @@ class PrimitiveWriter:
         """Adds a node for an op on some values, unless it does nothing; returns its outputs."""
         inputs = [self.writer.into(value, region) for value in values]
         is_shared = all(value.is_shared for value in inputs)
-        kind = Kind.SHARED if is_shared else Kind.WAVE
-        types = [Type.of(out, kind) for out in operation.outputs]
+        kind, shape = Kind.SHARED if is_shared else Kind.WAVE, _shape_of_each(operation, inputs)
+        types = [
+            Type.of(out, kind) if shape is None else Type(out.dtype, shape)
+            for out in operation.outputs
+        ]
         place = None if is_shared else region
         node = Primitive(inputs, types, place, source, operation=operation, device=device)
         known = simpler(node) if self.simplifies else None
@@ -296,6 +301,19 @@ class PrimitiveWriter:
             return known
         (self.shared if is_shared else self.writer.nodes).append(node)
         return node.outputs
+
+
+def _shape_of_each(operation: tf.Operation, inputs: Sequence[Value]) -> Shape:
+    """The shape of what an op computes for each token; None if that is not known for sure."""
+    if operation.type not in ELEMENTWISE:
+        return None
+    of_tokens = {value.type.shape for value in inputs if value.type.kind is Kind.TOKEN}
+    others = [value for value in inputs if value.type.kind is not Kind.TOKEN]
+    are_numbers = all(value.is_shared and value.type.shape == () for value in others)
+    if len(of_tokens) != 1 or not are_numbers:
+        return None
+    (shape,) = of_tokens
+    return None if shape is None or None in shape else shape
 
 
 def scratch_graph() -> tf.types.experimental.ConcreteFunction:

@@ -6,7 +6,13 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec.compiled.ops import has_rows, obstacles
-from tests.engine.helpers import assert_same, run_plain, run_within_xla
+from tests.engine.helpers import (
+    assert_same,
+    assert_same_second,
+    run_plain,
+    run_within_xla,
+    second_gradients_within_xla,
+)
 from tests.programs import each
 
 
@@ -28,6 +34,15 @@ def takeable(program):
 def test_every_program(takeable):
     calls = takeable.function.run_trace(*takeable.inputs).num_calls
     assert_same(run_within_xla(takeable, calls), run_plain(takeable))
+
+
+@pytest.mark.slow
+@each(few=["power"], many=["power"])
+def test_second_derivatives_of_every_program(takeable):
+    if not takeable.has_gradient:
+        pytest.skip("it has no gradient")
+    calls = takeable.function.run_trace(*takeable.inputs).num_calls
+    assert_same_second(takeable, second_gradients_within_xla(takeable, calls))
 
 
 def by_xla(function):
@@ -168,22 +183,67 @@ def test_room_for_no_calls_is_refused():
         kerasrec.recursive(xla_calls=0)(lambda n: n)
 
 
-@pytest.mark.slow
-def test_a_second_derivative_is_an_error_and_not_missing():
-    fib, n, w = scaled_fib(xla_calls=15), tf.constant([5, 3]), tf.constant([1.0, -2.0])
+def differentiated_twice(function, n, w):
+    with tf.GradientTape() as tape:
+        tape.watch(w)
+        _, gradient = with_gradient(function, n, w)
+    return tape.gradient(gradient, w)
 
-    def twice(n, w):
+
+@pytest.mark.slow
+def test_higher_derivatives_and_forward_mode():
+    """The derivatives of a product of w, 3w and so on are those of a power of it."""
+
+    @kerasrec.recursive(xla_calls=4)
+    def power(n, w):
+        return kerasrec.cond(n < 1, lambda: tf.ones_like(w), lambda: w * power(n - 1, w))
+
+    def three_times(n, w):
         with tf.GradientTape() as tape:
             tape.watch(w)
-            _, gradient = with_gradient(lambda n, w: fib(n, w) ** 2, n, w)
-        return tape.gradient(gradient, w)
+            second = differentiated_twice(power, n, w)
+        return tape.gradient(second, w)
 
     def forward(n, w):
         with tf.autodiff.ForwardAccumulator(w, tf.ones_like(w)) as accumulator:
-            y = fib(n, w)
+            y = power(n, w)
         return accumulator.jvp(y)
 
-    for differentiated in (twice, forward):
-        assert np.isfinite(differentiated(n, w)).all()
-        with pytest.raises(kerasrec.TraceError, match="fib is differentiated twice inside of"):
-            by_xla(differentiated)(n, w)
+    n, w = tf.constant([3, 2]), tf.constant([2.0, -3.0])
+    np.testing.assert_allclose(by_xla(three_times)(n, w), [6.0, 0.0])
+    np.testing.assert_allclose(by_xla(forward)(n, w), [12.0, -6.0])
+
+
+@pytest.mark.slow
+def test_a_second_derivative_of_too_many_calls_is_not_a_number():
+    fib, n, w = scaled_fib(xla_calls=14), tf.constant([5]), tf.constant([1.0])
+
+    def square(n, w):
+        return fib(n, w) ** 2
+
+    assert np.isnan(by_xla(lambda n, w: differentiated_twice(square, n, w))(n, w))
+
+
+@pytest.mark.many
+def test_a_second_derivative_that_cannot_be_compiled_says_so():
+    @kerasrec.recursive(xla_calls=4)
+    def down(n, x):
+        weights = tf.exp(x[:, :, None] * x[:, None, :])
+        total = tf.einsum("bi,bj,bij->b", x, x, weights)
+        return kerasrec.cond(n < 1, lambda: total, lambda: down(n - 1, 2 * x))
+
+    n, x = tf.constant([2]), tf.constant([[1.5, 0.5]])
+    with_gradient(down, n, x)
+    with pytest.raises(kerasrec.TraceError, match="down is differentiated 2 times inside of"):
+        by_xla(lambda n, x: differentiated_twice(down, n, x))(n, x)
+
+
+@pytest.mark.many
+def test_a_second_derivative_that_there_is_not_is_an_error():
+    @kerasrec.recursive(xla_calls=4)
+    def down(n, x):
+        return kerasrec.cond(n < 1, lambda: tf.nn.softsign(x), lambda: down(n - 1, 2 * x))
+
+    n, x = tf.constant([2]), tf.constant([1.5])
+    with pytest.raises(kerasrec.TraceError, match="no second derivative through SoftsignGrad"):
+        by_xla(lambda n, x: differentiated_twice(down, n, x))(n, x)

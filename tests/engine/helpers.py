@@ -124,6 +124,18 @@ def run_within_xla(program: Program, calls: int) -> Run:
     return with_gradients(program, inputs, lambda: run(*inputs))
 
 
+def second_gradients_within_xla(program: Program, calls: int) -> list[np.ndarray]:
+    """Second derivatives inside of a function that XLA compiles."""
+    made = lowered(program, xla_calls=calls)
+
+    @tf.function(autograph=False, jit_compile=True)
+    def run(*flat):
+        outcome, _ = made.within_xla().run(flat)
+        return tuple(outcome.outputs), outcome.tables
+
+    return second_gradients(program, lambda inputs: run(*map(tf.constant, inputs)))
+
+
 def run_one(program: Program, **options) -> Run:
     """The first token alone, as 0-d tensors, which TensorFlow knows to be one."""
     one = with_tokens(program, 1)
