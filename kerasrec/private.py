@@ -178,7 +178,8 @@ def show_to_tapes(inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> 
 
     def gradient(*cotangents: tf.Tensor) -> list[Any]:
         with unseen_by_tapes():
-            found = tf.gradients(outputs, inputs, list(cotangents))
+            # Cotangents of cotangents may come from inputs, too; tapes go that way themselves.
+            found = tf.gradients(outputs, inputs, list(cotangents), stop_gradients=inputs)
         given = [item for item in found if item is not None]
         show_to_tapes([*inputs, *cotangents], tf.nest.flatten(given, expand_composites=True))
         return found

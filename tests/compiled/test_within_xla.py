@@ -214,6 +214,45 @@ def test_higher_derivatives_and_forward_mode():
     np.testing.assert_allclose(by_xla(forward)(n, w), [12.0, -6.0])
 
 
+@pytest.mark.many
+def test_a_penalty_on_the_gradient_of_a_loss():
+    """What reaches the gradient of a result depends on the result itself."""
+    weight, left = tf.Variable([[0.3, 0.2], [-0.4, 0.5]]), tf.Variable([1, -1, -1])
+    x = tf.constant([[0.5, -0.3], [0.7, 0.2], [-0.1, 0.4]])
+
+    @kerasrec.recursive(xla_calls=3)
+    def state(node):
+        at_leaf = tf.tanh(tf.gather(table, node) @ weight)
+        below = tf.gather(left, node)
+        return kerasrec.cond(
+            below < 0, lambda: at_leaf, lambda: tf.tanh(state(below) @ weight * state(below + 1))
+        )
+
+    def plain(node):
+        (node,) = node
+        if left[node] < 0:
+            return tf.tanh(table[node][tf.newaxis] @ weight)
+        one, two = plain([left[node]]), plain([left[node] + 1])
+        return tf.tanh(one @ weight * two)
+
+    def penalty_of(function, given):
+        nonlocal table
+        table = given
+        with tf.GradientTape() as outer:
+            outer.watch(table)
+            with tf.GradientTape() as inner:
+                inner.watch(table)
+                loss = tf.reduce_sum(function([0]) ** 2)
+            penalty = tf.reduce_sum(tf.convert_to_tensor(inner.gradient(loss, table)) ** 2)
+        found = outer.gradient(penalty, [weight, table])
+        return [penalty, *map(tf.convert_to_tensor, found)]
+
+    table = None
+    inside = by_xla(lambda given: penalty_of(state, given))(x)
+    for mine, theirs in zip(inside, penalty_of(plain, x), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-9)
+
+
 @pytest.mark.slow
 def test_a_second_derivative_of_too_many_calls_is_not_a_number():
     fib, n, w = scaled_fib(xla_calls=14), tf.constant([5]), tf.constant([1.0])
