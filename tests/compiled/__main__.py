@@ -39,7 +39,7 @@ def show(comparisons: Iterable[Comparison]) -> bool:
     """Prints a table; whether the emitters agree on all programs."""
     print(
         "Largest differences of what ran compiled from waves and from plain Python, over 1 + the\n"
-        "size of what is right. Second derivatives are computed by waves, whatever the engine.\n\n"
+        "size of what is right. Waves compute second derivatives that XLA cannot.\n\n"
         f"{'program':25}{'waves':>8}{'plain':>8}  in which ways"
     )
     found = []

@@ -211,24 +211,22 @@ def test_what_overflows_between_two_ops_does_so_by_xla(inner):
 
 
 @pytest.mark.slow
-def test_a_second_derivative_is_that_of_waves():
-    def power_by(engine):
-        @kerasrec.recursive(engine=engine)
-        def power(x, n):
-            return kerasrec.cond(n == 0, lambda: 1.0, lambda: x * power(x, n - 1))
+@pytest.mark.parametrize("recompute", [False, True])
+def test_a_second_derivative(never_by_waves, recompute):
+    @kerasrec.recursive(engine="compiled", recompute=recompute)
+    def power(x, n):
+        return kerasrec.cond(n == 0, lambda: 1.0, lambda: x * power(x, n - 1))
 
-        x = tf.constant([2.0, 3.0, 5.0])
-        with tf.GradientTape() as second:
-            second.watch(x)
-            with tf.GradientTape() as first:
-                first.watch(x)
-                y = power(x, [2, 3, 4])
-            gradient = first.gradient(y, x)
-        return gradient, second.gradient(gradient, x)
-
-    gradient, second = power_by("compiled")
+    x = tf.constant([2.0, 3.0, 5.0])
+    with tf.GradientTape() as second:
+        second.watch(x)
+        with tf.GradientTape() as first:
+            first.watch(x)
+            y = power(x, [2, 3, 4])
+        gradient = first.gradient(y, x)
     np.testing.assert_allclose(gradient, [4, 27, 500], rtol=1e-6)
-    np.testing.assert_allclose(second, [2, 18, 300], rtol=1e-6)
+    np.testing.assert_allclose(second.gradient(gradient, x), [2, 18, 300], rtol=1e-6)
+    assert power.num_xla_sizes == 2  # One for the second derivative.
 
 
 @pytest.mark.slow
