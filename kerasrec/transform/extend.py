@@ -14,6 +14,7 @@ has a cotangent, a shared value.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -217,6 +218,8 @@ class _BodyGradient:
             self._sum_over_rows(node)
         elif node.op == "ConcatV2" and _joins_columns(node):
             self._columns(node)
+        elif node.op in ("Mean", "Sum") and _axes_of_each(node):
+            self._reduction(node)
         else:
             self._by_registry(node)
 
@@ -382,6 +385,27 @@ class _BodyGradient:
             found = self.primitives.apply(tf.gather, [total, ids], node.region, node.source, kind)
             self._add(entries, found)
 
+    def _reduction(self, node: nodes.Primitive) -> None:
+        """A broadcast; TensorFlow's rule works out by shapes what it takes, when it runs."""
+        value, total = node.inputs[0], self._total(node.output())
+        if total is None or value not in self.wanted:
+            return
+        axes, shape = _axes_of_each(node), value.type.shape or ()
+        kept = [1 if axis in axes else dim for axis, dim in enumerate(shape, start=1)]
+        count = math.prod(shape[axis - 1] or 0 for axis in axes) if node.op == "Mean" else 1
+
+        def with_axes(tensor: tf.Tensor) -> tf.Tensor:
+            found = tf.reshape(tensor, [-1, *kept])
+            return found if count == 1 else found / count
+
+        def spread(tensor: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+            return tf.broadcast_to(tensor, tf.shape(like))
+
+        region, start = self.graph.where_read.get(node, node.region), len(self.writer.nodes)
+        first = self.primitives.apply(with_axes, [total], region, node.source)
+        found = self.primitives.apply(spread, [first, value], region, node.source)
+        self._add_gradients([node], start, region, {value: (found,)})
+
     def _columns(self, node: nodes.Primitive) -> None:
         """A split; TensorFlow's rule cuts each part out by shapes that it reads from all parts."""
         *values, axis = node.inputs
@@ -521,6 +545,16 @@ RULES: dict[type[Node], Callable[..., None]] = {
     nodes.Repeat: _BodyGradient._rows,
     nodes.Switch: _BodyGradient._switch,
 }
+
+
+def _axes_of_each(node: nodes.Primitive) -> frozenset[int]:
+    """The axes that a sum or mean takes of each token, of known shape; none if it takes others."""
+    kind, given = node.inputs[0].type, tf.get_static_value(node.operation.inputs[1])
+    if kind.kind is not Kind.TOKEN or not kind.is_static or given is None:
+        return frozenset()
+    rank = 1 + len(kind.shape or ())
+    axes = frozenset(int(axis) % rank for axis in given.reshape(-1))
+    return frozenset() if 0 in axes or 0 in (kind.shape or ()) else axes
 
 
 def _joins_columns(node: Node) -> bool:

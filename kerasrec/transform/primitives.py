@@ -10,6 +10,7 @@ the value that it has in the body.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -32,7 +33,7 @@ from kerasrec.transform.derivative import (
 )
 from kerasrec.transform.derivative import cotangents as by_registry
 from kerasrec.transform.recompute import Group
-from kerasrec.transform.simplify import simpler
+from kerasrec.transform.simplify import broadcast_of, simpler, sum_of_broadcast
 
 Cotangent = tuple[Value, ...]
 """A value; or values and indices, when TensorFlow gives `tf.IndexedSlices` for a shared table."""
@@ -299,21 +300,18 @@ class PrimitiveWriter:
         known = simpler(node) if self.simplifies else None
         if known is not None:
             return known
+        summed = sum_of_broadcast(node) if self.simplifies and not device else None
+        if summed is not None:
+            value, axes = summed
+            add = functools.partial(tf.reduce_sum, axis=axes, keepdims=True)
+            return [self.apply(add, [value], region, source) if axes else value]
         (self.shared if is_shared else self.writer.nodes).append(node)
         return node.outputs
 
 
 def _shape_of_each(operation: tf.Operation, inputs: Sequence[Value]) -> Shape:
     """The shape of what an op computes for each token; None if that is not known for sure."""
-    if operation.type not in ELEMENTWISE:
-        return None
-    of_tokens = {value.type.shape for value in inputs if value.type.kind is Kind.TOKEN}
-    others = [value for value in inputs if value.type.kind is not Kind.TOKEN]
-    are_numbers = all(value.is_shared and value.type.shape == () for value in others)
-    if len(of_tokens) != 1 or not are_numbers:
-        return None
-    (shape,) = of_tokens
-    return None if shape is None or None in shape else shape
+    return broadcast_of(inputs) if operation.type in ELEMENTWISE else None
 
 
 def scratch_graph() -> tf.types.experimental.ConcreteFunction:

@@ -1,13 +1,18 @@
 """Drops ops that do nothing once the shapes of tokens are known.
 
 TensorFlow's gradients undo broadcasting at run time: two shapes are read, compared, and the
-cotangent is summed over no axes and reshaped to the shape it has. When the types of both operands
-are equal this cannot do anything, whatever the number of tokens.
+cotangent is summed over some axes, or none, and reshaped. When the shapes of both operands are
+known, so are the axes, whatever the number of tokens.
 """
 
 from __future__ import annotations
 
-from kerasrec.graph.types import Kind
+import functools
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from kerasrec.graph.types import Kind, Shape
 from kerasrec.graph.values import Node, Value
 
 
@@ -22,6 +27,53 @@ def simpler(node: Node) -> list[Value] | None:
     if node.op == "Sum" and _are_no_axes(node.inputs[1]):
         return [node.inputs[0]]
     return None
+
+
+def sum_of_broadcast(node: Node) -> tuple[Value, list[int]] | None:
+    """What a RESHAPE gives that undoes the broadcasting of a TOKEN.
+
+    Returns:
+        A value, and the axes over which it is to be summed, which are kept with one row each; None
+        if the node does something else, or shapes are not known.
+    """
+    if node.op != "Reshape" or node.inputs[0].node.op != "Sum":
+        return None
+    value, axes = node.inputs[0].node.inputs
+    if axes.node.op != "BroadcastGradientArgs":
+        return None
+    shapes = [one.node for one in (*axes.node.inputs, node.inputs[1])]
+    if not all(one.op == "Shape" for one in shapes):
+        return None
+    *operands, like = (one.inputs[0] for one in shapes)
+    own, shape = operands[axes.index], broadcast_of(operands)
+    if shape is None or not (_same(own, like) and _same(value, value)):
+        return None
+    if value.type.shape != shape:
+        return None
+    pairs = enumerate(zip(own.type.shape or (), shape, strict=True), start=1)
+    return value, [axis for axis, (mine, all_of_it) in pairs if mine != all_of_it]
+
+
+def broadcast_of(values: Sequence[Value]) -> Shape:
+    """The shape of what an op computes for each token that broadcasts its inputs.
+
+    None if that is not known for sure: some shape is open, tokens have different ranks, what is
+    shared may meet the token axis, or a value is of neither kind.
+    """
+    tokens = [value.type for value in values if value.type.kind is Kind.TOKEN]
+    others = [value.type for value in values if value.type.kind is not Kind.TOKEN]
+    ranks = {len(item.shape or ()) for item in tokens}
+    if len(ranks) != 1 or not all(item.is_static for item in (*tokens, *others)):
+        return None
+    (rank,) = ranks
+    if any(item.kind is Kind.WAVE or len(item.shape or ()) > rank for item in others):
+        return None
+    try:
+        shapes = [tf.TensorShape(item.shape) for item in (*tokens, *others)]
+        found = functools.reduce(tf.broadcast_static_shape, shapes)
+    except ValueError:
+        return None
+    return tuple(found.as_list())
 
 
 def _are_no_axes(axes: Value) -> bool:
