@@ -1,5 +1,6 @@
 """Values that recursive functions make, against the same recursion on Python's objects."""
 
+import functools
 from typing import Literal
 
 import keras
@@ -8,7 +9,9 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.emit.limits import Limits
 from kerasrec.engine import check_passes
+from kerasrec.schedule.passes import default_passes, optimize
 from tests.datatypes.formulas import (
     CUBE,
     FORMULAS,
@@ -258,10 +261,14 @@ def test_second_derivatives():
 
 
 @pytest.mark.many
-def test_the_interpreter_makes_the_same(monkeypatch):
-    monkeypatch.setattr(check_passes, "IS_ON", True)
-    found = grow_function(tf.Variable([1.25, 2.0]))([3, 1], [0.5, 0.7])
-    assert plain(SCHEMA.decode(found))[1][0] == "Add"
+def test_the_interpreter_makes_the_same():
+    grow = grow_function([tf.Variable(1.25), tf.Variable(2.0)])
+    given = tf.constant([2, 1]), tf.constant([0.5, 0.7])
+    graphs = grow.tagged_graph(*given), grow.extended_graph(*given)
+    all_passes = functools.partial(optimize, passes=default_passes(recomputes=True))
+    limits = Limits("check", 1000, 1000, 1 << 30)
+    check_passes.check_passes(*graphs, given, limits, [all_passes])
+    assert plain(SCHEMA.decode(grow(*given)))[1][0] == "Add"
 
 
 class Part(kerasrec.DataType):

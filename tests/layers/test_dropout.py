@@ -71,7 +71,7 @@ def factors(linear):
 @pytest.mark.many
 @any_layer
 def test_values_and_gradients_equal_eager_recursion_with_the_same_factors(layer_class, factors):
-    children = random_children(6, 9, 2, seed=3)
+    children = random_children(3, 9, 2, seed=3, sizes=[9, 1, 6])
     x = features(children, 3)
     by_input, by_state = factors(children)
     assert 0 < np.mean(by_input[is_node(children)] == 0) < 0.6

@@ -24,7 +24,7 @@ from tests.parameters import few_of
 
 pytestmark = pytest.mark.usefixtures("optimized")
 
-NUM_TREES = 4
+NUM_TREES = 2
 
 
 def coefficients(*shape):

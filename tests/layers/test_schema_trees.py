@@ -79,7 +79,7 @@ def test_a_functional_model_is_fitted_saved_and_loaded(tmp_path):
     states = layer(*SCHEMA.trees(BATCH, features_of=FEATURES))
     np.testing.assert_allclose(model.layers[-1](states), expected, rtol=1e-5)
     loaded = loaded_from_file(model, tmp_path)
-    np.testing.assert_allclose(loaded.predict(BATCH, verbose=0), expected, rtol=1e-5)
+    np.testing.assert_allclose(loaded(BATCH), expected, rtol=1e-5)
 
 
 @pytest.mark.slow
