@@ -17,7 +17,7 @@ BY_ENGINE = """
 def fib(n, w):
     return kerasrec.cond(n < 2, lambda: 2.0 * w, lambda: tf.tanh(fib(n - 1, w)) + fib(n - 2, w))
 
-@tf.function
+@tf.function(input_signature=[tf.TensorSpec([None], dtype) for dtype in (tf.int32, tf.float32)])
 def step(n, w):
     with tf.GradientTape() as tape:
         tape.watch(w)
