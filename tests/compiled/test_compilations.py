@@ -36,6 +36,7 @@ words, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dty
 layer = kerasrec.layers.TreeLSTM(2, engine="compiled", embedding=keras.layers.Embedding(9, 2))
 model = keras.Model([words, children], layer(words, children))
 model.compile("adam", "mse", jit_compile=True)
+model.optimizer.build(model.trainable_variables)  # or the step would be traced twice
 trees = np.array(
     [
         [[1, 2], [3, 4], [-1, -1], [-1, -1], [-1, -1]],
