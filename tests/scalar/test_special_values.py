@@ -204,7 +204,8 @@ def test_values_are_those_of_tensorflow(dtype):
         # A call for each number is slow, so only for those that are not found in these answers.
         left = np.flatnonzero(~is_any(result, at_once, with_sign))
         rows = [item[left] for item in case.given]
-        alone = [answer(case, row) for row in zip(*(item[:, np.newaxis] for item in rows))]
+        pairs = zip(*(item[:, np.newaxis] for item in rows), strict=True)
+        alone = [answer(case, row) for row in pairs]
         if alone:
             wrong += faults(name, rows, result[left], [np.concatenate(alone)], with_sign)
     assert not wrong, "\n".join(wrong)
