@@ -17,7 +17,7 @@ BY_ENGINE = """
 def fib(n, w):
     return kerasrec.cond(n < 2, lambda: 2.0 * w, lambda: tf.tanh(fib(n - 1, w)) + fib(n - 2, w))
 
-@tf.function
+@tf.function(input_signature=[tf.TensorSpec([None], dtype) for dtype in (tf.int32, tf.float32)])
 def step(n, w):
     with tf.GradientTape() as tape:
         tape.watch(w)
@@ -36,6 +36,7 @@ words, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dty
 layer = kerasrec.layers.TreeLSTM(2, engine="compiled", embedding=keras.layers.Embedding(9, 2))
 model = keras.Model([words, children], layer(words, children))
 model.compile("adam", "mse", jit_compile=True)
+model.optimizer.build(model.trainable_variables)  # or the step would be traced twice
 trees = np.array(
     [
         [[1, 2], [3, 4], [-1, -1], [-1, -1], [-1, -1]],

@@ -44,13 +44,14 @@ def test_values_and_gradients(case):
     weights = np.random.default_rng(1).normal(size=values.shape)
     places = [place for place, array in enumerate(case.arguments) if array.dtype == np.float64]
     tensors = [tf.constant(array) for array in case.arguments]
-    with never_by_waves(), tf.GradientTape(persistent=True) as tape:
-        tape.watch([tensors[place] for place in places])
+    sources = [tensors[place] for place in places]
+    with never_by_waves(), tf.GradientTape() as tape:
+        tape.watch(sources)
         found = compiled(case.function, recompute=case.name == "knapsack")(*tensors)
         loss = tf.reduce_sum(found * weights)
     np.testing.assert_allclose(found, values, rtol=1e-9)
-    for place in places:
-        gradient = tf.convert_to_tensor(tape.gradient(loss, tensors[place]))
+    for place, gradient in zip(places, tape.gradient(loss, sources), strict=True):
+        gradient = tf.convert_to_tensor(gradient)
         np.testing.assert_allclose(gradient, differences(case, weights, place), atol=1e-5)
 
 

@@ -35,8 +35,8 @@ def run(tmp_path_factory):
     random = np.random.default_rng(0)
     documents = [document(random) for _ in range(250)]
     (folder / "data.json").write_text(json.dumps(documents))
-    options = ["--data", folder / "data.json", "--label", "label", "--train", 200, "--epochs", 12]
-    options += ["--leave-out", "id", "--output", folder]
+    options = ["--data", folder / "data.json", "--label", "label", "--train", 200, "--epochs", 5]
+    options += ["--learning-rate", 0.01, "--leave-out", "id", "--output", folder]
     return folder, documents, json_documents.main(list(map(str, options)))
 
 

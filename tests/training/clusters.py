@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from kerasrec.training import local_cluster
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECONDS = 300
 
@@ -21,7 +23,8 @@ class Ended:
 
 def run_on_cluster(options, command):
     """Runs a Python command on a local cluster; without options, in a process of its own."""
-    launcher = [sys.executable, "-m", "kerasrec.training.local_cluster", *options, "--"]
+    # As a file, not with -m, which imports TensorFlow for the launcher too.
+    launcher = [sys.executable, local_cluster.__file__, *options, "--"]
     ended = subprocess.run(
         [*(launcher if options else []), sys.executable, *command],
         cwd=REPOSITORY,

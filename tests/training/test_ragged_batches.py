@@ -62,6 +62,7 @@ def trained(strategy, make, data, model_class=Model, train=Model.fit):
     keras.utils.set_random_seed(0)
     with strategy.scope():
         model = make(model_class)
+        model.optimizer.build(model.trainable_variables)  # or Keras traces a step twice
     history = train(model, data, epochs=2, verbose=0).history
     return {"history": history, "weights": model.get_weights(), "evaluated": evaluate(model, data)}
 
