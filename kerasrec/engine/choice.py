@@ -174,6 +174,9 @@ def _memo(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Ch
 
 def _obstacles_of_compiled(graph: TaggedGraph, options: EngineOptions) -> list[str]:
     found = compiled_obstacles(graph)
+    sums = [node for body in graph.bodies.values() for node in body.accumulates]
+    if graph.num_sweeps > 4 and any(len(node.inputs) > 1 for node in sums):
+        found.append("its third derivative adds to rows of a table")
     if options.parallel_tokens is not None:
         found.insert(0, "parallel_tokens is a bound on waves")
     if options.instances:

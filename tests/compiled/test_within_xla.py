@@ -1,5 +1,7 @@
 """Recursive functions inside of what XLA compiles as a whole, beside plain Python."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -187,6 +189,7 @@ def differentiated_twice(function, n, w):
     with tf.GradientTape() as tape:
         tape.watch(w)
         _, gradient = with_gradient(function, n, w)
+        gradient = tf.convert_to_tensor(gradient)
     return tape.gradient(gradient, w)
 
 
@@ -267,14 +270,33 @@ def test_a_second_derivative_of_too_many_calls_is_not_a_number():
 def test_a_second_derivative_that_cannot_be_compiled_says_so():
     @kerasrec.recursive(xla_calls=4)
     def down(n, x):
-        weights = tf.exp(x[:, :, None] * x[:, None, :])
-        total = tf.einsum("bi,bj,bij->b", x, x, weights)
-        return kerasrec.cond(n < 1, lambda: total, lambda: down(n - 1, 2 * x))
+        largest = tf.reduce_max(x * x, 1)
+        return kerasrec.cond(n < 1, lambda: largest, lambda: down(n - 1, 2 * x))
 
     n, x = tf.constant([2]), tf.constant([[1.5, 0.5]])
     with_gradient(down, n, x)
     with pytest.raises(kerasrec.TraceError, match="down is differentiated 2 times inside of"):
         by_xla(lambda n, x: differentiated_twice(down, n, x))(n, x)
+
+
+@pytest.mark.many
+def test_a_third_derivative_that_adds_to_rows_of_a_table_says_so():
+    @kerasrec.recursive(xla_calls=4)
+    def down(n):
+        row = tf.gather(table, n)
+        return kerasrec.cond(n < 1, lambda: row, lambda: tf.sin(row) * down(n - 1))
+
+    def of_table(n, given):
+        nonlocal table
+        table = given
+        return down(n)
+
+    def third(n, given):
+        return with_gradient(functools.partial(differentiated_twice, of_table), n, given)
+
+    table = None
+    with pytest.raises(kerasrec.TraceError, match=r"3 times .* adds to rows of a table"):
+        by_xla(third)(tf.constant([2]), tf.constant([1.5, 0.5, 2.0]))
 
 
 @pytest.mark.many
