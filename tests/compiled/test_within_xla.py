@@ -190,7 +190,7 @@ def differentiated_twice(function, n, w):
         tape.watch(w)
         _, gradient = with_gradient(function, n, w)
         gradient = tf.convert_to_tensor(gradient)
-    return tape.gradient(gradient, w)
+    return tf.convert_to_tensor(tape.gradient(gradient, w))
 
 
 @pytest.mark.slow
