@@ -46,9 +46,8 @@ def sum_of_broadcast(node: Node) -> tuple[Value, list[int]] | None:
         return None
     *operands, like = (one.inputs[0] for one in shapes)
     own, shape = operands[axes.index], broadcast_of(operands)
-    if shape is None or not (_same(own, like) and _same(value, value)):
-        return None
-    if value.type.shape != shape:
+    is_broadcast = value.type.kind is Kind.TOKEN and value.type.shape == shape
+    if shape is None or not (is_broadcast and _same(own, like)):
         return None
     pairs = enumerate(zip(own.type.shape or (), shape, strict=True), start=1)
     return value, [axis for axis, (mine, all_of_it) in pairs if mine != all_of_it]

@@ -195,17 +195,13 @@ def differentiated_twice(function, n, w):
 
 @pytest.mark.slow
 def test_higher_derivatives_and_forward_mode():
-    """The derivatives of a product of w, 3w and so on are those of a power of it."""
-
     @kerasrec.recursive(xla_calls=4)
     def power(n, w):
         return kerasrec.cond(n < 1, lambda: tf.ones_like(w), lambda: w * power(n - 1, w))
 
     def three_times(n, w):
-        with tf.GradientTape() as tape:
-            tape.watch(w)
-            second = differentiated_twice(power, n, w)
-        return tape.gradient(second, w)
+        _, third = with_gradient(functools.partial(differentiated_twice, power), n, w)
+        return third
 
     def forward(n, w):
         with tf.autodiff.ForwardAccumulator(w, tf.ones_like(w)) as accumulator:

@@ -111,8 +111,8 @@ def run_lowered(program: Program, **options) -> Run:
     return with_gradients(program, inputs, lambda: run(*inputs))
 
 
-def run_within_xla(program: Program, calls: int) -> Run:
-    """Inside of a function that XLA compiles, with room for so many calls a token."""
+def traced_within_xla(program: Program, calls: int) -> Callable:
+    """As `traced`, inside of a function that XLA compiles, with room for so many calls a token."""
     made = lowered(program, xla_calls=calls)
 
     @tf.function(autograph=False, jit_compile=True)
@@ -120,19 +120,19 @@ def run_within_xla(program: Program, calls: int) -> Run:
         outcome, _ = made.within_xla().run(flat)
         return tuple(outcome.outputs), outcome.tables
 
+    return run
+
+
+def run_within_xla(program: Program, calls: int) -> Run:
+    """Inside of a function that XLA compiles, with room for so many calls a token."""
+    run = traced_within_xla(program, calls)
     inputs = [tf.constant(item) for item in program.flat_inputs]
     return with_gradients(program, inputs, lambda: run(*inputs))
 
 
 def second_gradients_within_xla(program: Program, calls: int) -> list[np.ndarray]:
     """Second derivatives inside of a function that XLA compiles."""
-    made = lowered(program, xla_calls=calls)
-
-    @tf.function(autograph=False, jit_compile=True)
-    def run(*flat):
-        outcome, _ = made.within_xla().run(flat)
-        return tuple(outcome.outputs), outcome.tables
-
+    run = traced_within_xla(program, calls)
     return second_gradients(program, lambda inputs: run(*map(tf.constant, inputs)))
 
 
