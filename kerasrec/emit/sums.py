@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 
 from kerasrec.emit.results import Tensors
+from kerasrec.errors import WITHOUT_FRAMES
 from kerasrec.graph.nodes import Accumulate, Collect, keys_of
 from kerasrec.graph.values import Value
 
@@ -72,15 +73,14 @@ class Sums:
             return tf.concat(values, 0)
         index, size = tf.concat(indices[0], 0), self.sizes[name]
         smallest, largest = tf.reduce_min(index), tf.reduce_max(index)
-        check = tf.debugging.Assert(
-            (smallest >= 0) & (largest < size),
-            [
-                f"kerasrec.collect: an index is outside the table {name!r}. Smallest and largest "
-                "index, and rows of the table:",
-                smallest,
-                largest,
-                size,
-            ],
+        message = (
+            f"kerasrec.collect: an index is outside the table {name!r}. Smallest and largest "
+            "index, and rows of the table:"
+        )
+        check = tf.raw_ops.Assert(
+            condition=(smallest >= 0) & (largest < size),
+            data=[message, smallest, largest, size],
+            name=WITHOUT_FRAMES,
         )
         with tf.control_dependencies([check]):
             return _rows_by_index(list(values), tf.identity(index), size)

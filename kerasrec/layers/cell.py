@@ -231,6 +231,24 @@ def call_cell(
     return [output, *states] if cell.has_own_output else states
 
 
+def is_known(cell: RecursiveCell) -> bool:
+    """Whether a cell is one of this package, with activations of Keras.
+
+    Such a cell keeps rows apart, draws no random numbers, and computes the same in training and
+    outside of it, since dropout comes from its layer. A user's own may do anything, also by layers
+    within it, which ask Keras whether they are in training.
+    """
+    names = ("activation", "recurrent_activation")
+    activations = [getattr(cell, name) for name in names if hasattr(cell, name)]
+    is_ready = type(cell).__module__.startswith(f"{__package__}.")
+    return is_ready and all(map(is_of_keras, activations))
+
+
+def is_of_keras(activation: Callable[..., Any]) -> bool:
+    """Whether an activation is one of Keras' own functions."""
+    return inspect.isfunction(activation) and activation.__module__.startswith("keras.")
+
+
 def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:
     """Whether a method has `training`, or hands `**kwargs` on to `call`, which has it."""
     parameters = inspect.signature(method).parameters

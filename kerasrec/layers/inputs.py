@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.graph.nodes import operations
-from kerasrec.layers.cell import RecursiveCell, call_cell
+from kerasrec.layers.cell import RecursiveCell, call_cell, is_known
 from kerasrec.private import in_xla
 from kerasrec.public import RecursiveFunction, recursive
 from kerasrec.trace.functions import random_op
@@ -95,18 +95,23 @@ def leaf_of(
     Leaves of one row have the same states, which are computed once: before the recursion, and with
     gradients added up before they go through the cell. They are computed for each leaf if the cell
     draws random numbers, or if inner nodes read rows, too: there may be more rows than leaves then,
-    and inside of XLA there always are.
+    and inside of XLA there always are. A cell of a user's own is a recursive function here, too,
+    which is refused if it mixes rows.
     """
 
-    @recursive
     def leaf(row: tf.Tensor) -> list[tf.Tensor]:
         return call_cell(cell, cell.call_leaf, row, training=training)
 
-    are_shared = inputs.places is not None and not cell.inner_inputs and not in_xla()
-    if not are_shared or _is_random(leaf, inputs.rows):
-        return lambda node: call_cell(cell, cell.call_leaf, inputs.of(node), training=training)
+    def own_results_of(node: tf.Tensor) -> list[tf.Tensor]:
+        return leaf(inputs.of(node))
+
+    if inputs.places is None or cell.inner_inputs or in_xla():
+        return own_results_of
+    of_all = leaf if is_known(cell) else recursive(leaf)
+    if isinstance(of_all, RecursiveFunction) and _is_random(of_all, inputs.rows):
+        return own_results_of
     with tf.name_scope("leaves_of_words"):
-        results = leaf(inputs.rows)
+        results = of_all(inputs.rows)
 
     def results_of(node: tf.Tensor) -> list[tf.Tensor]:
         place = tf.gather(inputs.places, node)

@@ -62,9 +62,13 @@ class Links:
 
     def tree_and_node(self, where: tf.Tensor) -> tf.Tensor:
         """The first node that is marked, int32 `[1, 2]`, or `[0, 2]` if there is none."""
-        number = tf.cast(tf.where(where)[:1, 0], tf.int32)
-        first = tf.gather(self.roots, number)
-        return tf.stack([tf.gather(self.trees, number), number - first], -1)
+        number = tf.cast(first(where), tf.int32)
+        return tf.stack([tf.gather(self.trees, number), number - tf.gather(self.roots, number)], -1)
+
+
+def first(where: tf.Tensor) -> tf.Tensor:
+    """The place of the first that is marked, int64 `[1]`, or `[0]` if none is; bool `[size]`."""
+    return tf.where(where)[:1, 0]
 
 
 def links_of(children: tf.Tensor) -> Links:

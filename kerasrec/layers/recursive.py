@@ -417,7 +417,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 
     @property
     def num_traces(self) -> int:
-        """How many times the recursion has been traced, over training and inference."""
+        """How many times the recursion has been traced, again for training if that may differ."""
         return self._recursion.num_traces
 
     @property

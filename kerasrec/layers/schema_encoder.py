@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from kerasrec.datatypes.field import Field
 from kerasrec.datatypes.kinds import KIND
+from kerasrec.layers.cell import is_of_keras
 from kerasrec.layers.held import freeze_held
 from kerasrec.layers.schema_batch import batch_of, is_stand_in, schema_of
 from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
@@ -200,7 +201,7 @@ class SchemaEncoder(keras.layers.Layer):
             nodes = tf.unstack(tf.shape(batch[KIND])[: 2 if self.return_sequences else 1])
             return tf.zeros([*nodes, self.units], self.compute_dtype)
         batch = batch_of(self.schema, batch)
-        training = bool(training)
+        training = bool(training) and self._asks_for_training
         run = None if in_stateless_scope() else self._runs.get(training)
         if run is None:
             run = self._runs[training] = tf.function(
@@ -209,6 +210,11 @@ class SchemaEncoder(keras.layers.Layer):
                 autograph=False,
             )
         return run(batch)
+
+    @property
+    def _asks_for_training(self) -> bool:
+        """Whether a run may differ in training."""
+        return bool(self.dropout) or self.engine == "compiled" or not is_of_keras(self.activation)
 
     def _run(self, training: bool, batch: dict[str, tf.RaggedTensor]) -> Any:
         nodes = batch[KIND].values
@@ -275,7 +281,7 @@ class SchemaEncoder(keras.layers.Layer):
 
     @property
     def num_traces(self) -> int:
-        """How many times the recursion has been traced, over training and inference."""
+        """How many times the recursion has been traced, again for training if it has dropout."""
         return sum(run.experimental_get_tracing_count() for run in self._runs.values())
 
     def compute_output_spec(self, batch: dict[str, Any], *, training: bool = False) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.errors import WITHOUT_FRAMES
-from kerasrec.layers.links import Links, links_of, links_of_rows
+from kerasrec.layers.links import Links, first, links_of, links_of_rows
 from kerasrec.row_ids import row_ids
 
 
@@ -115,14 +115,15 @@ def check_indices(children: tf.Tensor) -> list[tf.Operation]:
     """Checks, when the graph runs, that each index is -1 or a node of its tree."""
     nodes = tf.shape(children)[1]
     wrong = (children < -1) | (children >= tf.cast(nodes, children.dtype))
+    place = tf.where(wrong)[:1]
     return [
         *check(nodes > 0, "`children` has no tree nodes; every tree needs its root at node 0."),
         *check(
             ~tf.reduce_any(wrong),
             "`children` has an index out of range: it must be -1 (no child) or a node of the same "
             "tree. [tree, node, child]: {} index: {} nodes in a tree: {}",
-            tf.where(wrong)[:1],
-            tf.boolean_mask(children, wrong)[:1],
+            place,
+            tf.gather_nd(children, place),
             nodes,
         ),
     ]
@@ -140,7 +141,7 @@ def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operatio
     parents, lengths = row_ids(rows.row_lengths()), rows.row_lengths()
     last = tf.gather(nodes_of, tf.gather(trees, parents))
     wrong = (given < -1) | (given >= tf.cast(last, given.dtype))
-    edge = tf.where(wrong)[:1, 0]
+    edge = first(wrong)
     parent = tf.gather(parents, edge)
     tree = tf.gather(trees, parent)
     node = parent - tf.gather(children.row_starts(), tree)
@@ -149,7 +150,7 @@ def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operatio
         *check(
             tf.reduce_all(nodes_of > 0),
             "`children` has no tree nodes in tree {}; every tree needs its root at node 0.",
-            tf.where(nodes_of == 0)[:1, 0],
+            first(nodes_of == 0),
         ),
         *check(
             ~tf.reduce_any(wrong),
@@ -161,7 +162,7 @@ def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operatio
         ),
     ]
     if arity is not None:
-        long = tf.where(lengths > arity)[:1, 0]
+        long = first(lengths > arity)
         tree = tf.gather(trees, long)
         checks += check(
             tf.reduce_all(lengths <= arity),
@@ -301,14 +302,14 @@ def check_words(
         "`x` has a word at a tree node that is the child of no node, so that it would not be read. "
         "Make it a child, or leave it out of `x` and `children`. [tree, node]: {} word: {}",
         links.tree_and_node(lost),
-        tf.boolean_mask(words, lost)[:1],
+        tf.gather(words, first(lost)),
     )
     checks += check(
         ~tf.reduce_any(without_vector),
         "`x` has a word that `embedding` has no vector for: words must be from 0 to "
         f"{(rules.num_words or 0) - 1}. [tree, node]: {{}} word: {{}}",
         links.tree_and_node(without_vector),
-        tf.boolean_mask(words, without_vector)[:1],
+        tf.gather(words, first(without_vector)),
     )
     with tf.control_dependencies(checks):
         return check(
@@ -317,7 +318,7 @@ def check_words(
             "inner_inputs=True to read it or inner_inputs=False to leave it out, or put "
             f"{nothing} there, which stands for no word. [tree, node]: {{}} word: {{}}",
             links.tree_and_node(unread),
-            tf.boolean_mask(words, unread)[:1],
+            tf.gather(words, first(unread)),
         )
 
 

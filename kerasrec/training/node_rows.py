@@ -1,11 +1,13 @@
 """Values of tree nodes, padded or ragged, and how one is brought into the form of the other."""
 
+import contextlib
 import math
 from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.errors import WITHOUT_FRAMES
 from kerasrec.row_ids import row_ids
 
 
@@ -21,8 +23,12 @@ def as_tensor(values: Any) -> Any:
 
 def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[Any]:
     """What is computed in this context waits for an assertion; eager code checks at once."""
-    check = tf.debugging.Assert(is_right, message)
-    return tf.control_dependencies([] if check is None else [check])
+    if tf.executing_eagerly():
+        tf.debugging.Assert(is_right, message)
+        return contextlib.nullcontext()
+    data = [tf.convert_to_tensor(item) for item in message]
+    check = tf.raw_ops.Assert(condition=is_right, data=data, name=WITHOUT_FRAMES)
+    return tf.control_dependencies([check])
 
 
 def flat(tensor: Any) -> tf.Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import TreeLSTM, TreeRNN
+from kerasrec.layers import Recursive, TreeLSTM, TreeRNN, TreeRNNCell
 from tests.layers import reference
 from tests.layers.helpers import (
     LAYERS,
@@ -172,3 +172,55 @@ def test_second_state_is_not_dropped():
     layer.set_weights([kernel, 0 * recurrent_kernel, bias])
     _, _, without = layer(x, children)
     np.testing.assert_allclose(dropped, without, atol=1e-6)
+
+
+@any_layer
+def test_without_dropout_one_trace_serves_training_and_inference(layer_class):
+    children = random_children(4, 5, 2)
+    layer = built(layer_class, children)
+    x = features(children)
+    np.testing.assert_array_equal(trained(layer, x, children), layer(x, children))
+    assert layer.num_traces == 1
+
+
+class OfOnesOwn(TreeRNNCell):
+    """A cell that is not known to be the same in training, and is not."""
+
+    def call(self, inputs, states):
+        hidden, _ = super().call(inputs, states)
+        hidden = dropped(hidden)
+        return hidden, [hidden]
+
+
+dropped = keras.layers.Dropout(0.5, seed=1)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda: Recursive(OfOnesOwn(3, arity=2)),
+        pytest.param(lambda: TreeRNN(3, arity=2, activation=dropped), marks=pytest.mark.many),
+        pytest.param(
+            lambda: TreeLSTM(3, arity=2, recurrent_activation=lambda x: dropped(x)),
+            marks=pytest.mark.many,
+        ),
+    ],
+    ids=["cell", "activation", "recurrent activation"],
+)
+def test_a_layer_inside_of_a_cell_knows_whether_it_is_training(layer):
+    layer, children = layer(), random_children(4, 7, 2)
+    x = features(children)
+    once, twice = layer(x, children), layer(x, children)
+    np.testing.assert_array_equal(once, twice)
+    assert np.abs(trained(layer, x, children) - once).max() > 1e-3
+
+
+@pytest.mark.many
+def test_an_embedding_of_layers_knows_whether_it_is_training():
+    children = random_children(4, 7, 2)
+    embedding = keras.Sequential([keras.layers.Embedding(9, 4), keras.layers.Dropout(0.5, seed=1)])
+    layer = TreeRNN(3, arity=2, embedding=embedding)
+    words = np.where((children < 0).all(-1), 3, 0)
+    once, twice = layer(words, children), layer(words, children)
+    np.testing.assert_array_equal(once, twice)
+    assert np.abs(trained(layer, words, children) - once).max() > 1e-3
