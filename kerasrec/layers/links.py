@@ -6,6 +6,7 @@ are missing; of ragged ones as many as there are indices.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 
@@ -39,6 +40,10 @@ class Links:
     roots: tf.Tensor
     trees: tf.Tensor
 
+    def tensors(self) -> tuple[tf.Tensor, ...]:
+        """All of them, as the constructor takes them."""
+        return tuple(getattr(self, item.name) for item in dataclasses.fields(self))
+
     @functools.cached_property
     def is_root(self) -> tf.Tensor:
         """Bool `[size]`, whether a node is the first of its tree."""
@@ -60,15 +65,9 @@ class Links:
         is_child = tf.concat([self.is_called & ~self.is_root, [False]], 0)
         return ~self.is_called & is_child[1:]
 
-    def tree_and_node(self, where: tf.Tensor) -> tf.Tensor:
-        """The first node that is marked, int32 `[1, 2]`, or `[0, 2]` if there is none."""
-        number = tf.cast(first(where), tf.int32)
+    def tree_and_node(self, number: tf.Tensor) -> tf.Tensor:
+        """Which nodes of which trees have these numbers, int32 `[nodes, 2]` of `[nodes]`."""
         return tf.stack([tf.gather(self.trees, number), number - tf.gather(self.roots, number)], -1)
-
-
-def first(where: tf.Tensor) -> tf.Tensor:
-    """The place of the first that is marked, int64 `[1]`, or `[0]` if none is; bool `[size]`."""
-    return tf.where(where)[:1, 0]
 
 
 def links_of(children: tf.Tensor) -> Links:

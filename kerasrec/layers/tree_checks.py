@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.errors import WITHOUT_FRAMES
-from kerasrec.layers.links import Links, first, links_of, links_of_rows
+from kerasrec.layers.links import Links
 from kerasrec.row_ids import row_ids
 
 
@@ -141,7 +141,7 @@ def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operatio
     parents, lengths = row_ids(rows.row_lengths()), rows.row_lengths()
     last = tf.gather(nodes_of, tf.gather(trees, parents))
     wrong = (given < -1) | (given >= tf.cast(last, given.dtype))
-    edge = first(wrong)
+    edge = _first(wrong)
     parent = tf.gather(parents, edge)
     tree = tf.gather(trees, parent)
     node = parent - tf.gather(children.row_starts(), tree)
@@ -150,7 +150,7 @@ def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operatio
         *check(
             tf.reduce_all(nodes_of > 0),
             "`children` has no tree nodes in tree {}; every tree needs its root at node 0.",
-            first(nodes_of == 0),
+            _first(nodes_of == 0),
         ),
         *check(
             ~tf.reduce_any(wrong),
@@ -162,7 +162,7 @@ def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operatio
         ),
     ]
     if arity is not None:
-        long = first(lengths > arity)
+        long = _first(lengths > arity)
         tree = tf.gather(trees, long)
         checks += check(
             tf.reduce_all(lengths <= arity),
@@ -175,34 +175,84 @@ def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operatio
     return checks
 
 
-def check_parents(links: Links, shares: bool = False) -> list[tf.Operation]:
-    """Checks, when the graph runs, that the only node without a parent is the root.
+def _first(where: tf.Tensor) -> tf.Tensor:
+    """The place of the first that is marked, int64 `[1]`, or `[0]` if none is; bool `[size]`."""
+    return tf.where(where)[:1, 0]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What may be wrong with tree nodes.
+
+    Args:
+        sentence: says what is wrong.
+        where: bool `[size]`, the nodes it is wrong with.
+        is_of_word: whether the node's word belongs to the message.
+    """
+
+    sentence: str
+    where: tf.Tensor
+    is_of_word: bool = False
+
+
+def check_nodes(
+    problems: list[Problem], links: Links, words: tf.Tensor | None = None
+) -> list[tf.Operation]:
+    """Fails, when the graph runs, with the first problem and the first node that has it.
+
+    Args:
+        problems: in the order in which they are looked for.
+        links: of the nodes.
+        words: int or string `[size]`, needed for problems of words.
+    """
+    found = tf.where(tf.stack([problem.where for problem in problems]), name="found")[:1]
+    problem, number = tf.unstack(tf.cast(found, tf.int32), axis=1)
+    text = [
+        tf.gather([problem.sentence for problem in problems], problem),
+        tf.strings.format(" [tree, node]: {}", links.tree_and_node(number)),
+    ]
+    if words is not None:
+        word = tf.strings.format(" word: {}", tf.gather(words, number))
+        is_of_word = tf.gather([problem.is_of_word for problem in problems], problem)
+        text.append(tf.where(is_of_word, word, ""))
+    message = tf.strings.reduce_join(tf.strings.join(text))
+    is_right = tf.size(number) == 0
+    return [tf.raw_ops.Assert(condition=is_right, data=[message], name=WITHOUT_FRAMES)]
+
+
+def problems_of_links(links: Links, shares: bool = False) -> list[Problem]:
+    """Each node but the root must have one parent, there may be no cycle, and padding comes last.
 
     Args:
         links: of the nodes.
         shares: whether a node may have several parents.
     """
-    two = tf.zeros_like(links.num_parents) > 1 if shares else links.num_parents > 1
-    root_is_child = links.is_root & (links.num_parents > 0)
-    second_root = ~links.is_root & (links.num_parents == 0) & links.has_children
+    two_parents = Problem(
+        "`children` is not a tree: a node has two parents (-1 stands for no child). If nodes may "
+        "be shared, give the layer shared_nodes=True.",
+        links.num_parents > 1,
+    )
+    what = "an acyclic graph" if shares else "a tree"
     return [
-        *check(
-            ~tf.reduce_any(two),
-            "`children` is not a tree: a node has two parents (-1 stands for no child). "
-            "[tree, node]: {} If nodes may be shared, give the layer shared_nodes=True.",
-            links.tree_and_node(two),
+        *([] if shares else [two_parents]),
+        Problem(
+            "`children` must have the root at node 0, but node 0 is a child. Number the nodes so "
+            "that the root comes first.",
+            links.is_root & (links.num_parents > 0),
         ),
-        *check(
-            ~tf.reduce_any(root_is_child),
-            "`children` must have the root at node 0, but node 0 is a child. [tree, node]: {} "
-            "Number the nodes so that the root comes first.",
-            links.tree_and_node(root_is_child),
+        Problem(
+            "`children` must have the root at node 0, but another node has children and no parent.",
+            ~links.is_root & (links.num_parents == 0) & links.has_children,
         ),
-        *check(
-            ~tf.reduce_any(second_root),
-            "`children` must have the root at node 0, but another node has children and no parent. "
-            "[tree, node]: {}",
-            links.tree_and_node(second_root),
+        Problem(
+            f"`children` is not {what}: nodes form a cycle.",
+            in_circles(links) if shares else in_cycles(links),
+        ),
+        Problem(
+            "`children` has a node that is the child of no node, before one that is: it would not "
+            "be read, and padding comes last. Make it a child, or leave it out of `x` and "
+            "`children`.",
+            links.is_skipped,
         ),
     ]
 
@@ -250,41 +300,10 @@ def _goes_on(ones: tf.Tensor, others: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     return found
 
 
-def check_cycles(links: Links, shares: bool = False) -> list[tf.Operation]:
-    """Checks, when the graph runs, that nodes form no cycle.
-
-    Args:
-        links: of the nodes.
-        shares: whether a node may have several parents.
-    """
-    lost = in_circles(links) if shares else in_cycles(links)
-    what = "an acyclic graph" if shares else "a tree"
-    return check(
-        ~tf.reduce_any(lost),
-        f"`children` is not {what}: nodes form a cycle. [tree, node]: {{}}",
-        links.tree_and_node(lost),
-    )
-
-
-def check_padding(links: Links) -> list[tf.Operation]:
-    """Checks, when the graph runs, that nodes that no other refers to come last.
-
-    Args:
-        links: of trees.
-    """
-    return check(
-        ~tf.reduce_any(links.is_skipped),
-        "`children` has a node that is the child of no node, before one that is: it would not be "
-        "read, and padding comes last. Make it a child, or leave it out of `x` and `children`. "
-        "[tree, node]: {}",
-        links.tree_and_node(links.is_skipped),
-    )
-
-
-def check_words(
+def problems_of_words(
     words: tf.Tensor, links: Links, rules: WordRules, is_ragged: bool
-) -> list[tf.Operation]:
-    """Checks, when the graph runs, the words of tree nodes.
+) -> list[Problem]:
+    """Each node that is read must have a word that it may have.
 
     Args:
         words: int or string `[size]`, of all nodes of the batch; padding may have any.
@@ -295,36 +314,34 @@ def check_words(
     wrong = ~rules.allow(words, links, is_ragged)
     lost = wrong & ~links.is_called
     unread = wrong & links.has_children if rules.inner_inputs is None else tf.zeros_like(wrong)
-    without_vector = wrong & ~unread & ~lost
     nothing = "an empty text" if words.dtype == tf.string else "0"
-    checks = check(
-        ~tf.reduce_any(lost),
-        "`x` has a word at a tree node that is the child of no node, so that it would not be read. "
-        "Make it a child, or leave it out of `x` and `children`. [tree, node]: {} word: {}",
-        links.tree_and_node(lost),
-        tf.gather(words, first(lost)),
-    )
-    checks += check(
-        ~tf.reduce_any(without_vector),
-        "`x` has a word that `embedding` has no vector for: words must be from 0 to "
-        f"{(rules.num_words or 0) - 1}. [tree, node]: {{}} word: {{}}",
-        links.tree_and_node(without_vector),
-        tf.gather(words, first(without_vector)),
-    )
-    with tf.control_dependencies(checks):
-        return check(
-            ~tf.reduce_any(unread),
+    return [
+        Problem(
+            "`x` has a word at a tree node that is the child of no node, so that it would not be "
+            "read. Make it a child, or leave it out of `x` and `children`.",
+            lost,
+            is_of_word=True,
+        ),
+        Problem(
+            "`x` has a word that `embedding` has no vector for: words must be from 0 to "
+            f"{(rules.num_words or 0) - 1}.",
+            wrong & ~unread & ~lost,
+            is_of_word=True,
+        ),
+        Problem(
             "`x` has a word at an inner tree node, where the layer reads none. Give the layer "
             "inner_inputs=True to read it or inner_inputs=False to leave it out, or put "
-            f"{nothing} there, which stands for no word. [tree, node]: {{}} word: {{}}",
-            links.tree_and_node(unread),
-            tf.gather(words, first(unread)),
-        )
+            f"{nothing} there, which stands for no word.",
+            unread,
+            is_of_word=True,
+        ),
+    ]
 
 
 @functools.cache
 def tree_checks(
     children_spec: tf.TypeSpec,
+    links_spec: tuple[tf.TensorSpec, ...],
     word_dtype: tf.DType | None,
     rules: WordRules | None,
     arity: int | None = None,
@@ -337,6 +354,7 @@ def tree_checks(
     Args:
         children_spec: of the children, int32 or int64 `[batch, nodes, arity]`, or ragged
             `[batch, (nodes), (children)]`.
+        links_spec: of the tensors of their links.
         word_dtype: of the words, int or string `[size]`, of all nodes of the batch; None if it
             takes none.
         rules: which words are allowed.
@@ -344,24 +362,24 @@ def tree_checks(
         shares: whether a node may have several parents.
 
     Returns:
-        A function of the children, or of children and words; it gives True.
+        A function of the children, the tensors of their links, and words, if any; it gives True.
     """
 
-    def run(children: Any, words: tf.Tensor | None = None) -> tf.Tensor:
+    def run(
+        children: Any, of_links: tuple[tf.Tensor, ...], words: tf.Tensor | None = None
+    ) -> tf.Tensor:
         is_ragged = isinstance(children, tf.RaggedTensor)
+        links = Links(*of_links)
         checks = check_rows(children, arity) if is_ragged else check_indices(children)
         with tf.control_dependencies(checks):
-            links = links_of_rows(children) if is_ragged else links_of(children)
-            checks = check_parents(links, shares) + check_cycles(links, shares)
-        with tf.control_dependencies(checks):
-            checks = check_padding(links)
-        if words is not None and rules is not None:
-            with tf.control_dependencies(checks):
-                checks = check_words(words, links, rules, is_ragged)
+            problems = problems_of_links(links, shares)
+            if words is not None and rules is not None:
+                problems += problems_of_words(words, links, rules, is_ragged)
+            checks = check_nodes(problems, links, words)
         with tf.control_dependencies(checks):
             return tf.constant(True)
 
-    signature = [children_spec]
+    signature: list[Any] = [children_spec, links_spec]
     if word_dtype is not None:
         signature.append(tf.TensorSpec([None], word_dtype))
     return tf.function(run, input_signature=signature, autograph=False)

@@ -114,7 +114,7 @@ def node_tables(
     else:
         spec = tf.TensorSpec([None, None, None], children.dtype)
         is_usual = are_right & is_in_order
-        checks = [_raise_unless(is_usual, spec, children, words, rules, shares=shares)]
+        checks = [_raise_unless(is_usual, spec, children, links, words, rules, shares=shares)]
 
     # All tables wait for the checks, so that no op that reads them fails first, less clearly.
     with tf.control_dependencies(checks):
@@ -154,7 +154,7 @@ def tables_of_rows(
     if arity is not None:
         are_right &= tf.reduce_all(rows.row_lengths() <= arity)
     spec = tf.RaggedTensorSpec([None, None, None], given.dtype, 2, tf.int64)
-    checks = [_raise_unless(are_right, spec, children, words, rules, arity, shares)]
+    checks = [_raise_unless(are_right, spec, children, links, words, rules, arity, shares)]
     with tf.control_dependencies(checks):
         size = tf.cast(rows.nrows(), tf.int32)
         numbers: Any
@@ -191,13 +191,17 @@ def _raise_unless(
     are_right: tf.Tensor,
     spec: tf.TypeSpec,
     children: Any,
+    links: Links,
     words: tf.Tensor | None,
     rules: WordRules | None,
     arity: int | None = None,
     shares: bool = False,
 ) -> tf.Tensor:
     """Runs the slow checks where something is wrong or unusual; see `tree_checks`."""
+    of_links = links.tensors()
+    of_links_spec = tuple(tf.TensorSpec([None] * one.shape.rank, one.dtype) for one in of_links)
     word_dtype = None if words is None else words.dtype
-    check = tree_checks(spec, word_dtype, rules if words is not None else None, arity, shares)
-    given = [children] if words is None else [children, words]
+    rules = rules if words is not None else None
+    check = tree_checks(spec, of_links_spec, word_dtype, rules, arity, shares)
+    given = [children, of_links] if words is None else [children, of_links, words]
     return tf.cond(are_right, lambda: tf.constant(True), lambda: check(*given))

@@ -45,7 +45,7 @@ TREES = {
     ),
     "root is not node 0": (
         [[-1, -1], [0, 2], [-1, -1], [-1, -1]],
-        r"root at node 0, but node 0 is a child.*\[\[1 0\]\].*Number the nodes",
+        r"root at node 0, but node 0 is a child\. Number the nodes.*\[\[1 0\]\]",
     ),
     "root in a cycle": (
         [[1, -1], [0, -1], [-1, -1], [-1, -1]],
@@ -88,7 +88,7 @@ def test_trees_without_nodes(layer):
 
 TWO_PARENTS = np.array([[[1, 1], [-1, -1]]], np.int32)
 SENTENCE = "`children` is not a tree: a node has two parents (-1 stands for no child). "
-SENTENCE += "[tree, node]: [[0 1]]"
+SENTENCE += "If nodes may be shared, give the layer shared_nodes=True. [tree, node]: [[0 1]]"
 
 
 @pytest.fixture(scope="module")
