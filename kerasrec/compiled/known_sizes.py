@@ -40,10 +40,12 @@ class KnownSizes:
             has_room = tf.raw_ops.LookupTableSizeV2(table_handle=table) < self._most
 
             def keep() -> tf.Tensor:
-                tf.raw_ops.LookupTableInsertV2(
+                kept = tf.raw_ops.LookupTableInsertV2(
                     table_handle=table, keys=key, values=tf.zeros([], tf.int64)
                 )
-                return tf.constant(True)
+                # In the graph of a gradient, TensorFlow drops what no result waits for.
+                with tf.control_dependencies([kept]):
+                    return tf.constant(True)
 
             return tf.cond(has_room, keep, lambda: tf.constant(False))
 

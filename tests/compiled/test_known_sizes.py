@@ -67,3 +67,20 @@ def test_a_layer_counts_sizes_of_training_and_of_inference():
 def test_a_bound_below_zero_is_an_error():
     with pytest.raises(kerasrec.TraceError, match="max_xla_sizes is -1; it must be at least 0"):
         fib_by(max_xla_sizes=-1)
+
+
+def test_sizes_of_a_gradient_are_counted(optimized):
+    """TensorFlow drops ops from the graph of a gradient that no result waits for."""
+    known = KnownSizes(2)
+
+    @tf.function
+    @tf.custom_gradient
+    def same(x):
+        return tf.identity(x), lambda upstream: tf.where(known.admit([x], [7]), upstream, 0.0)
+
+    x = tf.ones([3])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = same(x)
+    np.testing.assert_array_equal(tape.gradient(y, x), [1, 1, 1])
+    assert len(known) == 1
