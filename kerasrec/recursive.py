@@ -357,8 +357,9 @@ def recursive(
           Ragged rows must be rows of a table that all tokens share, as of `tf.gather(rows, node)`.
           Other ragged rows, rows within rows, assertions, prints, ops it does not know and
           `parallel_tokens` are a `TraceError`. A run that meets an error, a bound or a very long
-          row, or makes more calls than `max_width` in all, is run again by waves, and so are
-          derivatives of a gradient. Results are the same up to rounding.
+          row, or makes more calls than `max_width` in all, is run again by waves. A derivative of a
+          gradient is a program of its own, compiled for its sizes; waves run it if it has an op
+          that the engine does not know. Results are the same up to rounding.
         parallel_tokens: how many tokens may run at once; None for all that are ready. Memory of
           the forward run then grows with the depth of the recursion times this bound, and not with
           the number of calls. Results are the same. A gradient still reads values of all calls:

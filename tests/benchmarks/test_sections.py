@@ -106,7 +106,7 @@ def test_whole_command(monkeypatch, tmp_path):
         "shapes": 6,
         "scaling": 12,
         "convergence": 2,
-        "startup": 11,
+        "startup": 12,
     }
     for name in sections[:-1]:
         assert {*found[name]["rows"][-1]["peers"]} == {"kerasrec", "iterative"}
