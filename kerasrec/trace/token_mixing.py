@@ -31,17 +31,34 @@ _LAST_AXIS_OPS = frozenset({
     "Softmax", "LogSoftmax", "TopKV2", "LowerBound", "UpperBound", "IsotonicRegression",
     "DenseBincount",
 })  # fmt: skip
-# They put rows back where the tokens are.
-_SCATTERS = frozenset(
-    {"ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "DynamicStitch", "GatherNd"}
-)
+# They put rows back where the tokens are, or take them from there, by the numbers of tokens.
+_SCATTERS = frozenset({
+    "ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub",
+    "TensorScatterMax", "TensorScatterMin", "DynamicStitch", "GatherNd",
+})  # fmt: skip
 
 
 def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
     """Whether an op computes from several tokens, or from what is of several tokens."""
-    if any(item.is_mixed for item in inputs) and operation.type not in _SCATTERS:
+    if operation.type in _SCATTERS:
+        return _scatters_by_values(operation, inputs)
+    if any(item.is_mixed for item in inputs):
         return True
     return works_along_first_axis(operation, [item.axis for item in inputs])
+
+
+def _scatters_by_values(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
+    """Whether what says which token each row is of is not computed from the numbers of tokens.
+
+    Numbers of tokens come from all tokens together, as in `tf.range(tf.shape(x)[0])` or `tf.where`.
+    """
+    kind, axes = operation.type, [item.axis for item in inputs]
+    if kind == "DynamicStitch":
+        half = len(inputs) // 2
+        return 0 in axes[half:] and not all(item.is_mixed for item in inputs[:half])
+    if kind == "ScatterNd":
+        return has_open_rows(operation.outputs[0]) and not inputs[0].is_mixed
+    return axes[0] == 0 and not inputs[1].is_mixed
 
 
 def works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:

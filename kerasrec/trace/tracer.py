@@ -30,7 +30,8 @@ _TOKEN_AXIS = (
     "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "
     "and reshape the other axes only, and use its size for shapes alone. Where [tokens] meets "
     "[tokens, n], give it an axis: x[:, None]. A loop over tokens may read its own token alone: "
-    "tf.map_fn over the tensor itself."
+    "tf.map_fn over the tensor itself. Indices that tf.gather_nd or a scatter takes begin with the "
+    "number of the token: tf.stack([tf.range(tf.shape(x)[0]), i], 1)."
 )
 _OTHER_ROWS = (
     "The `values` of a tf.RaggedTensor hold the entries of all tokens' rows, one after the other. "

@@ -18,6 +18,11 @@ def float_of(size):
     return tf.cast(size, tf.float32)
 
 
+def zero(x):
+    """A number of each token that is 0, int32 `[tokens, 1]`."""
+    return tf.cast(0 * x[:, :1], tf.int32)
+
+
 MIXING = {
     "softmax": lambda x: tf.nn.softmax(x, axis=0),
     "log softmax of an outer product": lambda x: tf.nn.log_softmax(
@@ -75,6 +80,13 @@ MIXING = {
     "how many are equal": lambda x: (
         x + float_of(tf.math.bincount(tf.cast(x[:, 0], tf.int32) * 0))[0]
     ),
+    "a number put into the first token": lambda x: tf.tensor_scatter_nd_update(
+        x, [[0]], [[9.0, 9]]
+    ),
+    "added to the token of a number": lambda x: tf.tensor_scatter_nd_add(x, zero(x), x),
+    "the larger of two tokens": lambda x: tf.tensor_scatter_nd_max(x, zero(x), x + 1),
+    "the token of a number": lambda x: tf.gather_nd(x, zero(x)),
+    "scattered by a number": lambda x: x + tf.scatter_nd(zero(x), x, tf.shape(x)),
     "filled with a size": lambda x: tf.fill(tf.shape(x), float_of(tf.gather(tf.shape(x), 0))),
 }
 
@@ -116,6 +128,12 @@ HOLDING = {
         tf.cast(ALWAYS, tf.int32), [lambda: x, lambda: without_mean(x), lambda: -x]
     ),
 }
+
+
+def first(x):
+    """The places of the first number of each token."""
+    return tf.stack([tf.range(tf.shape(x)[0]), tf.zeros([tf.shape(x)[0]], tf.int32)], 1)
+
 
 APART = {
     "a transpose and back": lambda x: tf.transpose(tf.sin(tf.transpose(x)) * 2.0),
@@ -171,6 +189,17 @@ APART = {
     "a map": lambda x: tf.map_fn(lambda row: row / tf.reduce_sum(row * row), x),
     "a branch": lambda x: tf.cond(ALWAYS, lambda: x + 1, lambda: tf.zeros_like(x)),
     "a loop in a transpose": lambda x: tf.transpose(repeated(tf.sin)(tf.transpose(x))),
+    "a number put into each": lambda x: tf.tensor_scatter_nd_update(x, first(x), x[:, 1] ** 2),
+    "a number off each": lambda x: tf.tensor_scatter_nd_sub(x, first(x), x[:, 1]),
+    "the larger number of each": lambda x: tf.tensor_scatter_nd_max(x, first(x), x[:, 1]),
+    "a number of each": lambda x: x * tf.gather_nd(x, first(x))[:, None],
+    "those that are chosen": lambda x: tf.scatter_nd(
+        tf.where(x[:, 0] > 0), tf.boolean_mask(x, x[:, 0] > 0), tf.shape(x, tf.int64)
+    ),
+    "put back": lambda x: tf.dynamic_stitch(
+        tf.dynamic_partition(tf.range(tf.shape(x)[0]), tf.cast(x[:, 0] > 0, tf.int32), 2),
+        [-y for y in tf.dynamic_partition(x, tf.cast(x[:, 0] > 0, tf.int32), 2)],
+    ),
     "tensors of a size": lambda x: x + tf.reshape(tf.ones([tf.shape(x)[0] * 2]), tf.shape(x)),
 }
 
@@ -451,3 +480,8 @@ def test_layers_over_time_are_right_for_each_token(name):
         value_and_gradient(kerasrec.recursive(lambda x: layer(x))), expected, strict=True
     ):
         np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-6)
+
+
+def test_tokens_that_are_stitched_by_their_values_are_refused():
+    with pytest.raises(kerasrec.TraceError, match="begin with the number of the token"):
+        kerasrec.recursive(lambda x, i: tf.dynamic_stitch([i], [x]))(X, [3, 0, 1, 2])
