@@ -10,7 +10,7 @@ import tensorflow as tf
 from kerasrec.errors import SentenceFirst
 from kerasrec.layers.held import freeze_held
 from kerasrec.layers.old_order import formerly_positional
-from kerasrec.layers.ragged import both_inputs, like, num_trees
+from kerasrec.layers.ragged import both_inputs, check_children, like, num_trees
 from kerasrec.layers.recursive import Recursive, refuse_mask
 from kerasrec.layers.stacking import StatesOfNodes
 from kerasrec.layers.top_down import TopDown
@@ -143,8 +143,9 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         with SentenceFirst():
             return super().__call__(*inputs, **kwargs)
 
-    def build(self, x_shape: Any, children_shape: Any) -> None:
+    def build(self, x_shape: Any, children_shape: Any = None) -> None:
         """Creates the weights of both layers."""
+        check_children(self.name, children_shape)
         self.upward_layer.build(x_shape, children_shape)
         units = self.upward_layer.cell.output_size
         self.downward_layer.build((*x_shape[:2], units), children_shape)

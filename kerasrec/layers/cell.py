@@ -113,6 +113,22 @@ class RecursiveCell(keras.layers.Layer):
         self.seed = seed
         self._output_size: int | None = None
 
+    def __call__(self, inputs: Any, states: Any, *args: Any, **kwargs: Any) -> Any:
+        """As `call`, with weights and inputs cast to the cell's dtype.
+
+        Raises:
+            ValueError: if `states` are those of one node, as `keras.layers.RNN` passes them.
+        """
+        if self.arity is not None and not self.goes_down:
+            for child in states:
+                if not isinstance(child, list | tuple):
+                    raise ValueError(
+                        f"{self.name} needs the states of each child of a node, a list of lists; "
+                        f"received {child!r} among them. keras.layers.RNN, which passes the states "
+                        "of one, is for sequences: kerasrec.layers.Recursive(cell) goes up trees."
+                    )
+        return super().__call__(inputs, states, *args, **kwargs)
+
     def call(self, inputs: Any, states: Sequence[Any]) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """An inner node. A subclass may also take `training`, a bool.
 

@@ -37,6 +37,18 @@ def as_rows(x: tf.RaggedTensor, children: tf.RaggedTensor) -> tuple[Any, Any]:
     return x, children
 
 
+def check_children(name: str, children: Any) -> None:
+    """Raises a ValueError if `children`, or their shape, are missing."""
+    if children is None:
+        raise ValueError(
+            f"{name} needs two inputs, layer(x, children): what the tree nodes read, [batch, "
+            "nodes, ..], and the indices of their children, [batch, nodes, arity]. In a "
+            "keras.Sequential only the first layer can have two inputs, and no keras.Input before "
+            "it: call that model with [x, children], or use the functional API. Layers around "
+            "other layers, such as keras.layers.TimeDistributed, pass one input."
+        )
+
+
 def both_inputs(name: str, x: Any, children: Any, takes_ragged: bool = False) -> tuple[Any, Any]:
     """`x` and `children` of a call, given apart or as one list.
 
@@ -52,13 +64,7 @@ def both_inputs(name: str, x: Any, children: Any, takes_ragged: bool = False) ->
     """
     if children is None and isinstance(x, list | tuple) and len(x) == 2:
         x, children = x
-    if children is None:
-        raise ValueError(
-            f"{name} needs two inputs, layer(x, children): what the tree nodes read, [batch, "
-            "nodes, ..], and the indices of their children, [batch, nodes, arity]. In a "
-            "keras.Sequential only the first layer can have two inputs, and no keras.Input before "
-            "it: call that model with [x, children], or use the functional API."
-        )
+    check_children(name, children)
     one_is_padded = not (is_ragged(x) and is_ragged(children))
     for what, given, filler in (("x", x, ""), ("children", children, "default_value=-1")):
         if is_ragged(given) and (one_is_padded or not takes_ragged):

@@ -16,7 +16,7 @@ from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.held import config_of_held, freeze_held, shape_of_result
 from kerasrec.layers.inputs import NodeInputs, takes_text
 from kerasrec.layers.old_order import formerly_positional
-from kerasrec.layers.ragged import as_rows, both_inputs, is_ragged, like, num_trees
+from kerasrec.layers.ragged import as_rows, both_inputs, check_children, is_ragged, like, num_trees
 from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.stacking import StatesOfNodes, are_states, mark_states
 from kerasrec.layers.trees import as_indices, node_tables
@@ -144,6 +144,12 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
                 f"{type(cell).__name__} goes {'down' if cell.goes_down else 'up'} trees: apply it "
                 f"by kerasrec.layers.{layer}, not by {type(self).__name__}."
             )
+        if "go_backwards" in kwargs:
+            raise ValueError(
+                f"{type(self).__name__} has no `go_backwards`, which keras.layers.Bidirectional "
+                "sets: there is no order of tree nodes to reverse. kerasrec.layers.Bidirectional "
+                "goes up the trees and down again."
+            )
         super().__init__(**{"dtype": cell.dtype_policy, **kwargs})
         if self.compute_dtype != cell.compute_dtype:
             raise ValueError(
@@ -177,8 +183,9 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         with SentenceFirst():
             return super().__call__(*inputs, *args, **kwargs)
 
-    def build(self, x_shape: Any, children_shape: Any) -> None:
+    def build(self, x_shape: Any, children_shape: Any = None) -> None:
         """Creates the cell's weights."""
+        check_children(self.name, children_shape)
         self.check_inputs(x_shape, children_shape, "int32", children_shape[-1] is None)
         self._num_features = x_shape[-1] if self.embedding is None else self._embedding_size()
         if type(self.cell).build is keras.layers.Layer.build:  # Keras' own makes no weights.

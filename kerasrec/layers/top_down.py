@@ -13,7 +13,7 @@ from kerasrec.errors import or_nothing
 from kerasrec.layers.cell import KernelCell, RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.old_order import formerly_positional
-from kerasrec.layers.ragged import num_trees
+from kerasrec.layers.ragged import check_children, num_trees
 from kerasrec.layers.recursion import Recursion
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.tree_checks import check
@@ -209,8 +209,11 @@ class TopDown(Recursive):
             )
         self._recursion = Recursion(cell, visitor, self._options, self.embedding)
 
-    def build(self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None) -> None:
+    def build(
+        self, x_shape: Any, children_shape: Any = None, initial_state_shape: Any = None
+    ) -> None:
         """Creates the cell's weights."""
+        check_children(self.name, children_shape)
         if self.cell.arity is None and not self.cell.shares_weights:
             if len(children_shape) != 3 or children_shape[-1] is None:
                 raise ValueError(

@@ -295,3 +295,13 @@ def test_wrong_arguments(layer_class, options, message):
 def test_wrong_arguments_of_a_cell():
     with pytest.raises(ValueError, match="`units` must be a positive integer"):
         TreeLSTMCell(0)
+
+
+def test_layers_of_keras_around_a_tree_layer_say_why_not():
+    x, children = np.zeros((1, 2, 3, 4), "float32"), np.zeros((1, 2, 3, 2), "int32")
+    with pytest.raises(ValueError, match=r"no `go_backwards`.*kerasrec.layers.Bidirectional goes"):
+        keras.layers.Bidirectional(TreeRNN(3))([x[0], children[0]])
+    with pytest.raises(ValueError, match=r"needs two inputs.*keras.layers.TimeDistributed"):
+        keras.layers.TimeDistributed(TreeRNN(3))(x)
+    with pytest.raises(ValueError, match=r"keras.layers.RNN, .* is for sequences"):
+        keras.layers.RNN(TreeRNNCell(3, arity=2))(x[0])
