@@ -141,7 +141,8 @@ def test_a_compiled_layer_keeps_nothing_except_in_training(engine, recompute, ke
     for training, recomputes in kept.items():
         with pytest.raises(Asked) as asked:
             recursion(tf.ones([1, 3, 4]), children, None, None, training, False)
-        assert asked.value.args == (engine, training, recomputes)
+        differs = engine == "compiled"  # By what it keeps; a cell of this package does not.
+        assert asked.value.args == (engine, training and differs, recomputes)
 
 
 @pytest.mark.parametrize("name", READY)
