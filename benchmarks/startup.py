@@ -1,7 +1,7 @@
 """What a program pays before it trains: imports, building the model, and the first step.
 
 The papers do not report it. Each import is on top of those before; the first step traces and
-compiles; the second is one as all others are; the first evaluation compiles a step of its own. The
+compiles; the second is like all later ones; the first evaluation compiles a step of its own. The
 layers are those of models/sentiment_tree_lstm.py, all weights random, trained by Keras with one
 Adagrad and without L2.
 """

@@ -43,7 +43,7 @@ class KnownSizes:
                 kept = tf.raw_ops.LookupTableInsertV2(
                     table_handle=table, keys=key, values=tf.zeros([], tf.int64)
                 )
-                # In the graph of a gradient, TensorFlow drops what no result waits for.
+                # In the graph of a gradient, TensorFlow drops ops that no result depends on.
                 with tf.control_dependencies([kept]):
                     return tf.constant(True)
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import tensorflow as tf
 
 from kerasrec.emit.results import Tensors
-from kerasrec.errors import WITHOUT_FRAMES
 from kerasrec.graph.nodes import Accumulate, Collect, keys_of
 from kerasrec.graph.values import Value
 
@@ -80,7 +79,6 @@ class Sums:
         check = tf.raw_ops.Assert(
             condition=(smallest >= 0) & (largest < size),
             data=[message, smallest, largest, size],
-            name=WITHOUT_FRAMES,
         )
         with tf.control_dependencies([check]):
             return _rows_by_index(list(values), tf.identity(index), size)

@@ -247,8 +247,8 @@ def call_cell(
     return [output, *states] if cell.has_own_output else states
 
 
-def is_known(cell: RecursiveCell) -> bool:
-    """Whether a cell is one of this package, with activations of Keras.
+def is_ready_made(cell: RecursiveCell) -> bool:
+    """Whether a cell is one of this package, with Keras' own activations.
 
     Such a cell keeps rows apart, draws no random numbers, and computes the same in training and
     outside of it, since dropout comes from its layer. A user's own may do anything, also by layers
@@ -261,8 +261,8 @@ def is_known(cell: RecursiveCell) -> bool:
 
 
 def is_of_keras(activation: Callable[..., Any]) -> bool:
-    """Whether an activation is one of Keras' own functions."""
-    return inspect.isfunction(activation) and activation.__module__.startswith("keras.")
+    """Whether an activation is one of `keras.activations`."""
+    return getattr(keras.activations, getattr(activation, "__name__", ""), None) is activation
 
 
 def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:

@@ -9,9 +9,9 @@ import keras
 import tensorflow as tf
 
 from kerasrec.graph.nodes import operations
-from kerasrec.layers.cell import RecursiveCell, call_cell, is_known
-from kerasrec.private import in_xla
-from kerasrec.public import RecursiveFunction, recursive
+from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made
+from kerasrec.private import added_losses, in_xla
+from kerasrec.public import RecursiveFunction, TraceError, recursive
 from kerasrec.trace.functions import random_op
 
 
@@ -67,11 +67,25 @@ def look_up(
     one = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
     words = tf.where(is_read, words, one)
     if in_xla():  # How many are different is not known when it compiles.
-        return NodeInputs(tf.cast(embedding(words), dtype), _first_places(words, embedding))
+        vectors = tf.cast(_embedded(embedding, words), dtype)
+        return NodeInputs(vectors, _first_places(words, embedding))
     different, places = tf.unique(words, name="places")
     if texts is not None:
         different = tf.gather(texts, different)
-    return NodeInputs(tf.cast(embedding(different), dtype), places)
+    return NodeInputs(tf.cast(_embedded(embedding, different), dtype), places)
+
+
+def _embedded(embedding: keras.layers.Layer, words: tf.Tensor) -> tf.Tensor:
+    """The vectors of words, `[words, features]`; a TraceError if the embedding adds a loss."""
+    before = set(map(id, added_losses(embedding)))
+    vectors = embedding(words)
+    if not before.issuperset(map(id, added_losses(embedding))):
+        raise TraceError(
+            f"The embedding {embedding.name} adds a loss, by `add_loss` or by the "
+            "`activity_regularizer` of a layer in it, which cannot leave the tree layer. Apply it "
+            "before the tree layer, to all words, or use an `embeddings_regularizer`."
+        )
+    return vectors
 
 
 def _first_places(words: tf.Tensor, embedding: keras.layers.Layer) -> tf.Tensor | None:
@@ -95,8 +109,8 @@ def leaf_of(
     Leaves of one row have the same states, which are computed once: before the recursion, and with
     gradients added up before they go through the cell. They are computed for each leaf if the cell
     draws random numbers, or if inner nodes read rows, too: there may be more rows than leaves then,
-    and inside of XLA there always are. A cell of a user's own is a recursive function here, too,
-    which is refused if it mixes rows.
+    and inside of XLA there always are. A user's own cell is traced as a recursive function, so that
+    one that mixes rows is refused.
     """
 
     def leaf(row: tf.Tensor) -> list[tf.Tensor]:
@@ -107,11 +121,13 @@ def leaf_of(
 
     if inputs.places is None or cell.inner_inputs or in_xla():
         return own_results_of
-    of_all = leaf if is_known(cell) else recursive(leaf)
-    if isinstance(of_all, RecursiveFunction) and _is_random(of_all, inputs.rows):
-        return own_results_of
+    of_rows: Callable[[tf.Tensor], list[tf.Tensor]] = leaf
+    if not is_ready_made(cell):
+        of_rows = recursive(leaf)
+        if _is_random(of_rows, inputs.rows):
+            return own_results_of
     with tf.name_scope("leaves_of_words"):
-        results = of_all(inputs.rows)
+        results = of_rows(inputs.rows)
 
     def results_of(node: tf.Tensor) -> list[tf.Tensor]:
         place = tf.gather(inputs.places, node)

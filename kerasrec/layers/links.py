@@ -41,7 +41,7 @@ class Links:
     trees: tf.Tensor
 
     def tensors(self) -> tuple[tf.Tensor, ...]:
-        """All of them, as the constructor takes them."""
+        """All of them, in the constructor's order."""
         return tuple(getattr(self, item.name) for item in dataclasses.fields(self))
 
     @functools.cached_property

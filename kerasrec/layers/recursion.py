@@ -13,7 +13,7 @@ import tensorflow as tf
 from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import or_nothing
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
-from kerasrec.layers.cell import RecursiveCell, call_cell, is_known
+from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made
 from kerasrec.layers.held import WeightsOf
 from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
 from kerasrec.layers.tree_checks import WordRules, check_sizes, same_sizes
@@ -89,7 +89,7 @@ class Recursion:
         features = tuple(x.shape[2:] if input_drop is None else input_drop.shape[1:])
         dropped = tuple(map(len, drops))
         is_ragged = isinstance(children, tf.RaggedTensor)
-        training = training and self._asks_for_training
+        training = training and self._depends_on_training
         key = (x.dtype, features, children.dtype, is_ragged, dropped, training, return_sequences)
         if in_xla():  # No function of its own, for the reason that `function/run.py` gives.
             return self._run(
@@ -102,12 +102,13 @@ class Recursion:
             run = self._runs[key] = self._new_run(key)
         return run[0](tuple(initial_states), x, children, drops)
 
-    @functools.cached_property
-    def _asks_for_training(self) -> bool:
-        """Whether a run may differ in training, beside its dropout, which is an argument."""
+    @property
+    def _depends_on_training(self) -> bool:
+        """Whether a run may differ in training, apart from its dropout, which is an argument."""
+        if self._options["engine"] == "compiled":  # What it keeps for a gradient differs.
+            return True
         is_plain = type(self._embedding) in (type(None), keras.layers.Embedding)
-        keeps_values = self._options["engine"] == "compiled"
-        return keeps_values or not (is_plain and is_known(self._cell))
+        return not (is_plain and is_ready_made(self._cell))
 
     @property
     def num_traces(self) -> int:

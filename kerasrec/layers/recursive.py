@@ -424,7 +424,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 
     @property
     def num_traces(self) -> int:
-        """How many times the recursion has been traced, again for training if that may differ."""
+        """How many times the recursion has been traced; twice where training may differ."""
         return self._recursion.num_traces
 
     @property

@@ -201,7 +201,7 @@ class SchemaEncoder(keras.layers.Layer):
             nodes = tf.unstack(tf.shape(batch[KIND])[: 2 if self.return_sequences else 1])
             return tf.zeros([*nodes, self.units], self.compute_dtype)
         batch = batch_of(self.schema, batch)
-        training = bool(training) and self._asks_for_training
+        training = bool(training) and self._depends_on_training
         run = None if in_stateless_scope() else self._runs.get(training)
         if run is None:
             run = self._runs[training] = tf.function(
@@ -212,7 +212,7 @@ class SchemaEncoder(keras.layers.Layer):
         return run(batch)
 
     @property
-    def _asks_for_training(self) -> bool:
+    def _depends_on_training(self) -> bool:
         """Whether a run may differ in training."""
         return bool(self.dropout) or self.engine == "compiled" or not is_of_keras(self.activation)
 
@@ -281,7 +281,7 @@ class SchemaEncoder(keras.layers.Layer):
 
     @property
     def num_traces(self) -> int:
-        """How many times the recursion has been traced, again for training if it has dropout."""
+        """How many times the recursion has been traced; twice where training differs."""
         return sum(run.experimental_get_tracing_count() for run in self._runs.values())
 
     def compute_output_spec(self, batch: dict[str, Any], *, training: bool = False) -> Any:

@@ -176,23 +176,23 @@ def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operatio
 
 
 def _first(where: tf.Tensor) -> tf.Tensor:
-    """The place of the first that is marked, int64 `[1]`, or `[0]` if none is; bool `[size]`."""
+    """The place of the first True of `[size]`, int64 `[1]`; `[0]` if there is none."""
     return tf.where(where)[:1, 0]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What may be wrong with tree nodes.
+    """Something that may be wrong with tree nodes.
 
     Args:
         sentence: says what is wrong.
         where: bool `[size]`, the nodes it is wrong with.
-        is_of_word: whether the node's word belongs to the message.
+        shows_word: whether the message gives the node's word.
     """
 
     sentence: str
     where: tf.Tensor
-    is_of_word: bool = False
+    shows_word: bool = False
 
 
 def check_nodes(
@@ -213,15 +213,15 @@ def check_nodes(
     ]
     if words is not None:
         word = tf.strings.format(" word: {}", tf.gather(words, number))
-        is_of_word = tf.gather([problem.is_of_word for problem in problems], problem)
-        text.append(tf.where(is_of_word, word, ""))
+        shows_word = tf.gather([problem.shows_word for problem in problems], problem)
+        text.append(tf.where(shows_word, word, ""))
     message = tf.strings.reduce_join(tf.strings.join(text))
     is_right = tf.size(number) == 0
     return [tf.raw_ops.Assert(condition=is_right, data=[message], name=WITHOUT_FRAMES)]
 
 
 def problems_of_links(links: Links, shares: bool = False) -> list[Problem]:
-    """Each node but the root must have one parent, there may be no cycle, and padding comes last.
+    """What may be wrong with links: parents, the root, cycles, and padding that does not come last.
 
     Args:
         links: of the nodes.
@@ -303,7 +303,7 @@ def _goes_on(ones: tf.Tensor, others: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 def problems_of_words(
     words: tf.Tensor, links: Links, rules: WordRules, is_ragged: bool
 ) -> list[Problem]:
-    """Each node that is read must have a word that it may have.
+    """What may be wrong with words: one that is not read, or that has no vector.
 
     Args:
         words: int or string `[size]`, of all nodes of the batch; padding may have any.
@@ -320,20 +320,20 @@ def problems_of_words(
             "`x` has a word at a tree node that is the child of no node, so that it would not be "
             "read. Make it a child, or leave it out of `x` and `children`.",
             lost,
-            is_of_word=True,
+            shows_word=True,
         ),
         Problem(
             "`x` has a word that `embedding` has no vector for: words must be from 0 to "
             f"{(rules.num_words or 0) - 1}.",
             wrong & ~unread & ~lost,
-            is_of_word=True,
+            shows_word=True,
         ),
         Problem(
             "`x` has a word at an inner tree node, where the layer reads none. Give the layer "
             "inner_inputs=True to read it or inner_inputs=False to leave it out, or put "
             f"{nothing} there, which stands for no word.",
             unread,
-            is_of_word=True,
+            shows_word=True,
         ),
     ]
 

@@ -61,7 +61,6 @@ class _AnyStrategy(KerasStep, _Keras):
             _check_labels(self, given)
         splits = splits_batches(self.distribute_strategy)
         if not splits and not backup:
-            self._build_optimizer()
             return super().fit(**_with_datasets(given))
         batch_size = given.get("batch_size")
         # All workers must have the same order, or some would miss examples; calls have others.
@@ -105,12 +104,6 @@ class _AnyStrategy(KerasStep, _Keras):
         _refuse(given, set(), "predict on several replicas")
         batches = [self.predict_on_batch(inputs(batch)) for batch in data]
         return keras.tree.map_structure(lambda *parts: joined(parts), *batches)
-
-    def _build_optimizer(self) -> None:
-        """TensorFlow traces a step twice in which variables are made."""
-        has_weights = isinstance(self, _OfKnownInputs) and self.built
-        if has_weights and self.compiled and not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
 
 
 class _OfKnownInputs(_AnyStrategy):

@@ -7,7 +7,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.errors import WITHOUT_FRAMES
 from kerasrec.row_ids import row_ids
 
 
@@ -27,7 +26,7 @@ def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[
         tf.debugging.Assert(is_right, message)
         return contextlib.nullcontext()
     data = [tf.convert_to_tensor(item) for item in message]
-    check = tf.raw_ops.Assert(condition=is_right, data=data, name=WITHOUT_FRAMES)
+    check = tf.raw_ops.Assert(condition=is_right, data=data)
     return tf.control_dependencies([check])
 
 

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec import TraceError
 from kerasrec.layers import (
     Bidirectional,
     ChildSumTreeLSTM,
@@ -421,6 +422,16 @@ def test_half_precision(pairs):
     assert found.dtype == tf.float16
     wanted = expected(outside, table.numpy()[WORDS], CHILDREN).root_states[0]
     np.testing.assert_allclose(found, wanted, rtol=0, atol=5e-3)
+
+
+@pytest.mark.many
+def test_an_embedding_that_adds_a_loss_is_refused():
+    children = random_children(2, 3, 2)
+    layer = TreeLSTM(3, embedding=keras.layers.Embedding(5, 4, activity_regularizer="l2"))
+    words = np.where((children < 0).all(-1), 3, 0)
+    for training in (False, True):
+        with pytest.raises(TraceError, match=r"adds a loss.*before the tree layer"):
+            layer(words, children, training=training)
 
 
 @pytest.mark.slow
