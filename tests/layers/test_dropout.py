@@ -127,7 +127,8 @@ def test_only_in_training_and_by_seed(layer_class, name):
     again.build(x.shape, children.shape)
     again.set_weights(layer.get_weights())
     np.testing.assert_allclose(trained(again, x, children), first, atol=1e-6)
-    assert layer.num_traces == 2
+    # Dropout of vectors is no part of the recursion.
+    assert layer.num_traces == (1 if name == "dropout" else 2)
 
 
 @pytest.mark.many
