@@ -48,9 +48,9 @@ def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
 
 
 def _scatters_by_values(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
-    """Whether what says which token each row is of is not computed from the numbers of tokens.
+    """Whether an op finds tokens by other numbers than their own.
 
-    Numbers of tokens come from all tokens together, as in `tf.range(tf.shape(x)[0])` or `tf.where`.
+    A token's own number is computed from all tokens, as in `tf.range(tf.shape(x)[0])` or `tf.where`.
     """
     kind, axes = operation.type, [item.axis for item in inputs]
     if kind == "DynamicStitch":
