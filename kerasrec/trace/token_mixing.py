@@ -50,7 +50,7 @@ def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
 def _scatters_by_values(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
     """Whether an op finds tokens by other numbers than their own.
 
-    A token's own number is computed from all tokens, as in `tf.range(tf.shape(x)[0])` or `tf.where`.
+    A token's own number is computed from all tokens, by `tf.range(tf.shape(x)[0])` or `tf.where`.
     """
     kind, axes = operation.type, [item.axis for item in inputs]
     if kind == "DynamicStitch":
