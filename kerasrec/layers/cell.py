@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -236,15 +237,23 @@ def call_cell(
     """
     if _takes_training(cell, cell.call if method is cell else method):
         options["training"] = training
-    before = set(map(id, added_losses(cell)))
-    output, states = _output_and_states(cell, method(*arguments, **options))
-    if not before.issuperset(map(id, added_losses(cell))):
-        raise TraceError(
-            f"{type(cell).__name__} adds a loss, by `add_loss` or by the `activity_regularizer` of "
-            "a layer in it. A cell is called inside of the recursion, and its losses cannot leave "
-            "it. Compute the loss from what the layer returns, as with `return_sequences=True`."
-        )
+    with without_losses(
+        cell,
+        f"{type(cell).__name__} adds a loss, by `add_loss` or by the `activity_regularizer` of a "
+        "layer in it. A cell is called inside of the recursion, and its losses cannot leave it. "
+        "Compute the loss from what the layer returns, as with `return_sequences=True`.",
+    ):
+        output, states = _output_and_states(cell, method(*arguments, **options))
     return [output, *states] if cell.has_own_output else states
+
+
+@contextlib.contextmanager
+def without_losses(layer: keras.layers.Layer, message: str) -> Iterator[None]:
+    """Within it a layer is called; a TraceError with the message if that adds a loss."""
+    before = set(map(id, added_losses(layer)))
+    yield
+    if not before.issuperset(map(id, added_losses(layer))):
+        raise TraceError(message)
 
 
 def is_ready_made(cell: RecursiveCell) -> bool:

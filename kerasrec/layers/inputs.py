@@ -9,9 +9,9 @@ import keras
 import tensorflow as tf
 
 from kerasrec.graph.nodes import operations
-from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made
-from kerasrec.private import added_losses, in_xla
-from kerasrec.public import RecursiveFunction, TraceError, recursive
+from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made, without_losses
+from kerasrec.private import in_xla
+from kerasrec.public import RecursiveFunction, recursive
 from kerasrec.trace.functions import random_op
 
 
@@ -77,15 +77,13 @@ def look_up(
 
 def _embedded(embedding: keras.layers.Layer, words: tf.Tensor) -> tf.Tensor:
     """The vectors of words, `[words, features]`; a TraceError if the embedding adds a loss."""
-    before = set(map(id, added_losses(embedding)))
-    vectors = embedding(words)
-    if not before.issuperset(map(id, added_losses(embedding))):
-        raise TraceError(
-            f"The embedding {embedding.name} adds a loss, by `add_loss` or by the "
-            "`activity_regularizer` of a layer in it, which cannot leave the tree layer. Apply it "
-            "before the tree layer, to all words, or use an `embeddings_regularizer`."
-        )
-    return vectors
+    with without_losses(
+        embedding,
+        f"The embedding {embedding.name} adds a loss, by `add_loss` or by the "
+        "`activity_regularizer` of a layer in it, which cannot leave the tree layer. Apply it "
+        "before the tree layer, to all words, or use an `embeddings_regularizer`.",
+    ):
+        return embedding(words)
 
 
 def _first_places(words: tf.Tensor, embedding: keras.layers.Layer) -> tf.Tensor | None:

@@ -198,12 +198,13 @@ class TopDownDecoder(keras.layers.Layer):
     def _check_tokens(self, tokens: Any, is_node: Any) -> list[tf.Operation]:
         """Checks, when the graph runs, that each node has a token of the vocabulary."""
         wordless = is_node & ~((tokens > 0) & (tokens < self.num_tokens))
+        place = tf.where(wordless)[:1]
         return check(
             ~tf.reduce_any(wordless),
             f"{self.name} needs a token from 1 to {self.num_tokens - 1} at every tree node. "
             "[tree, node]: {} token: {}",
-            tf.where(wordless)[:1],
-            tf.boolean_mask(tokens, wordless)[:1],
+            place,
+            tf.gather_nd(tokens, place),
         )
 
     def _check_slots(self, misplaced: Any) -> None:

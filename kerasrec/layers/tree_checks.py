@@ -349,7 +349,8 @@ def tree_checks(
 ) -> Callable[..., tf.Tensor]:
     """A `tf.function` that fails with the first thing that is wrong with trees.
 
-    It is traced once, and not for each layer, because it has about 150 ops, which hardly ever run.
+    It is traced once, and not for each layer, because it has more than a hundred ops, which hardly
+    ever run.
 
     Args:
         children_spec: of the children, int32 or int64 `[batch, nodes, arity]`, or ragged

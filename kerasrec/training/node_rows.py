@@ -25,6 +25,7 @@ def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[
     if tf.executing_eagerly():
         tf.debugging.Assert(is_right, message)
         return contextlib.nullcontext()
+    # tf.debugging.Assert would make a conditional here, with many ops.
     data = [tf.convert_to_tensor(item) for item in message]
     check = tf.raw_ops.Assert(condition=is_right, data=data)
     return tf.control_dependencies([check])

@@ -184,16 +184,16 @@ def test_without_dropout_one_trace_serves_training_and_inference(layer_class):
     assert layer.num_traces == 1
 
 
+dropped = keras.layers.Dropout(0.5, seed=1)
+
+
 class OfOnesOwn(TreeRNNCell):
-    """A cell that is not known to be the same in training, and is not."""
+    """A cell with a layer that asks Keras whether it is training."""
 
     def call(self, inputs, states):
         hidden, _ = super().call(inputs, states)
         hidden = dropped(hidden)
         return hidden, [hidden]
-
-
-dropped = keras.layers.Dropout(0.5, seed=1)
 
 
 @pytest.mark.parametrize(
