@@ -9,12 +9,15 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from kerasrec.emit.host import has_gpu
 from kerasrec.private import compile_time, in_xla
 
 # Frames of a block, by how many frames there is room for. A block whose frames wait for each other
 # is seldom full, and one that is too narrow costs another turn of a loop.
 _WIDTHS = ((0, 4), (256, 8), (1024, 16), (4096, 32), (16384, 64), (65536, 128))
-_WIDE = 16
+# How many times as wide are blocks whose frames are all there beforehand. Dead rows of the last one
+# take as long as live ones on a CPU; on a GPU it is the number of turns that takes time.
+_WIDE, _WIDE_WITH_GPU = 4, 16
 # Entries of ragged rows for each frame of a block: as a rule, and if some rows are long.
 _ENTRIES, _MOST_ENTRIES = 2, 16
 
@@ -44,7 +47,7 @@ def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 def sizes_for(capacity: tf.Tensor) -> list[tf.Tensor]:
     """int32 scalars: a capacity, the width of blocks, and that of the widest; see `rows.Sizes`."""
     width = tf.reduce_max([tf.where(capacity >= least, width, 0) for least, width in _WIDTHS])
-    sizes = [capacity, width, _WIDE * width]
+    sizes = [capacity, width, (_WIDE_WITH_GPU if has_gpu() else _WIDE) * width]
     return list(map(compile_time, sizes)) if in_xla() else sizes
 
 
