@@ -7,9 +7,11 @@ together and may mix them, as a loop does that goes on until all of them are don
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import tensorflow as tf
 
+from kerasrec.graph.types import Kind
 from kerasrec.private import graph_held
 from kerasrec.trace.functions import CALLS, LOOPS
 from kerasrec.trace.known import Known
@@ -55,7 +57,7 @@ def _outputs_of_loop(
     while known != before:
         before = known
         known = [
-            _carried(one.or_else(other), tensor)
+            _carried(one, other, tensor)
             for one, other, tensor in zip(
                 known, find(body, known, len(given)), operation.inputs, strict=True
             )
@@ -70,13 +72,21 @@ def _outputs_of_loop(
     return [one if own else other for own, one, other in zip(is_list, known, mixed, strict=True)]
 
 
-def _carried(item: Known, tensor: tf.Tensor) -> Known:
+def _carried(before: Known, after: Known, tensor: tf.Tensor) -> Known:
     """What is known of a value that a loop hands to its next turn.
 
     `tf.map_fn` hands on lists alone. A value of one token would come to the next token, as with
-    `tf.scan`.
+    `tf.scan`. What has other numbers of rows in each turn is not followed.
+
+    Args:
+        before: what was known of it before the turn.
+        after: the same after it.
+        tensor: at first.
     """
-    return item.mixed() if item.is_single and tensor.dtype != tf.variant else item
+    found = before.or_else(after)
+    if before.kind is not Kind.SHARED and found.rows != before.rows:
+        return replace(found.mixed(), rows=before.rows)
+    return found.mixed() if found.is_single and tensor.dtype != tf.variant else found
 
 
 def _chosen_by(chooser: Known, items: Sequence[Known]) -> Sequence[Known]:

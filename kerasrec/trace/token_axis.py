@@ -40,7 +40,7 @@ _LAST_AXES = {"FFT": 1, "IFFT": 1, "RFFT": 1, "IRFFT": 1, "AdjustContrastv2": 3}
     "MatrixInverse", "MatrixBandPart", "MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3",
     "MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", "MatrixSolve", "MatrixTriangularSolve",
     "MatrixSolveLs", "MatrixExponential", "MatrixLogarithm", "MatrixSquareRoot", "Cholesky",
-    "Lu", "Qr", "Svd", "Eig", "SelfAdjointEigV2",
+    "Lu", "Qr", "Svd", "Eig", "SelfAdjointEigV2", "TridiagonalSolve", "TridiagonalMatMul",
 ), 2)
 # fmt: on
 _LAST_AXIS = frozenset({"Softmax", "LogSoftmax"})

@@ -25,17 +25,23 @@ _ROW_OPS = frozenset({
     "RandomShuffle", "StatelessShuffle", "SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin",
     "SegmentProd", "UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin",
     "UnsortedSegmentProd", "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN",
+    "Gather", "Diag", "DiagPart",
 })  # fmt: skip
 # They work along the last axis, which is that of tokens if there is no other.
 _LAST_AXIS_OPS = frozenset({
     "Softmax", "LogSoftmax", "TopKV2", "LowerBound", "UpperBound", "IsotonicRegression",
-    "DenseBincount",
+    "DenseBincount", "MatrixDiag", "MatrixDiagV2", "MatrixDiagV3",
 })  # fmt: skip
 # They put rows back where the tokens are, or take them from there, by the numbers of tokens.
 _SCATTERS = frozenset({
     "ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub",
-    "TensorScatterMax", "TensorScatterMin", "DynamicStitch", "GatherNd",
+    "TensorScatterMax", "TensorScatterMin", "DynamicStitch", "GatherNd", "CropAndResize",
+    "TensorListGather",
 })  # fmt: skip
+# They take the range of numbers from all that they are given, unless it is given.
+_QUANTIZERS = frozenset(f"QuantizeAndDequantizeV{version}" for version in (2, 3, 4))
+# They leave the first axis as it is if the first of the numbers in their second input is this.
+_WHOLE = {"Tile": 1, "Pad": 0, "PadV2": 0, "MirrorPad": 0, "Slice": 0}
 
 
 def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
@@ -44,6 +50,9 @@ def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
         return _scatters_by_values(operation, inputs)
     if any(item.is_mixed for item in inputs):
         return True
+    if operation.type == "TensorListSetItem" and inputs[2].is_single:
+        # At one place for all tokens, as `keras.ops.scan` hands values to the next token.
+        return tf.get_static_value(operation.inputs[1]) is not None
     return works_along_first_axis(operation, [item.axis for item in inputs])
 
 
@@ -58,6 +67,10 @@ def _scatters_by_values(operation: tf.Operation, inputs: Sequence[Known]) -> boo
         return 0 in axes[half:] and not all(item.is_mixed for item in inputs[:half])
     if kind == "ScatterNd":
         return has_open_rows(operation.outputs[0]) and not inputs[0].is_mixed
+    if kind == "CropAndResize":
+        return axes[0] == 0 and not inputs[2].is_mixed
+    if kind == "TensorListGather":
+        return inputs[0].is_single and not inputs[1].is_mixed
     return axes[0] == 0 and not inputs[1].is_mixed
 
 
@@ -73,6 +86,10 @@ def works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
         return True
     if operation.type.startswith("FusedBatchNorm"):
         return operation.get_attr("is_training")
+    if operation.type in _QUANTIZERS:
+        return not operation.get_attr("range_given")
+    if operation.type in _WHOLE:
+        return _begins_with_another(operation.inputs[1], _WHOLE[operation.type])
     if operation.type == "ReverseSequence":
         return operation.get_attr("seq_dim") == 0
     if operation.type in REDUCTIONS:
@@ -100,6 +117,22 @@ def is_of_single_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> boo
         (item,) = inputs[:1]
         return 0 in (item.axis, item.entries and item.entries.axis)
     return operation.type != "TensorListStack" and any(item.is_single for item in inputs)
+
+
+def _begins_with_another(tensor: tf.Tensor, number: int) -> bool:
+    """Whether the first that a tensor lists is not a number; False where it is not a list.
+
+    A list that a user writes has a number for each axis, of which some may be computed. What
+    TensorFlow computes for gradients has not.
+    """
+    first = static_value(tensor)
+    if first is not None:
+        first = first[0]
+    elif tensor.op.type == "Pack":
+        first = static_value(tensor.op.inputs[0])
+    else:
+        return False
+    return first is None or bool(np.any(first != number))
 
 
 def _cuts_first_axis(operation: tf.Operation) -> bool:
