@@ -127,7 +127,7 @@ def definitions(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.OpDef]:
         operations: of one graph.
     """
     graph_def = tf.compat.v1.GraphDef()
-    for node in _with_held(operations):
+    for node in with_held(operations):
         graph_def.node.add().CopyFrom(node)
         graph_def.node[-1].name = f"op_{len(graph_def.node)}"
         del graph_def.node[-1].input[:]
@@ -142,7 +142,7 @@ def random_op(operations: Sequence[tf.Operation]) -> str | None:
     Args:
         operations: of one graph; the functions that they hold are searched, too.
     """
-    of_seed = (node.op for node in _with_held(operations) if node.op.startswith(STATELESS_RANDOM))
+    of_seed = (node.op for node in with_held(operations) if node.op.startswith(STATELESS_RANDOM))
     return next(of_seed, None) or unrepeatable_op(operations)
 
 
@@ -154,7 +154,7 @@ def hides_a_variable(operation: tf.Operation) -> bool:
     """
     return operation.type in _CONTROL_FLOW and any(
         node.op in _CONTROL_FLOW and tf.resource.as_datatype_enum in _input_dtypes(node)
-        for node in _with_held([operation])[1:]
+        for node in with_held([operation])[1:]
     )
 
 
@@ -162,7 +162,7 @@ def _input_dtypes(node: tf.compat.v1.NodeDef) -> Sequence[int]:
     return node.attr["T" if node.op in LOOPS else "Tin"].list.type
 
 
-def _with_held(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.NodeDef]:
+def with_held(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.NodeDef]:
     """Ops of one graph and those in the functions that they hold, at any depth."""
     functions = function_bodies(operations[0])
     found = [operation.node_def for operation in operations]

@@ -32,6 +32,7 @@ from kerasrec.transform.derivative import (
     parts_of,
 )
 from kerasrec.transform.derivative import cotangents as by_registry
+from kerasrec.transform.own_gradients import check_own_gradient
 from kerasrec.transform.recompute import Group
 from kerasrec.transform.simplify import broadcast_of, simpler, sum_of_broadcast
 
@@ -164,6 +165,8 @@ class PrimitiveWriter:
             start = len(self._graph.get_operations())
             results = by_registry(outputs, given, inputs)
         self._convert(start, region, node.source, node.device)
+        pairs = list(zip(sources, results, strict=True))
+        check_own_gradient(node, self._graph, start, self._values, pairs)
         return [tuple(map(self._value, parts_of(result))) for result in results]
 
     def recomputed(
