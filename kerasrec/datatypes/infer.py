@@ -98,7 +98,7 @@ class _Scalars:
         self.num_seen += 1
         number = as_number(value)
         self.are_numbers &= number is not None
-        self.are_integers &= isinstance(number, int)
+        self.are_integers &= isinstance(number, int) and not _is_written_as_fraction(value)
         if len(self.different) <= self.max_choices:
             self.different.add(value)
 
@@ -119,6 +119,13 @@ class _Scalars:
         if self.are_choices:
             return _choices(sorted(self.different))
         return {"dtype": "string", "shape": []}
+
+
+def _is_written_as_fraction(value: Any) -> bool:
+    """Whether a whole number is a float, or a text such as "5.0"."""
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", errors="replace")
+    return isinstance(value, float) or (isinstance(value, str) and not value.lstrip("-").isdigit())
 
 
 def _choices(values: list[Any]) -> dict[str, Any]:
@@ -254,6 +261,12 @@ class _Inference:
                 if key != KIND_KEY or kind is None
             ]
         if form == LIST:
+            if any(entry is None for entry in value):
+                raise ValueError(
+                    f"example {number}: the list at {'.'.join(place.path)} has an entry that is "
+                    "None; expected dicts, lists, numbers, str or bool. Leave such entries out, "
+                    "also of what you encode, or put a value there that stands for them."
+                )
             if place.items is None:
                 # Lists in lists in lists may be nested to any depth.
                 place.items = place if place.num_lists_above > 1 else self._new(place.path)

@@ -121,7 +121,7 @@ class Schema(Kinds):
             documents: examples.
             max_choices: a text or an integer is one of few choices, if there are at most as many
                 different ones as this, each seen twice or more on average. Values that are not seen
-                here share one extra choice.
+                here share one extra choice. Numbers written with a point, such as 5.0, are none.
             optional: fields that later documents may lack though all examples have them, such as
                 `["document.name", "atoms.charge"]`, a kind and a field as `print(schema)` has them;
                 True for all fields. Lists need not be named: one that is missing is empty.
@@ -129,8 +129,9 @@ class Schema(Kinds):
                 numbers, however few different ones there are.
 
         Raises:
-            ValueError: there are no documents, one contains something that is not JSON, or
-                `optional` or `numbers` has something that is no such field.
+            ValueError: there are no documents, one contains something that is not JSON, a list
+                has an entry that is None, or `optional` or `numbers` has something that is no such
+                field.
         """
         return cls.from_config(infer(documents, max_choices, optional, numbers))
 

@@ -205,7 +205,7 @@ def test_numbers_that_do_not_fit(changes, message):
 
 
 def test_none_in_a_list_is_an_error():
-    schema = infer([{"x": [1.5, None, 2.5]}])
+    schema = infer([{"x": [1.5, 2.5]}])
     with pytest.raises(ValueError, match=r"x\[1\] is None .*expected a number"):
         schema.encode([{"x": [1.5, None, 2.5]}])
 

@@ -239,3 +239,20 @@ def test_what_is_no_document():
         infer([])
     with pytest.raises(ValueError, match=r"example 1: document.a is <object .*> \(type object\)"):
         infer([{"a": 1}, {"a": object()}])
+
+
+def test_numbers_with_a_point_are_no_choices():
+    rows = [{"price": price} for price in (5.0, 20.0, 5.0, 20.0)]
+    texts = [{"price": price} for price in ("5.0", "20", "5.0", "20")]
+    for documents in (rows, texts):
+        schema = infer(documents)
+        assert "price: a number" in lines(schema)
+        assert schema.encode([{"price": 7.25}])["document.price"].to_list() == [[7.25]]
+    assert "price: one of 5, 20" in lines(
+        infer([{"price": int(float(row["price"]))} for row in texts])
+    )
+
+
+def test_lists_with_none_are_refused_at_once():
+    with pytest.raises(ValueError, match=r"example 1: the list at document\.a has an entry"):
+        infer([{"a": [1.0]}, {"a": [1.0, None]}])
