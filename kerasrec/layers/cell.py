@@ -233,7 +233,7 @@ def call_cell(
 
     Raises:
         TraceError: for a cell that does not return what its `state_size` and `output_size` promise,
-            or that adds a loss.
+            that adds a loss, or that reads inputs of inner nodes without `inner_inputs`.
     """
     if _takes_training(cell, cell.call if method is cell else method):
         options["training"] = training
@@ -243,8 +243,25 @@ def call_cell(
         "layer in it. A cell is called inside of the recursion, and its losses cannot leave it. "
         "Compute the loss from what the layer returns, as with `return_sequences=True`.",
     ):
-        output, states = _output_and_states(cell, method(*arguments, **options))
+        with _explaining_none(cell, arguments):
+            found = method(*arguments, **options)
+        output, states = _output_and_states(cell, found)
     return [output, *states] if cell.has_own_output else states
+
+
+@contextlib.contextmanager
+def _explaining_none(cell: RecursiveCell, arguments: Sequence[Any]) -> Iterator[None]:
+    """Within it a cell is called; an error that its inputs are None says why they are."""
+    try:
+        yield
+    except Exception as error:
+        if arguments[0] is not None or cell.inner_inputs or "None" not in str(error):
+            raise
+        raise TraceError(
+            f"{type(cell).__name__}.call reads `inputs`, which are None at inner nodes: "
+            f"{str(error).rstrip('.')}. Make the cell with inner_inputs=True if inner nodes have "
+            "inputs, too; otherwise compute from the states alone."
+        ) from error
 
 
 @contextlib.contextmanager

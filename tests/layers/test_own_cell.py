@@ -385,6 +385,29 @@ def test_leaves_read_inputs_without_a_call_leaf():
     np.testing.assert_array_equal(Recursive(ReadsWhatItGets())(x, children), [[4, 6]])
 
 
+class ReadsInnerInputs(RecursiveCell):
+    """Leaves return their inputs, inner nodes add theirs."""
+
+    state_size = 2
+
+    def call_leaf(self, inputs):
+        return inputs, [inputs]
+
+    def call(self, inputs, states):
+        total = inputs + sum(child[0] for child in states)
+        return total, [total]
+
+
+@pytest.mark.many
+def test_a_cell_that_reads_inputs_of_inner_nodes_is_told_how():
+    children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    x = np.array([[[0, 0], [1, 2], [3, 4]]], "float32")
+    with pytest.raises(TraceError, match=r"ReadsInnerInputs.call reads .*with inner_inputs=True"):
+        Recursive(ReadsInnerInputs())(x, children)
+    cell = ReadsInnerInputs(inner_inputs=True)
+    np.testing.assert_array_equal(Recursive(cell)(x + 1, children), [[7, 9]])
+
+
 @pytest.mark.slow
 def test_a_cell_that_returns_something_else_is_named_first():
     with pytest.raises(ValueError, match=r"Recursive.call\(\).\s+\S*`call` and `call_leaf` of Wr"):
