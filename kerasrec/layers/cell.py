@@ -204,7 +204,12 @@ class RecursiveCell(keras.layers.Layer):
     @property
     def state_sizes(self) -> list[int]:
         """`state_size` as a list."""
-        size = self.state_size
+        size = getattr(self, "state_size", None)
+        if size is None:
+            raise ValueError(
+                f"{type(self).__name__} has no `state_size`. Set it, in the class or in __init__, "
+                "to the number of units of the state, or to a list of them if there are several."
+            )
         return [size] if isinstance(size, int) else list(size)
 
     def get_config(self) -> dict[str, Any]:

@@ -330,7 +330,10 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         # There Keras has floats for all inputs, when it builds a model of one's own to load it. If
         # that fails, it only warns, and layers that are not reached keep their first weights.
         if not tf.as_dtype(dtype).is_integer and not in_symbolic_scope():
-            mend = "Give the Keras Input dtype='int32'."
+            mend = (
+                "Give the Keras Input dtype='int32'. A model of your own class, which Keras exports "
+                "with floats, has to cast them in its `call`."
+            )
             if name == "x" and dtype == "string":
                 mend = (
                     "For words that are text, put keras.layers.StringLookup before the table: "

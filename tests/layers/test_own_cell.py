@@ -408,6 +408,15 @@ def test_a_cell_that_reads_inputs_of_inner_nodes_is_told_how():
     np.testing.assert_array_equal(Recursive(cell)(x + 1, children), [[7, 9]])
 
 
+@pytest.mark.many
+def test_a_cell_without_a_state_size_is_told_so():
+    class Sizeless(RecursiveCell):
+        pass
+
+    with pytest.raises(ValueError, match="Sizeless has no `state_size`"):
+        Recursive(Sizeless())(np.zeros((1, 3, 4)), random_children(1, 3, 2))
+
+
 @pytest.mark.slow
 def test_a_cell_that_returns_something_else_is_named_first():
     with pytest.raises(ValueError, match=r"Recursive.call\(\).\s+\S*`call` and `call_leaf` of Wr"):
