@@ -331,8 +331,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         # that fails, it only warns, and layers that are not reached keep their first weights.
         if not tf.as_dtype(dtype).is_integer and not in_symbolic_scope():
             mend = (
-                "Give the Keras Input dtype='int32'. A model of your own class, which Keras exports "
-                "with floats, has to cast them in its `call`."
+                "Give the Keras Input dtype='int32'. A model of your own class has to cast them in "
+                "its `call`, since Keras exports it with floats."
             )
             if name == "x" and dtype == "string":
                 mend = (
