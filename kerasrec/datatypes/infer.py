@@ -98,7 +98,7 @@ class _Scalars:
         self.num_seen += 1
         number = as_number(value)
         self.are_numbers &= number is not None
-        self.are_integers &= isinstance(number, int) and not _is_written_as_fraction(value)
+        self.are_integers &= isinstance(number, int) and not _has_point(value)
         if len(self.different) <= self.max_choices:
             self.different.add(value)
 
@@ -121,7 +121,7 @@ class _Scalars:
         return {"dtype": "string", "shape": []}
 
 
-def _is_written_as_fraction(value: Any) -> bool:
+def _has_point(value: Any) -> bool:
     """Whether a whole number is a float, or a text such as "5.0"."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", errors="replace")
@@ -261,7 +261,8 @@ class _Inference:
                 if key != KIND_KEY or kind is None
             ]
         if form == LIST:
-            if any(entry is None for entry in value):
+            num_none = sum(entry is None for entry in value)
+            if 0 < num_none < len(value):
                 raise ValueError(
                     f"example {number}: the list at {'.'.join(place.path)} has an entry that is "
                     "None; expected dicts, lists, numbers, str or bool. Leave such entries out, "

@@ -121,7 +121,8 @@ class Schema(Kinds):
             documents: examples.
             max_choices: a text or an integer is one of few choices, if there are at most as many
                 different ones as this, each seen twice or more on average. Values that are not seen
-                here share one extra choice. Numbers written with a point, such as 5.0, are none.
+                here share one extra choice. Numbers written with a point, such as 5.0, are
+                never choices.
             optional: fields that later documents may lack though all examples have them, such as
                 `["document.name", "atoms.charge"]`, a kind and a field as `print(schema)` has them;
                 True for all fields. Lists need not be named: one that is missing is empty.

@@ -16,6 +16,9 @@ from kerasrec.layers.types import Activation, Constraint, Initializer, Regulariz
 from kerasrec.private import added_losses
 from kerasrec.public import TraceError, map_fn
 
+# What errors say if a tensor is expected and None comes.
+_OF_NONE = ("NoneType", "None values not supported", "NOT CONVERTIBLE TO TENSOR")
+
 
 class RecursiveCell(keras.layers.Layer):
     """Base class of cells, as a cell of `keras.layers.RNN` is for sequences.
@@ -256,16 +259,17 @@ def call_cell(
 
 @contextlib.contextmanager
 def _explaining_none(cell: RecursiveCell, arguments: Sequence[Any]) -> Iterator[None]:
-    """Within it a cell is called; an error that its inputs are None says why they are."""
+    """Within it a cell is called; an error about a None says why the cell's inputs may be it."""
     try:
         yield
     except Exception as error:
-        if arguments[0] is not None or cell.inner_inputs or "None" not in str(error):
+        is_of_none = any(words in str(error) for words in _OF_NONE)
+        if arguments[0] is not None or cell.inner_inputs or not is_of_none:
             raise
         raise TraceError(
-            f"{type(cell).__name__}.call reads `inputs`, which are None at inner nodes: "
-            f"{str(error).rstrip('.')}. Make the cell with inner_inputs=True if inner nodes have "
-            "inputs, too; otherwise compute from the states alone."
+            f"{type(cell).__name__}.call failed: {str(error).rstrip('.')}. Its `inputs` are None "
+            "at inner nodes, which may be why. Make the cell with inner_inputs=True if inner nodes "
+            "have inputs, too; otherwise compute from the states alone."
         ) from error
 
 

@@ -35,19 +35,19 @@ class NodeTables:
     is_node: tf.Tensor
     are_right: tf.Tensor
 
-    def most_calls(self, of_missing: bool) -> tf.Tensor | None:
+    def most_calls(self, calls_missing: bool) -> tf.Tensor | None:
         """How many calls a tree takes at most, int32 scalar.
 
         None where nobody asks: outside of XLA, and for children in rows.
 
         Args:
-            of_missing: whether missing children are called, too.
+            calls_missing: whether missing children are called, too.
         """
         arity = self.children.shape[1]
         if not (in_xla() and arity):
             return None
         nodes = tf.shape(self.is_node)[1]
-        return 1 + arity * nodes if of_missing else nodes
+        return 1 + arity * nodes if calls_missing else nodes
 
     def rows(self) -> tf.RaggedTensor:
         """`children` without those that are missing, int32 `[size + 1, (children)]`."""

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import tensorflow as tf
 
-from kerasrec.graph.types import Kind
 from kerasrec.private import graph_held
 from kerasrec.trace.functions import CALLS, LOOPS
 from kerasrec.trace.known import Known
@@ -53,11 +52,13 @@ def _outputs_of_loop(
     operation: tf.Operation, given: Sequence[Known], find: Find
 ) -> Sequence[Known]:
     (body,), (condition,) = (graph_held(operation, name) for name in ("body", "cond"))
-    known, before = list(given), None
+    known, before, num_turns = list(given), None, 0
     while known != before:
-        before = known
+        before, num_turns = known, num_turns + 1
+        # What one value passes to the next has reached all of them after as many turns.
+        settles = num_turns <= len(given)
         known = [
-            _carried(one, other, tensor)
+            _carried(one, other, tensor, settles)
             for one, other, tensor in zip(
                 known, find(body, known, len(given)), operation.inputs, strict=True
             )
@@ -72,19 +73,20 @@ def _outputs_of_loop(
     return [one if own else other for own, one, other in zip(is_list, known, mixed, strict=True)]
 
 
-def _carried(before: Known, after: Known, tensor: tf.Tensor) -> Known:
+def _carried(before: Known, after: Known, tensor: tf.Tensor, settles: bool) -> Known:
     """What is known of a value that a loop hands to its next turn.
 
     `tf.map_fn` hands on lists alone. A value of one token would come to the next token, as with
-    `tf.scan`. What has other numbers of rows in each turn is not followed.
+    `tf.scan`. A value whose number of rows changes from turn to turn is not followed.
 
     Args:
         before: what was known of it before the turn.
         after: the same after it.
-        tensor: at first.
+        tensor: that the loop starts with.
+        settles: whether numbers of rows may still become known.
     """
     found = before.or_else(after)
-    if before.kind is not Kind.SHARED and found.rows != before.rows:
+    if not settles and found.rows != before.rows:
         return replace(found.mixed(), rows=before.rows)
     return found.mixed() if found.is_single and tensor.dtype != tf.variant else found
 

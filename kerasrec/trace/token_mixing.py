@@ -32,12 +32,12 @@ _LAST_AXIS_OPS = frozenset({
     "Softmax", "LogSoftmax", "TopKV2", "LowerBound", "UpperBound", "IsotonicRegression",
     "DenseBincount", "MatrixDiag", "MatrixDiagV2", "MatrixDiagV3",
 })  # fmt: skip
-# They put rows back where the tokens are, or take them from there, by the numbers of tokens.
-_SCATTERS = frozenset({
-    "ScatterNd", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub",
-    "TensorScatterMax", "TensorScatterMin", "DynamicStitch", "GatherNd", "CropAndResize",
-    "TensorListGather",
-})  # fmt: skip
+# They put rows back where the tokens are, or take them from there, by the numbers of tokens. How many
+# of their first inputs are values of tokens, which no number of a token makes right again.
+_SCATTERS = {"DynamicStitch": 0, "ScatterNd": 0, "CropAndResize": 2} | dict.fromkeys((
+    "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax",
+    "TensorScatterMin", "GatherNd", "TensorListGather",
+), 1)  # fmt: skip
 # They take the range of numbers from all that they are given, unless it is given.
 _QUANTIZERS = frozenset(f"QuantizeAndDequantizeV{version}" for version in (2, 3, 4))
 # They leave the first axis as it is if the first of the numbers in their second input is this.
@@ -47,13 +47,26 @@ _WHOLE = {"Tile": 1, "Pad": 0, "PadV2": 0, "MirrorPad": 0, "Slice": 0}
 def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
     """Whether an op computes from several tokens, or from what is of several tokens."""
     if operation.type in _SCATTERS:
-        return _scatters_by_values(operation, inputs)
+        values = inputs[: _SCATTERS[operation.type]]
+        return any(item.is_mixed for item in values) or _scatters_by_values(operation, inputs)
     if any(item.is_mixed for item in inputs):
         return True
     if operation.type == "TensorListSetItem" and inputs[2].is_single:
-        # At one place for all tokens, as `keras.ops.scan` hands values to the next token.
-        return tf.get_static_value(operation.inputs[1]) is not None
+        return _hands_on(operation)
     return works_along_first_axis(operation, [item.axis for item in inputs])
+
+
+def _hands_on(operation: tf.Operation) -> bool:
+    """Whether an item is put at one place of a list that a loop hands to its next turn.
+
+    So `keras.ops.scan` hands values to the next token. Lists that are made in the turn are its own.
+    """
+    if tf.get_static_value(operation.inputs[1]) is None:
+        return False
+    made_by = operation.inputs[0].op
+    while made_by.type in ("TensorListSetItem", "TensorListResize", "Identity"):
+        made_by = made_by.inputs[0].op
+    return bool(made_by.type == "Placeholder")
 
 
 def _scatters_by_values(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
@@ -87,7 +100,7 @@ def works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
     if operation.type.startswith("FusedBatchNorm"):
         return operation.get_attr("is_training")
     if operation.type in _QUANTIZERS:
-        return not operation.get_attr("range_given")
+        return not operation.get_attr("range_given") and operation.get_attr("axis") != 0
     if operation.type in _WHOLE:
         return _begins_with_another(operation.inputs[1], _WHOLE[operation.type])
     if operation.type == "ReverseSequence":
@@ -120,19 +133,22 @@ def is_of_single_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> boo
 
 
 def _begins_with_another(tensor: tf.Tensor, number: int) -> bool:
-    """Whether the first that a tensor lists is not a number; False where it is not a list.
+    """Whether the first entry of a list differs from a number; False if it cannot be read.
 
-    A list that a user writes has a number for each axis, of which some may be computed. What
-    TensorFlow computes for gradients has not.
+    A list that a user writes has an entry for each axis, of which some may be computed. The lists
+    that TensorFlow computes for gradients are not made of entries.
     """
-    first = static_value(tensor)
-    if first is not None:
-        first = first[0]
-    elif tensor.op.type == "Pack":
-        first = static_value(tensor.op.inputs[0])
-    else:
-        return False
-    return first is None or bool(np.any(first != number))
+    entries, operation = static_value(tensor), tensor.op
+    if entries is not None:
+        return bool(np.any(entries[:1] != number))
+    if operation.type == "Cast" or (
+        operation.type == "ConcatV2" and tf.get_static_value(operation.inputs[-1]) == 0
+    ):
+        return _begins_with_another(operation.inputs[0], number)
+    if operation.type == "Pack" and operation.get_attr("axis") == 0:
+        first = static_value(operation.inputs[0])
+        return first is None or bool(np.any(first != number))
+    return False
 
 
 def _cuts_first_axis(operation: tf.Operation) -> bool:

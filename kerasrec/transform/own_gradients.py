@@ -16,8 +16,9 @@ from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import at
 
 _OWN_GRADIENT = "IdentityN"  # What TensorFlow puts after the results of a `tf.custom_gradient`.
-# TensorFlow's own gradients may sum over axes that these find out; that is not followed.
-_OF_TENSORFLOW = frozenset({"BroadcastGradientArgs"})
+# The gradients of TensorFlow's ops sum over axes that this op computes when it runs, which cannot be
+# followed; a tape gives its ops this name.
+_BROADCASTS, _OF_TAPES = "BroadcastGradientArgs", "gradient_tape/"
 
 
 def check_own_gradient(
@@ -43,7 +44,8 @@ def check_own_gradient(
     added = operations[start:]
     if node.op != _OWN_GRADIENT or not added:
         return
-    if any(one.op in _OF_TENSORFLOW for one in with_held(added)):
+    held = with_held(added)
+    if any(one.op == _BROADCASTS or one.name.startswith(_OF_TAPES) for one in held):
         return
     given = [*operations[:start], *(one for one in added if one.type == "Placeholder")]
     tensors = [tensor for operation in given for tensor in operation.outputs]

@@ -394,16 +394,43 @@ class ReadsInnerInputs(RecursiveCell):
         return inputs, [inputs]
 
     def call(self, inputs, states):
-        total = inputs + sum(child[0] for child in states)
+        total = self.joined(inputs, sum(child[0] for child in states))
         return total, [total]
+
+    def joined(self, inputs, below):
+        return inputs + below
+
+
+class JoinsInnerInputs(ReadsInnerInputs):
+    def joined(self, inputs, below):
+        return tf.reduce_sum(tf.stack([inputs, below]), 0)
+
+
+class FailsForAnotherReason(ReadsInnerInputs):
+    def joined(self, inputs, below):
+        raise ValueError("mode must be 'sum' or None")
+
+
+@pytest.mark.many
+def test_errors_of_cells_that_are_not_about_none_are_their_own():
+    children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    with pytest.raises(ValueError, match="mode must be") as caught:
+        Recursive(FailsForAnotherReason())(np.zeros((1, 3, 2)), children)
+    assert "inner_inputs" not in str(caught.value)
 
 
 @pytest.mark.many
 def test_a_cell_that_reads_inputs_of_inner_nodes_is_told_how():
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
     x = np.array([[[0, 0], [1, 2], [3, 4]]], "float32")
-    with pytest.raises(TraceError, match=r"ReadsInnerInputs.call reads .*with inner_inputs=True"):
+    with pytest.raises(
+        TraceError, match=r"ReadsInnerInputs.call failed: .* with inner_inputs=True"
+    ):
         Recursive(ReadsInnerInputs())(x, children)
+    with pytest.raises(
+        TraceError, match=r"JoinsInnerInputs.call failed: .* with inner_inputs=True"
+    ):
+        Recursive(JoinsInnerInputs())(x, children)
     cell = ReadsInnerInputs(inner_inputs=True)
     np.testing.assert_array_equal(Recursive(cell)(x + 1, children), [[7, 9]])
 

@@ -23,6 +23,13 @@ def zero(x):
     return tf.cast(0 * x[:, :1], tf.int32)
 
 
+def own_image(x):
+    """Each token cut out of itself, as an image of two pixels."""
+    boxes = tf.ones([tf.shape(x)[0], 1]) * [0, 0, 1, 1.0]
+    images = tf.reshape(x, [-1, 1, 2, 1])
+    return tf.image.crop_and_resize(images, boxes, tf.range(tf.shape(x)[0]), [1, 2])[:, 0, :, 0]
+
+
 MIXING = {
     "softmax": lambda x: tf.nn.softmax(x, axis=0),
     "log softmax of an outer product": lambda x: tf.nn.log_softmax(
@@ -113,6 +120,16 @@ MIXING = {
     "the first of an array": lambda x: (
         tf.TensorArray(tf.float32, 0, dynamic_size=True).unstack(x).gather(zero(x)[:, 0])
     ),
+    "a part of a mixed image": lambda x: own_image(without_mean(x)),
+    "an array of mixed rows": lambda x: (
+        tf.TensorArray(tf.float32, 0, dynamic_size=True)
+        .unstack(without_mean(x))
+        .gather(tf.range(tf.shape(x)[0]))
+    ),
+    "a mixed number of each": lambda x: x * tf.gather_nd(without_mean(x), first(x))[:, None],
+    "copies by a list in parts": lambda x: tf.reshape(
+        tf.tile(x, tf.concat([[2], tf.shape(x)[1:] // 2], 0)), [-1, 2, 2]
+    )[:, 1],
     "a sum so far by Keras": lambda x: keras.ops.scan(
         lambda total, row: (total + row, total + row), tf.zeros([2]), x
     )[1],
@@ -248,12 +265,23 @@ APART = {
     "a given range": lambda x: tf.quantization.quantize_and_dequantize_v2(
         x, -1.0, 1.0, range_given=True
     ),
-    "its own image": lambda x: tf.image.crop_and_resize(
-        tf.reshape(x, [-1, 1, 2, 1]),
-        tf.ones([tf.shape(x)[0], 1]) * [0, 0, 1, 1.0],
-        tf.range(tf.shape(x)[0]),
-        [1, 2],
-    )[:, 0, :, 0],
+    "its own image": lambda x: own_image(x),
+    "padding in columns": lambda x: tf.pad(x, tf.stack([[0, 0], [0, tf.shape(x)[1]]], 1))[:, :2],
+    "a range of each": lambda x: tf.quantization.quantize_and_dequantize_v2(
+        x, tf.zeros([tf.shape(x)[0]]), tf.zeros([tf.shape(x)[0]]), range_given=False, axis=0
+    ),
+    "an array for each token": lambda x: tf.map_fn(
+        lambda row: tf.TensorArray(tf.float32, 2).write(0, row[1]).write(1, row[0]).stack(),
+        x,
+    ),
+    "a loop over several rows a token": lambda x: tf.reshape(
+        tf.while_loop(
+            lambda i, _: i < 2,
+            lambda i, z: (i + 1, z + tf.reshape(x, [-1, 1])),
+            [0, tf.zeros([tf.shape(x)[0] * 2, 1])],
+        )[1],
+        [-1, 2],
+    ),
     "an array and back": lambda x: (
         tf.TensorArray(tf.float32, 0, dynamic_size=True).unstack(x).stack()
     ),

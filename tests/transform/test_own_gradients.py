@@ -1,5 +1,6 @@
 """Gradients of the user's own, by `tf.custom_gradient`, that mix tokens are refused."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,6 +9,14 @@ import kerasrec
 from tests.parameters import few_of
 
 X = np.array([[3.0, 4.0], [-1.0, 0.5]], np.float32)
+
+
+def gradient_of(function, x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        result = function(x)
+    return tape.gradient(result, x)
+
 
 MIXING = {
     "the norm of all": lambda x, d: tf.clip_by_norm(d, 1.0),
@@ -25,6 +34,7 @@ APART = {
     "arguments": lambda x, d: d * tf.reduce_sum(x * x, 1, keepdims=True),
     "shares": lambda x, d: d / (1.0 + tf.reduce_sum(tf.abs(d), axis=1, keepdims=True)),
     "a function": lambda x, d: tf.function(lambda y: tf.tanh(y) * x)(d),
+    "a tape": lambda x, d: d * gradient_of(lambda y: tf.gather(y, [1, 0], axis=1) ** 2, x),
 }
 
 
@@ -67,8 +77,23 @@ def test_others_are_right(name):
     np.testing.assert_allclose(tape.gradient(loss, x), expected, rtol=1e-5)
 
 
+@pytest.mark.many
+@pytest.mark.parametrize("repeated", [tf.recompute_grad, keras.remat])
+def test_what_is_computed_again_is_right(repeated):
+    function = repeated(lambda y: tf.tanh(y) * tf.gather(y, [1, 0], axis=1))
+
+    @kerasrec.recursive
+    def power(n, x):
+        return kerasrec.cond(n < 1, lambda: x, lambda: power(n - 1, function(x)))
+
+    x = tf.Variable(X)
+    with tf.GradientTape(persistent=True) as tape:
+        result, expected = power([1, 1], x), tf.tanh(x) * tf.gather(x, [1, 0], axis=1)
+    np.testing.assert_allclose(tape.gradient(result, x), tape.gradient(expected, x), rtol=1e-5)
+
+
 def test_activations_with_a_gradient_of_their_own_are_right():
-    dense = tf.keras.layers.Dense(2, activation="silu")
+    dense = keras.layers.Dense(2, activation="silu")
     dense.build([None, 2])
 
     @kerasrec.recursive
