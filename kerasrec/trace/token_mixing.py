@@ -34,10 +34,12 @@ _LAST_AXIS_OPS = frozenset({
 })  # fmt: skip
 # They put rows back where the tokens are, or take them from there, by the numbers of tokens. How many
 # of their first inputs are values of tokens, which no number of a token makes right again.
+# fmt: off
 _SCATTERS = {"DynamicStitch": 0, "ScatterNd": 0, "CropAndResize": 2} | dict.fromkeys((
     "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax",
     "TensorScatterMin", "GatherNd", "TensorListGather",
-), 1)  # fmt: skip
+), 1)
+# fmt: on
 # They take the range of numbers from all that they are given, unless it is given.
 _QUANTIZERS = frozenset(f"QuantizeAndDequantizeV{version}" for version in (2, 3, 4))
 # They leave the first axis as it is if the first of the numbers in their second input is this.
