@@ -32,8 +32,8 @@ _LAST_AXIS_OPS = frozenset({
     "Softmax", "LogSoftmax", "TopKV2", "LowerBound", "UpperBound", "IsotonicRegression",
     "DenseBincount", "MatrixDiag", "MatrixDiagV2", "MatrixDiagV3",
 })  # fmt: skip
-# They put rows back where the tokens are, or take them from there, by the numbers of tokens. How many
-# of their first inputs are values of tokens, which no number of a token makes right again.
+# They put rows back where the tokens are, or take them from there, by the numbers of tokens. So
+# many of their first inputs are values of tokens, which no number of a token makes right again.
 # fmt: off
 _SCATTERS = {"DynamicStitch": 0, "ScatterNd": 0, "CropAndResize": 2} | dict.fromkeys((
     "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax",

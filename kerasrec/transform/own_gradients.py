@@ -16,8 +16,8 @@ from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import at
 
 _OWN_GRADIENT = "IdentityN"  # What TensorFlow puts after the results of a `tf.custom_gradient`.
-# The gradients of TensorFlow's ops sum over axes that this op computes when it runs, which cannot be
-# followed; a tape gives its ops this name.
+# The gradients of TensorFlow's ops sum over axes that this op computes when it runs, which cannot
+# be followed; a tape gives its ops this name.
 _BROADCASTS, _OF_TAPES = "BroadcastGradientArgs", "gradient_tape/"
 
 
