@@ -81,17 +81,27 @@ def as_number(value: Any) -> float | int | None:
     """
     if isinstance(value, bool):
         return int(value)
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", errors="replace")
+    value = _decoded(value)
     if isinstance(value, str):
         if not _NUMBER.fullmatch(value):
             return None
-        value = int(value) if value.lstrip("-").isdigit() else float(value)
+        value = float(value) if has_point(value) else int(value)
         if not holds(tf.float64, value):
             return None
     if not isinstance(value, int | float):
         return None
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def has_point(value: Any) -> bool:
+    """Whether a number is a float, or a text such as "5.0" or "5e0"; it may be whole."""
+    value = _decoded(value)
+    return isinstance(value, float) or (isinstance(value, str) and not value.lstrip("-").isdigit())
+
+
+def _decoded(value: Any) -> Any:
+    """Bytes as text, anything else as it is."""
+    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value
 
 
 def reader_of(schema: Kinds) -> Reader:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kerasrec.datatypes.described import KindConfig
-from kerasrec.datatypes.documents import ITEM, KIND_KEY, as_document, as_number, form_of
+from kerasrec.datatypes.documents import ITEM, KIND_KEY, as_document, as_number, form_of, has_point
 from kerasrec.datatypes.field import described
 from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH
 
@@ -98,7 +98,7 @@ class _Scalars:
         self.num_seen += 1
         number = as_number(value)
         self.are_numbers &= number is not None
-        self.are_integers &= isinstance(number, int) and not _has_point(value)
+        self.are_integers &= isinstance(number, int) and not has_point(value)
         if len(self.different) <= self.max_choices:
             self.different.add(value)
 
@@ -119,13 +119,6 @@ class _Scalars:
         if self.are_choices:
             return _choices(sorted(self.different))
         return {"dtype": "string", "shape": []}
-
-
-def _has_point(value: Any) -> bool:
-    """Whether a whole number is a float, or a text such as "5.0"."""
-    if isinstance(value, bytes):
-        value = value.decode("utf-8", errors="replace")
-    return isinstance(value, float) or (isinstance(value, str) and not value.lstrip("-").isdigit())
 
 
 def _choices(values: list[Any]) -> dict[str, Any]:

@@ -131,8 +131,8 @@ class Schema(Kinds):
 
         Raises:
             ValueError: there are no documents, one contains something that is not JSON, a list
-                has an entry that is None, or `optional` or `numbers` has something that is no such
-                field.
+                has None among other entries, or `optional` or `numbers` has something that is no
+                such field.
         """
         return cls.from_config(infer(documents, max_choices, optional, numbers))
 
