@@ -1888,7 +1888,7 @@ smooth(
 FEW = ("ackermann", "power", "tree_rnn", "collect")
 SOME = ("sum_of_halved", "no_call_but_all_else", "call_in_argument", "child_sum")
 MORE = (*SOME, "three_mutual", "decides_as_it_runs", "gated_tree", "nested_in_branch", "captures")
-MORE += ("only_empty_rows", "walk", "branches", "swapped", "rows_in_rounds")
+MORE += ("only_empty_rows", "walk", "branches", "swapped")
 
 
 def each(

@@ -170,7 +170,7 @@ def test_a_method_of_a_class_is_one_for_each_class():
 
 
 @used
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_module_with_variables(is_used):
     first = Module(3.0)
     if is_used:
@@ -345,7 +345,7 @@ def saved_fib(n):
     return kerasrec.cond(n < 2, lambda: n, lambda: saved_fib(n - 1) + saved_fib(n - 2))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_keras_lambda_takes_a_recursive_function(tmp_path):
     inputs = keras.Input([], dtype="int32")
     model = keras.Model(inputs, keras.layers.Lambda(saved_fib)(inputs))

@@ -21,7 +21,11 @@ MEASURES = [
     for one in vars(kerasrec.training).values()
     if isinstance(one, type) and issubclass(one, keras.losses.Loss | keras.metrics.Metric)
 ]
-TRACED_FOR_LONG = {layers.TreeDecoder, layers.TopDownDecoder, layers.Bidirectional}
+TRACED_FOR_LONG = {
+    *{one for one in CLASSES if issubclass(one, CellLayer)} - {layers.TreeLSTM},
+    *(layers.TreeDecoder, layers.TopDownDecoder, layers.Bidirectional, layers.SchemaTrees),
+    *(layers.RecursiveCell, layers.ChildSumTreeLSTMCell, layers.Choices),
+}
 NAMES = [
     (f"{folder.__name__}.{name}", getattr(folder, name))
     for folder in (kerasrec, layers, kerasrec.datasets, kerasrec.training)

@@ -11,7 +11,7 @@ from docs.run_pages import run
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_pictures_show_the_graphs_of_the_page(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     content = (ROOT / PAGE).read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ assert [word.decode() for word in lower_case(words).numpy()] == [word.lower() fo
 """
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("language", ["tr", pytest.param("lt", marks=pytest.mark.slow)])
 def test_words_are_in_lower_case_whatever_the_language_of_the_machine(language):
     names = ("LC_ALL", "LC_MESSAGES")

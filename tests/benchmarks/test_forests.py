@@ -5,7 +5,7 @@ import pytest
 from benchmarks import forests
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_trees_nearest_to_a_length(monkeypatch):
     monkeypatch.setattr(forests, "NUM_RANDOM_TREES", 200)
     description, _, groups = forests.of_lengths(None, [5, 20], [1, 10], 4)
@@ -32,7 +32,7 @@ def test_shapes_have_as_many_nodes():
     assert {batch.num_nodes for _, batches in groups for batch in batches} == {2 * 31}
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_growths():
     _, _, groups = forests.growing(3)
     sizes = {}

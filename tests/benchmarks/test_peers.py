@@ -101,7 +101,7 @@ def test_a_slow_peer_runs_some_trees_and_says_how_many_nodes():
     assert peer.add_batches(40, [large]) == large.first(10).num_nodes
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_steps_and_epochs_leave_no_batch_out():
     batches = make_batches([chain(2), chain(2), chain(3)], 1)
     peer = TimedPeer("dense limit", "TreeRNN", values_of("TreeRNN"))

@@ -58,7 +58,7 @@ def test_compiled():
     phylogeny.check(CASE, "kerasrec compiled", computed("kerasrec compiled"))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["output", "gradient of lengths"])
 def test_a_wrong_result_ends_the_run(wrong):
     found = computed("TensorArray")

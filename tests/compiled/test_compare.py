@@ -40,7 +40,7 @@ def test_poisoned_ops_are_found(poisoned):
             assert any(f"from {other}: {what} differs" in fault for fault in faults)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_run_that_waves_take_over_is_found(monkeypatch):
     monkeypatch.setattr(run, "_MOST_FRAMES", 1)
     (fault,) = compare_ways("factorial", [Way(named("factorial"), "3 tokens")]).faults

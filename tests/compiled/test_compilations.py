@@ -52,7 +52,7 @@ print(layer.num_xla_sizes)
 """
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_compilations():
     """In one process, which says on standard error when XLA compiles."""
     says_when = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "device_compiler=3"}

@@ -28,7 +28,7 @@ def never_by_waves():
         yield
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @each(few=["tree_rnn"], many=[])
 def test_every_program(compilable, never_by_waves):
     assert_same(run_lowered(compilable, engine="compiled"), run_plain(compilable))

@@ -25,7 +25,7 @@ def values_and_gradient(fib, n):
     return values, tape.gradient(values, w)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_past_the_bound_waves_run_what_is_new():
     fib, by_waves = fib_by(engine="compiled", max_xla_sizes=1), fib_by(engine="waves")
     small, larger = [3, 2], [1, 5, 4, 2, 3]

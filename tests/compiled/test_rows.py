@@ -66,7 +66,7 @@ def assert_right(run, rows, roots):
         np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_batches_of_like_size_are_compiled_once():
     run, functions = without_waves()
     assert_right(run, TREE, [0, 3, 5])

@@ -109,7 +109,7 @@ def test_what_raises_an_error_elsewhere_is_not_a_number():
     assert np.isnan(by_xla(down)([4])).all()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_table_says_how_many_calls_there_may_be():
     @kerasrec.recursive
     def total(node):
@@ -213,7 +213,7 @@ def test_higher_derivatives_and_forward_mode():
     np.testing.assert_allclose(by_xla(forward)(n, w), [12.0, -6.0])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_penalty_on_the_gradient_of_a_loss():
     """What reaches the gradient of a result depends on the result itself."""
     weight, left = tf.Variable([[0.3, 0.2], [-0.4, 0.5]]), tf.Variable([1, -1, -1])

@@ -78,7 +78,7 @@ def assert_row_of_each_tree(predictions, trees):
         assert total == np.maximum(tree.children, 0).sum()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_predictions_are_in_the_order_of_the_trees_or_brought_back():
     trees = encoded(SIZES)
     model = words_model()
@@ -122,7 +122,7 @@ def test_zipped_datasets_keep_pairs_together(shuffle):
     assert (epochs[0] != epochs[1]) == shuffle
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_shuffling_differs_by_epoch_and_repeats_by_seed():
     how = {"shuffle": True, "bucket_by_size": True}
     dataset = tree_batches(encoded(SIZES), 10, seed=1, **how)
@@ -167,7 +167,7 @@ def test_trees_of_different_arity_share_the_largest_or_the_one_asked_for():
         ]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_feeds_keras():
     inputs = (keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32"))
     outputs = keras.layers.Embedding(4, 60)(inputs[0]) + 0.0 * keras.ops.sum(

@@ -23,7 +23,7 @@ def test_preorder_arrays():
     assert encoded.labels.tolist() == [3, 2, 4, 2, 4]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @given(trees)
 def test_round_trip(tree):
     vocabulary = Vocabulary.from_trees([tree], lowercase=False)
@@ -43,7 +43,7 @@ def test_round_trip(tree):
     )
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_height_is_no_limit():
     tree = chain(20_000)
     vocabulary = Vocabulary(["word", "end"])

@@ -18,7 +18,7 @@ def test_mutated_files_are_read_or_refused(tmp_path):
     assert 5 < sum(map(bool, taken)) < 145
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_unmutated_directory_is_read(tmp_path):
     assert check_case(tree_directory(), tmp_path) == 1
 

@@ -48,7 +48,7 @@ def lists(batches):
     ]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("ragged", [True, pytest.param(False, marks=pytest.mark.many)])
 def test_batches_are_those_of_tree_pair_batches(tmp_path, ragged):
     written = pairs(10, ragged)
@@ -77,7 +77,7 @@ def test_pairs_stay_pairs_when_several_read_sorted_and_shuffled(tmp_path):
     assert sorted(seen) == list(range(1, 12))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_part_of_a_batch_may_have_no_pair(tmp_path):
     write_tree_files(pairs(1), tmp_path / "pairs", num_files=2, pairs=True)
     context = tf.distribute.InputContext(2, 1, 2)

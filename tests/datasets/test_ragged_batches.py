@@ -112,7 +112,7 @@ def test_a_padded_batch_has_the_same_trees(kind):
         np.testing.assert_array_equal(labels, wanted)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", few_of(KINDS, "both", many=[]))
 @pytest.mark.parametrize("ragged", [True, False])
 @pytest.mark.parametrize("arity", few_of([None, 9], None, many=[]))

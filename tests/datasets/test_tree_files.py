@@ -171,7 +171,7 @@ def test_trees_are_those_that_were_written(directory):
             assert np.all(values[size:] == padding)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_static_shapes(directory):
     data = tree_file_batches(directory, 8, drop_remainder=True)
     (tokens, children), labels = data.element_spec

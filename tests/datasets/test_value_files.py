@@ -83,7 +83,7 @@ def rows(numbers):
     )
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_is_read_is_what_was_written(directory):
     data = value_file_batches(SCHEMA, directory, 8)
     assert data.element_spec[0] == SCHEMA.element_spec
@@ -159,7 +159,7 @@ def test_shuffled_batches_are_the_same_however_many_read(directory):
         assert [sorted(itertools.chain(*parts)) for parts in several] == alone
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_process_reads_its_own_files_alone(tmp_path):
     write_value_files(SCHEMA, VALUES, tmp_path / "values", 2)
     (tmp_path / "values" / "values-00001-of-00002.tfrecord").unlink()

@@ -66,7 +66,7 @@ def test_an_object_with_two_parents_is_stored_once():
     assert decoded.arguments[0] is decoded.arguments[1]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_values_of_any_depth():
     deep = Number(1.0)
     for _ in range(20_000):

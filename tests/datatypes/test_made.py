@@ -36,7 +36,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS)
 def test_symbolic_derivatives(options):
     function = derivative_function(**options)
@@ -346,7 +346,7 @@ def test_lists_and_optional_fields(options):
     assert plain(PARTS.decode(change(WHOLE))) == plain(plain_change(WHOLE))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradients_of_entries_of_lists():
     @kerasrec.recursive
     def scaled(numbers, x):
@@ -457,7 +457,7 @@ def plain_total(twig):
     return 0.0 if twig is None else twig.value + plain_total(twig.left) + plain_total(twig.right)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_branch_returns_none_for_a_value_that_is_left_out():
     weight = tf.Variable(1.0)
 
@@ -493,7 +493,7 @@ def test_a_branch_returns_none_for_a_value_that_is_left_out():
     np.testing.assert_allclose(tape.gradient(totals, weight), sum(map(plain_total, expected)))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_state_of_a_loop_may_become_none_or_made():
     def left(twig):
         return kerasrec.match(twig, {None: lambda: None, Twig: lambda twig: twig.left})
@@ -553,7 +553,7 @@ class Tree(kerasrec.DataType):
     below: list["Tree"]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_each_entry_of_a_row_makes_values_of_its_own():
     @kerasrec.recursive
     def spread(tree, n):
@@ -678,7 +678,7 @@ def test_models_read_what_is_made_and_train_what_makes_it():
     assert now < first / 2
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_grown_trees_feed_a_tree_layer():
     class Binary(kerasrec.DataType):
         word: int
@@ -808,7 +808,7 @@ def test_values_of_two_batches_cannot_be_one():
         made(Add, SCHEMA.of([CUBE]), SCHEMA.of([CUBE]))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_decode_does_not_take():
     with pytest.raises(ValueError, match="expected values of Words"):
         kerasrec.Schema(Words).decode(derivative(CUBE))

@@ -67,7 +67,7 @@ def test_values_and_gradients(options):
         assert gradient[place] == pytest.approx((sums[0] - sums[1]) / 2e-2, rel=2e-3, abs=2e-3)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_objects_are_arguments_and_one_trace_serves_all():
     function = value_function()
     assert function(TREE).shape == ()
@@ -154,7 +154,7 @@ def test_chains_may_be_deep():
     assert total(chain).numpy() == sum(range(3_000))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_two_values_of_one_function_are_told_apart():
     @kerasrec.recursive
     def difference(one, other):
@@ -367,7 +367,7 @@ class Branch(kerasrec.DataType):
     twig: "Branch | None"
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_batch_whose_references_lead_to_another_type():
     schema = kerasrec.Schema(Branch)
     batch = schema.encode([Branch(Leaf(1.0), Branch(Leaf(2.0), None))])

@@ -37,7 +37,7 @@ DOCUMENTS = st.dictionaries(
 )
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.lists(EXPRESSIONS, min_size=1, max_size=4))
 def test_random_expressions(expressions):
@@ -81,7 +81,7 @@ def equal(one, other):
     return float(one) == pytest.approx(float(other), rel=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=4))
 def test_random_documents(documents):

@@ -107,7 +107,7 @@ def formula_trees(values):
     )
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_is_made_is_trees_within_tf_data():
     data = tf.data.Dataset.from_tensor_slices(SCHEMA.encode(FORMULAS)).batch(3)
     data = data.map(lambda batch: formula_trees(derivative(SCHEMA.values(batch))))

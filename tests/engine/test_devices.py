@@ -65,7 +65,7 @@ def with_gradients(function, argument, variables):
     return [y, *map(tf.convert_to_tensor, tape.gradient(y, variables))]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_values_and_gradients():
     x = tf.constant(X)
     with tf.GradientTape() as tape:
@@ -127,7 +127,7 @@ def test_the_scalar_engine_has_one_device():
         factorial("scalar")(X)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_ops_run_where_they_should():
     _, whole = ran_on(factorial("auto", product_on=FIRST), X)
     assert not whole.get("CPU:1")
@@ -138,7 +138,7 @@ def test_ops_run_where_they_should():
     assert not parts["CPU:1"]["Sub"]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_table_on_one_device_and_cells_on_another():
     apart, together = tree_model(SECOND, FIRST), tree_model(FIRST, FIRST)
     assert apart[1][0].device.endswith("CPU:1")
@@ -152,7 +152,7 @@ def test_a_table_on_one_device_and_cells_on_another():
     assert not any("MatMul" in line for line in on_second)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_where_a_function_is_traced_is_not_where_it_runs():
     @kerasrec.recursive
     def countdown(n):

@@ -69,7 +69,7 @@ def test_bools():
     check(twice, [False, True], [True, False], np.int32([1, 2]))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_complex_numbers():
     @recursive
     def power(x, n):

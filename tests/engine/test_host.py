@@ -23,7 +23,7 @@ def operations(program):
     return [node for function in functions for node in function.node_def]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @each(few=["tree_rnn"], many=[])
 def test_values_and_gradients(program, a_gpu):
     assert_same(run_lowered(program, engine="waves"), run_plain(program))

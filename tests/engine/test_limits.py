@@ -90,7 +90,7 @@ def test_a_depth_that_is_just_enough_is_enough(num_rounds, options):
         halves(3)([16.0, 32.0], [3, 2])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_width():
     @kerasrec.recursive(max_width=1000, engine="waves")
     def lost(n):

@@ -20,23 +20,19 @@ from tests.engine.helpers import (
     run_plain,
     with_tokens,
 )
-from tests.programs import FEW, SOME, each
+from tests.programs import FEW, each
 
 pytestmark = pytest.mark.usefixtures("optimized")
 
 # Each has what no other of them has; the programs with data types and with functions as arguments,
 # which trace for seconds, are run in tests of their own.
 BY_WAVES = {
-    *SOME,
-    "only_empty_rows",
+    "call_in_argument",
+    "nested_in_branch",
+    "ragged_in_branch",
     "rows_without_a_call",
-    "ignores",
-    "is_even",
-    "nested_arguments",
+    "several_outputs",
 }
-BY_WAVES |= {"gated_tree", "dense_inside", "collects_below_a_choice", "captures", "nested_cond"}
-BY_WAVES |= {"several_outputs", "ragged_sum", "swapped", "ragged_in_branch", "walk", "branches"}
-BY_WAVES |= {"nested_in_branch", "collects_in_rounds"}
 
 
 @each(few=FEW, many=BY_WAVES)
@@ -45,7 +41,7 @@ def test_by_waves(program):
 
 
 @pytest.mark.many
-@each(few=["ackermann"], many=["sum_of_halved", "no_call_but_all_else", "child_sum", "captures"])
+@each(few=["ackermann"], many=["no_call_but_all_else", "child_sum", "captures"])
 def test_by_the_scalar_engine(program):
     if obstacles(program.function.extended_graph(*program.inputs)):
         with pytest.raises(kerasrec.TraceError, match="engine='scalar' cannot run"):
@@ -60,7 +56,7 @@ def test_called_eagerly(program):
     assert_same(run_engine(program), run_plain(program))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @each(few=["tree_rnn"], many=["child_sum"])
 def test_called_inside_a_tf_function(program):
     found = run_in_function(program, program.num_tokens)
@@ -73,7 +69,7 @@ def test_by_queues_without_need(program):
     assert_same(run_in_queues(program), run_plain(program))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @each(few=["tree_rnn"], many=[])
 def test_one_token_by_waves(program):
     assert_same(run_one(program, engine="waves"), run_plain(with_tokens(program, 1)))

@@ -24,7 +24,7 @@ each_engine = pytest.mark.parametrize("function", [levels, stack])
 
 
 @each_engine
-@pytest.mark.many
+@pytest.mark.slow
 def test_gradient_has_the_mask_of_the_value(function):
     x = tf.fill([100], 2.0)
     with tf.GradientTape() as tape:
@@ -44,7 +44,7 @@ def test_each_run_draws_anew(function):
     assert np.any(function(x, 2) != function(x, 2))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_each_call_draws_anew():
     @recursive
     def draws(x, n):

@@ -223,13 +223,13 @@ def test_nan_is_no_reason_to_complain():
     assert np.isnan(found).all()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_rows_of_a_sparse_gradient_apart_are_an_error():
     with pytest.raises(tf.errors.InvalidArgumentError, match="needs its rows summed"):
         second_gradient_of_rows(lambda slope: slope.values**2)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_of_padded_rows_times_weights():
     """Waves of other widths cannot be put together, in no sweep."""
     kernel = tf.Variable([[0.3, -0.2, 0.5]], dtype=tf.float64)

@@ -70,7 +70,7 @@ def plain_gradient(singular, read):
     return gradient(run, read)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", few_of(ENGINES, "waves", many=[]))
 def test_of_the_root(engine):
     options = ENGINES[engine]

@@ -32,7 +32,7 @@ def test_values_of_the_tagged_graph(program):
 @each(
     lambda program: program.has_gradient and not program.is_deep,
     few=FEW,
-    many=["call_in_argument", "nested_in_branch", "only_empty_rows"],
+    many=["call_in_argument", "only_empty_rows"],
 )
 def test_gradient_of_the_extended_graph(program):
     """Nothing is computed twice: forward nodes fire as often with the gradient as without.
@@ -135,7 +135,7 @@ def test_tables_that_no_token_reaches_are_there():
         np.testing.assert_array_equal(table, expected[name], strict=True)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_an_argument_without_gradient_gets_none():
     program = BY_NAME["power"]
     given = cotangents_of(run_plain(program))

@@ -38,7 +38,7 @@ def areas(axes):
     return {label: (data.values - data.baseline, data.edges) for label, data in found.items()}
 
 
-@pytest.mark.parametrize("name", few_of(RUNS, many=["several functions, some hoisted", "no token"]))
+@pytest.mark.parametrize("name", few_of(RUNS, many=["no token"]))
 def test_areas_are_tokens_and_the_line_is_the_depth(name, tmp_path, monkeypatch):
     trace = RUNS[name]()
     above, below, pixels = drawn(trace, tmp_path / "run.png", monkeypatch)

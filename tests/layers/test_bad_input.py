@@ -125,7 +125,7 @@ def test_the_sentence_comes_first(model, use):
     assert str(error.value).startswith(SENTENCE)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_sentence_comes_first_of_layers_in_a_layer():
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         Bidirectional(TreeRNN(3))(features(TWO_PARENTS), TWO_PARENTS)

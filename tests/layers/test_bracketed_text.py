@@ -130,7 +130,7 @@ def test_penn_trees_on_several_lines(tmp_path):
     check(BracketedText(3)([text]), read_brackets(path), 3)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_words_are_those_of_the_vocabulary():
     vocabulary = Vocabulary(["é", "ας", "a\u00a0b", "i\u0307s", "a/b"])
     text = "(0 (0 (0 É) (0 ΑΣ)) (0 (0 A\u00a0B) (0 (0 İS) (0 (0 a\\/b) (0 (0 <pad>) (0 z))))))"
@@ -198,7 +198,7 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "character", "reason"), few_of(ERRORS, many=ERRORS[::2]))
+@pytest.mark.parametrize(("text", "character", "reason"), few_of(ERRORS, many=ERRORS[2::8]))
 def test_errors_name_text_character_and_reason(text, character, reason):
     place = (
         "" if character is None else f"has at character {character}, `{text[character - 1 :]}`: "

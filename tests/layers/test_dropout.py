@@ -200,10 +200,10 @@ class OfOnesOwn(TreeRNNCell):
     "layer",
     [
         lambda: Recursive(OfOnesOwn(3, arity=2)),
-        pytest.param(lambda: TreeRNN(3, arity=2, activation=dropped), marks=pytest.mark.many),
+        pytest.param(lambda: TreeRNN(3, arity=2, activation=dropped), marks=pytest.mark.slow),
         pytest.param(
             lambda: TreeLSTM(3, arity=2, recurrent_activation=lambda x: dropped(x)),
-            marks=pytest.mark.many,
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["cell", "activation", "recurrent activation"],
@@ -216,7 +216,7 @@ def test_a_layer_inside_of_a_cell_knows_whether_it_is_training(layer):
     assert np.abs(trained(layer, x, children) - once).max() > 1e-3
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_an_embedding_of_layers_knows_whether_it_is_training():
     children = random_children(4, 7, 2)
     embedding = keras.Sequential([keras.layers.Embedding(9, 4), keras.layers.Dropout(0.5, seed=1)])

@@ -178,7 +178,7 @@ def test_values_and_gradients_equal_those_of_an_embedding_before_the_layer(name)
         np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @any_layer
 def test_gradients_equal_finite_differences(layer_class, pairs):
     layer, _, _ = pairs(layer_class, False)
@@ -537,7 +537,7 @@ def test_the_graph_gathers_the_states_of_leaves(pairs):
     assert str(layer.tagged_graph()).count("MatMul") == 1
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_weights_that_an_embedding_gets_later_count():
     layer = TreeRNN(UNITS, embedding=embedding(), inner_inputs=True)
     before = layer(WORDS, CHILDREN)

@@ -70,7 +70,7 @@ def outputs_and_gradients(layer, x, children, training):
     ("name", "way"),
     few_of(
         itertools.product(COMPILED, WAYS),
-        many=[("TreeRNN", "words, dropout")],
+        many=[],
     ),
 )
 def test_outputs_and_gradients_are_those_of_waves(name, way, never_by_waves):
@@ -171,7 +171,7 @@ def test_another_engine_is_an_error(engine):
         TreeRNN(3, engine=engine)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_slots_that_share_weights(never_by_waves):
     """One call for all children of a node."""
     children = random_children(3, 6, 2)

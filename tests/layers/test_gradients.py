@@ -188,7 +188,7 @@ def test_penalty_on_a_gradient(layer_class):
         np.testing.assert_allclose(gradient[place], (above - below) / (2 * step), rtol=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @any_layer
 def test_batch_without_trees_has_zero_gradients(layer_class, layers):
     layer = layers(layer_class, False, "float64")
@@ -202,7 +202,7 @@ def test_batch_without_trees_has_zero_gradients(layer_class, layers):
         assert not np.any(tf.convert_to_tensor(gradient))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @any_layer
 def test_tf_gradients_equal_those_of_eager_recursion(layer_class, layers):
     _, children, _ = treebank_batch(NUM_TREES)

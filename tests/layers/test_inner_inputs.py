@@ -147,7 +147,7 @@ class Stack(keras.Model):
         return self.above(self.between(self.below(x, children)), children)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("in_graph", [False, True], ids=["eager", "graph"])
 def test_a_stack_in_a_subclassed_model(in_graph):
     x = tf.constant(features(CHILDREN), tf.float32)

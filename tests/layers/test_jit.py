@@ -174,7 +174,7 @@ def compiled_model(layer):
     return model
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_xla_may_not_take_is_left_out_by_keras():
     for layer in (
         Recursive(ProductCell(), engine="compiled"),

@@ -345,7 +345,7 @@ def test_a_loaded_model_of_ones_own_has_the_weights(layer, tmp_path):
         np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_tree_layer_comes_first_in_a_sequential_model(tmp_path):
     children = random_children(4, 5, 2)
     x = features(children).astype("float32")

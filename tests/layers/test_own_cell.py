@@ -283,7 +283,7 @@ class LeavesWithoutTraining(WithTraining):
         return inputs, [inputs]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell_class", "told"),
     few_of([(WithTraining, 3), (LeavesWithoutTraining, 1)], (WithTraining, 3), many=[]),

@@ -463,7 +463,7 @@ def test_mixed_precision_does_not_narrow_the_numbers_of_documents():
     assert vectors.dtype == tf.float16 and np.isfinite(vectors).all()
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_strategy_divides_batches(little, two_replicas):
     data = tf.data.Dataset.from_tensor_slices(little).batch(6)
 

@@ -67,7 +67,7 @@ def test_what_needs_no_code_is_saved_and_loaded(options):
     same_types_and_values(loaded, **options)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_functional_model_is_fitted_saved_and_loaded(tmp_path):
     layer = ChildSumTreeLSTM(3)
     model = model_of(layer, features_of=FEATURES)
@@ -152,7 +152,7 @@ class ReadsFormulas(keras.Model):
         return self.dense(self.layer(*self.trees(batch)))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_model_of_ones_own_is_loaded_with_all_of_its_weights(tmp_path):
     model = ReadsFormulas()
     expected = model(BATCH)

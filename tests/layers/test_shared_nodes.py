@@ -50,7 +50,7 @@ _CASES += [(name, "compiled") for name in _OF_TWO_CHILDREN]
     ("name", "engine"),
     few_of(
         _CASES,
-        many=[("TreeLSTM", "waves")],
+        many=[],
     ),
 )
 def test_a_graph_is_the_tree_that_it_stands_for(name, engine):

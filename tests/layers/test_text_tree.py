@@ -24,7 +24,7 @@ def reader(shape):
     return tf.function(layer, input_signature=[tf.TensorSpec([None], tf.string)])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @few
 @given(strategies.lists(sentences, min_size=1, max_size=4), strategies.sampled_from(SHAPES))
 def test_trees_are_those_of_text_tree(batch, shape):

@@ -43,7 +43,7 @@ def decoder():
     return layer
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_growing_and_scoring_share_their_decisions(decoder):
     grown = decoder.generate(40, seed=1)
     scored = tf.reduce_sum(decoder(grown.tokens, grown.children), [1, 2])
@@ -71,7 +71,7 @@ def test_tokens_that_follow_from_children(decoder):
         np.testing.assert_allclose(found[:, 0, 1], wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_roots_have_no_sibling(decoder):
     children = decoder.generate(40, seed=2).children.numpy()
     assert (children[:, 0, 1] == -1).all()

@@ -30,7 +30,7 @@ def decoder(arity=4, follows="left_right", bias=-0.9, **options):
     return layer
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_growing_reads_weights_that_a_layer_gets_later():
     """It silently grew trees with those from before."""
     layer = decoder(1, None, bias=-1e3, max_depth=1)
@@ -191,7 +191,7 @@ def test_terms_of_given_trees(layer):
     np.testing.assert_array_equal(layer([TOKENS, CHILDREN]), found)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_tree_grows_from_the_likeliest_decisions(free):
     let_grow(free, 0.3)
     grown = free.generate(2, temperature=0.0)
@@ -201,7 +201,7 @@ def test_a_tree_grows_from_the_likeliest_decisions(free):
         assert nested(tokens, children) == wanted
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_padding_is_not_drawn_at_an_infinite_temperature(free):
     roots = free.generate(100, temperature=np.inf).tokens[:, 0].numpy()
     assert set(roots) == set(range(1, NUM_TOKENS))

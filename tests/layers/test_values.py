@@ -43,7 +43,7 @@ def layers():
     return make
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layer_class", "inner_inputs", "arity"),
     few_of(

@@ -225,7 +225,7 @@ def test_a_function_that_makes_no_calls_at_all():
     np.testing.assert_allclose(tf.convert_to_tensor(tape.gradient(found, x)), 2 * mask * x)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "starts", few_of([[6, 6], [6, 4]], [6, 6], many=[]), ids=["alike", "different"]
 )
@@ -259,7 +259,7 @@ def test_second_derivative_by_waves():
     np.testing.assert_allclose(*found, atol=1e-9)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_few_sizes():
     function = compiled(fib)
     numbers = [0, 1]

@@ -29,7 +29,7 @@ def _ops(function, *arguments):
     ]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_integers_of_a_program_with_memo_are_computed_in_its_loop():
     @kerasrec.recursive(memo=True)
     def matches(a, n):

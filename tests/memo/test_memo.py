@@ -232,7 +232,7 @@ def test_strings_and_bools_tell_calls_apart():
     assert found.numpy().tolist() == [plain("", True, 3), plain("xy", False, 4)]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_mutual_recursion():
     @kerasrec.recursive(memo=True)
     def even(x, n):
@@ -257,7 +257,7 @@ def test_mutual_recursion():
     np.testing.assert_allclose(found.gradients[0][:, 0], expected / x[:, 0])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_is_collected_is_there_once():
     @kerasrec.recursive(memo=True)
     def f(n):
@@ -388,7 +388,7 @@ def test_draws_that_decide_are_refused(draw):
             function([3, 4])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_draw_that_decides_nothing_is_made_once():
     @kerasrec.recursive(memo=True)
     def f(n):

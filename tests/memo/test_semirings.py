@@ -78,7 +78,7 @@ def test_a_sum_gives_marginals(spans):
         np.testing.assert_allclose(gradient[place], marginals, atol=1e-12)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_maximum_gives_the_best_tree(spans):
     found, gradient = _with_gradient(_chart(tf.reduce_max), spans)
     for place, one in enumerate(spans):

@@ -67,7 +67,7 @@ def table(phrases, chance=1.0):
     return found
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_likelihoods_are_over_all_trees(grammar):
     known, wanted = [], []
     for row, chosen in enumerate((9, 1)):
@@ -78,7 +78,7 @@ def test_likelihoods_are_over_all_trees(grammar):
     np.testing.assert_allclose(grammar((TOKENS, np.stack(known))), wanted, atol=1e-4)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_chances_of_phrases(grammar):
     chart = grammar.chart(tf.reduce_logsumexp, tf.constant(TOKENS))
     for row in range(2):

@@ -82,7 +82,7 @@ def test_states_are_those_of_the_equations(layer_and_inputs):
     np.testing.assert_allclose(layer.losses, [0.5 * np.mean(boundaries)], rtol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_layer_that_copies_computes_nothing(layer_and_inputs):
     layer, inputs = layer_and_inputs
     plain = Plain(layer)

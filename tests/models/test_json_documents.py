@@ -40,7 +40,7 @@ def run(tmp_path_factory):
     return folder, documents, json_documents.main(list(map(str, options)))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_classes_are_learned(run):
     folder, documents, (figures,) = run
     labels = [item["label"] for item in documents[200:]]
@@ -77,7 +77,7 @@ def test_entries_of_all_lists_are_left_out():
     assert found[3] == {**given, "tags": []}
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_json_lines_are_read(tmp_path):
     file = tmp_path / "data.jsonl"
     file.write_text('{"a": 1}\n{"a": [2]}\n')

@@ -34,7 +34,7 @@ def chain():
     return found
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_likelihoods_are_over_all_sequences(chain):
     wanted = [
         np.logaddexp.reduce([score(row, tags) for tags in sequences(row)])

@@ -66,7 +66,7 @@ def test_expected_edits(plus):
     np.testing.assert_allclose(expected_edits(plus, tf.constant(EDITS), PAIRS), wanted, atol=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_channel_writes_what_it_says():
     chances = draw_channel(letters=5, noise=0.4, seed=1)
     assert chances.sum() == pytest.approx(1)

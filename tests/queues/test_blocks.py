@@ -62,7 +62,7 @@ def blocks_of(program, schedule):
 @each(
     lambda program: program.num_rounds > 1 and not program.is_deep,
     few=["ackermann"],
-    many=["walk"],
+    many=[],
 )
 def test_blocks_are_the_tokens_of_the_interpreter(program):
     if has_rows(program):

@@ -160,7 +160,7 @@ def test_tail_calls_hand_on_where_to_return_to():
     assert schedule.sections[0].order == [("walk", 1), ("walk", 0)]
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_tail_calls_of_another_function_are_handed_on():
     children, roots = random_trees(16)
     walk, state = walks_in_turns(children), np.linspace(-1, 1, 16)
@@ -219,7 +219,7 @@ def test_a_result_that_others_read_is_not_handed_on():
     np.testing.assert_array_equal(np.sort(tables["inner"]), np.sort(collected))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("parallel_tokens", few_of([None, 3], 3))
 def test_a_tail_call_without_end_stops(parallel_tokens):
     @kerasrec.recursive(engine="waves", max_depth=50, parallel_tokens=parallel_tokens)

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import kerasrec
 from tests import programs
+from tests.parameters import few_of
 
 
 def chosen(function, *args):
@@ -114,7 +115,7 @@ def test_a_call_whose_result_has_no_gradient_is_left_behind():
 
 
 @pytest.mark.parametrize("engine", ["waves", "scalar"])
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_chain_as_deep_as_the_limit_and_one_deeper(engine):
     @kerasrec.recursive(engine=engine, max_depth=100)
     def count(n):
@@ -139,7 +140,7 @@ def test_the_error_tells_the_call_path():
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("engine", ["scalar", "compiled"])
+@pytest.mark.parametrize("engine", few_of(["scalar", "compiled"], "scalar", many=[]))
 def test_an_empty_table_in_a_branch_that_no_token_takes(engine):
     table = tf.zeros([0], tf.float64)
 

@@ -106,7 +106,7 @@ def test_a_frame_that_is_taken_has_failed_before():
         f(4)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_they_nest_in_a_gradient():
     @kerasrec.recursive(engine="scalar", max_depth=2)
     def power(x, n, product):

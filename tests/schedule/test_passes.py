@@ -125,7 +125,7 @@ def gates(weight, bias=None):
     return function
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [None, tf.ones([4])], ids=["no bias", "bias"])
 def test_columns_are_apart_with_and_without_a_bias(bias):
     weight = tf.Variable(some(2, 4, dtype="float32"))
@@ -148,7 +148,7 @@ def test_columns_of_a_large_weight_stay_together(units, is_cut):
     assert bool(put_by(split_matmul, found)) == is_cut
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_products_of_integers_are_found_again():
     """Integers are decided for all waves at once, products among them."""
     fibonacci = tf.constant([[1, 1], [1, 0]])
@@ -274,7 +274,7 @@ def kept_by_gradient(schedule):
     }
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_random_numbers_are_not_drawn_again():
     @kerasrec.recursive(recompute=True)
     def function(x, n):

@@ -62,7 +62,7 @@ def test_a_tree_lstm():
     assert_golden("tree_lstm_schedule", without_own_lines(optimize(tree_lstm(), passes)))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_tree_lstm_in_blocks():
     """The same for XLA: which place a frame goes through, and what its blocks keep."""
     schedule = optimize(build_blocks(tree_lstm_graph()), BLOCK_PASSES)

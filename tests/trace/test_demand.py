@@ -50,7 +50,7 @@ def test_what_never_ends_does_no_harm_where_nobody_reads_it():
     np.testing.assert_array_equal(safe([1, 2]), [1, 2])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_copy_has_computed_nothing():
     later = kerasrec.lazy(lambda: 3)
 
@@ -61,7 +61,7 @@ def test_a_copy_has_computed_nothing():
     assert f(1, later) == f(1, copy.copy(later)) == f(1, copy.deepcopy(later)) == 4
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_within_a_branch_it_is_computed_once():
     """And once in each of two branches that exclude each other, which do not see each other."""
 
@@ -89,7 +89,7 @@ def search(n):
     return kerasrec.any_of(n, is_third), kerasrec.all_of(n, lambda k: ~is_third(k))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "num_tried"), few_of([(0, 0), (2, 2), (3, 3), (50, 3)], many=[(50, 3)])
 )

@@ -78,18 +78,18 @@ def test_a_function_is_returned_with_what_it_captured():
     np.testing.assert_array_equal(f(n, x), list(map(plain, n, x)))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_each_function_gets_its_tokens_alone():
     run = applied.run_trace([0, 1, 2, 0], [5, 1, 3, 40])
     assert run.num_calls == 4 + 1
 
 
-@pytest.mark.parametrize("dtype", few_of(["int8", "uint8", "int32", "int64"], many=["int64"]))
+@pytest.mark.parametrize("dtype", few_of(["int8", "uint8", "int32", "int64"], many=[]))
 def test_any_int_dtype(dtype):
     np.testing.assert_array_equal(applied(np.array([0, 2], dtype), [3, 3]), [9, 4])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_an_index_out_of_range_chooses_the_last_as_switch_does():
     np.testing.assert_array_equal(applied([-1, 3, 1 << 30], [3, 4, 5]), [4, 5, 6])
     np.testing.assert_array_equal(applied(np.array([1 << 32]), [3]), [4])
@@ -313,7 +313,7 @@ def test_keras_layers():
     assert all(gradient is not None for gradient in tape.gradient(found, weights))
 
 
-@pytest.mark.parametrize("engine", few_of(["waves", "scalar", "compiled"], many=["waves"]))
+@pytest.mark.parametrize("engine", few_of(["waves", "scalar", "compiled"], many=[]))
 def test_gradients_of_what_was_captured(engine):
     """Against finite differences."""
     weight = tf.Variable(0.7, dtype=tf.float64)
@@ -440,7 +440,7 @@ def test_rows_are_not_captured():
         kerasrec.recursive(lambda node: made(node)(node))(0)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_call_from_outside_is_an_error():
     with pytest.raises(kerasrec.TraceError, match=r"was called outside a recursive function"):
         OPERATIONS[0](3)

@@ -34,7 +34,7 @@ def square(x):
     return x * x
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_from_outside():
     assert twice(square, 3) == 81
     np.testing.assert_array_equal(twice(fib, [6, 7]), [21, 233])
@@ -69,7 +69,7 @@ def test_the_same_function_is_traced_once():
     assert not count
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_fold_over_rows_closes_over_a_token():
     @kerasrec.recursive
     def scaled(node, scale):
@@ -114,7 +114,7 @@ def test_a_function_is_handed_on_and_swapped():
     np.testing.assert_array_equal(found, [plain(n, *functions, 1) for n in (0, 1, 4)])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_list_of_functions():
     @kerasrec.recursive
     def chosen(functions, which, x):
@@ -448,7 +448,7 @@ def test_variables_behind_others_are_as_at_the_call(body, expected):
     assert kerasrec.recursive(body)(3) == expected
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_variables_without_a_value_are_told_apart():
     def made(has_first):
         def f(x):

@@ -44,7 +44,7 @@ def test_its_nodes_are_enter_next_and_exit():
     assert "loop loop(n: i32[], count: i32[]) -> i32[], i32[]" in str(collatz.function_graphs(1))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_state_keeps_its_structure():
     @kerasrec.recursive
     def f(x):

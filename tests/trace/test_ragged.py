@@ -118,7 +118,7 @@ def test_reductions_of_tensorflow(reduce, expected):
         np.testing.assert_allclose(f([0, 1, 2]), expected)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["waves", pytest.param("queues", marks=pytest.mark.many)])
 def test_a_branch_that_no_token_takes_pads_no_rows(engine):
     """Its padded rows have a column: TensorFlow finds no largest entry of none."""
@@ -187,7 +187,7 @@ KNOWN_ROWS = {
 NOT_JOINED = ["int32 splits", "another dtype", "a row of a table", "range", "lengths"]
 
 
-@pytest.mark.parametrize("name", few_of(KNOWN_ROWS, "concat", many=["filter", *NOT_JOINED]))
+@pytest.mark.parametrize("name", few_of(KNOWN_ROWS, "concat", many=NOT_JOINED))
 def test_rows_of_tokens_are_known_by_where_they_come_from(name):
     rows, expected, length = KNOWN_ROWS[name]
     together = recursive(lambda node: tf.cast(tf.reduce_sum(rows(node), 1), tf.float32))
@@ -356,7 +356,7 @@ def test_entries_are_tokens_from_outside():
     np.testing.assert_array_equal(found.row_splits, roots.row_splits)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_other_arguments_are_repeated_from_outside():
     roots = tf.ragged.constant([[0, 3], [], [9]], dtype=tf.int32)
     x = np.array([0.3, 0.5, -0.2])

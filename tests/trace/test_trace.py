@@ -131,7 +131,7 @@ def test_variables_are_found_by_themselves_and_read_once_for_all_tokens():
     assert all(node.types[0].kind is Kind.SHARED for node in reads)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_layer_makes_its_variables_on_the_first_call():
     layer = keras.layers.Dense(2)
 

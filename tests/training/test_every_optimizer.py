@@ -75,7 +75,7 @@ def test_other_steps(two_replicas, name):
     assert_same_weights(weights(model, words()), expected)
 
 
-@pytest.mark.parametrize("jit_compile", few_of([False, True], many=[False]))
+@pytest.mark.parametrize("jit_compile", few_of([False, True], many=[]))
 def test_fit_of_a_model(jit_compile):
     class Own(Model):
         def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None):
@@ -86,7 +86,7 @@ def test_fit_of_a_model(jit_compile):
     assert_same_weights(weights(model, words(), by_keras), expected_of_words("adam"))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_keras_squares_rows_apart():
     """Where this is no longer so, neither is what the docstring of `Model` says of Keras."""
     found, expected = weights(of_words("adam"), words(), by_keras), expected_of_words("adam")

@@ -141,7 +141,7 @@ def test_one_device_trains_as_none():
     assert_same(trained(one), trained_alone())
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_trains_as_keras_does():
     """By momentum: other optimizers of Keras square what a word read twice gives by itself."""
     momentum = [keras.optimizers.SGD(0.1, momentum=0.9) for _ in range(2)]

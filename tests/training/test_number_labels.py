@@ -174,7 +174,7 @@ def test_a_step_moves_weights_as_one_tree_after_another(ragged):
         np.testing.assert_allclose(after, before - 0.1 * gradient / 3, atol=1e-6)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_every_loop_trains_alike(two_replicas):
     """Keras' `fit` and kerasrec's, on one device and on two replicas, padded and ragged."""
 
@@ -253,7 +253,7 @@ def test_metrics_of_ragged_trees(metric_class, roots_only):
     assert again.roots_only == roots_only
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_saves_and_loads(tmp_path):
     loss = TreeSquaredError(normalize="nodes", reduction="sum", name="numbers")
     again = keras.losses.deserialize(json.loads(json.dumps(keras.losses.serialize(loss))))
@@ -367,7 +367,7 @@ def test_minus_one_meets_no_binary_loss_of_keras(loss):
         trainer(model, batches(np.abs(CLASSES)))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_labels_of_trees():
     """Missing ones are told apart from those of tree nodes; those of weight 0 count nowhere."""
     x = np.ones([3, 2], "float32")

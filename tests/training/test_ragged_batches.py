@@ -73,7 +73,7 @@ def trained_alone(name):
     return trained(tf.distribute.get_strategy(), make, data())
 
 
-@pytest.mark.many
+@pytest.mark.slow
 @pytest.mark.parametrize("name", few_of(MODELS, "documents", many=[]))
 def test_two_replicas_train_as_one(two_replicas, name):
     make, data = MODELS[name]
@@ -91,7 +91,7 @@ def test_files_and_any_keras_model(two_replicas, tmp_path):
     assert_same(found, trained_alone("documents"))
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_predictions_are_those_of_one_device(two_replicas):
     with two_replicas.scope():
         model = document_model(Model)

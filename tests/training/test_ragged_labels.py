@@ -100,7 +100,7 @@ def test_a_tree_without_nodes_has_no_root():
     assert float(metric.total.numpy()) == float(metric.count.numpy()) == 1.0
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_fit_of_kerasrec_takes_ragged_batches():
     """And trains as that of Keras does."""
     states = keras.Input([None, 5], ragged=True)

@@ -224,7 +224,7 @@ def test_a_lost_worker_is_a_clear_error(tmp_path):
         assert_says_what_to_do(errors.read(), tmp_path)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_training_that_has_ended_ends_at_once(tmp_path):
     model = make()
     first = fit(model, batches(), epochs=2, verbose=0, backup_dir=tmp_path).history

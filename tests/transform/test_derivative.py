@@ -32,7 +32,7 @@ def test_ops_that_are_alike_share_one():
     assert derivative.cache_info().misses == built
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_constant_that_a_derivative_reads_is_part_of_it():
     assert times(2.0)(1.0, 3) == 8.0
     for factor in (3.0, 5.0):
