@@ -39,6 +39,7 @@ __all__ = [
     "copy_held_function",
     "graph_held",
     "has_own_gradient",
+    "in_order_of_metrics",
     "in_stateless_scope",
     "in_symbolic_scope",
     "in_xla",
@@ -229,6 +230,15 @@ def optimized_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Var
     AttributeError.
     """
     return optimizer._trainable_variables
+
+
+def in_order_of_metrics(model: keras.Model, values: dict[str, Any]) -> Any:
+    """Values of metrics in the order in which `evaluate` lists them; one alone is no list.
+
+    Keras has no public way from names to this order. If the name changes, `evaluate` of a model on
+    several replicas raises AttributeError unless it is to return a dict.
+    """
+    return model._flatten_metrics_in_order(values)
 
 
 def update_averages(optimizer: keras.optimizers.Optimizer) -> None:

@@ -127,7 +127,7 @@ def fit(
         for epoch in range(progress.epoch, epochs):
             if model.stop_training:
                 break
-            bars.on_epoch_begin(epoch)
+            progress.begin_epoch(bars)
             with SentenceFirst(), _clear_error_of_loss(epoch, backup_dir):
                 with _saved_when_interrupted(runner, progress):
                     if progress.logs is None:
@@ -140,7 +140,8 @@ def fit(
                         logs.update({f"val_{name}": value for name, value in found.items()})
                 bars.on_epoch_end(epoch, logs)
                 progress.end_epoch()
-        model.optimizer.finalize_variable_values(model.trainable_weights)
+        if model.optimizer.iterations > 0:  # Before, the averages of `use_ema` are zeros.
+            model.optimizer.finalize_variable_values(model.trainable_weights)
         bars.on_train_end(logs)
     return model.history
 

@@ -15,8 +15,8 @@ import numpy as np
 class Memory:
     """Attributes of callbacks that have changed since training began.
 
-    They may be numbers, strings, small arrays, lists or dicts of these, or lists of arrays, such as
-    the best weights; other attributes are left out.
+    They may be numbers, strings, small arrays, lists, tuples or dicts of these, or lists of arrays,
+    such as the best weights; other attributes are left out.
 
     Args:
         callbacks: before training begins.
@@ -56,7 +56,8 @@ class Memory:
                 remembered[key].setdefault(name, []).append(value)
         for key in remembered.keys() & self._callbacks.keys():
             for name, value in remembered[key].items():
-                setattr(self._callbacks[key], name, value)
+                if _is_kept(self._callbacks[key], name):
+                    setattr(self._callbacks[key], name, value)
 
 
 def _by_class(
@@ -77,26 +78,44 @@ def _attributes(callback: keras.callbacks.Callback) -> dict[str, str]:
     found = {}
     for name, value in vars(callback).items():
         try:
-            if name not in lists:
-                found[name] = json.dumps(value, default=_plain)
+            if name not in lists and _is_kept(callback, name):
+                found[name] = json.dumps(_as_json(value))
         except (TypeError, ValueError):
             continue
     return found
 
 
-def _plain(value: Any) -> Any:
-    """What JSON can hold in the place of NumPy's values."""
+def _is_kept(callback: keras.callbacks.Callback, name: str) -> bool:
+    """Whether an attribute is kept: Keras changes the sign of `min_delta` once in each process."""
+    return not (name == "min_delta" and hasattr(callback, "monitor_op"))
+
+
+def _as_json(value: Any) -> Any:
+    """What JSON can hold in the place of a value; TypeError if it is none that is remembered."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
         return {"dtype": str(value.dtype), "array": value.tolist()}
+    if isinstance(value, list):
+        return [_as_json(item) for item in value]
+    if isinstance(value, tuple):
+        return {"tuple": [_as_json(item) for item in value]}
+    if isinstance(value, dict):
+        if all(isinstance(key, str) for key in value):
+            return {key: _as_json(item) for key, item in value.items()}
+        return {"items": [[_as_json(key), _as_json(item)] for key, item in value.items()]}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
     raise TypeError
 
 
 def _of_json(text: str) -> Any:
     def restored(value: dict[str, Any]) -> Any:
-        is_array = value.keys() == {"dtype", "array"}
-        return np.array(value["array"], value["dtype"]) if is_array else value
+        if value.keys() == {"dtype", "array"}:
+            return np.array(value["array"], value["dtype"])
+        if value.keys() == {"tuple"}:
+            return tuple(value["tuple"])
+        return dict(value["items"]) if value.keys() == {"items"} else value
 
     return json.loads(text, object_hook=restored)
 

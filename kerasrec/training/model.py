@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.private import in_order_of_metrics
 from kerasrec.training.arrays import dataset, inputs, joined
 from kerasrec.training.batches import Batches
 from kerasrec.training.fit import evaluate, fit
@@ -87,8 +88,7 @@ class _AnyStrategy(KerasStep, _Keras):
         return_dict = _taken(given, "return_dict", "verbose").get("return_dict", False)
         _refuse(given, set(), "evaluate on several replicas")
         metrics = evaluate(self, data)
-        values = list(metrics.values())
-        return metrics if return_dict else values if len(values) > 1 else values[0]
+        return metrics if return_dict else in_order_of_metrics(self, metrics)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """`keras.Model.predict`; by the coordinator under `ParameterServerStrategy`.

@@ -108,6 +108,16 @@ class Progress:
             self._compare_learning_rates(compiled)
         self._check_workers_agree()
 
+    def begin_epoch(self, callbacks: keras.callbacks.CallbackList) -> None:
+        """Tells callbacks that an epoch begins.
+
+        One that goes on in a restored epoch has begun before: what they changed then, such as the
+        learning rate, is in the checkpoint, which is read again.
+        """
+        callbacks.on_epoch_begin(self.epoch)
+        if self.step > 0 or self.logs is not None:
+            self._checkpoint.restore(self._checkpoints.newest)
+
     def watched(self, data: Iterable[Any]) -> Iterator[Any]:
         """Yields the batches; the first shows whether the data are the same as before."""
         for drawn in data:

@@ -19,6 +19,7 @@ from kerasrec.training.accumulation import Accumulation, optimizers_in
 from kerasrec.training.input_range import checked_inputs
 from kerasrec.training.sparse_gradients import Gradients, with_a_row, with_rows_once
 from kerasrec.training.strategies import is_served, splits_batches
+from kerasrec.training.uneven_parts import before, mend
 
 
 def create_variables(model: keras.Model, spec: Any) -> None:
@@ -50,6 +51,12 @@ def check_losses(model: keras.Model, y: Any, y_pred: Any) -> None:
             "not supported under ParameterServerStrategy, nor if one of them is a mean over trees "
             f"or tree nodes. Compile the model with one loss. Received: {model.loss!r}."
         )
+    if len({getattr(loss, "reduction", None) == "sum" for loss in losses}) > 1:
+        raise ValueError(
+            "Some of the losses are sums over a batch and others are means, so a part of a batch "
+            f"would have a different weight in each. Give all the same `reduction`. Received: "
+            f"{model.loss!r}."
+        )
     for loss in losses:
         if getattr(loss, "ignore_class", None) is not None:
             raise ValueError(
@@ -78,16 +85,20 @@ def train_step(model: keras.Model, data: Any, use: Callable[[Gradients], None]) 
         use: is called with this replica's addends of the gradients.
     """
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    found = before(model)
     with tf.GradientTape() as tape:
         y_pred = predicted(model, x, training=True)
         loss = loss_of(model, x, y, y_pred, sample_weight, training=True)
         own, whole = counted(model, x, y, y_pred)
-        loss *= tf.cast(share(model, own, whole), loss.dtype)
+        of_batch = share(model, own, whole)
+        loss *= tf.cast(of_batch, loss.dtype)
         scaled = model.optimizer.scale_loss(loss)
     gradients = with_rows_once(tape.gradient(scaled, model.trainable_weights))
+    has_examples = own["examples"] > 0
+    mend(found, of_batch, has_examples)
     if _num_replicas() > 1:
         # Without examples, gradients may not be finite.
-        gradients = _where(own["examples"] > 0, gradients)
+        gradients = _where(has_examples, gradients)
     use(gradients)
     track(model, loss, own["examples"], whole["examples"])
     model.compute_metrics(x, y, y_pred, sample_weight)
@@ -120,10 +131,13 @@ def move(model: keras.Model, gradients: Gradients, accumulation: Accumulation | 
 def test_step(model: keras.Model, data: Any) -> None:
     """Updates loss and metrics with a batch, together with all other replicas."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    found = before(model)
     y_pred = predicted(model, x, training=False)
     loss = loss_of(model, x, y, y_pred, sample_weight, training=False)
     own, whole = counted(model, x, y, y_pred)
-    loss *= tf.cast(share(model, own, whole), loss.dtype)
+    of_batch = share(model, own, whole)
+    loss *= tf.cast(of_batch, loss.dtype)
+    mend(found, of_batch, own["examples"] > 0)
     track(model, loss, own["examples"], whole["examples"])
     model.compute_metrics(x, y, y_pred, sample_weight)
 

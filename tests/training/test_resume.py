@@ -59,11 +59,52 @@ def test_callbacks_remember_numbers_and_arrays():
     callback.logs = [{"loss": np.float32(0.5), "score": np.array([1.0, 2.0], "float32")}]
     callback.weights = [np.ones([2, 3]), np.zeros([1])]
     callback.best, callback.file = 3, object()
+    callback.by_epoch = {0: 0.5, (1, "a"): [None, True]}
     again.take_up(memory.arrays())
+    assert other.by_epoch == callback.by_epoch
     assert other.best == 3 and other.logs[0]["loss"] == 0.5 and not hasattr(other, "file")
     assert other.logs[0]["score"].dtype == np.float32
     np.testing.assert_array_equal(other.logs[0]["score"], [1, 2])
     assert [weight.shape for weight in other.weights] == [(2, 3), (1,)]
+
+
+def of_numbers(folder, *callbacks, epochs, save_freq="epoch"):
+    """Trains one weight, on six batches an epoch; returns it and all learning rates."""
+    inputs = keras.Input([1])
+    model = keras.Model(inputs, keras.layers.Dense(1, kernel_initializer="ones")(inputs))
+    model.compile(keras.optimizers.SGD(1e-3), "mse")
+    x = np.arange(12, dtype=np.float32)[:, None]
+    data = tf.data.Dataset.from_tensor_slices((x, 3 * x)).batch(2)
+    options = {"epochs": epochs, "verbose": 0, "backup_dir": folder, "save_freq": save_freq}
+    history = fit(model, data, callbacks=callbacks, **options).history
+    return model.get_weights()[0].item(), history["learning_rate"]
+
+
+def plateau():
+    """With 1e9, nothing is an improvement. Keras changes the sign of it in the first epoch."""
+    return keras.callbacks.ReduceLROnPlateau("loss", 0.5, patience=1, min_delta=1e9)
+
+
+def halved():
+    return keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5)
+
+
+BREAKS = [(make_callback, steps) for make_callback in (plateau, halved) for steps in (12, 16)]
+
+
+@pytest.mark.parametrize(
+    ("make_callback", "steps"), few_of(BREAKS, many=[(plateau, 12), (halved, 16)])
+)
+def test_learning_rates_are_those_of_a_training_without_a_break(tmp_path, make_callback, steps):
+    """Epochs have six steps: a break is between two or within one."""
+    options = {"epochs": 4, "save_freq": 2}
+    expected = of_numbers(tmp_path / "whole", make_callback(), **options)
+    assert expected[1][-1] < 5e-4
+    broken = make_callback(), Interrupt(KeyboardInterrupt(), steps)
+    with pytest.raises(KeyboardInterrupt):
+        of_numbers(tmp_path / "broken", *broken, **options)
+    found = of_numbers(tmp_path / "broken", make_callback(), **options)
+    assert found == expected
 
 
 @pytest.mark.slow

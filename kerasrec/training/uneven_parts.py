@@ -1,0 +1,67 @@
+"""What Keras computes of a replica's part of a batch as if all parts held as much.
+
+Layers' moving statistics become NaN on a replica without examples, and the loss of each output
+counts every part as a batch of its own. Here the values from before the step mend both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+
+class Before(NamedTuple):
+    """Variables and their values before a step, on one replica.
+
+    Args:
+        statistics: those that a layer assigns and each replica has for itself.
+        losses: the means of the outputs' losses; of each its total and its count.
+    """
+
+    statistics: Sequence[tuple[keras.Variable, tf.Tensor]]
+    losses: Sequence[tuple[keras.metrics.Mean, tf.Tensor, tf.Tensor]]
+
+
+def before(model: keras.Model) -> Before:
+    """What `mend` needs of a model; nothing if there is one replica."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return Before([], [])
+    # Others are the same on all replicas, such as the states of random numbers.
+    own = [
+        variable
+        for variable in model.non_trainable_variables
+        if variable.aggregation == "none" and tf.as_dtype(variable.dtype).is_floating
+    ]
+    means = [
+        metric
+        for metric in model.metrics
+        if type(metric) is keras.metrics.Mean and re.fullmatch(".+_loss", metric.name)
+    ]
+    return Before(
+        [(variable, tf.identity(variable)) for variable in own],
+        [(mean, tf.identity(mean.total), tf.identity(mean.count)) for mean in means],
+    )
+
+
+def mend(found: Before, share: tf.Tensor, has_examples: tf.Tensor) -> None:
+    """Keeps statistics without examples, and weighs the losses of the outputs.
+
+    Args:
+        found: before the step.
+        share: what the replica's loss is multiplied by, so that the mean over replicas is that of
+            the batch.
+        has_examples: whether the replica has any.
+    """
+    for variable, value in found.statistics:
+        variable.assign(tf.where(has_examples, variable, value))
+    num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    for mean, total, count in found.losses:
+        times = mean.count - count  # Zero if the step does not compute this loss.
+        loss = tf.math.divide_no_nan(mean.total - total, times)
+        addend = tf.where(has_examples, loss * share, 0.0) / num_replicas
+        mean.total.assign(total + addend)
+        mean.count.assign(count + tf.where(times > 0, 1 / num_replicas, 0.0))
