@@ -11,6 +11,7 @@ import tensorflow as tf
 WITHOUT_FRAMES = "check>run"
 _LINE = re.compile(r"/at_([\w.]+)_line_(\d+)/")
 _CELL = re.compile(r"^In_(\d+)_$")  # what `scope_of_line` makes of a notebook's In[3]
+_OUTSIDE = re.compile(r"indices\[[\d, ]+\] = [^\n]*? (?:is not in \[0, \d+\)|does not index into)")
 _ASSERTED = re.compile(r"assertion failed: \[(.*?)\]\s*(?:\[\[|\[Op:|$)", re.DOTALL)
 
 
@@ -71,8 +72,8 @@ def or_nothing(has_failed: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
 class SentenceFirst:
     """A context in which the message of a failed assertion begins with what is wrong.
 
-    TensorFlow and Keras begin it with the op that failed and where it was made. Other errors stay
-    as they are.
+    So does that of an index outside of a tensor in a body. TensorFlow and Keras begin it with the
+    op that failed and where it was made. Other errors stay as they are.
     """
 
     def __enter__(self) -> None:
@@ -82,16 +83,28 @@ class SentenceFirst:
         """Raises the same error with the sentence first."""
         if not isinstance(error, tf.errors.InvalidArgumentError):
             return
-        asserted = _ASSERTED.search(error.message)
-        if asserted is None or error.message.startswith(asserted[1]):
+        sentence = _sentence_of(error.message)
+        if sentence is None or error.message.startswith(sentence):
             return
-        sentence = asserted[1].replace("] [", " ")
-        line = _LINE.search(error.message)
-        if line:
-            file = _CELL.sub(r"In[\1]", line[1])
-            sentence += f" Inside the op at {file}:{line[2]}."
         found = type(error)(error.node_def, error.op, f"{sentence}\n\n{error.message}")
         # Attributes that Keras has set, such as the one that says that arguments are named already.
         notes = {key: value for key, value in vars(error).items() if key not in vars(found)}
         vars(found).update(notes)
         raise found.with_traceback(error.__traceback__) from None
+
+
+def _sentence_of(message: str) -> str | None:
+    """What a message of TensorFlow is about; None if it is about nothing that kerasrec names."""
+    line = _LINE.search(message)
+    place = line and _CELL.sub(r"In[\1]", line[1]) + f":{line[2]}"
+    asserted, outside = _ASSERTED.search(message), _OUTSIDE.search(message)
+    if asserted:
+        sentence = asserted[1].replace("] [", " ")
+        return sentence + (f" Inside the op at {place}." if place else "")
+    if outside and place:
+        return (
+            f"An index is outside of the tensor that is read or written at {place}: {outside[0]}. "
+            "If some tokens have no such entry, as a leaf has no child, take the entry in a branch "
+            "of kerasrec.cond that only the others choose."
+        )
+    return None

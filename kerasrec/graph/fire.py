@@ -14,6 +14,10 @@ from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Node
 from kerasrec.private import OF_GRADIENTS
 
+# Ops that fail if an index is outside of a tensor.
+_TAKE_INDICES = {"GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"}
+_TAKE_INDICES |= {"ScatterNd", *(f"TensorScatter{way}" for way in ("Update", "Add", "Max", "Min"))}
+
 
 def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> list[tf.Tensor]:
     """The outputs of a node that TensorFlow computes, for the given inputs.
@@ -106,8 +110,9 @@ def on_device_of(node: Computed | Effect) -> contextlib.AbstractContextManager[o
 
 
 def _scope_of_line(node: Computed | Effect) -> contextlib.AbstractContextManager[object]:
-    """Names an op that holds functions after its line, so that assertions in it name the line."""
-    if node.function is None or node.source is None:
+    """Names an op that may fail after its line, so that TensorFlow's error has it."""
+    may_fail = node.function is not None or node.op in _TAKE_INDICES
+    if not may_fail or node.source is None:
         return contextlib.nullcontext()
     return tf.name_scope(scope_of_line(str(node.source)))
 

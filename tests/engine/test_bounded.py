@@ -9,7 +9,7 @@ from tests.parameters import few_of
 from tests.programs import each
 
 
-@each(few=[], many=["collect"])
+@each(few=[], many=[])
 def test_every_program(program):
     assert_same(run_lowered(program, engine="waves", parallel_tokens=2), run_plain(program))
 

@@ -476,3 +476,23 @@ def test_what_draws_without_a_token_is_allowed():
         return x + tf.cast(tf.reduce_sum(candidates), x.dtype) + tf.reduce_sum(box)
 
     assert (summed(check)([1, 0], [1.0, 2.0]) >= [2.0, 2.0]).numpy().all()
+
+
+TABLE = tf.constant([1.0, 2.0, 3.0])
+
+
+def gathered(n, x):
+    return x * tf.gather(TABLE, n)
+
+
+def gathered_by_lists(n, x):
+    return x * tf.gather_nd(TABLE, n[:, None])
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("check", [gathered, gathered_by_lists])
+def test_an_index_outside_of_a_table_names_the_line(check):
+    message = failure(lambda: with_no_call(check, engine="waves")([0, 7], [1.0, 1.0]))
+    place = line_in(check, 1)
+    start = f"An index is outside of the tensor that is read or written at {place}: indices["
+    assert message.startswith(start) and "] = " in message.split("\n")[0]

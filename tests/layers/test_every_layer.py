@@ -99,7 +99,7 @@ def test_recomputing_gives_the_same_gradients(name, layer_in_float64):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
 
 
-@each_layer
+@pytest.mark.parametrize("name", few_of(READY, many=["TreeRNN"]))
 def test_batch_order_and_padding_do_not_matter(name, layer_in_float64):
     children = trees(name)
     x = features(children)

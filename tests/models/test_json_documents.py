@@ -51,7 +51,7 @@ def test_classes_are_learned(run):
     assert (folder / "document.png").stat().st_size > 5_000
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_is_saved_and_exported_predicts_the_same(run):
     folder, documents, (figures,) = run
     left = [{"parts": item["parts"]} for item in documents]
