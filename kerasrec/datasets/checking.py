@@ -1,9 +1,11 @@
 """The check that arrays hold a tree."""
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from nltk import Tree
 from numpy.typing import ArrayLike
 
 from kerasrec.datasets.child_rows import ChildRows
@@ -198,8 +200,15 @@ def check_nth_tree(index: int, tree: Sequence[Any], arity: int | None, hint: str
         hint: What to do where there are too few; `{}` stands for how many it needs.
 
     Raises:
-        ValueError: If it is malformed (see `check_tree`) or has more slots; the message says which.
+        ValueError: If it is no encoded tree, malformed (see `check_tree`) or has more slots; the
+            message says which.
     """
+    if not isinstance(tree, tuple | list) or isinstance(tree, Tree) or len(tree) != 3:
+        raise ValueError(
+            f"encoded_trees[{index}] is {reprlib.repr(tree)} (type {type(tree).__name__}); "
+            "expected (tokens, children, labels), as encode_tree, encode_dependencies and encode "
+            "make it of a tree."
+        )
     tokens, children, labels = tree
     try:
         check_tree(tokens, children, labels)

@@ -9,7 +9,7 @@ from kerasrec.datasets.classes import class_of
 from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.encoding import EncodedTree
 from kerasrec.datasets.expected import expect
-from kerasrec.datasets.vocabulary import Vocabulary
+from kerasrec.datasets.vocabulary import Vocabulary, expect_vocabulary
 
 
 def encode_dependencies(
@@ -36,6 +36,7 @@ def encode_dependencies(
         ValueError: If `tree` is something else; if there is not one label for each word, or one is
             not an integer.
     """
+    expect_vocabulary(vocabulary)
     nodes = nodes_of_words(tree)
     below = [nodes[tree.dependents[word]] for word in tree.order]
     children = np.full((len(below), max(1, *map(len, below))), -1, np.int32)

@@ -10,7 +10,7 @@ from kerasrec.datasets.checking import check_tree
 from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.classes import class_of
 from kerasrec.datasets.traversal import preorder
-from kerasrec.datasets.vocabulary import Vocabulary
+from kerasrec.datasets.vocabulary import Vocabulary, expect_vocabulary
 
 # Tokens, children and labels: an `EncodedTree`, or a tuple like it.
 TreeArrays: TypeAlias = tuple[Any, Any, Any]
@@ -59,6 +59,7 @@ def encode_tree(
         ValueError: If `tree` is something else; if a tree node holds anything else, or its label is
             not an integer and not in `labels`; or if a class is not an integer.
     """
+    expect_vocabulary(vocabulary)
     words: dict[int, str] = {}
     children: list[list[int]] = []
     classes: list[int] = []

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from kerasrec.datasets.checking import check_tree
 from kerasrec.datasets.encoding import EncodedTree
-from kerasrec.datasets.vocabulary import Vocabulary
+from kerasrec.datasets.vocabulary import Vocabulary, expect_vocabulary
 
 # The slots of `children`.
 FIRST_CHILD, NEXT_SIBLING = range(2)
@@ -36,6 +36,7 @@ def encode_first_child(tree: Tree, vocabulary: Vocabulary) -> EncodedTree:
     Raises:
         ValueError: If a label is not a `str`.
     """
+    expect_vocabulary(vocabulary)
     names: list[str] = []
     children: list[list[int]] = []
     waiting: list[tuple[list[Any], int, int, int]] = [([tree], 0, -1, FIRST_CHILD)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.encoding import EncodedTree
-from kerasrec.datasets.vocabulary import Vocabulary
+from kerasrec.datasets.vocabulary import Vocabulary, expect_vocabulary
 from kerasrec.datasets.walk import Walk, short
 from kerasrec.int_range import LARGEST
 
@@ -87,6 +87,8 @@ def encode(
         raise ValueError("Give token_of, features_of or both: what tree nodes read.")
     if labels not in ("nodes", "root"):
         raise ValueError(f'labels is {labels!r}; expected "nodes" or "root".')
+    if vocabulary is not None:
+        expect_vocabulary(vocabulary)
     walk = Walk(root, children_of, arity)
     tokens = _Tokens(walk, vocabulary) if token_of else None
     features = _Features(walk) if features_of else None

@@ -14,7 +14,7 @@ from kerasrec.datasets.checking import check_tree
 from kerasrec.datasets.dependency_encoding import labels_of_nodes, nodes_of_words
 from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.encoding import EncodedTree
-from kerasrec.datasets.vocabulary import Vocabulary
+from kerasrec.datasets.vocabulary import Vocabulary, expect_vocabulary
 
 # The slots of `children`; the paper's edges GEN-L, GEN-R, GEN-NX-L and GEN-NX-R.
 LEFT, RIGHT, NEXT_LEFT, NEXT_RIGHT = range(4)
@@ -51,6 +51,7 @@ def encode_left_right(
     Raises:
         ValueError: As for `encode_dependencies`.
     """
+    expect_vocabulary(vocabulary)
     nodes = nodes_of_words(tree)
     children = np.full((len(nodes), 4), -1, np.int32)
     for head, dependents in enumerate(tree.dependents):

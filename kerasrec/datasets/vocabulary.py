@@ -147,3 +147,9 @@ def _words(tree: Tree | DependencyTree) -> Iterable[str]:
     if isinstance(tree, DependencyTree):
         return tree.words
     return (child for node, _, _ in preorder(tree) for child in node if isinstance(child, str))
+
+
+def expect_vocabulary(vocabulary: object) -> None:
+    """Raises ValueError if what gives words their tokens is no `Vocabulary`."""
+    mend = "Make one of a list of words: Vocabulary(words)."
+    expect("vocabulary", vocabulary, Vocabulary, mend)

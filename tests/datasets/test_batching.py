@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from nltk import Tree
 
 from kerasrec.datasets import EncodedTree, TreeOrder, Vocabulary, encode_tree, tree_batches
 from tests.datasets.helpers import chain
@@ -190,6 +191,10 @@ def test_distributes():
     ("trees", "options", "reason"),
     [
         ([], {"batch_size": 2}, "encoded_trees is empty"),
+        (iter([]), {"batch_size": 2}, r"encoded_trees is .* expected the type Sequence.* list\("),
+        (Tree("1", ["a"]), {"batch_size": 2}, r"encoded_trees is one nltk\.Tree"),
+        ([Tree("1", ["a"])], {"batch_size": 2}, r"encoded_trees\[0\] is Tree.*as encode_tree"),
+        ([{"a": 1}], {"batch_size": 2}, r"encoded_trees\[0\] is \{'a': 1\} \(type dict\)"),
         (encoded([1]), {"batch_size": 0}, "batch_size is 0; expected 1 or more"),
         (encoded([1]), {"batch_size": 2, "drop_remainder": True}, "leaves no batch of 1 trees"),
         ([*encoded([1]), ([0], [[-1, -1]], [0])], {"batch_size": 2}, r"trees\[1\]: Empty tree"),

@@ -36,6 +36,11 @@ VECTORS = WordVectors(["a"], np.zeros([1, 2], np.float32))
         (lambda: treebank_of([TREE], test=text_tree("a b")), r"test is one nltk\.Tree"),
         (lambda: Vocabulary.from_trees(text_tree("a b")), r"trees is one nltk\.Tree"),
         (lambda: treebank_of([(TREE, [1])]), r"\(type tuple\); expected the type Tree\."),
+        (
+            lambda: encode_tree(TREE, ["a"]),
+            r"vocabulary is \['a'\] \(type list\); .* Vocabulary\(words\)",
+        ),
+        (lambda: encode_dependencies(SENTENCE, {"a": 2}), r"vocabulary is .* \(type dict\)"),
         (lambda: encode_tree("(S a)", VOCABULARY), r"tree is '\(S a\)' \(type str\); expected"),
         (lambda: encode_tree(SENTENCE, VOCABULARY), "type DependencyTree.* encode_dependencies"),
         (
