@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import inspect
 import sys
@@ -26,8 +27,28 @@ else:
 RESERVED = ("has", "kind", "lookup")
 
 
+class _NoAttribute:
+    """Hides a method of all classes from `dataclass`, which took it for the default of a field."""
+
+    def __get__(self, *_: Any) -> Any:
+        raise AttributeError
+
+
+class _Class(abc.ABCMeta):
+    """The class of data types, which may be abstract, too."""
+
+    register: Any = _NoAttribute()
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        """`isinstance`, and `case Number(...)`. In a recursive function they would be false."""
+        refuse = getattr(type(instance), "_refuse_python", None)
+        if refuse is not None:
+            refuse(instance, f"`isinstance(..., {cls.__name__})`")
+        return super().__instancecheck__(instance)
+
+
 @dataclass_transform(eq_default=False)
-class DataType:
+class DataType(metaclass=_Class):
     """Base class for data that recursive functions read, such as trees with several kinds of node.
 
     A class below `DataType` is a type, and the classes below that are its kinds. Their fields are
@@ -122,7 +143,7 @@ class DataType:
 
 def _shown(value: Any, depth: int) -> str:
     """A value for prints, so many levels of it: it may be deep, or lead to itself."""
-    if isinstance(value, DataType):
+    if is_object(value):
         items = (f"{name}={_shown(item, depth - 1)}" for name, item in vars(value).items())
         return f"{type(value).__name__}({', '.join(items) if depth else '...'})"
     if isinstance(value, list):
@@ -163,6 +184,11 @@ def fields_of(kind: type[DataType]) -> list[Field]:
 def is_data_type(found: Any) -> TypeGuard[type[DataType]]:
     """Whether something is a class below `DataType`."""
     return isinstance(found, type) and issubclass(found, DataType) and found is not DataType
+
+
+def is_object(found: Any) -> TypeGuard[DataType]:
+    """Whether something is an object of a data type; `isinstance` refuses values of a function."""
+    return DataType in type(found).__mro__
 
 
 def _hints(kind: type[DataType]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datatypes.declare import DataType
+from kerasrec.datatypes.declare import is_object
 from kerasrec.datatypes.encode import MISSING, Reader, expected
 from kerasrec.datatypes.field import Choice, Field, Numbers, described, holds
 from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH, Kind, Kinds
@@ -36,7 +36,7 @@ def as_document(value: Any) -> Any:
     label = getattr(value, "label", None)
     if isinstance(value, list) and callable(label):
         return {"label": label(), "children": list(value)}
-    if isinstance(value, DataType):
+    if is_object(value):
         return {**vars(value), KIND_KEY: type(value).__name__}
     if _is_of_dataclass(value):
         entries = {item.name: getattr(value, item.name, None) for item in dataclasses.fields(value)}
@@ -46,7 +46,7 @@ def as_document(value: Any) -> Any:
 
 def _is_of_dataclass(value: Any) -> bool:
     """Whether something is an object of a dataclass that is no data type."""
-    return dataclasses.is_dataclass(value) and not isinstance(value, type | DataType)
+    return dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_object(value)
 
 
 def _of_ast(value: Any) -> Any:
@@ -109,7 +109,7 @@ def reader_of(schema: Kinds) -> Reader:
 
     def read(value: Any, family: type) -> tuple[Kind, Callable[[Field], Any]]:
         number = schema.number(type(value))
-        if number is not None and isinstance(value, family):
+        if number is not None and issubclass(type(value), family):
             return schema.kinds[number], lambda item: getattr(value, item.name)
         document = as_document(value)
         kinds = [schema.kinds[number] for number in schema.numbers(family)]

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datatypes.declare import DataType, family_of
+from kerasrec.datatypes.declare import family_of
 from kerasrec.datatypes.field import Field, Reference, described
 from kerasrec.datatypes.kinds import KIND, Kind, Kinds
 
@@ -35,7 +35,7 @@ def encode(schema: Kinds, values: Iterable[Any], reader: Reader) -> dict[str, tf
     Raises:
         ValueError: a value does not fit the schema; the message has its path.
     """
-    if isinstance(values, DataType | Mapping | str) or dataclasses.is_dataclass(values):
+    if isinstance(values, Mapping | str) or dataclasses.is_dataclass(values):
         raise ValueError(f"encode got {described(values)}; expected a list, one value an example.")
     columns = _Columns(schema)
     for number, value in enumerate(values):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datatypes.declare import DataType, family_of, kinds_of
+from kerasrec.datatypes.declare import DataType, family_of, is_object, kinds_of
 from kerasrec.datatypes.field import Choice, Field, Reference, described
 from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.datatypes.values import Tables, Value, tables_in
@@ -129,7 +129,7 @@ class _Making:
     def _tensor(self, field: Field, value: Any) -> tf.Tensor:
         """What a field holds, or an entry of its list: one value for each token, or for all."""
         content = field.content
-        if isinstance(value, DataType) and self.tables.schema.number(type(value)) is not None:
+        if is_object(value) and self.tables.schema.number(type(value)) is not None:
             value = _made(self.tracer, value, self.tables)
         if value is None and field.is_optional:
             dtype = tf.int64 if field.is_reference else content.dtype

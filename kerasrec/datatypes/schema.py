@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.autograph import not_converted
-from kerasrec.datatypes.declare import DataType, family_of
+from kerasrec.datatypes.declare import DataType, family_of, is_object
 from kerasrec.datatypes.decode import decode
 from kerasrec.datatypes.described import class_of, config_of
 from kerasrec.datatypes.documents import reader_of
@@ -371,7 +371,7 @@ def as_values(arguments: Sequence[Any]) -> list[Any]:
     places: dict[type[DataType], list[int]] = {}
     for place, argument in enumerate(arguments):
         first = argument[0] if isinstance(argument, list) and argument else argument
-        if isinstance(first, DataType):
+        if is_object(first):
             places.setdefault(family_of(type(first)), []).append(place)
     for family, chosen in places.items():
         several = [found[place] for place in chosen]

@@ -82,7 +82,7 @@ def _open_spec(item: tf.Tensor | tf.RaggedTensor) -> Any:
     return tf.TensorSpec([None, *item.shape[1:]], item.dtype)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Value:
     """A value of a data type for each token, in a recursive function.
 
@@ -101,8 +101,8 @@ class Value:
     _tables: Tables
     _kinds: tuple[int, ...]
     _is_optional: bool = False
-    _is_made: bool = field(default=False, compare=False)
-    _row: Any = field(default=None, compare=False)
+    _is_made: bool = False
+    _row: Any = None
 
     # tf.nest takes a value for what differs from token to token: the number of a tree node. What
     # it may be is known of arguments and results by their type alone.
@@ -198,7 +198,53 @@ class Value:
             )
         return kinds[0]
 
+    # Python asks these of one value, and this is one for each token.
+    def __bool__(self) -> bool:
+        self._refuse_python("The truth (`if`, `and`, `or`, `not`)")
+
+    def __len__(self) -> int:
+        self._refuse_python("`len`")
+
+    def __iter__(self) -> NoReturn:
+        self._refuse_python("A loop in Python")
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        self._refuse_python(f"The index {index!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if tf.is_tensor(self._node):  # And not that of a structure, as functions compare it.
+            self._refuse_python("`==`")
+        return isinstance(other, Value) and self._structure == other._structure
+
+    def _refuse_python(self, what: str) -> NoReturn:
+        """Says how a recursive function asks what Python cannot know."""
+        self._check_is_given(what)
+        name, kind = self._type.__name__, self._tables.schema.kinds[self._kinds[0]].name
+        if active_tracer() is None:
+            reason = (
+                f"a value of {name}, which is a tensor with a tree node for each token. "
+                f"`kerasrec.Schema({name}).decode(values)` makes Python objects of it."
+            )
+        elif isinstance(self._node, tf.RaggedTensor):
+            reason = (
+                f"a list of {name}, which is a row of values for each token, with other lengths "
+                "for other tokens. Call the function with it, or use kerasrec.map_fn or "
+                "kerasrec.filter_fn. Their number is "
+                "`tf.reduce_sum(kerasrec.map_fn(lambda _: 1, values), axis=1)`."
+            )
+        else:
+            reason = (
+                f"a value of {name}, whose kind is known for each token only, when the graph runs. "
+                f"Use kerasrec.match(value, {{{'None: lambda: ..., ' * self._is_optional}{kind}: "
+                "lambda value: ..., ...})."
+            )
+        raise TraceError(f"{what} was asked of {reason}{at_this_line()}")
+
     # What `trace/same_nest.py` asks of values.
+    @property
+    def _structure(self) -> tuple[Any, ...]:
+        return self._node, self._tables, self._kinds, self._is_optional
+
     def _merged(self, other: Value) -> Value:
         return dataclasses.replace(
             self,

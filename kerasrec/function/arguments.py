@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datatypes.declare import DataType
+from kerasrec.datatypes.declare import is_object
 from kerasrec.datatypes.schema import as_values
 from kerasrec.datatypes.values import Tables, tables_in
 from kerasrec.errors import SignatureError, TraceError
@@ -149,7 +149,7 @@ def _tensor(name: str, value: Any) -> tf.Tensor | tf.RaggedTensor:
         raise SignatureError(
             f"{name} was given {reprlib.repr(value)}, which cannot be converted to a tensor: "
             f"{error}. Objects of data types are passed alone, or several of one type in a list."
-            if isinstance(value, DataType)
+            if is_object(value)
             else f"{name} was given {value!r}, which cannot be converted to a tensor: {error}."
         ) from error
 

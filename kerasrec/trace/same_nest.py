@@ -44,7 +44,8 @@ def _kinds_of(structure: Any) -> Any:
         return {key: _kinds_of(item) for key, item in structure.items()}
     if type(structure) in (list, tuple):
         return tuple(map(_kinds_of, structure))
-    return or_none(structure) or structure
+    found = or_none(structure)
+    return structure if found is None else found
 
 
 def or_none(structure: Any) -> Any | None:

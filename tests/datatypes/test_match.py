@@ -1,5 +1,6 @@
 """Recursive functions over values of data types, against plain Python."""
 
+import abc
 import gc
 import weakref
 
@@ -295,6 +296,88 @@ def test_errors(body, message):
     with pytest.raises((kerasrec.TraceError, kerasrec.SignatureError, AttributeError)) as error:
         traced(body)
     assert message in str(error.value)
+
+
+def by_case(expr):
+    match expr:
+        case Number(value):
+            return value
+    return 1.0
+
+
+def of_list(expr, read):
+    """What a function makes of a list of values."""
+    return kerasrec.match(expr, {Apply: lambda expr: read(expr.arguments), Expr: lambda expr: 1.0})
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (
+            lambda e: 1.0 if isinstance(e, Number) else 2.0,
+            r"`isinstance\(\.\.\., Number\)` was asked of a value of Expr, whose kind is known for "
+            r"each token only, when the graph runs\. Use kerasrec\.match\(value, {Number: lambda "
+            r"value: .*}\)\. At .*test_match\.py:\d+\.",
+        ),
+        (lambda e: isinstance(e, str | kerasrec.DataType), r"`isinstance\(\.\.\., DataType\)` was"),
+        (by_case, r"`isinstance\(\.\.\., Number\)` was asked of a value of Expr"),
+        (
+            lambda e: isinstance(Number(1.0), Number),
+            r"`isinstance\(.*` was asked of a value that may have been made in the same run",
+        ),
+        (
+            lambda e: of_bound(e, {None: lambda: 1.0, Expr: lambda e: 1.0 if e else 2.0}),
+            r"The truth \(`if`, `and`, `or`, `not`\) was asked of a value of Expr",
+        ),
+        (
+            lambda e: kerasrec.match(e, {Let: lambda e: e.bound == None, Expr: lambda e: 1.0}),  # noqa: E711
+            r"`==` was asked of a value of Expr, .*{None: lambda: \.\.\., Number: lambda value",
+        ),
+        (lambda e: of_list(e, lambda items: 1.0 if items else 2.0), "The truth .* of a list of Ex"),
+        (lambda e: of_list(e, len), r"`len` was asked of a list of Expr, which is a row of values"),
+        (lambda e: of_list(e, sum), r"A loop in Python was asked of a list of Expr, which"),
+        (lambda e: of_list(e, lambda items: items[0]), r"The index 0 was asked of a list of Expr"),
+        (lambda e: of_list(e, lambda items: e in items), r"A loop in Python was asked of a list"),
+    ],
+)
+def test_what_python_cannot_know_is_refused(body, message):
+    with pytest.raises(kerasrec.TraceError, match=message):
+        traced(body)
+
+
+def test_what_python_cannot_know_of_values_outside_of_functions():
+    values = SCHEMA.of([TREE])
+    for ask in (bool, len, lambda values: isinstance(values, Expr)):
+        with pytest.raises(kerasrec.TraceError, match=r"Schema\(Expr\).decode\(values\)`"):
+            ask(values)
+    assert isinstance(TREE, Expr) and not isinstance(TREE, Number) and not isinstance(1, Expr)
+
+
+@pytest.mark.many
+def test_the_number_of_values_in_a_list():
+    number = lambda items: tf.reduce_sum(kerasrec.map_fn(lambda _: 1.0, items), axis=1)  # noqa: E731
+    assert traced(lambda e: of_list(e, number)).numpy() == len(TREE.arguments)
+
+
+class Shape(kerasrec.DataType, abc.ABC):
+    @abc.abstractmethod
+    def area(self):
+        """Of Python objects."""
+
+
+class Square(Shape):
+    register: float  # ABCMeta has a method of this name.
+
+    def area(self):
+        return self.register**2
+
+
+def test_a_type_may_be_abstract():
+    assert isinstance(Square(2.0), Shape) and Square(2.0).area() == 4.0
+    for kind in (Shape, Square):
+        with pytest.raises(TypeError):
+            kind()
 
 
 @pytest.mark.many
