@@ -83,6 +83,13 @@ def as_int32(index: Any) -> Any:
     return tf.cast(tf.where((wide >= 0) & (wide <= tf.int32.max), wide, -1), tf.int32)
 
 
+# `value is None` is False and `type(value) is Kind`, too, of what stands for a value of each token.
+_ABOUT_VALUES = (
+    " If it asks of a value of a data type whether it is None, or of which kind, use "
+    "kerasrec.match(value, {None: lambda: ..., Kind: lambda value: ...})."
+)
+
+
 def predicate_of(
     tracer: Tracer,
     value: Any,
@@ -109,6 +116,8 @@ def predicate_of(
         raise TraceError(
             f"{caller}{place}: `{name}` is the Python value {value!r}, the same for every token "
             "and known before the graph is built. Use Python's `if` instead."
+            + _ABOUT_VALUES
+            * isinstance(value, bool)
         )
     tensor = tracer.tensor(value, None, f"`{name}` of {caller}")
     found = tracer.token_type(tensor, f"`{name}` of {caller}")
