@@ -34,7 +34,7 @@ from kerasrec.layers import Choice, Choices, GrownTrees, TopDownCell, TopDownDec
 from kerasrec.training import TreeNegativeLogLikelihood
 from random_trees import LETTERS, SIZES, Grammar, breadth_first, evaluate
 
-VOCABULARY = Vocabulary(LETTERS, lowercase=False)
+VOCABULARY = Vocabulary(list(LETTERS), lowercase=False)
 register = keras.saving.register_keras_serializable("doubly_recurrent")
 
 

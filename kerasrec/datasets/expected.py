@@ -26,6 +26,22 @@ def expect(name: str, value: Any, kind: type, mend: str) -> None:
         )
 
 
+def expect_words(words: Any) -> None:
+    """Raises ValueError for one text, whose entries are letters, where several words are expected.
+
+    Args:
+        words: What was passed.
+
+    Raises:
+        ValueError: If `words` is a `str` or `bytes`.
+    """
+    if isinstance(words, str | bytes):
+        raise ValueError(
+            f"words is {reprlib.repr(words)} (type {type(words).__name__}); expected a list of "
+            "words. Pass [word], or list(text) for the letters of a text."
+        )
+
+
 def expect_several(name: str, trees: Any) -> None:
     """Raises ValueError for one tree, or the name of a file, where several trees are expected.
 

@@ -3,14 +3,14 @@
 import os
 import reprlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 from nltk import Tree
 
 from kerasrec.datasets.dependency_tree import DependencyTree
-from kerasrec.datasets.expected import expect, expect_several
+from kerasrec.datasets.expected import expect, expect_several, expect_words
 from kerasrec.datasets.problems import MalformedFileError
 from kerasrec.datasets.traversal import preorder
 
@@ -32,10 +32,17 @@ class Vocabulary:
 
     Raises:
         ValueError: If a word is not a `str`, is empty, holds a line break, is `"<pad>"` or
-            `"<unk>"`, or occurs twice (after lowercasing, if that is on).
+            `"<unk>"`, or occurs twice (after lowercasing, if that is on); or if `words` is one
+            text, or a dict with values.
     """
 
     def __init__(self, words: Iterable[str], lowercase: bool = True) -> None:
+        expect_words(words)
+        if isinstance(words, Mapping) and any(value is not None for value in words.values()):
+            raise ValueError(
+                f"words is {reprlib.repr(words)}; expected a list of words. Their tokens are 2, 3, "
+                "... in this order, not the values of a dict: pass list(words)."
+            )
         self.lowercase = lowercase
         self.words = [PADDING, UNKNOWN]
         self._tokens: dict[str, int] = {}
@@ -90,8 +97,9 @@ class Vocabulary:
             Their tokens, int32 `[words]`; 1 for words that are not in the vocabulary.
 
         Raises:
-            ValueError: If a word is not a `str`.
+            ValueError: If a word is not a `str`, or `words` is one.
         """
+        expect_words(words)
         return np.array([self._tokens.get(self._normal(word), 1) for word in words], np.int32)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -58,6 +58,15 @@ VECTORS = WordVectors(["a"], np.zeros([1, 2], np.float32))
             lambda: Vocabulary(["a", None]),
             r"A word is None \(type NoneType\); expected the type str",
         ),
+        (
+            lambda: Vocabulary("a film"),
+            r"words is 'a film' \(type str\); expected a list of words\. Pass \[word\]",
+        ),
+        (
+            lambda: Vocabulary({"a": 7}),
+            r"words is \{'a': 7\}; expected a .* pass list\(words\)",
+        ),
+        (lambda: VOCABULARY.encode("a"), r"words is 'a' \(type str\); expected a list of words"),
         (lambda: VOCABULARY.encode([3]), r"A word is 3 \(type int\); expected the type str"),
     ],
 )

@@ -11,7 +11,7 @@ from kerasrec.datasets import (
 )
 from tests.datasets.helpers import few
 
-LETTERS = Vocabulary("abcdefg")
+LETTERS = Vocabulary(list("abcdefg"))
 letters = strategies.sampled_from("abcdefg")
 below = strategies.recursive(
     letters,

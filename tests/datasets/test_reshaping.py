@@ -32,7 +32,7 @@ def test_labels_that_are_no_text():
     assert collapse_unary(Tree(3, [Tree(1, ["a"])])) == Tree(3, ["a"])
     binary = binarize(collapse_unary(tree), "right")
     assert binary == Tree(3, [Tree(None, ["a"]), Tree("3|", [Tree(2, ["b"]), Tree(4, ["c"])])])
-    assert encode_tree(binary, Vocabulary("abc")).labels.tolist() == [3, -1, -1, 2, 4]
+    assert encode_tree(binary, Vocabulary(["a", "b", "c"])).labels.tolist() == [3, -1, -1, 2, 4]
     assert binarize(Tree(None, [Tree(1, ["a"])] * 3), "left")[0].label() == "|"
 
 
