@@ -124,8 +124,9 @@ class Schema(Kinds):
                 here share one extra choice. Numbers written with a point, such as 5.0, are
                 never choices.
             optional: fields that later documents may lack though all examples have them, such as
-                `["document.name", "atoms.charge"]`, a kind and a field as `print(schema)` has them;
-                True for all fields. Lists need not be named: one that is missing is empty.
+                `["document.name", "atoms.charge"]`, a kind and a field as `print(schema)` has them,
+                where `Call(node)` is the kind `Call` of the type `node`; True for all fields. Lists
+                need not be named: one that is missing is empty.
             numbers: fields of integers that are quantities, such as `["customer.age"]`: they stay
                 numbers, however few different ones there are.
 
@@ -338,7 +339,7 @@ class Schema(Kinds):
         for family, kinds in families.items():
             for kind in kinds:
                 is_family = kind.name.startswith(family.__name__)
-                title = kind.name if is_family else f"{family.__name__}.{kind.name}"
+                title = kind.name if is_family else f"{kind.name}({family.__name__})"
                 lines.append(title)
                 lines += [f"  {field.name}: {field}" for field in kind.fields]
         return "\n".join(lines)

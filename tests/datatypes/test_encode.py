@@ -371,7 +371,7 @@ def test_what_cannot_be_declared():
 
 
 def test_a_schema_prints():
-    assert str(SCHEMA).splitlines()[:3] == ["Expr.Number", "  value: a number", "Expr.Apply"]
+    assert str(SCHEMA).splitlines()[:3] == ["Number(Expr)", "  value: a number", "Apply(Expr)"]
     assert "  bound: a value of Expr, or None" in str(SCHEMA)
 
 

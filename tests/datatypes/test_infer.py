@@ -167,11 +167,11 @@ def test_values_of_several_forms_are_kinds():
 def test_objects_that_say_their_kind():
     number, add = {"kind": "number", "value": 2.5}, {"kind": "add"}
     documents = [add | {"parts": [number, add | {"parts": []}, number]}, number]
-    schema = infer(documents, max_choices=0)
+    schema = infer(documents, max_choices=0, numbers="number.value")
     assert lines(schema) == [
-        "node.add",
+        "add(node)",
         "parts: a list, each a value of node",
-        "node.number",
+        "number(node)",
         "value: a number",
     ]
     with pytest.raises(
@@ -204,10 +204,10 @@ def test_objects_of_dataclasses():
     tree = Branch([Leaf(1.5), Branch([], "a")], None)
     schema = infer([tree, Leaf(2.5)], max_choices=0)
     assert lines(schema) == [
-        "node.Branch",
+        "Branch(node)",
         "below: a list, each a value of node",
         "label: a text (str), or None",
-        "node.Leaf",
+        "Leaf(node)",
         "size: a number",
     ]
     assert schema.encode([tree])["kind"].to_list() == [[0, 1, 0]]
