@@ -203,6 +203,14 @@ def _number(kind: Kind, item: Field, value: Any) -> Any:
     if isinstance(value, str | bytes) or (isinstance(value, bool) and kind.is_inferred):
         number = as_number(value)
         value = value if number is None else number
-    if kind.is_inferred and isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"is {value}, which is no number of JSON; leave the key out")
+    reason = not_json(value) if kind.is_inferred else None
+    if reason is not None:
+        raise ValueError(reason)
     return value
+
+
+def not_json(value: Any) -> str | None:
+    """Why a number is none of JSON, for an error, after the value's path; None if it is one."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"is {value}, which is no number of JSON; leave the key out"
+    return None

@@ -15,7 +15,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kerasrec.datatypes.described import KindConfig
-from kerasrec.datatypes.documents import ITEM, KIND_KEY, as_document, as_number, form_of, has_point
+from kerasrec.datatypes.documents import (
+    ITEM,
+    KIND_KEY,
+    as_document,
+    as_number,
+    form_of,
+    has_point,
+    not_json,
+)
 from kerasrec.datatypes.field import described
 from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH
 
@@ -236,7 +244,9 @@ class _Inference:
         if value is None:
             return []
         place.num_seen += 1
-        form = form_of(value)
+        form, reason = form_of(value), not_json(value)
+        if reason is not None:
+            raise ValueError(f"example {number}: {'.'.join(place.path)} {reason}.")
         if form is None:
             path = ".".join(place.path)
             raise ValueError(
