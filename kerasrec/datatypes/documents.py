@@ -33,8 +33,7 @@ def as_document(value: Any) -> Any:
     if isinstance(value, ast.AST):
         fields = {name: _of_ast(getattr(value, name, None)) for name in value._fields}
         return {**fields, KIND_KEY: type(value).__name__}
-    label = getattr(value, "label", None)
-    if isinstance(value, list) and callable(label):
+    if isinstance(value, list) and callable(label := getattr(value, "label", None)):
         return {"label": label(), "children": list(value)}
     if is_object(value):
         return {**vars(value), KIND_KEY: type(value).__name__}
@@ -42,6 +41,20 @@ def as_document(value: Any) -> Any:
         entries = {item.name: getattr(value, item.name, None) for item in dataclasses.fields(value)}
         return {KIND_KEY: type(value).__name__, **entries}
     return value.item() if isinstance(value, np.generic) else value
+
+
+def expect_several(name: str, documents: Any) -> None:
+    """Raises ValueError for one document where several are expected; it may have entries, too.
+
+    Args:
+        name: of what got it, for errors.
+        documents: lists, iterators and the like are several.
+    """
+    if isinstance(documents, type) or form_of(as_document(documents)) not in (LIST, None):
+        raise ValueError(
+            f"{name} got {described(documents)}; expected a list, one value an example. For a "
+            "single one pass [value]."
+        )
 
 
 def _is_of_dataclass(value: Any) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -35,8 +34,6 @@ def encode(schema: Kinds, values: Iterable[Any], reader: Reader) -> dict[str, tf
     Raises:
         ValueError: a value does not fit the schema; the message has its path.
     """
-    if isinstance(values, Mapping | str) or dataclasses.is_dataclass(values):
-        raise ValueError(f"encode got {described(values)}; expected a list, one value an example.")
     columns = _Columns(schema)
     for number, value in enumerate(values):
         columns.add_example(value, _Place(None, f"example {number}"), reader)

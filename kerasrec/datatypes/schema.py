@@ -14,7 +14,7 @@ from kerasrec.autograph import not_converted
 from kerasrec.datatypes.declare import DataType, family_of, is_object
 from kerasrec.datatypes.decode import decode
 from kerasrec.datatypes.described import class_of, config_of
-from kerasrec.datatypes.documents import reader_of
+from kerasrec.datatypes.documents import expect_several, reader_of
 from kerasrec.datatypes.encode import encode
 from kerasrec.datatypes.field import described
 from kerasrec.datatypes.flat import flat_of
@@ -94,9 +94,10 @@ class Schema(Kinds):
                 Where a type has several kinds, a dict says under `"kind"` which it is.
 
         Raises:
-            ValueError: a value does not fit; the message has its path, such as
-                `example 3.arguments[1].value`.
+            ValueError: `values` is one value, or a value does not fit; the message has its path,
+                such as `example 3.arguments[1].value`.
         """
+        expect_several("encode", values)
         return encode(self, values, reader_of(self))
 
     @classmethod
@@ -131,10 +132,11 @@ class Schema(Kinds):
                 numbers, however few different ones there are.
 
         Raises:
-            ValueError: there are no documents, one contains something that is not JSON, a list
-                has None among other entries, or `optional` or `numbers` has something that is no
-                such field.
+            ValueError: `documents` is one document, there are none, one contains something that is
+                not JSON, such as NaN, a list has None among other entries, or `optional` or
+                `numbers` has something that is no such field.
         """
+        expect_several("Schema.infer", documents)
         return cls.from_config(infer(documents, max_choices, optional, numbers))
 
     def get_config(self) -> dict[str, Any]:

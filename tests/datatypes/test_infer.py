@@ -234,6 +234,15 @@ def test_a_schema_is_saved_as_plain_data():
     }
 
 
+def test_one_document_is_no_list_of_documents():
+    for one in ({"name": "salt"}, "salt", Leaf(1.0), ast.parse("x"), nltk.Tree("S", ["a"])):
+        with pytest.raises(ValueError, match=r"Schema\.infer got .*\); expected a list, .*\[value"):
+            infer(one)
+    with pytest.raises(ValueError, match=r"encode got .*expected a list, one value an example"):
+        infer([nltk.Tree("S", ["a"])]).encode(nltk.Tree("S", ["a"]))
+    assert str(infer({"a": text} for text in "xy")) == "document\n  a: a text (str)"
+
+
 def test_what_is_no_document():
     with pytest.raises(ValueError, match="There are no documents"):
         infer([])
