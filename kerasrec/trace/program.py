@@ -8,6 +8,7 @@ are tried, and one is right if the function returns it when its calls do.
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -37,23 +38,11 @@ from kerasrec.trace.signature import (
 from kerasrec.trace.source import at_this_line, current_source, source_of
 from kerasrec.trace.state import Code, State, numbered
 from kerasrec.trace.tracer import Outside, ReturnTypeUnknownError, Tracer, is_traced, run_traced
+from kerasrec.trace.trials import CANNOT_BE_TRACED, TRIED_TYPES, error_of_trials, no_type_fits
 
 _Result = TypeVar("_Result")
 
-# Return types to try, in order, for a function that only rows without entries end.
-_TRIED_TYPES = [
-    Type(dtype, shape)
-    for dtype in (
-        tf.int32,
-        tf.float32,
-        tf.int64,
-        tf.float64,
-        tf.bool,
-        tf.float16,
-        tf.bfloat16,
-    )
-    for shape in ((), (None,))
-]
+# How often a return type is tried that the trial before has found.
 _MAX_TRIALS = 4
 _CHOOSE = (
     "Each token has an index of its own. Write tf.gather(table, index) for tensors, "
@@ -63,8 +52,14 @@ _OPS_OF_TENSORFLOW = (
     "Tensors have no values while the function is traced. Use TensorFlow's ops instead (tf.sin for "
     "np.sin or math.sin), and look up an array with tf.gather(array, index)."
 )
+# How TensorFlow shows rows.
+_ROWS = re.compile(r"tf\.RaggedTensor\(values=.*?row_splits=.*?\)\)", re.DOTALL)
 # What to do about an error of a body that is no ValueError, by a part of its text.
 _HINTS = {
+    "elements of tf.RaggedTensor": (
+        "This op takes no tf.RaggedTensor. Reduce the rows (tf.reduce_sum(rows, axis=1)), pad them "
+        "(`rows.to_tensor(shape=[None, n])`), or compute entry by entry in kerasrec.map_fn."
+    ),
     "to a numpy array": _OPS_OF_TENSORFLOW,
     "must be real number": _OPS_OF_TENSORFLOW,
     "interpreted as an integer": (
@@ -261,12 +256,13 @@ class _Tracing:
 
         Raises:
             NoBaseCaseError: no type fits, or rows without entries do not end it.
+            Exception: what is wrong with the function whatever it returns.
         """
         state = self._named(error.name)
         if not error.can_end:
             raise _no_base_case(state)
         failures: list[Exception] = []
-        numbers = [(0, [item]) for item in _TRIED_TYPES]
+        numbers = [(0, [item]) for item in TRIED_TYPES]
         for structure, types in [*numbers, *state.signature.values()]:
             try:
                 found = self._settle(state, structure, types)
@@ -276,8 +272,7 @@ class _Tracing:
                 state.return_structure, state.return_types = found
                 self.guesses[state.code] = found
                 return
-        failure = failures[len(numbers) - 1]
-        raise _no_type_fits(state, failure) from failure
+        raise error_of_trials(state, failures[: len(numbers)]) from failures[0]
 
     def _settle(self, state: State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
         """A return type that a function has when its calls have it, found from a first guess."""
@@ -293,7 +288,7 @@ class _Tracing:
             if returned == [structure, types]:
                 return structure, types
             structure, types = returned
-        raise _no_type_fits(state)
+        raise no_type_fits(state)
 
     def with_guesses(self, run: Callable[[], _Result]) -> _Result:
         """What `run` returns once it meets no unknown return type."""
@@ -462,20 +457,11 @@ def _no_base_case(state: State) -> NoBaseCaseError:
     )
 
 
-def _no_type_fits(state: State, failure: Exception | None = None) -> NoBaseCaseError:
-    reason = "" if failure is None else f" The last trial failed: {str(failure).strip()}"
-    return NoBaseCaseError(
-        f"What {state.name} ({state.source.where}) returns cannot be inferred: every path through "
-        f"it calls {state.name} with ragged arguments, and only rows without entries end it. Say "
-        "what one token's value is: `@kerasrec.recursive(returns=tf.TensorSpec([], tf.float32))`, "
-        f"or a nest of such specs.{reason}"
-    )
-
-
 def _user_error(state: State, error: TypeError | ValueError | NotImplementedError) -> KerasrecError:
     """An error that TensorFlow or Keras raised for a line of the function, with that line."""
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
-    message = f"{state.name} cannot be traced; {source.where}: {str(error).rstrip('.')}."
+    what = _ROWS.sub("a tf.RaggedTensor", str(error)).rstrip(".")
+    message = f"{state.name} {CANNOT_BE_TRACED}{source.where}: {what}."
     hint = next((hint for part, hint in _HINTS.items() if part in str(error)), "")
     if isinstance(error, ValueError):
         return TraceError(message)

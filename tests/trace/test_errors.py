@@ -289,6 +289,56 @@ def test_no_base_case_in_a_callee():
     answer(kerasrec.NoBaseCaseError, lambda: f(3), "g ", LINE, "no base case", "Add a branch")
 
 
+# A mistake in a function whose type is found by trials.
+
+ROWS = tf.ragged.constant([[1, 2], [3], [], []], dtype=tf.int32)
+
+
+def over_children(body, values):
+    """A function of a node; `body` makes its value of its children's and of its own."""
+
+    @recursive
+    def f(node):
+        return body(f(tf.gather(ROWS, node)), tf.gather(values, node))
+
+    return f
+
+
+def with_a_table(rows, own):
+    kerasrec.collect("sums", own + tf.reduce_sum(rows, 1), own)
+    return own
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    ("body", "error", "part"),
+    [
+        (lambda rows, own: own + tf.reduce_sum(rows), kerasrec.TraceError, "across tokens"),
+        (with_a_table, kerasrec.TraceError, "`index` is given without `size`"),
+        (lambda rows, own: own + tf.sort(rows), kerasrec.SignatureError, "takes no tf.RaggedTen"),
+        (
+            lambda rows, own: own + tf.reduce_sum(rows, 1) + tf.size(own),
+            kerasrec.SignatureError,
+            "int32 that does not match type float64",
+        ),
+        (lambda rows, own: {}["mine"], KeyError, "mine"),
+    ],
+    ids=["no axis", "table", "sort", "dtypes", "the user's own"],
+)
+def test_a_mistake_is_told_that_no_type_would_mend(body, error, part):
+    values = tf.constant([1.0, 2.0, 3.0, 4.0], tf.float64)
+    text = answer(error, lambda: over_children(body, values)(0), part)
+    for part in ("inferred", "returns=", "bfloat16", "float32"):
+        assert part not in text
+
+
+@pytest.mark.many
+def test_the_advice_to_state_a_type_names_it():
+    function = over_children(lambda rows, own: own + tf.reduce_max(rows, 1), tf.ones([4], tf.int8))
+    text = answer(kerasrec.NoBaseCaseError, lambda: function(0), r"TensorSpec\(\[\], tf.int8\)")
+    assert "float" not in text
+
+
 # A base case that is never reached, at run time.
 
 

@@ -1,0 +1,90 @@
+"""Types to try for what a function returns, and what to say if none of them fits."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from kerasrec.errors import KerasrecError, NoBaseCaseError
+from kerasrec.graph.types import Type
+from kerasrec.trace.state import State
+
+# In order, for a function that only rows without entries end.
+TRIED_TYPES = [
+    Type(dtype, shape)
+    for dtype in (
+        tf.int32,
+        tf.float32,
+        tf.int64,
+        tf.float64,
+        tf.bool,
+        tf.float16,
+        tf.bfloat16,
+    )
+    for shape in ((), (None,))
+]
+# How an error of TensorFlow, Keras or Python is reported.
+CANNOT_BE_TRACED = "cannot be traced; "
+# How TensorFlow names dtypes.
+_DTYPE = re.compile(r"\b(bool|string|b?float(16|32|64)|u?int(8|16|32|64)|complex(64|128))\b")
+# Shapes and dtypes in a message, of the form `(None,)` or `f32[3]`.
+_IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+# Of errors of a body that takes what it returns for a nest.
+_OF_A_NEST = ("to unpack", "has no attribute", "are valid indices")
+
+
+def error_of_trials(state: State, failures: Sequence[Exception]) -> Exception:
+    """What is wrong with a function if all trials failed.
+
+    Trials of a wrong dtype fail where it meets the right one, so the right one is that which most
+    of them name. If both trials of that dtype, of a number and of a vector, fail alike, then no
+    type would help.
+
+    Args:
+        state: of the function.
+        failures: one for each of TRIED_TYPES.
+    """
+    named: Counter[str] = Counter()
+    for tried, failure in zip(TRIED_TYPES, failures, strict=True):
+        if isinstance(failure, TypeError):
+            others = dict.fromkeys(found[0] for found in _DTYPE.findall(str(failure)))
+            named.update(name for name in others if name != tried.dtype.name)
+    right = max(named, key=named.__getitem__, default="float32")
+    of_right = [
+        failure
+        for tried, failure in zip(TRIED_TYPES, failures, strict=True)
+        if tried.dtype.name == right
+    ]
+    if not of_right:
+        return no_type_fits(state, dtype=right)
+    failure = next(filter(_is_of_kerasrec, of_right), of_right[-1])
+    texts = {_IN_BRACKETS.sub("", str(item)) for item in of_right}
+    is_of_a_nest = any(part in str(failure) for part in _OF_A_NEST)
+    return failure if len(texts) == 1 and not is_of_a_nest else no_type_fits(state, failure)
+
+
+def no_type_fits(
+    state: State, failure: Exception | None = None, dtype: str = "float32"
+) -> NoBaseCaseError:
+    """Says that the user must state what a function returns.
+
+    Args:
+        state: of the function.
+        failure: of a trial.
+        dtype: for the example.
+    """
+    reason = "" if failure is None else f" A trial failed: {str(failure).strip()}"
+    return NoBaseCaseError(
+        f"What {state.name} ({state.source.where}) returns cannot be inferred: every path through "
+        f"it calls {state.name} with ragged arguments, and only rows without entries end it. Say "
+        f"what one token's value is: `@kerasrec.recursive(returns=tf.TensorSpec([], tf.{dtype}))`, "
+        f"or a nest of such specs.{reason}"
+    )
+
+
+def _is_of_kerasrec(error: Exception) -> bool:
+    """Whether an error is one of kerasrec's own."""
+    return isinstance(error, KerasrecError) and CANNOT_BE_TRACED not in str(error)
