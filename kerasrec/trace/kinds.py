@@ -92,6 +92,18 @@ class KindFinder:
         self._num_seen = len(operations)
         return self._known[tensor.name]
 
+    def mixing(self, tensor: tf.Tensor) -> tf.Operation | None:
+        """The op that made one value of several tokens, of which a tensor is computed.
+
+        None where there is none, or it made rows, whose entries are of several tokens always.
+        """
+        operation = None
+        while operation is not tensor.op and self.known(tensor).is_mixed:
+            operation = tensor.op
+            tensor = next((item for item in operation.inputs if self.known(item).is_mixed), tensor)
+        is_of_tokens = operation and operation.inputs and not operation.type.startswith("Ragged")
+        return operation if is_of_tokens else None
+
     def _outputs_of(self, operation: tf.Operation) -> Sequence[Known]:
         """What is known of the outputs of an op."""
         self._refuse_changed_loops(operation)

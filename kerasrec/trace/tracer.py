@@ -24,11 +24,13 @@ from kerasrec.graph.values import Source
 from kerasrec.private import with_outer_graphs
 from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
-from kerasrec.trace.source import at_this_line, current_source, name_of, undecorated
+from kerasrec.trace.source import at, at_this_line, current_source, name_of, source_of, undecorated
 
 _TOKEN_AXIS = (
     "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "
-    "and reshape the other axes only, and use its size for shapes alone. Where [tokens] meets "
+    "and reshape the other axes only, and use its size for shapes alone. A batch normalization "
+    "averages over tokens while it trains: take keras.layers.LayerNormalization, or call it with "
+    "training=False. Where [tokens] meets "
     "[tokens, n], give it an axis: x[:, None]. A loop over tokens may read its own token alone: "
     "tf.map_fn over the tensor itself. Indices that tf.gather_nd or a scatter takes begin with the "
     "number of the token: tf.stack([tf.range(tf.shape(x)[0]), i], 1)."
@@ -201,10 +203,13 @@ class Tracer:
         """Type of one token's value; a shared tensor counts as the same value for each token."""
         found = self.type(tensor)
         if found.kind is Kind.WAVE:
+            mixing = self._kinds.mixing(tensor)
+            where = at(source_of(mixing.traceback or ())) if mixing else ""
+            is_of_other_rows = self.is_of_other_rows(tensor) and mixing is None
             raise TraceError(
-                f"{what} is not one value per token: it was computed across tokens and has shape "
-                f"{tensor.shape}. "
-                + (_OTHER_ROWS if self.is_of_other_rows(tensor) else _TOKEN_AXIS)
+                f"{what} is not one value per token: it was computed across tokens{where} and has "
+                f"shape {tensor.shape}. "
+                + (_OTHER_ROWS if is_of_other_rows else _TOKEN_AXIS)
                 + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
                 + at_this_line()
             )

@@ -197,6 +197,53 @@ def test_an_argument_with_another_open_dim():
     answer(kerasrec.SignatureError, lambda: call(np.ones([2, 3], np.float32)), "f", "shape")
 
 
+def test_a_mean_of_all_tokens_names_its_line():
+    @recursive
+    def f(x):
+        mean = tf.reduce_mean(x, 0)
+        return tf.tanh(x - mean)
+
+    line = f.python_function.__code__.co_firstlineno + 2
+    text = answer(kerasrec.TraceError, lambda: f(np.ones([2, 3], np.float32)), "token axis")
+    assert f"across tokens at {__file__}:{line} " in text
+
+
+def test_a_batch_normalization_that_trains():
+    layer = keras.layers.BatchNormalization()
+    layer.build([None, 3])
+
+    @recursive
+    def f(x):
+        return layer(x, training=True)
+
+    text = answer(
+        kerasrec.TraceError,
+        lambda: f(np.ones([2, 3], np.float32)),
+        f"across tokens at .*{LINE}",
+        "LayerNormalization",
+    )
+    assert "Ragged" not in text
+
+
+@pytest.mark.many
+def test_a_cell_that_mixes_tokens():
+    class Centered(kerasrec.layers.RecursiveCell):
+        state_size = 3
+
+        def call_leaf(self, inputs):
+            return inputs, [inputs]
+
+        def call(self, inputs, states):
+            total = states[0][0] + states[1][0]
+            total -= tf.reduce_mean(total, 0)
+            return total, [total]
+
+    layer = kerasrec.layers.Recursive(Centered())
+    children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    part = f"across tokens at .*{LINE}"
+    answer(kerasrec.TraceError, lambda: layer(tf.ones([1, 3, 3]), children), part)
+
+
 @pytest.mark.parametrize("mix", [tf.roll, tf.cumsum], ids=["roll", "cumsum"])
 def test_an_argument_that_mixes_tokens(mix):
     @recursive
