@@ -32,7 +32,7 @@ from kerasrec.inspect.run_trace import RunTrace
 from kerasrec.options import MemoOption, Options
 from kerasrec.trace.ragged import call
 from kerasrec.trace.signature import Signature
-from kerasrec.trace.source import name_of
+from kerasrec.trace.source import is_written_in_python, name_of
 from kerasrec.trace.tracer import active_tracer
 
 _Methods = Methods  # The name by which older pickles ask for it.
@@ -66,10 +66,10 @@ class RecursiveFunction(Options):
 
     def __post_init__(self) -> None:
         function = self.python_function
-        if not callable(function):
+        if not is_written_in_python(function):
             raise TraceError(
-                f"@kerasrec.recursive was given {function!r}, which is not a function. Put "
-                "it directly above the function, below @staticmethod or @classmethod."
+                f"@kerasrec.recursive was given {function!r}, which is not a Python function "
+                f"(`def` or `lambda`). {_how_to_decorate(function)}"
             )
         super().__post_init__()
         options = dict(vars(self))
@@ -268,6 +268,13 @@ class RecursiveFunction(Options):
     def with_function(self, python_function: Callable[..., Any]) -> RecursiveFunction:
         """The same options for another Python function."""
         return dataclasses.replace(self, python_function=python_function)
+
+
+def _how_to_decorate(given: Any) -> str:
+    """What to do where the decorator was given something else than a Python function."""
+    if hasattr(given, "cache_info"):
+        return "Leave out functools.cache: with memo=True, equal calls of a run are one call."
+    return "Put it directly above the function, below @staticmethod or @classmethod."
 
 
 @overload

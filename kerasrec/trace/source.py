@@ -109,6 +109,11 @@ def code_of(function: Callable[..., Any]) -> CodeType | type:
     return found
 
 
+def is_written_in_python(function: Any) -> bool:
+    """Whether there is a `def` or `lambda` behind something, and not a class or code in C."""
+    return callable(function) and isinstance(code_of(function), CodeType)
+
+
 def start_of(function: Callable[..., Any]) -> Source:
     """The file and line where a callable is defined."""
     code = _defined(function).__code__

@@ -1,6 +1,7 @@
 """A user's mistake is answered in the user's words: what, where, and how to mend it."""
 
 import collections
+import functools
 import re
 import traceback
 
@@ -154,8 +155,18 @@ def test_any_keyword():
     answer(kerasrec.SignatureError, lambda: f(3, m=2), "f takes any keyword", "given m", "dict")
 
 
-def test_something_that_is_no_function():
-    answer(kerasrec.TraceError, lambda: recursive(3), "was given 3", "not a function")
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        (abs, "built-in function abs.* not a Python function"),
+        (int, "class 'int'.* not a Python function"),
+        (functools.cache(lambda n: n), "Leave out functools.cache: with memo=True"),
+        (3, "was given 3, which is not a Python function"),
+    ],
+    ids=["C", "class", "cache", "number"],
+)
+def test_what_is_no_python_function(given, part):
+    answer(kerasrec.TraceError, lambda: recursive(given), part)
 
 
 def test_an_argument_that_is_no_tensor():
