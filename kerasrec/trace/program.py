@@ -73,7 +73,10 @@ _HINTS = {
         "A field that is declared as Literal or Enum, or that Schema.infer made a choice, is the "
         "number of its choice, from 0."
     ),
-    "type": "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float.",
+    **dict.fromkeys(
+        ("does not match", "don't all match", "of type 'float'", "of dtype", "has DataType"),
+        "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float.",
+    ),
 }
 # How often a function may call itself with yet another function as argument while it is traced.
 _MAX_NESTED = 24

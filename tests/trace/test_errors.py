@@ -711,6 +711,24 @@ def test_a_token_where_python_or_numpy_needs_a_number(body, part):
     answer(kerasrec.KerasrecError, lambda: recursive(body)(3), LINE, part)
 
 
+@pytest.mark.parametrize(
+    ("body", "is_of_dtypes"),
+    [
+        (lambda n: n + 1.5, True),
+        (lambda n: 1.5 * n, True),
+        (lambda n: tf.stack([n, tf.ones_like(n, tf.float32)], 1), True),
+        (lambda n: tf.math.log(n), True),
+        (lambda n: (lambda: n) + 1, False),
+        (lambda n: tf.unstack(tf.ragged.range(n)), False),
+        (lambda n: list(5), False),
+    ],
+    ids=["sum", "product", "stack", "log", "function", "rows", "no list"],
+)
+def test_what_to_do_about_dtypes_stands_where_they_are_wrong(body, is_of_dtypes):
+    text = answer(kerasrec.SignatureError, lambda: recursive(body)(3), LINE)
+    assert ("tf.cast" in text) == is_of_dtypes
+
+
 def test_an_error_of_the_users_own_passes_through():
     @recursive
     def f(n):
