@@ -7,8 +7,10 @@ import linecache
 import pickle
 import subprocess
 import sys
+import threading
 import warnings
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cloudpickle
@@ -337,6 +339,26 @@ def test_signatures_that_come_again_are_not_warned_of():
         for size in range(1, 7):
             for _ in range(3):
                 f(tf.ones([2, size]), [1, 2])
+
+
+@pytest.mark.many
+def test_threads_that_call_a_function_first_are_not_warned_of():
+    """Each of them traces it, and one of the traces is kept."""
+    start = threading.Barrier(6)
+    thread = threading.local()
+
+    @waves
+    def f(x):
+        if not hasattr(thread, "has_started"):
+            thread.has_started = True
+            start.wait()
+        return x + 1
+
+    with warnings.catch_warnings(record=True) as found, ThreadPoolExecutor(6) as pool:
+        warnings.simplefilter("always")
+        assert list(pool.map(lambda n: int(f(n)), range(6))) == [1, 2, 3, 4, 5, 6]
+    assert not found
+    assert f.num_traces == 1
 
 
 @keras.saving.register_keras_serializable("tests")
