@@ -57,7 +57,7 @@ def read_arrays(path: Path, limit: int) -> tuple[list[str], np.ndarray]:
             if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
                 raise  # An error of the disk; EINVAL is a seek to before the start of the file.
             raise MalformedFileError(
-                f"'{path}' cannot be read: {error or type(error).__name__}. {SAVE}"
+                f"'{path}' cannot be read: {str(error).rstrip('.') or type(error).__name__}. {SAVE}"
             ) from error
 
 

@@ -51,6 +51,6 @@ def read_json(
         return check(content)
     except ValueError as error:
         raise MalformedFileError(
-            f"'{path}' is not an index that {writer} of this version wrote: {error}. Copy the "
-            "directory again, or write it again."
+            f"'{path}' is not an index that {writer} of this version wrote: "
+            f"{str(error).rstrip('.')}. Copy the directory again, or write it again."
         ) from error

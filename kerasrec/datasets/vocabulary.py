@@ -134,7 +134,8 @@ class Vocabulary:
             return cls(lines[3:], settings[lines[0]])
         except ValueError as error:
             raise MalformedFileError(
-                f"'{path}' is not a saved vocabulary: {error}. Write it with Vocabulary.save."
+                f"'{path}' is not a saved vocabulary: {str(error).rstrip('.')}. Write it with "
+                "Vocabulary.save."
             ) from error
 
     def __repr__(self) -> str:

@@ -65,7 +65,7 @@ class _Place:
             steps.append(place.step)
             place = place.above
         path = "".join(reversed(steps)).removeprefix(".")
-        return ValueError(f"{place.step}{path and f': {path}'} {reason}.")
+        return ValueError(f"{place.step}{path and f': {path}'} {str(reason).rstrip('.')}.")
 
 
 @dataclass(frozen=True)

@@ -146,11 +146,11 @@ def _tensor(name: str, value: Any) -> tf.Tensor | tf.RaggedTensor:
     try:
         return tf.convert_to_tensor(value)
     except (TypeError, ValueError) as error:
+        is_value = is_object(value)
+        hint = " Objects of data types are passed alone, or several of one type in a list."
         raise SignatureError(
-            f"{name} was given {reprlib.repr(value)}, which cannot be converted to a tensor: "
-            f"{error}. Objects of data types are passed alone, or several of one type in a list."
-            if is_object(value)
-            else f"{name} was given {value!r}, which cannot be converted to a tensor: {error}."
+            f"{name} was given {reprlib.repr(value) if is_value else repr(value)}, which cannot be "
+            f"converted to a tensor: {str(error).rstrip('.')}.{hint if is_value else ''}"
         ) from error
 
 

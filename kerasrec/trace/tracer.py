@@ -263,7 +263,8 @@ class Tracer:
             if callable(value) and not isinstance(value, type):
                 raise SignatureError(_about_function(what, value)) from error
             raise SignatureError(
-                f"{what} cannot be converted to a tensor: {value!r} ({error}).{at_this_line()}"
+                f"{what} cannot be converted to a tensor: {value!r} "
+                f"({str(error).rstrip('.')}).{at_this_line()}"
             ) from error
         if getattr(tensor, "graph", None) is not self.graph:
             tensor = tf.identity(tensor)

@@ -174,7 +174,7 @@ def test_an_argument_that_is_no_tensor():
     def f(n):
         return n
 
-    answer(kerasrec.SignatureError, lambda: f(None), "f was given None")
+    answer(kerasrec.SignatureError, lambda: f(None), "f was given None", r"to a Tensor\.$")
 
 
 def test_different_numbers_of_tokens():
