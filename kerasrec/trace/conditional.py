@@ -12,7 +12,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Type, shape_of
 from kerasrec.graph.values import Source
 from kerasrec.trace.same_nest import merged_nest, or_none, same_nest
-from kerasrec.trace.source import at, current_source
+from kerasrec.trace.source import at, current_source, here
 from kerasrec.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
 # Called without arguments; but mypy takes no lambda with a default for Callable[[], Any].
@@ -38,9 +38,15 @@ def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
 
     Raises:
         TraceError: outside a recursive function, or `pred` is not one bool a token.
-        SignatureError: the branches return different structures, dtypes or shapes.
+        SignatureError: `pred` is a function, or the branches return different structures, dtypes or
+            shapes.
     """
     tracer = tracer_for("kerasrec.cond")
+    if callable(pred):
+        raise SignatureError(
+            f"`pred` of kerasrec.cond{here()} is a function; expected pred, true_fn, false_fn in "
+            "this order, and a bool for each token as pred."
+        )
     predicate = predicate_of(tracer, pred, "kerasrec.cond", "pred", tf.bool)
     return choose(tracer, predicate, {"true_fn": true_fn, "false_fn": false_fn})
 

@@ -288,6 +288,16 @@ def test_predicate(pred, parts):
     )
 
 
+def test_a_predicate_after_the_branches():
+    @recursive
+    def f(n):
+        return cond(lambda: n, n < 2, lambda: f(n - 1))
+
+    part = "expected pred, true_fn, false_fn in this order"
+    text = answer(kerasrec.SignatureError, lambda: f(3), "`pred` of kerasrec.cond", part, LINE)
+    assert "kerasrec.functions" not in text
+
+
 def test_index_of_switch_is_int32():
     @recursive
     def f(n):
