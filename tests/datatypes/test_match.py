@@ -346,6 +346,7 @@ def test_what_python_cannot_know_is_refused(body, message):
         traced(body)
 
 
+@pytest.mark.many
 def test_what_python_cannot_know_of_values_outside_of_functions():
     values = SCHEMA.of([TREE])
     for ask in (bool, len, lambda values: isinstance(values, Expr)):
@@ -354,7 +355,7 @@ def test_what_python_cannot_know_of_values_outside_of_functions():
     assert isinstance(TREE, Expr) and not isinstance(TREE, Number) and not isinstance(1, Expr)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_number_of_values_in_a_list():
     number = lambda items: tf.reduce_sum(kerasrec.map_fn(lambda _: 1.0, items), axis=1)  # noqa: E731
     assert traced(lambda e: of_list(e, number)).numpy() == len(TREE.arguments)
