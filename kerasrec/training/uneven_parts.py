@@ -56,8 +56,13 @@ def mend(found: Before, share: tf.Tensor, has_examples: tf.Tensor) -> None:
             the batch.
         has_examples: whether the replica has any.
     """
-    for variable, value in found.statistics:
-        variable.assign(tf.where(has_examples, variable, value))
+
+    def put_back() -> None:
+        for variable, value in found.statistics:
+            variable.assign(value)
+
+    if found.statistics:  # Not copied in each step: among them are weights that are frozen.
+        tf.cond(has_examples, lambda: None, put_back)
     num_replicas = tf.distribute.get_strategy().num_replicas_in_sync
     for mean, total, count in found.losses:
         times = mean.count - count  # Zero if the step does not compute this loss.
