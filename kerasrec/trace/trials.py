@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 
 import tensorflow as tf
@@ -28,8 +28,11 @@ TRIED_TYPES = [
 ]
 # How an error of TensorFlow, Keras or Python is reported.
 CANNOT_BE_TRACED = "cannot be traced; "
-# How TensorFlow names dtypes.
-_DTYPE = re.compile(r"\b(bool|string|b?float(16|32|64)|u?int(8|16|32|64)|complex(64|128))\b")
+# How TensorFlow names dtypes; "string" alone is English, too.
+_DTYPE = re.compile(
+    r"(?<=type of )string|"
+    r"\b(?:bool|b?float(?:16|32|64)|u?int(?:8|16|32|64)|complex(?:64|128))\b"
+)
 # Shapes and dtypes in a message, of the form `(None,)` or `f32[3]`.
 _IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 # Of errors of a body that takes what it returns for a nest.
@@ -40,18 +43,20 @@ def error_of_trials(state: State, failures: Sequence[Exception]) -> Exception:
     """What is wrong with a function if all trials failed.
 
     Trials of a wrong dtype fail where it meets the right one, so the right one is that which most
-    of them name. If both trials of that dtype, of a number and of a vector, fail alike, then no
-    type would help.
+    of them name; one of a list of dtypes counts less. If both trials of that dtype, of a number and
+    of a vector, fail alike, then no type would help.
 
     Args:
         state: of the function.
         failures: one for each of TRIED_TYPES.
     """
-    named: Counter[str] = Counter()
+    named: defaultdict[str, float] = defaultdict(float)
     for tried, failure in zip(TRIED_TYPES, failures, strict=True):
         if isinstance(failure, TypeError):
-            others = dict.fromkeys(found[0] for found in _DTYPE.findall(str(failure)))
-            named.update(name for name in others if name != tried.dtype.name)
+            found = dict.fromkeys(_DTYPE.findall(str(failure)))
+            others = [name for name in found if name != tried.dtype.name]
+            for name in others:
+                named[name] += 1 / len(others)
     right = max(named, key=named.__getitem__, default="float32")
     of_right = [
         failure
