@@ -35,8 +35,9 @@ _DTYPE = re.compile(
 )
 # Shapes and dtypes in a message, of the form `(None,)` or `f32[3]`.
 _IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
-# Of errors of a body that takes what it returns for a nest.
-_OF_A_NEST = ("to unpack", "has no attribute", "are valid indices")
+# Of errors of a body that takes what it returns for a nest, or for a matrix, which is not tried and
+# has no axis of open size where that of tokens is lost.
+_OF_ANOTHER_KIND = re.compile(r"to unpack|has no attribute|are valid indices|has shape \(\d")
 
 
 def error_of_trials(state: State, failures: Sequence[Exception]) -> Exception:
@@ -67,8 +68,8 @@ def error_of_trials(state: State, failures: Sequence[Exception]) -> Exception:
         return no_type_fits(state, dtype=right)
     failure = next(filter(_is_of_kerasrec, of_right), of_right[-1])
     texts = {_IN_BRACKETS.sub("", str(item)) for item in of_right}
-    is_of_a_nest = any(part in str(failure) for part in _OF_A_NEST)
-    return failure if len(texts) == 1 and not is_of_a_nest else no_type_fits(state, failure)
+    is_of_another = len(texts) > 1 or _OF_ANOTHER_KIND.search(str(failure))
+    return no_type_fits(state, failure) if is_of_another else failure
 
 
 def no_type_fits(
