@@ -43,6 +43,7 @@ __all__ = [
     "in_stateless_scope",
     "in_symbolic_scope",
     "in_xla",
+    "losses_of_outputs",
     "mask_of",
     "not_inlined",
     "optimized_variables",
@@ -230,6 +231,15 @@ def optimized_variables(optimizer: keras.optimizers.Optimizer) -> list[keras.Var
     AttributeError.
     """
     return optimizer._trainable_variables
+
+
+def losses_of_outputs(model: keras.Model) -> list[keras.metrics.Mean]:
+    """The metrics in which a compiled model counts the loss of each output, if it has several.
+
+    Among `Model.metrics` they cannot be told from a user's own. If a name changes, these losses are
+    wrong on several replicas whose parts of a batch differ.
+    """
+    return list(getattr(getattr(model, "_compile_loss", None), "metrics", ()))
 
 
 def in_order_of_metrics(model: keras.Model, values: dict[str, Any]) -> Any:

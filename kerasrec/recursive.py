@@ -274,7 +274,9 @@ def _how_to_decorate(given: Any) -> str:
     """What to do where the decorator was given something else than a Python function."""
     if hasattr(given, "cache_info"):
         return "Leave out functools.cache: with memo=True, equal calls of a run are one call."
-    return "Put it directly above the function, below @staticmethod or @classmethod."
+    if isinstance(given, staticmethod | classmethod):
+        return "Put it directly above the function, below @staticmethod or @classmethod."
+    return "Decorate a function that calls it."
 
 
 @overload

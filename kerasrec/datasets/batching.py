@@ -5,7 +5,8 @@ an epoch is a dataset of indices, so none of this runs in Python once training s
 dataset can be sharded, saved and distributed.
 """
 
-from collections.abc import Callable, Sequence
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import ArrayLike
 from kerasrec.autograph import not_converted
 from kerasrec.datasets.checking import check_alike, check_nth_tree
 from kerasrec.datasets.encoding import TreeArrays
-from kerasrec.datasets.expected import expect, expect_several
+from kerasrec.datasets.expected import expect_several
 from kerasrec.datasets.stored_range import is_no_int32, is_too_large
 from kerasrec.datasets.tree_order import TreeOrder
 from kerasrec.datasets.tree_store import TreeStore
@@ -222,7 +223,11 @@ def tree_pair_batches(
 def check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:
     """Checks that there are trees, each is one, and all are of one kind."""
     expect_several("encoded_trees", encoded_trees)
-    expect("encoded_trees", encoded_trees, Sequence, "Make a list of it: list(...).")
+    if not hasattr(encoded_trees, "__getitem__") or isinstance(encoded_trees, Mapping):
+        raise ValueError(
+            f"encoded_trees is {reprlib.repr(encoded_trees)}; expected a list of trees. Make a "
+            "list of what gives them one by one: list(...)."
+        )
     if not len(encoded_trees):
         raise ValueError("encoded_trees is empty; expected at least one tree.")
     former: Sequence[Any] = encoded_trees[0]

@@ -1,7 +1,7 @@
 """The check that arrays hold a tree."""
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -203,7 +203,7 @@ def check_nth_tree(index: int, tree: Sequence[Any], arity: int | None, hint: str
         ValueError: If it is no encoded tree, malformed (see `check_tree`) or has more slots; the
             message says which.
     """
-    if not isinstance(tree, tuple | list) or isinstance(tree, Tree) or len(tree) != 3:
+    if isinstance(tree, Tree | Mapping | str) or not hasattr(tree, "__len__") or len(tree) != 3:
         raise ValueError(
             f"encoded_trees[{index}] is {reprlib.repr(tree)} (type {type(tree).__name__}); "
             "expected (tokens, children, labels), as encode_tree, encode_dependencies and encode "

@@ -33,12 +33,14 @@ class Vocabulary:
     Raises:
         ValueError: If a word is not a `str`, is empty, holds a line break, is `"<pad>"` or
             `"<unk>"`, or occurs twice (after lowercasing, if that is on); or if `words` is one
-            text, or a dict with values.
+            text, or a dict of tokens.
     """
 
     def __init__(self, words: Iterable[str], lowercase: bool = True) -> None:
         expect_words(words)
-        if isinstance(words, Mapping) and any(value is not None for value in words.values()):
+        # A Counter has numbers, too, but they are no tokens.
+        of_words = words.values() if isinstance(words, Mapping) else ()
+        if not isinstance(words, Counter) and any(isinstance(of, int) for of in of_words):
             raise ValueError(
                 f"words is {reprlib.repr(words)}; expected a list of words. Their tokens are 2, 3, "
                 "... in this order, not the values of a dict: pass list(words)."
@@ -159,6 +161,7 @@ def _words(tree: Tree | DependencyTree) -> Iterable[str]:
 
 
 def expect_vocabulary(vocabulary: object) -> None:
-    """Raises ValueError if what gives words their tokens is no `Vocabulary`."""
-    mend = "Make one of a list of words: Vocabulary(words)."
-    expect("vocabulary", vocabulary, Vocabulary, mend)
+    """Raises ValueError if what gives words their tokens has no `encode`, as a `Vocabulary` has."""
+    if not hasattr(vocabulary, "encode") or isinstance(vocabulary, str):
+        mend = "Make one of a list of words: Vocabulary(words)."
+        expect("vocabulary", vocabulary, Vocabulary, mend)

@@ -9,7 +9,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar, Protocol, TypeGuard
 
 from kerasrec.datatypes.field import Field, field_of
 from kerasrec.trace.tracer import Tracer, active_tracer
@@ -31,20 +31,21 @@ class _NoAttribute:
     """Hides a method of all classes from `dataclass`, which took it for the default of a field."""
 
     def __get__(self, *_: Any) -> Any:
-        raise AttributeError
+        raise AttributeError("Data types have no `register`; declare a class below the type.")
 
 
-class _Class(abc.ABCMeta):
-    """The class of data types, which may be abstract, too."""
+# The metaclass of protocols, and so of abstract classes: data types may be either.
+class _Class(type(Protocol)):  # type: ignore[misc]
+    """The class of data types."""
 
     register: Any = _NoAttribute()
 
     def __instancecheck__(cls, instance: Any) -> bool:
         """`isinstance`, and `case Number(...)`. In a recursive function they would be false."""
-        refuse = getattr(type(instance), "_refuse_python", None)
+        refuse = getattr(type(instance), "_refuse_in_body", None)
         if refuse is not None:
             refuse(instance, f"`isinstance(..., {cls.__name__})`")
-        return super().__instancecheck__(instance)
+        return abc.ABCMeta.__instancecheck__(cls, instance)
 
 
 @dataclass_transform(eq_default=False)

@@ -200,7 +200,8 @@ class Value:
 
     # Python asks these of one value, and this is one for each token.
     def __bool__(self) -> bool:
-        self._refuse_python("The truth (`if`, `and`, `or`, `not`)")
+        self._refuse_in_body("The truth (`if`, `and`, `or`, `not`)")
+        return True
 
     def __len__(self) -> int:
         self._refuse_python("`len`")
@@ -213,8 +214,13 @@ class Value:
 
     def __eq__(self, other: object) -> bool:
         if tf.is_tensor(self._node):  # And not that of a structure, as functions compare it.
-            self._refuse_python("`==`")
+            self._refuse_in_body("`==`")
+            return self is other
         return isinstance(other, Value) and self._structure == other._structure
+
+    def _refuse_in_body(self, what: str) -> None:
+        if active_tracer() is not None:
+            self._refuse_python(what)
 
     def _refuse_python(self, what: str) -> NoReturn:
         """Says how a recursive function asks what Python cannot know."""
@@ -233,10 +239,11 @@ class Value:
                 "`tf.reduce_sum(kerasrec.map_fn(lambda _: 1, values), axis=1)`."
             )
         else:
+            or_none = "None: lambda: ..., " if self._is_optional else ""
             reason = (
                 f"a value of {name}, whose kind is known for each token only, when the graph runs. "
-                f"Use kerasrec.match(value, {{{'None: lambda: ..., ' * self._is_optional}{kind}: "
-                "lambda value: ..., ...})."
+                f"Use kerasrec.match(value, {{{or_none}{kind}: lambda value: ..., ...}}). If it is "
+                "an argument that may be left out, ask `is None`."
             )
         raise TraceError(f"{what} was asked of {reason}{at_this_line()}")
 

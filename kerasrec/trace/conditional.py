@@ -44,8 +44,8 @@ def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
     tracer = tracer_for("kerasrec.cond")
     if callable(pred):
         raise SignatureError(
-            f"`pred` of kerasrec.cond{here()} is a function; expected pred, true_fn, false_fn in "
-            "this order, and a bool for each token as pred."
+            f"`pred` of kerasrec.cond{here()} is a function; pass what it returns, a bool for each "
+            "token. Arguments are pred, true_fn, false_fn, in this order."
         )
     predicate = predicate_of(tracer, pred, "kerasrec.cond", "pred", tf.bool)
     return choose(tracer, predicate, {"true_fn": true_fn, "false_fn": false_fn})
@@ -119,11 +119,10 @@ def predicate_of(
     """
     place = at(source or current_source())
     if isinstance(value, bool | int):
+        hint = _ABOUT_VALUES if isinstance(value, bool) else ""
         raise TraceError(
             f"{caller}{place}: `{name}` is the Python value {value!r}, the same for every token "
-            "and known before the graph is built. Use Python's `if` instead."
-            + _ABOUT_VALUES
-            * isinstance(value, bool)
+            f"and known before the graph is built. Use Python's `if` instead.{hint}"
         )
     tensor = tracer.tensor(value, None, f"`{name}` of {caller}")
     found = tracer.token_type(tensor, f"`{name}` of {caller}")

@@ -275,7 +275,7 @@ class _Tracing:
                 state.return_structure, state.return_types = found
                 self.guesses[state.code] = found
                 return
-        raise error_of_trials(state, failures[: len(numbers)]) from failures[0]
+        raise error_of_trials(state, failures[: len(numbers)])
 
     def _settle(self, state: State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
         """A return type that a function has when its calls have it, found from a first guess."""

@@ -28,12 +28,14 @@ from kerasrec.trace.source import at, at_this_line, current_source, name_of, sou
 
 _TOKEN_AXIS = (
     "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "
-    "and reshape the other axes only, and use its size for shapes alone. A batch normalization "
-    "averages over tokens while it trains: take keras.layers.LayerNormalization, or call it with "
-    "training=False. Where [tokens] meets "
+    "and reshape the other axes only, and use its size for shapes alone. Where [tokens] meets "
     "[tokens, n], give it an axis: x[:, None]. A loop over tokens may read its own token alone: "
     "tf.map_fn over the tensor itself. Indices that tf.gather_nd or a scatter takes begin with the "
     "number of the token: tf.stack([tf.range(tf.shape(x)[0]), i], 1)."
+)
+_BATCH_NORMALIZATION = (
+    "A batch normalization averages over tokens while it trains: take "
+    "keras.layers.LayerNormalization, or call it with training=False."
 )
 _OTHER_ROWS = (
     "The `values` of a tf.RaggedTensor hold the entries of all tokens' rows, one after the other. "
@@ -204,12 +206,13 @@ class Tracer:
         found = self.type(tensor)
         if found.kind is Kind.WAVE:
             mixing = self._kinds.mixing(tensor)
-            where = at(source_of(mixing.traceback or ())) if mixing else ""
-            is_of_other_rows = self.is_of_other_rows(tensor) and mixing is None
+            lines = (mixing.traceback or ()) if mixing else ()
+            hint = _OTHER_ROWS if not mixing and self.is_of_other_rows(tensor) else _TOKEN_AXIS
+            if any("batch_normalization" in line.filename for line in lines):
+                hint = _BATCH_NORMALIZATION
             raise TraceError(
-                f"{what} is not one value per token: it was computed across tokens{where} and has "
-                f"shape {tensor.shape}. "
-                + (_OTHER_ROWS if is_of_other_rows else _TOKEN_AXIS)
+                f"{what} is not one value per token: it was computed across tokens"
+                f"{at(source_of(lines)) if mixing else ''} and has shape {tensor.shape}. {hint}"
                 + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
                 + at_this_line()
             )

@@ -37,7 +37,9 @@ _DTYPE = re.compile(
 _IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 # Of errors of a body that takes what it returns for a nest, or for a matrix, which is not tried and
 # has no axis of open size where that of tokens is lost.
-_OF_ANOTHER_KIND = re.compile(r"to unpack|has no attribute|are valid indices|has shape \(\d")
+_OF_ANOTHER_KIND = re.compile(
+    r"to unpack|has no attribute|are valid indices|has shape \(\d|\brank\b|dimensional|dictionary"
+)
 
 
 def error_of_trials(state: State, failures: Sequence[Exception]) -> Exception:

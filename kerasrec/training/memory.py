@@ -11,6 +11,9 @@ from typing import Any
 import keras
 import numpy as np
 
+# What stands in JSON for a tuple, and for a dict, whose keys may be anything.
+_TUPLE, _ITEMS = "kerasrec.tuple", "kerasrec.items"
+
 
 class Memory:
     """Attributes of callbacks that have changed since training began.
@@ -80,7 +83,7 @@ def _attributes(callback: keras.callbacks.Callback) -> dict[str, str]:
         try:
             if name not in lists and _is_kept(callback, name):
                 found[name] = json.dumps(_as_json(value))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             continue
     return found
 
@@ -99,11 +102,9 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_json(item) for item in value]
     if isinstance(value, tuple):
-        return {"tuple": [_as_json(item) for item in value]}
+        return {_TUPLE: [_as_json(item) for item in value]}
     if isinstance(value, dict):
-        if all(isinstance(key, str) for key in value):
-            return {key: _as_json(item) for key, item in value.items()}
-        return {"items": [[_as_json(key), _as_json(item)] for key, item in value.items()]}
+        return {_ITEMS: [[_as_json(key), _as_json(item)] for key, item in value.items()]}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError
@@ -113,9 +114,9 @@ def _of_json(text: str) -> Any:
     def restored(value: dict[str, Any]) -> Any:
         if value.keys() == {"dtype", "array"}:
             return np.array(value["array"], value["dtype"])
-        if value.keys() == {"tuple"}:
-            return tuple(value["tuple"])
-        return dict(value["items"]) if value.keys() == {"items"} else value
+        if value.keys() == {_TUPLE}:
+            return tuple(value[_TUPLE])
+        return dict(value[_ITEMS]) if value.keys() == {_ITEMS} else value
 
     return json.loads(text, object_hook=restored)
 

@@ -111,12 +111,13 @@ class Progress:
     def begin_epoch(self, callbacks: keras.callbacks.CallbackList) -> None:
         """Tells callbacks that an epoch begins.
 
-        One that goes on in a restored epoch has begun before: what they changed then, such as the
-        learning rate, is in the checkpoint, which is read again.
+        One that goes on in a restored epoch has begun before: what variables they changed then,
+        such as the learning rate, has its value in the checkpoint, which is read again.
         """
         callbacks.on_epoch_begin(self.epoch)
         if self.step > 0 or self.logs is not None:
-            self._checkpoint.restore(self._checkpoints.newest)
+            variables = tf.train.Checkpoint(variables=list(self._variables.values()))
+            variables.restore(self._checkpoints.newest).expect_partial()
 
     def watched(self, data: Iterable[Any]) -> Iterator[Any]:
         """Yields the batches; the first shows whether the data are the same as before."""

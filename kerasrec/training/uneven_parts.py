@@ -6,12 +6,13 @@ counts every part as a batch of its own. Here the values from before the step me
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
 import tensorflow as tf
+
+from kerasrec.private import losses_of_outputs
 
 
 class Before(NamedTuple):
@@ -36,11 +37,7 @@ def before(model: keras.Model) -> Before:
         for variable in model.non_trainable_variables
         if variable.aggregation == "none" and tf.as_dtype(variable.dtype).is_floating
     ]
-    means = [
-        metric
-        for metric in model.metrics
-        if type(metric) is keras.metrics.Mean and re.fullmatch(".+_loss", metric.name)
-    ]
+    means = losses_of_outputs(model)
     return Before(
         [(variable, tf.identity(variable)) for variable in own],
         [(mean, tf.identity(mean.total), tf.identity(mean.count)) for mean in means],

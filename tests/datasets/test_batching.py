@@ -191,7 +191,7 @@ def test_distributes():
     ("trees", "options", "reason"),
     [
         ([], {"batch_size": 2}, "encoded_trees is empty"),
-        (iter([]), {"batch_size": 2}, r"encoded_trees is .* expected the type Sequence.* list\("),
+        (iter([]), {"batch_size": 2}, r"encoded_trees is .* expected a list of trees.* list\("),
         (Tree("1", ["a"]), {"batch_size": 2}, r"encoded_trees is one nltk\.Tree"),
         ([Tree("1", ["a"])], {"batch_size": 2}, r"encoded_trees\[0\] is Tree.*as encode_tree"),
         ([{"a": 1}], {"batch_size": 2}, r"encoded_trees\[0\] is \{'a': 1\} \(type dict\)"),

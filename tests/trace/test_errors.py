@@ -293,7 +293,7 @@ def test_a_predicate_after_the_branches():
     def f(n):
         return cond(lambda: n, n < 2, lambda: f(n - 1))
 
-    part = "expected pred, true_fn, false_fn in this order"
+    part = "Arguments are pred, true_fn, false_fn, in this order"
     text = answer(kerasrec.SignatureError, lambda: f(3), "`pred` of kerasrec.cond", part, LINE)
     assert "kerasrec.functions" not in text
 
@@ -398,6 +398,13 @@ def test_a_mistake_is_told_that_no_type_would_mend(body, error, part):
     text = answer(error, lambda: over_children(body, values)(0), part)
     for part in ("inferred", "returns=", "bfloat16", "float32"):
         assert part not in text
+
+
+@pytest.mark.many
+def test_a_mistake_that_the_first_trial_finds():
+    """An error must not be its own cause: Python's tracebacks would have no end."""
+    function = over_children(lambda rows, own: own + tf.reduce_sum(rows), tf.range(4))
+    answer(kerasrec.TraceError, lambda: function(0), "across tokens")
 
 
 @pytest.mark.many

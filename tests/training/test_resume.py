@@ -59,8 +59,11 @@ def test_callbacks_remember_numbers_and_arrays():
     callback.logs = [{"loss": np.float32(0.5), "score": np.array([1.0, 2.0], "float32")}]
     callback.weights = [np.ones([2, 3]), np.zeros([1])]
     callback.best, callback.file = 3, object()
-    callback.by_epoch = {0: 0.5, (1, "a"): [None, True]}
+    callback.by_epoch = {0: 0.5, (1, "a"): [None, True], "items": [["a", 1]], "tuple": 2}
+    callback.itself = [callback]
+    callback.itself.append(callback.itself)
     again.take_up(memory.arrays())
+    assert not hasattr(other, "itself")
     assert other.by_epoch == callback.by_epoch
     assert other.best == 3 and other.logs[0]["loss"] == 0.5 and not hasattr(other, "file")
     assert other.logs[0]["score"].dtype == np.float32
