@@ -43,7 +43,7 @@ def as_document(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def expect_several(name: str, documents: Any) -> None:
+def refuse_one_document(name: str, documents: Any) -> None:
     """Raises ValueError for one document where several are expected; it may have entries, too.
 
     Args:

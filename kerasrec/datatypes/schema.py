@@ -14,7 +14,7 @@ from kerasrec.autograph import not_converted
 from kerasrec.datatypes.declare import DataType, family_of, is_object
 from kerasrec.datatypes.decode import decode
 from kerasrec.datatypes.described import class_of, config_of
-from kerasrec.datatypes.documents import expect_several, reader_of
+from kerasrec.datatypes.documents import refuse_one_document, reader_of
 from kerasrec.datatypes.encode import encode
 from kerasrec.datatypes.field import described
 from kerasrec.datatypes.flat import flat_of
@@ -97,7 +97,7 @@ class Schema(Kinds):
             ValueError: `values` is one value, or a value does not fit; the message has its path,
                 such as `example 3.arguments[1].value`.
         """
-        expect_several("encode", values)
+        refuse_one_document("encode", values)
         return encode(self, values, reader_of(self))
 
     @classmethod
@@ -136,7 +136,7 @@ class Schema(Kinds):
                 not JSON, such as NaN, a list has None among other entries, or `optional` or
                 `numbers` has something that is no such field.
         """
-        expect_several("Schema.infer", documents)
+        refuse_one_document("Schema.infer", documents)
         return cls.from_config(infer(documents, max_choices, optional, numbers))
 
     def get_config(self) -> dict[str, Any]:

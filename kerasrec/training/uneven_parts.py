@@ -19,7 +19,8 @@ class Before(NamedTuple):
     """Variables and their values before a step, on one replica.
 
     Args:
-        statistics: those that a layer assigns and each replica has for itself.
+        statistics: floats that are not trained, and that each replica has for itself: those that a
+          layer assigns, such as moving averages, and weights that are frozen.
         losses: the means of the outputs' losses; of each its total and its count.
     """
 
