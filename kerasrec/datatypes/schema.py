@@ -14,7 +14,7 @@ from kerasrec.autograph import not_converted
 from kerasrec.datatypes.declare import DataType, family_of, is_object
 from kerasrec.datatypes.decode import decode
 from kerasrec.datatypes.described import class_of, config_of
-from kerasrec.datatypes.documents import refuse_one_document, reader_of
+from kerasrec.datatypes.documents import reader_of, refuse_one_document
 from kerasrec.datatypes.encode import encode
 from kerasrec.datatypes.field import described
 from kerasrec.datatypes.flat import flat_of
