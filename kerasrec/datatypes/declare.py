@@ -28,7 +28,7 @@ RESERVED = ("has", "kind", "lookup")
 
 
 class _NoAttribute:
-    """Hides a method of all classes from `dataclass`, which took it for the default of a field."""
+    """Hides a method of all classes from `dataclass`, which would take it for a default."""
 
     def __get__(self, *_: Any) -> Any:
         raise AttributeError("Data types have no `register`; declare a class below the type.")
