@@ -101,7 +101,7 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
             "function runs in a graph. Turn it off; model.compile(run_eagerly=True) runs the "
             "rest of a model eagerly. tf.print and run_trace show what a recursion does."
         )
-    bound = tuple(map(_array_like, as_values(bind(function, args, kwargs))))
+    bound = tuple(_array_like(name, item) for item in as_values(bind(function, args, kwargs)))
     tensors, rows = entries_of(name, [_tensor(name, item) for item in tensors_in(bound)])
     for tensor in tensors:
         if tensor.shape.rank is None:
@@ -124,19 +124,19 @@ def as_token(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     return [tf.expand_dims(tensor, 0) for tensor in tensors]
 
 
-def _array_like(value: Any) -> Any:
+def _array_like(name: str, value: Any) -> Any:
     """A list of numbers or strings is one tensor; other lists and tuples are nests of arguments."""
     if isinstance(value, list) and all(
         isinstance(item, int | float | complex | str | bytes | np.generic)
         for item in tf.nest.flatten(value)
     ):
-        return tf.convert_to_tensor(value) if value else value
+        return _tensor(name, value) if value else value
     if isinstance(value, dict):
-        return {key: _array_like(item) for key, item in value.items()}
+        return {key: _array_like(name, item) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_array_like(item) for item in value)
+        return type(value)(_array_like(name, item) for item in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(_array_like, value))
+        return type(value)(*(_array_like(name, item) for item in value))
     return value
 
 
@@ -147,11 +147,22 @@ def _tensor(name: str, value: Any) -> tf.Tensor | tf.RaggedTensor:
         return tf.convert_to_tensor(value)
     except (TypeError, ValueError) as error:
         is_value = is_object(value)
-        hint = " Objects of data types are passed alone, or several of one type in a list."
+        shown = reprlib.repr(value) if is_value or isinstance(value, list) else repr(value)
         raise SignatureError(
-            f"{name} was given {reprlib.repr(value) if is_value else repr(value)}, which cannot be "
-            f"converted to a tensor: {str(error).rstrip('.')}.{hint if is_value else ''}"
+            f"{name} was given {shown}, which cannot be converted to a tensor: "
+            f"{str(error).rstrip('.')}.{_hint(value, is_value, str(error))}"
         ) from error
+
+
+def _hint(value: Any, is_value: bool, reason: str) -> str:
+    """What to pass in place of a value that is no tensor."""
+    if is_value:
+        return " Objects of data types are passed alone, or several of one type in a list."
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return " Documents are passed as schema.of(documents), with a schema of Schema.infer."
+    if "non-rectangular" in reason:
+        return " Rows of different lengths are passed as tf.ragged.constant(rows)."
+    return ""
 
 
 def _same_tokens(name: str, tensors: list[tf.Tensor]) -> list[tf.Tensor]:

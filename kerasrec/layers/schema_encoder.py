@@ -165,11 +165,15 @@ class SchemaEncoder(keras.layers.Layer):
         Args:
             data: a batch as `schema.encode` gives it, or a `tf.data.Dataset` of batches, which may
                 be pairs `(batch, labels)`.
+
+        Raises:
+            SignatureError: for what is no batch, such as documents that are not encoded.
+            ValueError: for numbers that are not finite.
         """
         batches: Iterable[Any] = [data] if isinstance(data, dict) else data
         found: dict[str, _Moments] = {}
         for batch in batches:
-            batch = batch[0] if isinstance(batch, tuple) else batch
+            batch = batch_of(self.schema, batch[0] if isinstance(batch, tuple) else batch)
             for key, embedding, given in self._numbers(batch):
                 values = embedding.flat(batch[key].flat_values).numpy()
                 if given is not None:

@@ -52,6 +52,11 @@ _OPS_OF_TENSORFLOW = (
     "Tensors have no values while the function is traced. Use TensorFlow's ops instead (tf.sin for "
     "np.sin or math.sin), and look up an array with tf.gather(array, index)."
 )
+_LOOP = (
+    "Each token has its own number, so Python cannot loop over it. Use kerasrec.while_loop, or "
+    "kerasrec.map_fn over tf.ragged.range(n)."
+)
+_CAST = "For another dtype use tf.cast(x, tf.int32), or tf.float32."
 # How TensorFlow shows rows.
 _ROWS = re.compile(r"tf\.RaggedTensor\(values=.*?row_splits=.*?\)\)", re.DOTALL)
 # What to do about an error of a body that is no ValueError, by a part of its text.
@@ -62,9 +67,12 @@ _HINTS = {
     ),
     "to a numpy array": _OPS_OF_TENSORFLOW,
     "must be real number": _OPS_OF_TENSORFLOW,
-    "interpreted as an integer": (
-        "Each token has its own number, so Python cannot loop over it. Use kerasrec.while_loop, or "
-        "kerasrec.map_fn over tf.ragged.range(n)."
+    "interpreted as an integer": _LOOP,
+    "int() argument": _CAST,
+    "float() argument": _CAST,
+    "instances of 'tuple'": (
+        "A tuple or dict is several arguments in one. Pass several calls of the function as a list "
+        "or a tensor, with a row for each."
     ),
     "indices must be integers or slices": _CHOOSE,
     "unhashable": _CHOOSE,
@@ -467,6 +475,6 @@ def _user_error(state: State, error: TypeError | ValueError | NotImplementedErro
     message = f"{state.name} {CANNOT_BE_TRACED}{source.where}: {what}."
     hint = next((hint for part, hint in _HINTS.items() if part in str(error)), "")
     if isinstance(error, ValueError):
-        return TraceError(message)
+        return TraceError(f"{message} {_LOOP}" if "= Range[" in what else message)
     kind = SignatureError if isinstance(error, TypeError) else TraceError
     return kind(f"{message} {hint}".rstrip())

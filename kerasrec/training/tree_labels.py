@@ -165,6 +165,8 @@ def node_weights(sample_weight: Any, labelled: Any, asked_by: str, of_classes: b
     Raises:
         ValueError: when the weights have another shape, such as `[batch]`, in which Keras passes
             its `class_weight`.
+        tf.errors.InvalidArgumentError: when the step runs, for weights of other numbers of trees or
+            nodes. XLA drops this check.
     """
     weights = tf.cast(labelled, tf.float32)
     if sample_weight is None:
@@ -174,7 +176,11 @@ def node_weights(sample_weight: Any, labelled: Any, asked_by: str, of_classes: b
     )
     if not is_ragged(labelled):
         sample_weight = in_rows_of(labelled, sample_weight, asked_by, None)
-        return weights * tf.broadcast_to(sample_weight, tf.shape(labelled))
+        given, wanted = tf.shape(sample_weight), tf.shape(labelled)
+        # Weights of one tree would be taken for those of all.
+        message = [f"{asked_by} expects weights for each of", wanted[0], "trees. Received:", given]
+        with asserted(given[0] == wanted[0], message):
+            return weights * tf.broadcast_to(sample_weight, wanted)
     if not is_ragged(sample_weight) and sample_weight.shape[1] == 1:
         num_nodes = tf.reduce_max(tf.concat([labelled.row_lengths(), [1]], 0))
         sample_weight = tf.repeat(sample_weight, num_nodes, axis=1)

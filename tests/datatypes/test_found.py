@@ -171,6 +171,14 @@ def test_numbers_that_are_not_finite():
         layer.adapt(layer.schema.encode([Chain(float("nan"), None)]))
 
 
+def test_adapting_to_documents_that_are_not_encoded():
+    documents = [{"n": 1.5}]
+    layer = kerasrec.layers.SchemaEncoder(infer(documents), 3)
+    for data in (documents, documents[0]):
+        with pytest.raises(kerasrec.SignatureError, match="expected a dict as Schema.encode gives"):
+            layer.adapt(data)
+
+
 def test_large_numbers_keep_their_digits():
     documents = [{"id": 16_777_216 + number, "at": 1.7e9 + 7 * number} for number in range(4)]
     assert round_trip(documents, max_choices=0) == documents

@@ -721,8 +721,10 @@ def test_an_error_of_tensorflow_names_the_users_line():
         (lambda n: np.arange(5)[n], "tf.gather"),
         (lambda n: tf.range(5)[n], "tf.gather"),
         (lambda n: sum(range(n)), "kerasrec.while_loop"),
+        (lambda n: tf.reduce_sum(tf.range(n)), "kerasrec.while_loop"),
+        (lambda n: int(n) - 1, "tf.cast"),
     ],
-    ids=["np.sin", "entry of an array", "entry of a tensor", "range"],
+    ids=["np.sin", "entry of an array", "entry of a tensor", "range", "range of tensors", "int"],
 )
 def test_a_token_where_python_or_numpy_needs_a_number(body, part):
     answer(kerasrec.KerasrecError, lambda: recursive(body)(3), LINE, part)
@@ -744,6 +746,24 @@ def test_a_token_where_python_or_numpy_needs_a_number(body, part):
 def test_what_to_do_about_dtypes_stands_where_they_are_wrong(body, is_of_dtypes):
     text = answer(kerasrec.SignatureError, lambda: recursive(body)(3), LINE)
     assert ("tf.cast" in text) == is_of_dtypes
+
+
+@pytest.mark.parametrize(
+    ("value", "parts"),
+    [
+        ((3, 4), [LINE, "a tensor, with a row for each"]),
+        ([[1, 2], [3]], [r"tf\.ragged\.constant\(rows\)"]),
+        ([{"n": 3}], [r"schema\.of\(documents\)"]),
+        ([1, "a"], [r"Can't convert .* to Tensor\.$"]),
+    ],
+    ids=["tuple", "rows", "document", "text among numbers"],
+)
+def test_arguments_that_are_no_rows_of_numbers(value, parts):
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: n, lambda: f(n - 1))
+
+    answer(kerasrec.SignatureError, lambda: f(value), *parts)
 
 
 def test_an_error_of_the_users_own_passes_through():

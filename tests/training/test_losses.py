@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.training import Model, TreeCrossentropy, TreeNegativeLogLikelihood
+from kerasrec.training import Model, NodeAccuracy, TreeCrossentropy, TreeNegativeLogLikelihood
 from tests.parameters import few_of
 
 # Three trees of 3, 1 and 5 labelled nodes; the last has an unlabelled node inside.
@@ -174,6 +174,13 @@ def test_weights_that_could_be_of_classes_are_refused():
                 use(np.minimum(LABELS, 1), LOGITS[..., :2], sample_weight=weights)
     with pytest.raises(tf.errors.InvalidArgumentError):
         TreeCrossentropy()(LABELS[:, :1], LOGITS[:, :1], sample_weight=np.ones([3, 6]))
+
+
+@pytest.mark.parametrize("use", [TreeCrossentropy(), NodeAccuracy()], ids=["loss", "metric"])
+def test_weights_of_one_tree_are_not_those_of_all(use):
+    for run in (use, tf.function(use)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="expects weights for each of"):
+            run(LABELS, LOGITS, sample_weight=np.ones([1, LABELS.shape[1]]))
 
 
 @pytest.mark.parametrize("normalize", few_of(["trees", "nodes"], many=["nodes"]))
