@@ -76,9 +76,6 @@ class RecursiveFunction(Options):
         functools.update_wrapper(self, function)
         vars(self).update(options)  # Attributes of the function do not take their place.
         self.name = name_of(function)
-        memory = memory_of_machine() if self.max_memory is None else self.max_memory
-        self.max_memory = memory
-        self._limits = Limits(self.name, self.max_depth, self.max_width, memory)
         self.python_signature = inspect.signature(function)
         # keras.layers.Lambda uses `inspect`, which takes objects with `__get__` for builtins.
         self.__signature__ = self.python_signature
@@ -155,7 +152,7 @@ class RecursiveFunction(Options):
         """Calls the function: from outside for all tokens, or inside another recursion."""
         tracer = active_tracer()
         if tracer is not None:
-            return call(tracer, self, self.bind(args, kwargs))
+            return call(tracer, self, bind(self, args, kwargs))
         return self.with_tables(*args, **kwargs)[0]
 
     @not_converted
@@ -234,12 +231,8 @@ class RecursiveFunction(Options):
         """
         return self._cache.num_xla_sizes
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Arguments by position, keyword-only ones last, defaults filled in."""
-        return bind(self, args, kwargs)
-
     def run_python(self, args: tuple[Any, ...]) -> Any:
-        """Calls the Python function with arguments as `bind` returns them."""
+        """Calls the Python function with arguments by position, keyword-only ones last."""
         names = keyword_only(self)
         count = len(args) - len(names)
         return self.python_function(*args[:count], **dict(zip(names, args[count:], strict=True)))
@@ -249,8 +242,12 @@ class RecursiveFunction(Options):
 
     def _runner(self, signature: Signature) -> Runner:
         return self._cache.get(
-            signature, lambda found: compile_function(self, found, self._limits, self)
+            signature, lambda found: compile_function(self, found, self._limits(), self)
         )
+
+    def _limits(self) -> Limits:
+        memory = memory_of_machine() if self.max_memory is None else self.max_memory
+        return Limits(self.name, self.max_depth, self.max_width, memory)
 
     def _compiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
         return self._runner(arguments_of(self, args, kwargs).signature).compiled

@@ -121,6 +121,7 @@ def test_a_function_within_another(is_used):
     assert slope(found, 2) == [18.0, 9.0]
     assert found(1.0) == 81.0
     assert (found.name, found.engine, found.max_depth) == ("f", "waves", 5)
+    assert found.max_memory is None  # That of the machine that it runs on.
     assert found.tagged_graph(1.0).bodies.keys() == {"f"}  # It calls itself, and not the first.
     with pytest.raises(tf.errors.InvalidArgumentError, match="max_depth=5"):
         found(1.0, 6)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import operator
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
+
+# Two threads that first ask for a method get the same one.
+_LOCK = threading.Lock()
 
 
 class Methods:
@@ -26,20 +30,22 @@ class Methods:
     def of(cls, instance: Any) -> Methods:
         """The methods of an object; never those of what it was copied from, or of a base class."""
         name = "_recursive_methods"
-        methods = vars(instance).get(name)
-        if methods is None or methods.instance is not instance:
-            methods = cls(instance)
-            if isinstance(instance, type):
-                setattr(instance, name, methods)
-            else:
-                vars(instance)[name] = methods  # Not by __setattr__, which Keras tracks.
-        return methods
+        with _LOCK:
+            methods = vars(instance).get(name)
+            if methods is None or methods.instance is not instance:
+                methods = cls(instance)
+                if isinstance(instance, type):
+                    setattr(instance, name, methods)
+                else:
+                    vars(instance)[name] = methods  # Not by __setattr__, which Keras tracks.
+            return methods
 
     def get(self, function: Any, make: Callable[[], Any]) -> Any:
         """The method that a function of the class is; made when it is first asked for."""
-        if function not in self._by_function:
-            self._by_function[function] = make()
-        return self._by_function[function]
+        with _LOCK:
+            if function not in self._by_function:
+                self._by_function[function] = make()
+            return self._by_function[function]
 
 
 def importable_name(function: Any) -> str | None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
 
 import keras
+
+from kerasrec.private import in_stateless_scope
+
+_Made = TypeVar("_Made")
 
 
 def config_of_held(layer: keras.layers.Layer | None) -> Any:
@@ -40,21 +45,38 @@ def shape_of_result(layer: keras.layers.Layer, x: keras.KerasTensor) -> tuple[in
     return tuple(_Held(layer).compute_output_spec(x).shape)
 
 
-class WeightsOf:
-    """The weights that layers have, to know when what was traced with them is out of date.
+class MadeOnce(Generic[_Made]):
+    """What is made once for the weights that layers have, such as functions traced with them.
 
-    Layers get others by Keras' `enable_lora` or `quantize`.
+    Layers get others by Keras' `enable_lora` or `quantize`; then all is made anew.
     """
 
     def __init__(self, *layers: keras.layers.Layer):
         self._layers = layers
-        self._known: list[Any] = []
+        # Weights and what was made for them: one assignment, since threads may share a layer.
+        self._known: tuple[list[Any], dict[Hashable, _Made]] = ([], {})
 
-    def are_others(self) -> bool:
-        """Whether the layers have other weights than when this was last asked."""
+    def get(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+        """What was made for a key, or is made now.
+
+        In a stateless scope, where weights stand for others, it is made for this time alone.
+        """
+        if in_stateless_scope():
+            return make()
         weights = [weight for layer in self._layers for weight in layer.weights]
-        known, self._known = self._known, weights
-        return list(map(id, weights)) != list(map(id, known))
+        known, made = self._known
+        if list(map(id, weights)) != list(map(id, known)):
+            made = {}
+            self._known = (weights, made)
+        return made[key] if key in made else made.setdefault(key, make())
+
+    def items(self) -> list[tuple[Any, _Made]]:
+        """All keys, and what was made for them."""
+        return list(self._known[1].items())
+
+    def values(self) -> list[_Made]:
+        """All that was made."""
+        return list(self._known[1].values())
 
 
 class _Held(keras.layers.Layer):

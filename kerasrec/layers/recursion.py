@@ -14,11 +14,11 @@ from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import or_nothing
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made
-from kerasrec.layers.held import WeightsOf
+from kerasrec.layers.held import MadeOnce
 from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
 from kerasrec.layers.tree_checks import WordRules, check_sizes, same_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, tables_of
-from kerasrec.private import in_stateless_scope, in_xla
+from kerasrec.private import in_xla
 from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switch
 
 
@@ -59,8 +59,9 @@ class Recursion:
         self._visitor = visitor
         self._options = options
         self._embedding = embedding
-        self._runs: dict[tuple[Any, ...], tuple[Any, list[Stages]]] = {}
-        self._weights = WeightsOf(*[cell] if embedding is None else [cell, embedding])
+        self._runs: MadeOnce[tuple[Any, list[Stages]]] = MadeOnce(
+            *[cell] if embedding is None else [cell, embedding]
+        )
 
     def __call__(
         self,
@@ -95,12 +96,8 @@ class Recursion:
             return self._run(
                 training, return_sequences, [], tuple(initial_states), x, children, drops
             )
-        if not in_stateless_scope() and self._weights.are_others():
-            self._runs.clear()
-        run = self._new_run(key) if in_stateless_scope() else self._runs.get(key)
-        if run is None:
-            run = self._runs[key] = self._new_run(key)
-        return run[0](tuple(initial_states), x, children, drops)
+        run, _ = self._runs.get(key, lambda: self._new_run(key))
+        return run(tuple(initial_states), x, children, drops)
 
     @property
     def _depends_on_training(self) -> bool:

@@ -175,7 +175,10 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             "instances": tuple(instances),
             "memo": shared_nodes,
         }
-        self._recursion = Recursion(cell, visitor, self._options, embedding)
+        self._recursion = Recursion(cell, self._visitor, self._options, embedding)
+
+    _visitor = staticmethod(visitor)
+    """Makes the recursive function behind the layer."""
 
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`layer(x, children)` or `layer([x, children])`."""

@@ -13,12 +13,11 @@ import tensorflow as tf
 from kerasrec.datatypes.field import Field
 from kerasrec.datatypes.kinds import KIND
 from kerasrec.layers.cell import is_of_keras
-from kerasrec.layers.held import freeze_held
+from kerasrec.layers.held import MadeOnce, freeze_held
 from kerasrec.layers.schema_batch import batch_of, is_stand_in, schema_of
 from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
 from kerasrec.layers.schema_lstm import KindLSTM
 from kerasrec.layers.types import Activation, Engine, check_engine
-from kerasrec.private import in_stateless_scope
 from kerasrec.public import DataType, collect, match, recursive
 
 CELLS = ("dense", "child-sum-lstm")
@@ -155,7 +154,7 @@ class SchemaEncoder(keras.layers.Layer):
             for number, kind in enumerate(self.schema.kinds)
             if cell != "dense"
         ]
-        self._runs: dict[bool, Any] = {}
+        self._runs: MadeOnce[Any] = MadeOnce(self)
         freeze_held(self)
         self.built = True
 
@@ -206,14 +205,11 @@ class SchemaEncoder(keras.layers.Layer):
             return tf.zeros([*nodes, self.units], self.compute_dtype)
         batch = batch_of(self.schema, batch)
         training = bool(training) and self._depends_on_training
-        run = None if in_stateless_scope() else self._runs.get(training)
-        if run is None:
-            run = self._runs[training] = tf.function(
-                partial(self._run, training),
-                input_signature=[self.schema.element_spec],
-                autograph=False,
-            )
-        return run(batch)
+        return self._runs.get(training, partial(self._new_run, training))(batch)
+
+    def _new_run(self, training: bool) -> Any:
+        run = partial(self._run, training)
+        return tf.function(run, input_signature=[self.schema.element_spec], autograph=False)
 
     @property
     def _depends_on_training(self) -> bool:

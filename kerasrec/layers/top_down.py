@@ -14,7 +14,6 @@ from kerasrec.layers.cell import KernelCell, RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import check_children, num_trees
-from kerasrec.layers.recursion import Recursion
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.tree_checks import check
 from kerasrec.layers.trees import NodeTables
@@ -207,7 +206,10 @@ class TopDown(Recursive):
                 f"{type(cell).__name__} sets `output_size`, but the output of a TopDownCell is its "
                 "first state: roots have no other, since their states are given."
             )
-        self._recursion = Recursion(cell, visitor, self._options, self.embedding)
+
+    @staticmethod
+    def _visitor(*args: Any) -> RecursiveFunction:
+        return visitor(*args)
 
     def build(
         self, x_shape: Any, children_shape: Any = None, initial_state_shape: Any = None

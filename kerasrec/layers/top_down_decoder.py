@@ -22,7 +22,7 @@ from kerasrec.layers.growth import (
     grower,
     root_places,
 )
-from kerasrec.layers.held import WeightsOf, config_of_held, freeze_held
+from kerasrec.layers.held import MadeOnce, config_of_held, freeze_held
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import both_inputs
 from kerasrec.layers.top_down import TopDown, TopDownCell
@@ -139,8 +139,7 @@ class TopDownDecoder(keras.layers.Layer):
         )
         self.drop = keras.layers.Dropout(dropout, dtype=policy)
         self._allowed = _allowed_slots(follows, cell.arity)
-        self._generate: Any = None
-        self._weights_of_generate = WeightsOf(self)
+        self._generate: MadeOnce[Any] = MadeOnce(self)
 
     def __call__(self, tokens: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """`decoder(tokens, children)` or `decoder([tokens, children])`."""
@@ -271,18 +270,19 @@ class TopDownDecoder(keras.layers.Layer):
         expected = "integers [batch], tokens or -1, or the number of trees"
         roots = as_indices(_integers("roots", roots, expected, ranks=(0, 1)))
         seed = _integers("seed", seed, "an integer", ranks=(0,))
-        if self._weights_of_generate.are_others():
-            # TensorFlow warns of many traces of one Python function; it counts partials separately.
-            grow = partial(self._grow)
-            self._generate = tf.function(grow, self.generate_signature(), autograph=False)
+        generate = self._generate.get("generate", self._new_generate)
         with SentenceFirst():
             roots = self._checked_roots(roots)
-            return self._generate(
+            return generate(
                 roots,
                 tf.cast(seed, tf.int64),
                 tf.cast(temperature, tf.float32),
                 self.top_down.initial_states(initial_state, tf.size(roots)),
             )
+
+    def _new_generate(self) -> Any:
+        # TensorFlow warns of many traces of one Python function; it counts partials separately.
+        return tf.function(partial(self._grow), self.generate_signature(), autograph=False)
 
     def _checked_roots(self, roots: Any) -> Any:
         """The roots that `generate` gets, int32 `[batch]`."""
@@ -305,7 +305,7 @@ class TopDownDecoder(keras.layers.Layer):
     @property
     def num_traces(self) -> int:
         """How many times `generate` has been traced."""
-        return self._generate.experimental_get_tracing_count() if self._generate else 0
+        return sum(run.experimental_get_tracing_count() for run in self._generate.values())
 
     def _grow(self, roots: Any, seed: Any, temperature: Any, initial_state: Any) -> GrownTrees:
         is_warm = check(

@@ -18,6 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.errors import GraphError
 from kerasrec.graph.types import Kind
 from kerasrec.trace.known import Known
 from kerasrec.trace.numbering import Numbering
@@ -89,7 +90,7 @@ def _reduction(dtype: tf.DType, shape: tf.TensorShape) -> _Reduction:
         lengths = rows.row_lengths()
     way = _way(ids, splits)
     if way is None:
-        raise AssertionError("Row numbers do not come from row splits.")
+        raise GraphError("TensorFlow does not compute row numbers of ragged rows from row splits.")
     operations = graph.get_operations()[1:]
     return _Reduction(operations, splits.name, ids.name, count.name, lengths.name, way)
 

@@ -82,7 +82,9 @@ def _checks(labels: Any, loss: Any, are_weighted: bool) -> list[Any]:
             f"all weights after a step. {advice}"
         )
         checks.append(tf.debugging.Assert(~is_missing, [what]))
-    if _is_binary(loss) and not are_weighted and (values.dtype.is_floating or values.dtype.min):
+    dtype = values.dtype
+    is_signed = dtype.is_floating or (dtype.is_integer and not dtype.is_unsigned)
+    if _is_binary(loss) and not are_weighted and is_signed:
         is_missing = tf.reduce_any(values < 0)
         what = (
             f"A label is negative, and -1 stands for none. The loss {name} of Keras would take it "

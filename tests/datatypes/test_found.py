@@ -175,7 +175,9 @@ def test_adapting_to_documents_that_are_not_encoded():
     documents = [{"n": 1.5}]
     layer = kerasrec.layers.SchemaEncoder(infer(documents), 3)
     for data in (documents, documents[0]):
-        with pytest.raises(kerasrec.SignatureError, match="expected a dict as Schema.encode gives"):
+        with pytest.raises(
+            kerasrec.SignatureError, match=r"expected a dict as Schema\.encode gives"
+        ):
             layer.adapt(data)
 
 

@@ -454,6 +454,23 @@ def test_configuration():
     assert [item.shape for item in SchemaEncoder.from_config(config).weights] == shapes
 
 
+@pytest.mark.many
+def test_weights_that_a_dense_layer_gets_later_count(little):
+    layer, (batch, _) = SchemaEncoder(LITTLE, 4), little
+    before = layer(batch)
+    assert np.array_equal(layer(batch), before) and layer.num_traces == 1
+    merged = SchemaEncoder(LITTLE, 4)
+    merged.set_weights(layer.get_weights())
+    for features, others in zip(layer._features, merged._features, strict=True):
+        for dense, other in zip(features._dense, others._dense, strict=True):
+            dense.enable_lora(1)
+            dense.lora_kernel_b.assign(tf.ones_like(dense.lora_kernel_b))
+            other.kernel.assign(dense.kernel)
+    after = layer(batch)
+    np.testing.assert_allclose(after, merged(batch), rtol=1e-5)
+    assert np.abs(after - before).max() > 0.1
+
+
 @pytest.mark.slow
 def test_mixed_precision_does_not_narrow_the_numbers_of_documents():
     layer = SchemaEncoder(SCHEMA, 4, dtype="mixed_float16")

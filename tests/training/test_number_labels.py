@@ -367,6 +367,16 @@ def test_minus_one_meets_no_binary_loss_of_keras(loss):
         trainer(model, batches(np.abs(CLASSES)))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "float16"])
+def test_labels_of_trees_of_any_dtype(dtype):
+    model = kerasrec.training.Sequential([keras.Input([2]), keras.layers.Dense(1, "sigmoid")])
+    model.compile("sgd", "binary_crossentropy")
+    x, labels = np.ones([2, 2], "float32"), np.array([[1], [0]])
+    expected = keras.losses.BinaryCrossentropy()(labels.astype("float32"), model(x))
+    found = model.fit(x, labels.astype(dtype), verbose=0).history["loss"]
+    np.testing.assert_allclose(found, [expected], rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_labels_of_trees():
     """Missing ones are told apart from those of tree nodes; those of weight 0 count nowhere."""
