@@ -485,3 +485,16 @@ def test_the_values_of_a_call_are_not_kept():
     del values
     gc.collect()
     assert tables() is None and function.num_traces == 1
+
+
+@pytest.mark.many
+def test_many_functions_are_not_taken_for_one_that_is_traced_again(caplog):
+    """TensorFlow warns of that in its log."""
+
+    def times(factor):
+        return kerasrec.recursive(lambda document: factor * document.n)
+
+    document = kerasrec.Schema.infer([{"n": 2.5}]).of([{"n": 2.5}])
+    found = [times(factor)(document) for factor in (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)]
+    assert np.array_equal(found, [[2.5], [5.0], [7.5], [10.0], [12.5], [15.0]])
+    assert "retracing" not in caplog.text
