@@ -2,7 +2,8 @@
 #   make demo    train a TreeLSTM on the embedded treebank
 #   make test    lint, type check, tests, documentation
 #   make site    the documentation alone, in build/site
-# Each first makes a virtual environment in .venv; PYTHON chooses the interpreter.
+# Each first makes a virtual environment in .venv; PYTHON chooses the interpreter. If you made .venv
+# yourself, it is kept, and what is missing is installed there.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -65,9 +66,11 @@ release-check: $(READY)
 
 setup: $(READY)
 
-# Once, and again when pyproject.toml changes. --clear: a half-made environment is never reused.
+# Once, and again when pyproject.toml changes. --clear: what make left half-made is never reused.
 $(READY): pyproject.toml
-	$(PYTHON) -m venv --clear .venv
+	if [ ! -x $(BIN)/python ] || [ -e .venv/.by-make ]; then \
+		$(PYTHON) -m venv --clear .venv && touch .venv/.by-make; \
+	fi
 	$(BIN)/python -m pip install --quiet uv
 	$(INSTALL_BY_UV) || $(BIN)/python -m pip install --quiet --editable ".[models,dev]"
 	touch $@
