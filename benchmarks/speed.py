@@ -25,6 +25,11 @@ def add_options(parser):
         action="store_true",
         help=f"speed of all models, {', '.join(map(str, UNITS))} units",
     )
+    parser.add_argument(
+        "--unsorted",
+        action="store_true",
+        help="speed where a batch has trees of any size, as they come, not of alike size",
+    )
 
 
 def run(options):
@@ -34,8 +39,10 @@ def run(options):
         What JSON can hold: `description`, `versions` by peer, `notes` on what was not run, `rows`.
     """
     sizes = options.batch or BATCH
-    with Process("benchmarks.trees:TreeSource", options.data, max(sizes)) as source:
-        found = nothing(source.call("description"))
+    order = "as they come" if options.unsorted else "by size"
+    arguments = (options.data, max(sizes), not options.unsorted)
+    with Process("benchmarks.trees:TreeSource", *arguments) as source:
+        found = nothing({**source.call("description"), "order": order})
         num_words = source.call("num_words")
         batches = {size: source.call("batches", size) for size in sizes}
     models, units = (MODELS, UNITS) if options.all else (options.models, options.units)

@@ -21,7 +21,7 @@ NUM_BATCHES = 4
 def make_batches(trees, batch_size, **options):
     """Batches of trees of alike size, as training has them, without those left over.
 
-    `options` are those of `kerasrec.datasets.tree_batches`.
+    `options` are those of `kerasrec.datasets.tree_batches`, such as `bucket_by_size=False`.
     """
     options = {"bucket_by_size": True, "drop_remainder": True, **options}
     batches = tree_batches(trees, batch_size, **options)
@@ -91,14 +91,17 @@ class TreeSource:
     Args:
         directory: where `train.txt` is; None for random trees.
         largest_batch: trees of the largest batch that will be asked for.
+        sorted_by_size: whether a batch has trees of alike size; otherwise they come as they are.
     """
 
-    def __init__(self, directory, largest_batch):
+    def __init__(self, directory, largest_batch, sorted_by_size=True):
+        self._sorted_by_size = sorted_by_size
         num_trees = _num_trees(largest_batch)
         self._trees = read_trees(directory, num_trees) if directory else random_trees(num_trees)
 
     def batches(self, batch_size):
-        return make_batches(self._trees[: _num_trees(batch_size)], batch_size)
+        trees = self._trees[: _num_trees(batch_size)]
+        return make_batches(trees, batch_size, bucket_by_size=self._sorted_by_size)
 
     def num_words(self):
         """Rows of a table of words that these trees need."""

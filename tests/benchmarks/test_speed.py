@@ -98,7 +98,7 @@ def test_tables_have_what_was_found(found):
         assert "| training | 2 | 1.00 | 1.00 (iterative) | 1.00 |" in of_form
     assert "kerasrec tuned: its time divided" in text
     assert "| inference | 64 | 1.00 |  |  |" in text
-    assert "trees 128, repeats 3, CPUs 2" in text
+    assert "trees 128, order by size, repeats 3, CPUs 2" in text
     assert all(f"- {note}" in text for note in found["notes"])
     assert json.loads(json.dumps(found)) == found
 
