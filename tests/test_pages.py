@@ -64,6 +64,24 @@ def test_every_example_is_on_its_page():
     assert re.findall(r"^## (.*)", page, re.MULTILINE) == examples
 
 
+def test_the_map_of_the_code_is_that_of_the_files():
+    """The files that docs/compiler.md names are there, and it names all files of these folders."""
+    package = ROOT / "kerasrec"
+    there = {str(path.relative_to(package)) for path in package.rglob("*.py")}
+    page = without_blocks(ROOT / "docs/compiler.md")
+    rows = re.findall(r"^\| *(`.*?) \|", page, re.MULTILINE)
+    in_rows = set().union(*map(files_of_row, rows))
+    assert sorted(in_rows - there) == []
+    named = in_rows | set(re.findall(r"`([\w/]+\.py)`", page))
+    names = {path.rpartition("/")[2] for path in there}  # Prose names some without their folder.
+    assert [name for name in named - there - names if not (ROOT / name).exists()] == []
+    folders = ("schedule", "emit", "waves", "queues", "engine", "scalar", "compiled")
+    expected = {
+        str(path.relative_to(package)) for at in folders for path in package.glob(f"{at}/*.py")
+    }
+    assert [path for path in expected - named if not path.endswith("__init__.py")] == []
+
+
 def test_rules_tell_good_from_bad(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
@@ -75,6 +93,7 @@ def test_rules_tell_good_from_bad(tmp_path):
     table = "`Text` | `No` |\n| `kerasrec.layers.Lost`, `@kerasrec.cond` | `Cell(x)` `.a()` `b` |\n"
     assert names_in_tables(table) == {"kerasrec.layers.Lost", "kerasrec.cond", "Cell"}
     assert not is_a_name("kerasrec.layers.Lost") and not is_a_name("Cell")
+    assert files_of_row("`a/b.py`, `c.py`, `d/e/f.py`, `g`") == {"a/b.py", "a/c.py", "d/e/f.py"}
 
 
 def dead_links(page):
@@ -98,6 +117,15 @@ def anchors(page):
         number = sum(re.fullmatch(rf"{anchor}(-\d+)?", other) is not None for other in found)
         found.append(f"{anchor}-{number}" if number else anchor)
     return found
+
+
+def files_of_row(cell):
+    """The files that a cell names; one without a folder lies in that of the one before it."""
+    files, folder = set(), ""
+    for name in re.findall(r"`([\w/]+\.py)`", cell):
+        folder = name.rpartition("/")[0] or folder
+        files.add(f"{folder}/{name.rpartition('/')[2]}" if folder else name)
+    return files
 
 
 def without_blocks(page):
