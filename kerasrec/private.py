@@ -1,7 +1,8 @@
 """The one place with names of TensorFlow and Keras that are not public.
 
-Each says why there is no public way, and what breaks if the name changes. None has changed since
-TensorFlow 2.18 and Keras 3.8; `docs/versions.md` says what was tested.
+A comment or docstring beside each says why there is no public way, and what breaks if the name
+changes. None has changed since TensorFlow 2.18 and Keras 3.10, the oldest versions that kerasrec
+supports. `docs/versions.md` lists the names and says which versions were tested.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import tensorflow as tf
 from keras.src.backend import in_stateless_scope
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
-# Tapes see the ops that Python makes through TensorFlow's public functions, and not those that are
-# made from their definitions, as here. Without the name, kerasrec cannot be imported.
+# Tapes see ops that Python makes through TensorFlow's public functions, but not ops that are made
+# from their definitions, as kerasrec makes them. Without the module, kerasrec cannot be imported;
+# if `record_operation` or `stop_recording` is renamed, recursive functions raise AttributeError.
 from tensorflow.python.eager import record
 
-# These note, and say, that a graph is traced for `tf.function(jit_compile=True)`. There is no way
-# that is public. Without the names, kerasrec cannot be imported.
+# The first marks that a graph is traced for `tf.function(jit_compile=True)`, and the second looks
+# for the mark. There is no public way. Without the names, kerasrec cannot be imported.
 from tensorflow.python.ops.control_flow_ops import XLAControlFlowContext
 from tensorflow.python.ops.control_flow_util import GraphOrParentsInXlaContext
 
@@ -218,8 +220,9 @@ def added_losses(layer: keras.layers.Layer) -> list[tf.Tensor]:
 def comes_from_layers(tensor: keras.KerasTensor) -> bool:
     """Whether a symbolic tensor knows the layers before it.
 
-    `keras.utils.get_source_inputs` fails where it does not. If the name changes, no tensor counts
-    as one from a tree layer, and `inner_inputs` has to be given.
+    `keras.utils.get_source_inputs` fails where it does not. If the name changes, a tree layer on
+    another one in a functional model is no longer refused without `inner_inputs`, and silently
+    leaves out the states of inner nodes.
     """
     return hasattr(tensor, "_keras_history")
 
