@@ -41,25 +41,26 @@ _Methods = Methods  # The name by which older pickles ask for it.
 @keras.saving.register_keras_serializable("kerasrec")
 @dataclass(eq=False, repr=False)
 class RecursiveFunction(Options):
-    """What `@kerasrec.recursive` makes of a Python function.
+    """The result of applying `@kerasrec.recursive` to a Python function.
 
     Calling it from outside starts the recursion, for one token or many:
 
-    * Every argument and every value has a leading token axis, `[tokens, ...]`, as seen by the
-      Python function. Arguments from outside have it too; a Python number or a 0-d tensor is one
-      token, and is repeated where other arguments have more.
-    * If all arguments are 0-d, or there are none, so is the result.
+    * In the Python function, every argument and every value has a leading token axis,
+      `[tokens, ...]`. Arguments from outside have it, too. A Python number or a 0-d tensor is one
+      token, which is repeated where other arguments have more.
+    * If all arguments are 0-d, or there are none, the result is 0-d.
     * Entries of `tf.RaggedTensor`s `[rows, (k), ...]` are tokens, and other arguments are repeated
-      for each entry of their row; so the result is ragged, with the same row splits.
+      for each entry of their row. The result is then ragged, with the same row splits.
 
-    It is compiled once for each signature (dtypes, shapes without the token axis, structure, and
-    the functions among the arguments, which it keeps), and differentiable in its arguments and in
-    all tensors and variables it closes over. Each signature takes some megabytes until
-    `clear_cache` forgets it.
+    The function is compiled once for each signature (the dtypes, the shapes without the token axis,
+    the structure, and the functions among the arguments, which it keeps). It is differentiable in
+    its arguments and in all tensors and variables that it closes over. Each signature takes some
+    megabytes until `clear_cache` forgets it.
 
-    Copies work as for Python functions: `copy.copy` and `copy.deepcopy` return the function itself,
-    or for a method, that of the copied object. `pickle` stores its name; cloudpickle also takes
-    functions that have no name in an imported module. Compiled signatures are not copied.
+    Copies work as for Python functions: `copy.copy` and `copy.deepcopy` return the function itself;
+    for a method, they return the method of the copied object. `pickle` stores the function's name;
+    cloudpickle also takes functions that have no name in an imported module. Compiled signatures
+    are not copied.
     """
 
     python_function: Callable[..., Any]
@@ -118,10 +119,12 @@ class RecursiveFunction(Options):
         return super().__reduce_ex__(protocol) if name is None else name
 
     def get_config(self) -> dict[str, str]:
-        """How Keras saves it, in a `keras.layers.Lambda`: by the name it is registered under.
+        """Returns a config that holds the name under which the function is registered.
+
+        Keras saves it with a `keras.layers.Lambda`.
 
         Raises:
-            ValueError: if it is not registered.
+            ValueError: If the function is not registered.
         """
         name = keras.saving.get_registered_name(self)
         if keras.saving.get_registered_object(name) is not self:
@@ -134,10 +137,10 @@ class RecursiveFunction(Options):
 
     @classmethod
     def from_config(cls, config: dict[str, str]) -> RecursiveFunction:
-        """The function that is registered under a name.
+        """Returns the function that is registered under a name.
 
         Raises:
-            ValueError: if there is none.
+            ValueError: If there is none.
         """
         function = keras.saving.get_registered_object(config["function"])
         if not isinstance(function, RecursiveFunction):
@@ -149,7 +152,7 @@ class RecursiveFunction(Options):
 
     @not_converted
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function: from outside for all tokens, or inside another recursion."""
+        """Calls the function for all tokens, from outside or inside another recursion."""
         tracer = active_tracer()
         if tracer is not None:
             return call(tracer, self, bind(self, args, kwargs))
@@ -160,7 +163,7 @@ class RecursiveFunction(Options):
         """Calls the function from outside; also returns the tables of `kerasrec.collect`.
 
         Returns:
-            The result, and a dict of tables `[size, ...]` by name.
+            The result, and a dict from names to tables `[size, ...]`.
         """
         given = arguments_of(self, args, kwargs)
         with SentenceFirst():
@@ -170,30 +173,30 @@ class RecursiveFunction(Options):
 
     @not_converted
     def function_graphs(self, *args: Any, **kwargs: Any) -> FunctionGraphs:
-        """The graph of each function, before tagging; it can be printed and drawn."""
+        """Returns the graph of each function, before tagging, to print or draw."""
         return self._compiled(args, kwargs).graphs
 
     @not_converted
     def tagged_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
-        """The static tagged graph of the program; it can be printed and drawn."""
+        """Returns the static tagged graph of the program, to print or draw."""
         return self._compiled(args, kwargs).tagged
 
     @not_converted
     def extended_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
-        """The tagged graph with its gradient; it can be printed and drawn."""
+        """Returns the tagged graph with its gradient, to print or draw."""
         return self._compiled(args, kwargs).program.graph
 
     @not_converted
     def execution_plan(self, *args: Any, **kwargs: Any) -> ExecutionPlan:
-        """Which engine runs the program and why, and what waves run when; it can be printed."""
+        """Returns which engine runs the program and why, and what runs in which wave, to print."""
         return self._compiled(args, kwargs).program.execution_plan
 
     @not_converted
     def run_trace(self, *args: Any, **kwargs: Any) -> RunTrace:
         """Runs the function forward on these arguments and returns a record of the run.
 
-        The record prints as a table: which nodes fired with how many tokens, wave by wave. The run
-        is always by waves without a bound, whatever `engine` and `parallel_tokens` say.
+        The record prints as a table that shows, wave by wave, which nodes fired with how many
+        tokens. The run always uses unbounded waves, whatever `engine` and `parallel_tokens` say.
         """
         if not tf.executing_eagerly():
             raise TraceError(
@@ -207,27 +210,27 @@ class RecursiveFunction(Options):
         """Forgets all signatures; the next call compiles again.
 
         Their memory is freed once Python has collected the garbage (`gc.collect()`) and no tape or
-        `tf.function` that called them is left. With the engine "scalar" some of it has been seen to
-        stay until the process ends, about 4 MB per signature with TensorFlow 2.21 on a CPU;
-        probably what XLA compiled.
+        `tf.function` that called them is left. With the engine "scalar", some of it was seen to
+        stay until the process ended: about 4 MB per signature with TensorFlow 2.21 on a CPU,
+        probably what XLA had compiled.
         """
         self._cache.clear()
         self._table_runs.clear()
 
     @property
     def num_traces(self) -> int:
-        """How many engines TensorFlow has traced for the signatures that are kept.
+        """The number of engines that TensorFlow has traced for the signatures that are kept.
 
-        Usually one for each signature that was called; after `clear_cache` it is 0 again.
+        Usually this is one for each signature that was called; after `clear_cache` it is 0 again.
         """
         return self._cache.num_traces
 
     @property
     def num_xla_sizes(self) -> int:
-        """For how many sizes XLA has compiled the signatures that are kept.
+        """The number of sizes for which XLA has compiled the signatures that are kept.
 
-        It counts runs by the engine "compiled" from outside of what XLA compiles as a whole. At
-        most `max_xla_sizes` for each signature.
+        It counts the engine "compiled", except inside programs that XLA compiles as a whole. It is
+        at most `max_xla_sizes` for each signature.
         """
         return self._cache.num_xla_sizes
 
@@ -312,10 +315,10 @@ def recursive(
     recompute: bool = False,
     instances: Sequence[str] = (),
 ) -> RecursiveFunction | Callable[[Callable[..., Any]], RecursiveFunction]:
-    """Makes a Python function that calls itself, directly or through others, run in a graph.
+    """Turns a Python function that calls itself, directly or through others, into a graph.
 
-    The function is traced once into a static tagged dataflow graph (Kostopoulou et al.; its
-    gradient: Vasilakopoulos 2024) and run in batches of all tokens that are ready.
+    The function is traced once into a static tagged dataflow graph (Kostopoulou et al.; for its
+    gradient see Vasilakopoulos 2024), which runs all tokens that are ready as a batch.
 
     ```python
     @kerasrec.recursive
@@ -326,71 +329,73 @@ def recursive(
     fib([6, 7, 8, 7])   # [8, 13, 21, 13]
     ```
 
-    For any number of children, call it with a `tf.RaggedTensor`, a row of entries for each token:
-    one call is made for each entry, and the result is ragged, too (see `kerasrec.map_fn`).
-    Rows without entries may end the recursion.
+    For any number of children, call the function with a `tf.RaggedTensor`, which has a row of
+    entries for each token: one call is made for each entry, and the result is ragged, too (see
+    `kerasrec.map_fn`). Rows without entries may end the recursion.
 
     Args:
-        function: the function to decorate. It sees a leading token axis on every argument, chooses
+        function: The function to decorate. It sees a leading token axis on every argument, chooses
           with `kerasrec.cond` or `kerasrec.switch`, and may use any TensorFlow op or Keras layer
           that treats its first axis as a batch axis.
-        returns: a nest of `tf.TensorSpec` without the token axis, needed only if what the function
-          returns cannot be inferred from its branches without calls. That is so if it returns a
-          nest and only rows without entries end the recursion.
-        memo: whether calls of one root token, an entry of the batch that is passed in, are one call
-          if their scalar integers, bools and strings are equal: dynamic programming. They are
-          computed once in a run, and nothing is remembered between runs. Anything else, such as a
-          float or a vector, must be passed on unchanged; a call reads what it needs of it by an
-          integer, as in `tf.gather(x, i, batch_dims=1)`. Which calls are made may not depend on
-          what a call returns, or on chance. A call that leads back to itself is an error that lists
-          the calls on the way. The gradient of a call is the sum over its callers. It runs by
-          waves, or by the engine "compiled"; "scalar" is a `TraceError`. The option holds for every
-          function that is called, with or without the option there, and equal calls share their
-          random numbers. With "batch" all root tokens share calls; then there may be no floats or
-          vectors among the arguments.
-        max_depth: how many calls may be nested before the run stops with an error. In the engine
-          "scalar", calls whose result is returned as it is (tail calls) nest nothing and take no
-          memory; a billion of them in a row are an error.
-        max_width: how many tokens may be called at once before the run stops with an error.
-        max_memory: how many bytes of values a run may keep, for later parts of it and for its
-          gradient, before it stops with an error; by default as many as the machine has.
-        engine: "auto" takes "scalar" for programs of plain numbers and "waves" for all others;
-          `execution_plan` says which and why. "waves" runs all ready tokens as one batch, and may
-          be the fastest where very many are ready. "scalar" runs one token after the other, in a
-          loop that XLA compiles. "compiled" runs tokens in blocks, in loops that XLA compiles:
-          several times as fast where a body has several rounds of calls and few tokens are ready at
-          once. It compiles for seconds, again for each new size, rounded up to a power of two.
-          Ragged rows must be rows of a table that all tokens share, as of `tf.gather(rows, node)`.
-          Other ragged rows, rows within rows, assertions, prints, ops it does not know and
-          `parallel_tokens` are a `TraceError`. A run that meets an error, a bound or a very long
-          row, or makes more calls than `max_width` in all, is run again by waves. A derivative of a
-          gradient is a program of its own, compiled for its sizes; waves run it if it has an op
-          that the engine does not know. Results are the same up to rounding.
-        parallel_tokens: how many tokens may run at once; None for all that are ready. Memory of
-          the forward run then grows with the depth of the recursion times this bound, and not with
-          the number of calls. Results are the same. A gradient still reads values of all calls:
-          if it is asked for, the program runs again, unbounded, and keeps them.
-        xla_calls: how many calls of a function one call from outside leads to at most, itself among
-          them: an int, or an int32 scalar that is computed from shapes. It matters only inside
-          `tf.function(jit_compile=True)`, or another program that XLA compiles as a whole. Room for
-          calls cannot grow there, and nothing can raise an error: a run that makes more calls, or
-          meets an error, returns NaN, or the largest integer. With None there is room for as many
-          calls, of all tokens together, as the largest table of integers has rows that the function
-          reads by rows. That is enough if no row is visited twice; without a table, None is a
-          `TraceError` there.
-        max_xla_sizes: for how many sizes XLA compiles a signature, with engine="compiled", before
-          waves run all other sizes. `num_xla_sizes` says for how many it has done so. Sizes are
-          numbers of tokens, of rows of tables, and of calls, each rounded up to a power of two, and
-          all other sizes of tensors that the function closes over.
-        recompute: whether a gradient computes the values inside a call again, from what the call's
-          own calls returned, instead of keeping them. That takes less memory and more time;
-          gradients are the same. Random numbers are kept. In the engine "compiled" nothing is kept,
-          and all is computed again. No effect in the engine "scalar".
-        instances: names of devices or tasks, such as `["/GPU:0", "/GPU:1"]`, each of which has an
-          instance of every body and takes an even part of each wave (Vasilakopoulos 2024, section
-          7.1). So one large tree uses several devices, too. Waves run then. What decides which
-          tokens go where, draws of random numbers and ops with a `tf.device` of their own stay
-          whole. Results are the same, gradients of weights up to rounding.
+        returns: The types of the results, as a nest of `tf.TensorSpec` without the token axis. You
+          need it only if they cannot be inferred from branches without calls: if the function
+          returns a nest and only rows without entries end the recursion.
+        memo: Whether equal calls are computed only once in a run (dynamic programming). Calls of
+          one root token (an entry of the batch that is passed in) are equal if their scalar
+          integers, bools and strings are equal. Nothing is remembered between runs. All other
+          arguments, such as floats and vectors, must be passed on unchanged; a call reads the part
+          that it needs by an integer, as in `tf.gather(x, i, batch_dims=1)`. Neither the results of
+          calls nor random numbers may decide which calls are made. A call that leads back to itself
+          raises an error that lists the calls on the way. The gradient of a call is the sum over
+          its callers. The program runs in "waves", or in the engine "compiled"; "scalar" raises a
+          `TraceError`. The option holds for every function that is called, whether or not that
+          function has the option, and equal calls share their random numbers. With "batch" all root
+          tokens share calls; then there must be no floats or vectors among the arguments.
+        max_depth: The number of nested calls beyond which the run stops with an error. In the
+          engine "scalar", calls whose result is returned as it is (tail calls) do not nest and take
+          no memory; a billion of them in a row raise an error.
+        max_width: The number of tokens called at once beyond which the run stops with an error.
+        max_memory: The number of bytes of values, kept for later parts of the run and for its
+          gradient, beyond which the run stops with an error; by default the memory of the machine.
+        engine: The way to run the program. "auto" chooses "scalar" for programs of plain numbers
+          and "waves" for all others; `execution_plan` says which and why. "waves" runs all ready
+          tokens as one batch, and may be the fastest where very many are ready. "scalar" runs one
+          token after the other, in a loop that XLA compiles. "compiled" runs tokens in blocks, in
+          loops that XLA compiles: several times as fast where a body has several rounds of calls
+          and few tokens are ready at once. XLA compiles for seconds, and again for each new size,
+          rounded up to a power of two. With "compiled", ragged rows must be rows of a table that
+          all tokens share, as in `tf.gather(rows, node)`. Other ragged rows, rows within rows,
+          assertions, prints, ops that the engine does not know and `parallel_tokens` raise a
+          `TraceError`. A run that meets an error, a bound or a very long row, or makes more calls
+          than `max_width` in all, runs again in "waves". A derivative of a gradient is a program of
+          its own, compiled for its sizes; if it has an op that the engine does not know, it runs in
+          "waves". Results are the same up to rounding.
+        parallel_tokens: The largest number of tokens that run at once; None for all that are ready.
+          The memory of the forward run then grows with the depth of the recursion times this bound,
+          and not with the number of calls. Results are the same. A gradient still reads values of
+          all calls: to compute one, the program runs again, unbounded, and keeps them.
+        xla_calls: The largest number of calls of a function that one call from outside leads to,
+          including itself: an int, or an int32 scalar that is computed from shapes. It matters only
+          inside `tf.function(jit_compile=True)`, or another program that XLA compiles as a whole.
+          Room for calls cannot grow there, and nothing can raise an error: a run that makes more
+          calls, or meets an error, returns NaN, or the largest integer. With None there is room for
+          as many calls, of all tokens together, as there are rows in the largest table of integers
+          that the function reads by rows. That is enough if no row is visited twice; without such a
+          table, None raises a `TraceError` there.
+        max_xla_sizes: The number of sizes for which XLA compiles a signature with
+          engine="compiled"; all further sizes run in "waves". `num_xla_sizes` says how many it has
+          compiled. Sizes are the numbers of tokens, of rows of tables, and of calls, each rounded
+          up to a power of two, and all other sizes of tensors that the function closes over.
+        recompute: Whether a gradient computes the values inside a call again, from the results of
+          the call's own calls, instead of keeping them. That takes less memory and more time;
+          gradients are the same. Random numbers are kept. In the engine "compiled", nothing is kept
+          and everything is computed again. The option has no effect in the engine "scalar".
+        instances: Names of devices or tasks, such as `["/GPU:0", "/GPU:1"]`. Each of them has an
+          instance of every body and computes an equal part of each wave (Vasilakopoulos 2024,
+          section 7.1), so that even one large tree uses several devices. The program then runs in
+          "waves". Decisions about which tokens go where, draws of random numbers and ops with a
+          `tf.device` of their own are not divided. Results are the same; gradients of weights are
+          the same up to rounding.
 
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.

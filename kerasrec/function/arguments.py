@@ -26,11 +26,11 @@ class Arguments:
     """What a function is called with from outside.
 
     Args:
-        tensors: flat, with a token axis unless `is_scalar`.
-        is_scalar: whether all came without one.
-        rows: a RaggedTensor whose entries the tokens are, if any was given.
-        signature: of the tensors.
-        tables: that values of data types among them are of.
+        tensors: The flat tensors, with a token axis unless `is_scalar`.
+        is_scalar: Whether all came without a token axis.
+        rows: A RaggedTensor whose entries are the tokens, if any was given.
+        signature: The signature of the tensors.
+        tables: The tables of the values of data types among them.
     """
 
     tensors: list[tf.Tensor]
@@ -48,7 +48,7 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     """Arguments by position, keyword-only ones last, defaults filled in.
 
     Raises:
-        SignatureError: they do not fit the function.
+        SignatureError: If they do not fit the function.
     """
     try:
         bound = function.python_signature.bind(*args, **kwargs)
@@ -85,8 +85,8 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
     """The arguments of a call from outside, as tensors.
 
     Raises:
-        SignatureError: they do not fit the function, or each other.
-        TraceError: a function cannot be called here.
+        SignatureError: If they do not fit the function, or each other.
+        TraceError: If a function cannot be called here.
     """
     name = function.name
     if is_inside_traced_graph():

@@ -26,7 +26,7 @@ class Cache:
     """Compiles a function once for each signature; a copy is empty.
 
     Args:
-        name: of the function.
+        name: The function's name.
     """
 
     def __init__(self, name: str):
@@ -42,8 +42,8 @@ class Cache:
         """The function under a signature, not kept inside a stateless scope.
 
         Args:
-            signature: of the arguments.
-            make: compiles the function for it.
+            signature: The signature of the arguments.
+            make: Compiles the function for a signature.
         """
         replica = tf.distribute.get_replica_context() if tf.distribute.has_strategy() else None
         number = tf.get_static_value(replica.replica_id_in_sync_group) if replica else None

@@ -16,7 +16,7 @@ class Methods:
     """The recursive methods of one object, kept in its attributes so that they live as long.
 
     Args:
-        instance: the object, or a class; None in copies, which a copied object does not use.
+        instance: The object, or a class; None in copies, which a copied object does not use.
     """
 
     def __init__(self, instance: Any = None):

@@ -29,7 +29,7 @@ class Runner:
     """A compiled function as functions of TensorFlow.
 
     Args:
-        compiled: all stages of the function.
+        compiled: All stages of the function.
     """
 
     def __init__(self, compiled: Compiled):

@@ -38,8 +38,8 @@ class TableRuns:
         """The result for arguments with tables.
 
         Args:
-            given: the arguments.
-            run: runs the function inside the graph that is built.
+            given: The arguments.
+            run: Runs the function inside the graph that is built.
         """
         key = _key_of(given)
         if key not in self._runs:

@@ -43,14 +43,14 @@ class Calls:
     """All calls of a run.
 
     Args:
-        arguments: by body, what its parameters are, `[calls, ...]` each.
-        numbers: by body, the numbers of its calls in the run, int32 `[calls]`, ascending.
-        roots: the numbers of the calls from outside, int32 `[tokens]`.
-        copies: int32 scalar. If all root tokens have equal keys, and nothing else decides, the
+        arguments: For each body, the values of its parameters, `[calls, ...]` each.
+        numbers: For each body, the numbers of its calls in the run, int32 `[calls]`, ascending.
+        roots: The numbers of the calls from outside, int32 `[tokens]`.
+        copies: An int32 scalar. If all root tokens have equal keys, and nothing else decides, the
           calls are those of one of them, and this is how many root tokens there are. Otherwise 1.
-        edges: for call sites that call for the same tokens, who calls whom, int32 `[edges]` each;
+        edges: For call sites that call for the same tokens, who calls whom, int32 `[edges]` each;
           ordered by the caller, and as a caller makes its calls.
-        count: int32 scalar, how many calls there are.
+        count: The number of calls, an int32 scalar.
     """
 
     arguments: dict[str, Tensors]
@@ -65,15 +65,15 @@ class _State(NamedTuple):
     """The state of the loop.
 
     Args:
-        depth: int32 scalar.
-        count: int32 scalar, how many calls are known.
-        memory: int64 scalar, how many bytes they will keep.
-        new: by body, the arguments of the calls that the last turn has found.
-        numbers: by body, their numbers.
-        arguments: by body, what all turns have found.
-        all_numbers: by body, the same of numbers.
-        callers: by group of call sites, who calls.
-        callees: whom.
+        depth: The depth, an int32 scalar.
+        count: The number of calls known, an int32 scalar.
+        memory: The number of bytes that they will keep, an int64 scalar.
+        new: For each body, the arguments of the calls that the last turn has found.
+        numbers: For each body, the numbers of these calls.
+        arguments: For each body, the arguments that all turns have found.
+        all_numbers: For each body, the numbers that all turns have found.
+        callers: For each group of call sites, the callers.
+        callees: For each group of call sites, the callees.
     """
 
     depth: tf.Tensor
@@ -97,11 +97,11 @@ class CallFinder:
     """Finds the calls of a run.
 
     Args:
-        schedule: of the program.
-        loop: its first.
-        shared: tensors of SHARED values.
-        limits: bounds on depth, width and memory.
-        is_for_copies: whether the calls of one root token may stand for those of others.
+        schedule: The program's schedule.
+        loop: The schedule's first loop.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth, width and memory.
+        is_for_copies: Whether the calls of one root token may stand for those of others.
     """
 
     schedule: Schedule
@@ -131,10 +131,10 @@ class CallFinder:
         """All calls that calls from outside lead to.
 
         Args:
-            given: what the outside passes to the entry.
+            given: What the outside passes to the entry.
 
         Raises:
-            tf.errors.InvalidArgumentError: when it is computed, the run exceeds its limits.
+            tf.errors.InvalidArgumentError: When it is computed, if the run exceeds its limits.
         """
         graph = self.graph
         copies = self._copies(given)

@@ -24,10 +24,10 @@ def added(tensor: tf.Tensor, rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor
     """Rows added up where each belongs, `[copies * size, ...]`.
 
     Args:
-        tensor: `[copies * rows, ...]`.
-        rows: to which row of its copy each is added.
-        copies: int32 scalar.
-        size: int32 scalar, how many rows there are to add to.
+        tensor: The rows, `[copies * rows, ...]`.
+        rows: The row of its copy to which each is added.
+        copies: The number of copies, an int32 scalar.
+        size: The number of rows to add to, an int32 scalar.
     """
     if tensor.shape.rank == 1:
         columns = tf.transpose(by_copy(tensor, copies, tf.size(rows)))

@@ -17,11 +17,11 @@ def check_order(
     """The levels of calls; fails, when it is computed, if a call needs itself.
 
     Args:
-        graph: the program.
-        calls: all calls of the run.
-        callers: int32 `[edges]`.
-        callees: int32 `[edges]`, whom these call.
-        level: int32 `[calls]`, -1 for a call without a level.
+        graph: The program.
+        calls: All calls of the run.
+        callers: The numbers of the callers, int32 `[edges]`.
+        callees: The numbers of the calls that they make, int32 `[edges]`.
+        level: The level of each call, int32 `[calls]`; -1 for a call without a level.
     """
 
     def failed() -> tf.Tensor:

@@ -18,7 +18,7 @@ class KnownCalls:
     """The calls of a run, by body and key; a hash table of the run's own.
 
     Args:
-        num_columns: how many integers tell a call apart, its body's number first.
+        num_columns: The number of integers that identify a call, its body's number first.
     """
 
     def __init__(self, num_columns: int):
@@ -47,11 +47,12 @@ class KnownCalls:
         """The numbers of calls; new ones get the next numbers, in order.
 
         Args:
-            keys: int64 `[calls, columns]`.
-            count: int32 scalar, how many calls have a number.
+            keys: The keys of the calls, int64 `[calls, columns]`.
+            count: The number of calls that have a number already, an int32 scalar.
 
         Returns:
-            int32 `[calls]`, and which of the calls are the first with their key, bool `[calls]`.
+            The numbers, int32 `[calls]`, and whether each call is the first with its key, bool
+            `[calls]`.
         """
         firsts, place = _equal(keys)
         distinct = tf.gather(keys, firsts)

@@ -12,12 +12,12 @@ def levels_of(callers: tf.Tensor, callees: tf.Tensor, count: tf.Tensor) -> tf.Te
     """The level of each call: 0 if it calls nobody, else one more than the highest that it calls.
 
     Args:
-        callers: int32 `[edges]`, numbers of calls.
-        callees: int32 `[edges]`, the call that each of them makes.
-        count: int32 scalar, how many calls there are.
+        callers: The numbers of calls, int32 `[edges]`.
+        callees: The number of the call that each of them makes, int32 `[edges]`.
+        count: The number of calls, an int32 scalar.
 
     Returns:
-        int32 `[calls]`; -1 for a call that needs itself, or one that does.
+        The levels, int32 `[calls]`; -1 for a call that needs itself, or another call that does.
     """
     order = tf.argsort(callees, stable=True)
     callers_of = tf.gather(callers, order)

@@ -19,7 +19,7 @@ class LevelLoop(LoopRun):
     """Runs a loop, level by level. What it carries from level to level are the rows that are live.
 
     Args:
-        plan: when each call runs; further arguments as for `LoopRun`.
+        plan: When each call runs. Further arguments are those of `LoopRun`.
     """
 
     plan: Plan

@@ -31,17 +31,17 @@ class Plan:
     wave, and those that are live, are as many copies one behind the other.
 
     Args:
-        num_waves: int32 scalar.
-        copies: int32 scalar.
-        arguments: by body, for each parameter an array of the rows of each wave.
-        sizes: by body, how many calls each wave has, int32 `[waves]`.
-        reads: for call sites that call for the same tokens, an array of the rows of what is live
+        num_waves: The number of waves, an int32 scalar.
+        copies: The number of copies of each call, an int32 scalar.
+        arguments: For each body and parameter, an array of the rows of each wave.
+        sizes: For each body, the number of calls in each wave, int32 `[waves]`.
+        reads: For call sites that call for the same tokens, an array of the rows of what is live
           that each wave reads, int32.
-        keeps: by body, an array of the rows that are live after each wave, int32: rows of what the
-          wave returns, followed by what is live before it.
-        live: by body, an array of how many rows are live before each wave, int32 scalars.
-        roots: the rows of what is live at the end that the outside reads, int32 `[tokens]`.
-        num_live: by body, int32 scalars, how many rows are live at the end.
+        keeps: For each body, an array of the rows that are live after each wave, int32: the rows
+          that the wave returns, followed by what is live before it.
+        live: For each body, an array of the numbers of rows that are live before each wave, int32.
+        roots: The rows of what is live at the end that the outside reads, int32 `[tokens]`.
+        num_live: For each body, the number of rows that are live at the end, an int32 scalar.
     """
 
     num_waves: tf.Tensor
@@ -112,12 +112,12 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
     """When each call runs.
 
     Args:
-        graph: of the program.
-        calls: all calls of the run.
-        parallel_tokens: how many calls of a body a wave has at most; None for all of a level.
+        graph: The program.
+        calls: All calls of the run.
+        parallel_tokens: The largest number of calls of a body in a wave; None for all of a level.
 
     Raises:
-        tf.errors.InvalidArgumentError: when it is computed, a call needs itself.
+        tf.errors.InvalidArgumentError: When it is computed, if a call needs itself.
     """
     level = levels(graph, calls)
     if parallel_tokens is not None:
@@ -167,7 +167,7 @@ def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
     """The level of each call, int32 `[calls]`; see `levels_of`.
 
     Raises:
-        tf.errors.InvalidArgumentError: when it is computed, a call needs itself.
+        tf.errors.InvalidArgumentError: When it is computed, if a call needs itself.
     """
     callers = tf.concat([callers for callers, _ in calls.edges.values()], 0)
     callees = tf.concat([callees for _, callees in calls.edges.values()], 0)
@@ -204,15 +204,15 @@ def _with_rows(
     """The plan, with the rows in which the returns of calls lie.
 
     Args:
-        graph: the program.
-        num_waves: int32 scalar.
-        copies: int32 scalar.
-        arguments: as in a plan.
-        sizes: as in a plan.
-        targets: for each wave, the places of the calls that are read; calls of a body are numbered
+        graph: The program.
+        num_waves: The number of waves, an int32 scalar.
+        copies: The number of copies of each call, an int32 scalar.
+        arguments: The same as in a plan.
+        sizes: The same as in a plan.
+        targets: For each wave, the places of the calls that are read; calls of a body are numbered
           in the order of their waves.
-        last_read: by body, for each place the wave that reads it last.
-        roots: the places of the calls from outside.
+        last_read: For each body and place, the wave that reads it last.
+        roots: The places of the calls from outside.
     """
     starts = {name: tf.cumsum(found, exclusive=True) for name, found in sizes.items()}
 

@@ -18,8 +18,9 @@ class MemoRun(WaveRun):
     """One run of a schedule, level by level.
 
     Args:
-        parallel_tokens: how many tokens of a body may run at once; None for all of a level.
-        calls: all calls, if they are known. Further arguments as for `ScheduleRun`.
+        parallel_tokens: The largest number of tokens of a body that run at once; None for all of a
+            level.
+        calls: All calls, if they are known. Further arguments are those of `ScheduleRun`.
     """
 
     parallel_tokens: int | None = None

@@ -61,8 +61,8 @@ class Closures:
     """What functions close over that other functions own.
 
     Args:
-        free: by function, the tensors that it takes in addition to its own arguments.
-        owners: the graphs that are built already, by what TensorFlow traced for them. Owners are
+        free: For each function, the tensors that it takes in addition to its own arguments.
+        owners: The graphs that are built already, by what TensorFlow traced for them. Owners are
           built before those that close over their tensors.
     """
 
@@ -75,9 +75,9 @@ class Carried:
     """What tokens carry, see `graph/carried.py`.
 
     Args:
-        types: by name.
-        first_label: the first label of the function's call sites.
-        first_key: the number of the first place where the function makes a value.
+        types: Their types, by name.
+        first_label: The first label of the function's call sites.
+        first_key: The number of the first place where the function makes a value.
     """
 
     types: dict[str, Type]
@@ -90,13 +90,13 @@ class Builder:
     """Makes the function graph of what a tracer recorded.
 
     Args:
-        name: of the function.
-        tracer: after its function has run.
-        parameter_names: for the flat arguments, in order.
-        source: where the user's function starts.
-        closures: of all functions of the program.
-        carried: what tokens carry.
-        is_loop: whether the function is a loop.
+        name: The function's name.
+        tracer: The tracer, after its function has run.
+        parameter_names: The names of the flat arguments, in order.
+        source: Where the user's function starts.
+        closures: The closures of all functions of the program.
+        carried: What tokens carry.
+        is_loop: Whether the function is a loop.
     """
 
     name: str
@@ -612,9 +612,9 @@ def _outer_name(operation: tf.Operation, outer: tf.Tensor, variable: tf.Variable
     """What a tensor or variable is called where it comes from.
 
     Args:
-        operation: the placeholder that stands for it in the function.
-        outer: the tensor; of a variable, its handle.
-        variable: None for a tensor.
+        operation: The placeholder that stands for it in the function.
+        outer: The tensor; for a variable, its handle.
+        variable: The variable; None for a tensor.
     """
     if variable is not None:
         return str(variable.name).removesuffix(":0")

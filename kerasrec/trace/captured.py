@@ -53,13 +53,13 @@ class Captured:
     their calls aside: one graph serves both.
 
     Args:
-        functions: in which tensors of traced functions are looked for. They are found in variables
-            of functions around these and in defaults; in partials, methods, containers, values that
-            `tf.nest` takes apart, and recursive functions among them; and not in variables of
-            modules or attributes of objects.
+        functions: The functions in which tensors of traced functions are looked for. They are found
+            in variables of functions around these and in defaults; in partials, methods,
+            containers, values that `tf.nest` takes apart, and recursive functions among them; and
+            not in variables of modules or attributes of objects.
 
     Raises:
-        TraceError: they read rows of the call, which are no tensor.
+        TraceError: If they read rows of the call, which are no tensor.
     """
 
     functions: Sequence[Any]
@@ -108,8 +108,8 @@ def with_tensors(functions: Captured, tensors: Sequence[Any]) -> list[Any]:
     """Functions that read other tensors in place of those that they have captured.
 
     Args:
-        functions: and what they have captured.
-        tensors: one for each of these.
+        functions: And what they have captured.
+        tensors: One for each of these.
     """
     found = {tensor.ref(): other for tensor, other in zip(functions.tensors, tensors, strict=True)}
     copies = _Copies(found)

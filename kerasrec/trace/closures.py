@@ -24,9 +24,9 @@ class FreeTensor:
     """A tensor that one function closes over and another computes for each of its tokens.
 
     Args:
-        tensor: of the graph of the function that owns it.
-        name: for prints.
-        type: of kind TOKEN.
+        tensor: A tensor in the graph of the function that owns it.
+        name: Its name in prints.
+        type: Its type, of kind TOKEN.
     """
 
     tensor: tf.Tensor
@@ -42,9 +42,9 @@ def free_tensors(
     """What each function takes in addition to its own arguments.
 
     Args:
-        tracers: of all functions of a program, by name.
-        functions: the Python functions of each, its own and others that run in it.
-        parameters: names of their flat arguments.
+        tracers: The tracers of all functions of a program, by name.
+        functions: The Python functions of each: its own, and others that run in it.
+        parameters: The names of their flat arguments.
     """
     owners = {tracer.graph: name for name, tracer in tracers.items()}
     free: dict[str, dict[Any, FreeTensor]] = {name: {} for name in tracers}

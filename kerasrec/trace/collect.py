@@ -16,23 +16,24 @@ from kerasrec.trace.tracer import CollectRecord, tracer_for
 def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
     """Keeps a value of this call in a table of the whole run.
 
-    `function.with_tables(...)` then returns the tables beside the result; gradients flow through
-    them. Values collected at the same index are summed; rows that no call wrote are zero.
+    `function.with_tables(...)` then returns the tables together with the result; gradients flow
+    through them. Values collected at the same index are summed; rows that no call wrote are zero.
 
-    Without `index` and `size` the table has a row for each token that reaches this call. The rows
-    are in no particular order, so a value should include what tells it from the others, and no
+    Without `index` and `size`, the table has a row for each token that reaches this call. These
+    rows are in no particular order, so a value should include something that identifies it, and no
     gradient flows through them.
 
     Args:
-        name: of the table.
-        value: `[tokens, ...]`, any float or int dtype; without an index any dtype.
-        index: int32 `[tokens]`, the row that each token writes; or a value of a data type, whose
+        name: The table's name.
+        value: The value of each token, `[tokens, ...]`, of any float or int dtype. Without an index
+          it may have any dtype.
+        index: The row that each token writes, int32 `[tokens]`; or a value of a data type, whose
           row is its number among all tree nodes of the batch.
-        size: int32 scalar that depends on no token: how many rows the table has.
+        size: The number of rows of the table, an int32 scalar that depends on no token.
 
     Raises:
-        TraceError: outside a recursive function, `index` is not one int32 a token, or only one of
-            `index` and `size` is given.
+        TraceError: If it is called outside a recursive function, if `index` is not one int32 per
+            token, or if only one of `index` and `size` is given.
     """
     tracer = tracer_for("kerasrec.collect")
     source = current_source()

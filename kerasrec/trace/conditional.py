@@ -23,23 +23,24 @@ Branch: TypeAlias = Callable[..., Any]
 def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
     """Chooses between two branches, for each token separately.
 
-    Each branch computes on the tokens that chose it and on no others: inside it, tensors of the
-    function around it have as many rows as tokens chose it. In the graph this is SWITCH and MERGE
+    Each branch computes only on the tokens that chose it: inside a branch, tensors of the function
+    around it have a row for each of these tokens. In the graph this is SWITCH and MERGE
     (Kostopoulou et al., section 2.2).
 
     Args:
-        pred: bool `[tokens]`, one value a token.
-        true_fn: called with no arguments; returns any nest of tensors.
-        false_fn: the same; what it returns has the same structure, dtypes and shapes. Where one
-            returns a value of a data type, the other may return None.
+        pred: The choice of each token, bool `[tokens]`.
+        true_fn: A function without arguments that returns any nest of tensors.
+        false_fn: A function without arguments that returns the same structure, dtypes and shapes as
+            `true_fn`. Where one returns a value of a data type, the other may return None.
 
     Returns:
-        What the chosen branch returns, in the order of the tokens.
+        The results of the chosen branches, in the order of the tokens.
 
     Raises:
-        TraceError: outside a recursive function, or `pred` is not one bool a token.
-        SignatureError: `pred` is a function, or the branches return different structures, dtypes or
-            shapes.
+        TraceError: If it is called outside a recursive function, or if `pred` is not one bool per
+            token.
+        SignatureError: If `pred` is a function, or if the branches return different structures,
+            dtypes or shapes.
     """
     tracer = tracer_for("kerasrec.cond")
     if callable(pred):
@@ -56,16 +57,17 @@ def switch(index: Any, branches: Sequence[Branch]) -> Any:
     """Chooses between many branches, for each token separately.
 
     Args:
-        index: of any int dtype, `[tokens]`, one value a token; an index out of range chooses the
-          last branch, as in `tf.switch_case`.
-        branches: callables as for `cond`, at least one.
+        index: The number of the branch that each token chooses, `[tokens]`, of any int dtype. An
+          index out of range chooses the last branch, as in `tf.switch_case`.
+        branches: At least one function as for `cond`.
 
     Returns:
-        What the chosen branch returns, in the order of the tokens.
+        The results of the chosen branches, in the order of the tokens.
 
     Raises:
-        TraceError: outside a recursive function, or `index` is not one int a token.
-        SignatureError: the branches return different structures, dtypes or shapes.
+        TraceError: If it is called outside a recursive function, or if `index` is not one int per
+            token.
+        SignatureError: If the branches return different structures, dtypes or shapes.
     """
     tracer = tracer_for("kerasrec.switch")
     if not branches:
@@ -104,18 +106,18 @@ def predicate_of(
     dtype: tf.DType,
     source: Source | None = None,
 ) -> tf.Tensor:
-    """What chooses for each token, checked.
+    """The checked tensor that chooses a branch for each token.
 
     Args:
-        tracer: of the function.
-        value: from the user.
-        caller: the name under which the user asks for a choice, for errors.
-        name: of the value, for errors.
-        dtype: that it must have.
-        source: the user's line; by default the one that is running now.
+        tracer: The function's tracer.
+        value: The user's value.
+        caller: The name under which the user asks for a choice, for errors.
+        name: The value's name, for errors.
+        dtype: The dtype that the value must have.
+        source: The user's line; by default the one that is running now.
 
     Raises:
-        TraceError: it is not one such value a token.
+        TraceError: If the value is not one such value per token.
     """
     place = at(source or current_source())
     if isinstance(value, bool | int):
@@ -145,13 +147,13 @@ def choose(
     branches: dict[str, Branch],
     source: Source | None = None,
 ) -> Any:
-    """What the branch that a predicate chooses returns.
+    """The results of the branches that a predicate chooses.
 
     Args:
-        tracer: of the function.
-        predicate: as `predicate_of` gives it.
-        branches: by their names, for errors.
-        source: the user's line; by default the one that is running now.
+        tracer: The function's tracer.
+        predicate: A tensor from `predicate_of`.
+        branches: The branches by their names, which errors show.
+        source: The user's line; by default the one that is running now.
     """
     source = source or current_source()
     place = at(source)

@@ -25,7 +25,7 @@ def custom_gradient(function: Callable[..., Differentiated]) -> Callable[..., li
     that is built; tapes in the same graph, and exported models, find no gradient.
 
     Args:
-        function: takes tensors; returns tensors or `tf.IndexedSlices`, and a function of their
+        function: Takes tensors; returns tensors or `tf.IndexedSlices`, and a function of their
           cotangents that returns one gradient, or None, for each tensor that was taken.
     """
 

@@ -55,9 +55,10 @@ class Lazy:
 
 
 def lazy(function: Any) -> Lazy:
-    """A value that is computed for the tokens that read it, and for no others.
+    """Makes a value that is computed only for the tokens that read it.
 
-    It may be passed to recursive functions, which read it, or not, by a call without arguments:
+    You can pass it to recursive functions. They read it, if they need it, by a call without
+    arguments:
 
     ```python
     @kerasrec.recursive
@@ -69,16 +70,20 @@ def lazy(function: Any) -> Lazy:
         return either(n, kerasrec.lazy(lambda: fib(n)))  # fib is called for n >= 10 alone
     ```
 
-    In one body a value is computed once for all that read it in the same branch, or in branches
-    inside of that; a function that it is passed on to computes it again. A function that takes
-    a lazy value, or any other function, is traced for each that it is passed.
+    In one body, the value is computed once for all reads in the same branch and in branches inside
+    that branch. If the body passes it on to another function, that function computes it again. A
+    recursive function that takes a lazy value, or any other function, is traced once for each one
+    that is passed to it.
 
     Args:
-        function: called without arguments, computes the value; it may call recursive functions, and
-            use tensors of the function that it stands in.
+        function: A function without arguments that computes the value. It may call recursive
+            functions, and use tensors of the function around it.
+
+    Returns:
+        A function without arguments that returns the value.
 
     Raises:
-        SignatureError: `function` is no function.
+        SignatureError: If `function` is not a function.
     """
     if not callable(function):
         raise SignatureError(
@@ -90,21 +95,21 @@ def lazy(function: Any) -> Lazy:
 
 @not_converted
 def any_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
-    """Whether a predicate holds for any of the numbers 0 to `count` - 1, tried in this order.
+    """Tests whether a predicate holds for any of the numbers 0 to `count` - 1, in this order.
 
-    Each token stops at the first for which it holds; what comes after is not computed.
+    Each token stops at the first number for which the predicate holds; later numbers are not tried.
 
     Args:
-        count: int32 `[tokens]`, or an int.
-        predicate: from a number, int32 `[tokens]`, to bool `[tokens]`; it may call recursive
-            functions.
+        count: How many numbers each token tries, int32 `[tokens]` or an int.
+        predicate: A function that takes a number for each token, int32 `[tokens]`, and returns bool
+            `[tokens]`. It may call recursive functions.
 
     Returns:
         Bool `[tokens]`; False where the count is 0.
 
     Raises:
-        TraceError: outside a recursive function.
-        SignatureError: `predicate` does not give one bool a token.
+        TraceError: If it is called outside a recursive function.
+        SignatureError: If `predicate` does not return one bool per token.
     """
     tracer_for("kerasrec.any_of")
 
@@ -121,20 +126,22 @@ def any_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
 
 @not_converted
 def all_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
-    """Whether a predicate holds for all of the numbers 0 to `count` - 1, tried in this order.
+    """Tests whether a predicate holds for all of the numbers 0 to `count` - 1, in this order.
 
-    Each token stops at the first for which it does not hold; what comes after is not computed.
+    Each token stops at the first number for which the predicate does not hold; later numbers are
+    not tried.
 
     Args:
-        count: as for `any_of`.
-        predicate: the same.
+        count: How many numbers each token tries, int32 `[tokens]` or an int.
+        predicate: A function that takes a number for each token, int32 `[tokens]`, and returns bool
+            `[tokens]`. It may call recursive functions.
 
     Returns:
         Bool `[tokens]`; True where the count is 0.
 
     Raises:
-        TraceError: outside a recursive function.
-        SignatureError: `predicate` does not give one bool a token.
+        TraceError: If it is called outside a recursive function.
+        SignatureError: If `predicate` does not return one bool per token.
     """
     tracer_for("kerasrec.all_of")
     return ~any_of(count, lambda number: tf.logical_not(predicate(number)))

@@ -50,9 +50,9 @@ class Assertion:
     """What an op asserts.
 
     Args:
-        condition: bool; all entries must be true.
-        data: tensors and constants to show if they are not.
-        summarize: how many entries of each to show; None for TensorFlow's own choice.
+        condition: Bool; all entries must be true.
+        data: Tensors and constants to show if they are not.
+        summarize: How many entries of each to show; None for TensorFlow's own choice.
     """
 
     condition: tf.Tensor

@@ -29,7 +29,7 @@ _MAX_NESTED = 5
 
 @not_converted
 def functions(functions: Sequence[Callable[..., Any]]) -> FunctionTable:
-    """A table of functions, of which each token may choose another one.
+    """Makes a table of functions from which each token may choose a different one.
 
     ```python
     operators = kerasrec.functions([tf.add, tf.multiply, lambda x, y: x])
@@ -43,24 +43,27 @@ def functions(functions: Sequence[Callable[..., Any]]) -> FunctionTable:
         return kerasrec.cond(node > 4, lambda: tf.gather(numbers, node), inner)
     ```
 
-    `table[index]` is a function for each token. It may be called, passed to a recursive function,
-    returned from one, chosen by `kerasrec.cond` and kept in a nest, where it is a tensor of labels
-    and the tensors that the functions have captured: those of the call in which they are defined.
-    What is called need not be known there: a value may be of any table whose functions have the
-    same lines and read the same variables, such tensors aside. A call is a `kerasrec.switch` on the
-    label, and each function computes on its own tokens alone.
+    `table[index]` is a function for each token. You can call it, pass it to a recursive function,
+    return it from one, choose it with `kerasrec.cond` and keep it in a nest. There it consists of a
+    tensor of labels, and of the tensors that the functions have captured from the call in which
+    they were defined. The caller need not know the table: the value may be of any table whose
+    functions have the same source lines and read the same variables, apart from captured tensors.
+    A call is a `kerasrec.switch` on the label, and each function computes only on its own tokens.
 
-    `index` is an integer for each token, of any int dtype, `[tokens]`. Out of range it chooses the
-    last function, as in `kerasrec.switch`. A Python int is the same for all tokens; it counts from
-    the end if it is negative, and raises `IndexError` out of range.
+    `index` is an integer for each token, `[tokens]`, of any int dtype. If it is out of range, it
+    chooses the last function, as in `kerasrec.switch`. A Python int is the same for all tokens; a
+    negative one counts from the end, and one that is out of range raises `IndexError`.
 
     Args:
-        functions: at least one: recursive functions, lambdas, Keras layers or other callables. They
-            take the same arguments and return the same structure, dtypes and shapes. What calls
-            itself must be a recursive function.
+        functions: A list of one or more recursive functions, lambdas, Keras layers or other
+            callables. They take the same arguments and return the same structure, dtypes and
+            shapes. A function that calls itself must be a recursive function.
+
+    Returns:
+        The table.
 
     Raises:
-        SignatureError: `functions` is empty, or holds something else.
+        SignatureError: If `functions` is empty, or holds something other than functions.
     """
     found = tuple(functions) if isinstance(functions, list | tuple) else ()
     if not found or not all(map(callable, found)):
@@ -78,8 +81,8 @@ class FunctionTable:
     Two tables are equal if values of one may stand where values of the other are expected.
 
     Args:
-        functions: in the order of their indices.
-        captured: what they read when a value was passed on; None before that.
+        functions: The functions in the order of their indices.
+        captured: What they read when a value was passed on; None before that.
     """
 
     functions: tuple[Callable[..., Any], ...]
@@ -112,7 +115,7 @@ class FunctionTable:
         """The table with what its functions read now, and the tensors of the call among that.
 
         Raises:
-            TraceError: they read values of such a table that read values of such a table, and so
+            TraceError: If they read values of such a table that read values of such a table, and so
                 on.
         """
         captured = Captured(self.functions)

@@ -60,8 +60,8 @@ def as_function(
     """A function that computes the outputs of an op from its inputs.
 
     Args:
-        operation: an op of a graph that is being traced.
-        variables: for each input, the variable whose handle it is.
+        operation: An op of a graph that is being traced.
+        variables: For each input, the variable whose handle it is.
     """
 
     def run(*inputs: tf.Tensor) -> list[tf.Tensor]:
@@ -112,7 +112,7 @@ def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
     """An op that may give a different result when it runs again, such as a random one.
 
     Args:
-        operations: of one graph; the functions that they hold are searched, too.
+        operations: The ops of one graph; the functions that they hold are searched, too.
     """
     for definition in definitions(operations):
         if definition.is_stateful and definition.name not in _REPEATABLE_OPS:
@@ -124,7 +124,7 @@ def definitions(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.OpDef]:
     """TensorFlow's definitions of the types of ops, and of those in the functions that they hold.
 
     Args:
-        operations: of one graph.
+        operations: The ops of one graph.
     """
     graph_def = tf.compat.v1.GraphDef()
     for node in with_held(operations):
@@ -140,7 +140,7 @@ def random_op(operations: Sequence[tf.Operation]) -> str | None:
     """An op that draws random numbers, with a given seed or without, or that changes something.
 
     Args:
-        operations: of one graph; the functions that they hold are searched, too.
+        operations: The ops of one graph; the functions that they hold are searched, too.
     """
     of_seed = (node.op for node in with_held(operations) if node.op.startswith(STATELESS_RANDOM))
     return next(of_seed, None) or unrepeatable_op(operations)

@@ -32,9 +32,9 @@ def outputs_of_held(operation: tf.Operation, given: Sequence[Known], find: Find)
     """What the functions that an op holds say of its outputs.
 
     Args:
-        operation: one of `HOLDING`.
-        given: what is known of its inputs.
-        find: looks into a function.
+        operation: One of `HOLDING`.
+        given: What is known of its inputs.
+        find: Looks into a function.
     """
     kind = operation.type
     if kind in CALLS:
@@ -80,10 +80,10 @@ def _carried(before: Known, after: Known, tensor: tf.Tensor, settles: bool) -> K
     `tf.scan`. A value whose number of rows changes from turn to turn is not followed.
 
     Args:
-        before: what was known of it before the turn.
-        after: the same after it.
-        tensor: that the loop starts with.
-        settles: whether numbers of rows may still become known.
+        before: What was known of it before the turn.
+        after: The same after it.
+        tensor: The tensor that the loop starts with.
+        settles: Whether numbers of rows may still become known.
     """
     found = before.or_else(after)
     if not settles and found.rows != before.rows:

@@ -19,8 +19,8 @@ class Inlined:
     """What a call has become.
 
     Args:
-        operations: the new ops, in order, each with the op of the function that it copies.
-        outputs: tensors that stand for the outputs of the call.
+        operations: The new ops, in order, each with the op of the function that it copies.
+        outputs: Tensors that stand for the outputs of the call.
     """
 
     operations: list[tuple[tf.Operation, tf.Operation]]

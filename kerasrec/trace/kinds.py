@@ -38,10 +38,10 @@ class KindFinder:
     """Kinds of the tensors of a graph that TensorFlow has traced.
 
     Args:
-        graph: it may grow between calls.
-        rows: of ragged values; it may grow, too.
-        kind_outside: the kind of a tensor that the graph captures from around it.
-        is_trial: whether types are tried, so that ranks may be wrong.
+        graph: It may grow between calls.
+        rows: The rows of ragged values; it may grow, too.
+        kind_outside: The kind of a tensor that the graph captures from around it.
+        is_trial: Whether types are tried, so that ranks may be wrong.
     """
 
     graph: tf.Graph
@@ -59,7 +59,7 @@ class KindFinder:
         """Looks at ops again, because more is known now than when they were first seen.
 
         Args:
-            since: the place in the graph of the first op of which more is known.
+            since: The place in the graph of the first op of which more is known.
         """
         for operation in self.graph.get_operations()[since : self._num_seen]:
             for output in operation.outputs:

@@ -15,9 +15,9 @@ class Size:
     """What a number or a shape says of how many tokens there are.
 
     Args:
-        is_count: whether it depends on how many tokens there are.
-        is_of_other_axes: whether it is known to be computed from sizes of other axes alone.
-        count_at: of the shape of a tensor, the place in it of the number of tokens.
+        is_count: Whether it depends on how many tokens there are.
+        is_of_other_axes: Whether it is known to be computed from sizes of other axes alone.
+        count_at: The place of the number of tokens in the shape of a tensor.
     """
 
     is_count: bool = False
@@ -30,11 +30,11 @@ class Entries:
     """What is known of a tensor that is computed from entries of rows, and of nothing of a token.
 
     Args:
-        axis: the place of the axis of entries, None if it has none.
-        crosses_rows: whether it was computed along that axis, without regard to rows.
-        is_total: whether it is of all entries together, as their sum is. That stays true of what
+        axis: The place of the axis of entries, None if it has none.
+        crosses_rows: Whether it was computed along that axis, without regard to rows.
+        is_total: Whether it is of all entries together, as their sum is. That stays true of what
             is computed from it, even together with values of tokens.
-        is_size: whether it is how many entries there are, or computed from that alone.
+        is_size: Whether it is how many entries there are, or computed from that alone.
     """
 
     axis: int | None = None
@@ -53,13 +53,13 @@ class Known:
     """What is known of a tensor.
 
     Args:
-        kind: its kind.
-        axis: the place of the token axis, None if it has none.
-        rows: how many rows each token has, if the token axis is the first.
-        is_mixed: whether it is of several tokens together.
-        is_single: whether it is a list of single tokens, or computed from an entry of one.
-        entries: what is known of it if it is computed from entries of rows.
-        size: what it says of how many tokens there are.
+        kind: Its kind.
+        axis: The place of the token axis, None if it has none.
+        rows: How many rows each token has, if the token axis is the first.
+        is_mixed: Whether it is of several tokens together.
+        is_single: Whether it is a list of single tokens, or computed from an entry of one.
+        entries: What is known of it if it is computed from entries of rows.
+        size: What it says of how many tokens there are.
     """
 
     kind: Kind

@@ -34,9 +34,9 @@ def while_loop(
 ) -> Any:
     """Repeats `body` as long as `cond` holds, for each token separately.
 
-    Unlike `tf.while_loop`, it may call recursive functions, each token goes on as often as it asks
-    for, and tokens that are done cost nothing more. In the graph it is a function of its own, with
-    ENTER, NEXT and EXIT nodes (Kostopoulou et al., section 2.3).
+    Unlike in `tf.while_loop`, `cond` and `body` may call recursive functions, each token makes its
+    own number of iterations, and tokens that are done cost nothing more. In the graph the loop is a
+    function of its own, with ENTER, NEXT and EXIT nodes (Kostopoulou et al., section 2.3).
 
     ```python
     @kerasrec.recursive
@@ -50,20 +50,23 @@ def while_loop(
     ```
 
     Args:
-        cond: from the state to bool `[tokens]`, one value a token.
-        body: from the state to the next one, of the same structure, dtypes and shapes.
-        state: a nest of tensors, `[tokens, ...]` each, or of values that are the same for all
-            tokens. A list or tuple is passed to `cond` and `body` as one argument for each item.
-        maximum_iterations: how many iterations a token makes at most, an int or an int32
-            `[tokens]`; None for any number.
+        cond: A function that takes the state and returns whether each token goes on, bool
+            `[tokens]`.
+        body: A function that takes the state and returns the next one, with the same structure,
+            dtypes and shapes.
+        state: The first state: a nest of tensors `[tokens, ...]`, or of values that are the same
+            for all tokens. The items of a list or tuple are passed to `cond` and `body` as separate
+            arguments.
+        maximum_iterations: The largest number of iterations of a token, an int or int32 `[tokens]`;
+            None for no limit.
 
     Returns:
-        The state at which `cond` no longer holds, of the same structure.
+        The state at which `cond` no longer holds, with the same structure.
 
     Raises:
-        TraceError: outside a recursive function, or `cond` gives something other than one bool a
-            token.
-        SignatureError: `body` returns another structure, dtype or shape.
+        TraceError: If it is called outside a recursive function, or if `cond` returns something
+            other than one bool per token.
+        SignatureError: If `body` returns another structure, dtype or shape.
     """
     tracer = tracer_for(_NAME)
     is_sequence = isinstance(state, list | tuple)
@@ -83,11 +86,12 @@ class Loop:
     """A loop as a function that calls itself.
 
     Args:
-        tracer: of the function that the loop stands in.
-        cond: as for `while_loop`.
-        body: the same.
-        state: a list, the items of the state before the first iteration.
-        maximum: as for `while_loop`. With one, the number of iterations stands behind the items.
+        tracer: The tracer of the function around the loop.
+        cond: The same as for `while_loop`.
+        body: The same as for `while_loop`.
+        state: A list of the items of the state before the first iteration.
+        maximum: The same as for `while_loop`. If there is one, the number of iterations follows the
+            items.
     """
 
     def __init__(

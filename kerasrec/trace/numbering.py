@@ -11,7 +11,7 @@ class Numbering:
     """Value numbering: tensors with one number come from the same op on the same tensors.
 
     Args:
-        graph: it may grow between calls.
+        graph: It may grow between calls.
     """
 
     def __init__(self, graph: tf.Graph):
@@ -39,8 +39,8 @@ class Numbering:
         """The numbers that tensors would have if their ops were part of the graph.
 
         Args:
-            operations: of another graph, in order.
-            known: numbers of the tensors that they read from before them, by name.
+            operations: The ops of another graph, in order.
+            known: Numbers of the tensors that they read from before them, by name.
         """
         place = len(self._graph.get_operations())
         numbers = dict(known)

@@ -104,9 +104,9 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
     """Traces a function and all functions it calls.
 
     Raises:
-        NoBaseCaseError: every path through a function calls it again.
-        SignatureError: arguments or returns do not fit together.
-        TraceError: the function does what a graph cannot do.
+        NoBaseCaseError: If every path through a function calls it again.
+        SignatureError: If arguments or returns do not fit together.
+        TraceError: If the function does what a graph cannot do.
     """
     tracing = _Tracing(Outside(signature.structure))
     state = tracing.state_of(function, signature)
@@ -266,8 +266,8 @@ class _Tracing:
         """Finds by trial what a function returns that only rows without entries end.
 
         Raises:
-            NoBaseCaseError: no type fits, or rows without entries do not end it.
-            Exception: what is wrong with the function whatever it returns.
+            NoBaseCaseError: If no type fits, or rows without entries do not end it.
+            Exception: What is wrong with the function whatever it returns.
         """
         state = self._named(error.name)
         if not error.can_end:

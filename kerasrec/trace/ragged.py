@@ -17,12 +17,12 @@ from kerasrec.trace.tracer import MapRecord, ReturnTypeUnknownError, Tracer, tra
 
 @not_converted
 def map_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
-    """Applies a function to the entries of ragged rows, to all of them at once.
+    """Applies a function to all entries of ragged rows at once.
 
-    Inside `fn`, entries are tokens: it may call recursive functions, use Keras layers, choose with
-    `kerasrec.cond`, and read tensors of the function around it, which are repeated for each entry
-    of their token's row. Calling a recursive function with ragged arguments is short for a map of
-    the call.
+    Inside `fn`, entries are tokens: `fn` may call recursive functions, use Keras layers, choose
+    with `kerasrec.cond`, and read tensors of the function around it, which are repeated for each
+    entry of their token's row. Calling a recursive function with ragged arguments is short for
+    `map_fn` with that call.
 
     ```python
     @kerasrec.recursive
@@ -34,17 +34,17 @@ def map_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
     ```
 
     Args:
-        fn: called with one entry of each of `elems`, in their nest, tensors `[entries, ...]`;
-          returns any nest of tensors.
-        elems: a `tf.RaggedTensor` `[tokens, (k), ...]`, or a nest of several with the same row
+        fn: A function that takes the entries of `elems`, as tensors `[entries, ...]` in the same
+          nest, and returns any nest of tensors.
+        elems: A `tf.RaggedTensor` `[tokens, (k), ...]`, or a nest of several with the same row
           splits.
 
     Returns:
-        What `fn` returns, as RaggedTensors `[tokens, (k), ...]` with the row splits of `elems`.
+        The results of `fn` as RaggedTensors `[tokens, (k), ...]` with the row splits of `elems`.
 
     Raises:
-        TraceError: outside a recursive function, or `elems` is not ragged.
-        SignatureError: `fn` returns nothing, or values of an open shape.
+        TraceError: If it is called outside a recursive function, or if `elems` is not ragged.
+        SignatureError: If `fn` returns nothing, or values of an open shape.
     """
     tracer = tracer_for("kerasrec.map_fn")
     flat = tf.nest.flatten(elems)
@@ -68,16 +68,16 @@ def filter_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
     ```
 
     Args:
-        fn: called as that of `kerasrec.map_fn`; returns a bool for each entry.
-        elems: a `tf.RaggedTensor` `[tokens, (k), ...]`, a list of values of a data type, or a nest
+        fn: A function that takes entries as for `kerasrec.map_fn`, and returns a bool for each.
+        elems: A `tf.RaggedTensor` `[tokens, (k), ...]`, a list of values of a data type, or a nest
           of several with the same row splits.
 
     Returns:
-        The nest of `elems`, with the entries that are kept, in their order. A row may be empty.
+        The nest of `elems` with the entries that are kept, in their order. Rows may be empty.
 
     Raises:
-        TraceError: outside a recursive function, or `elems` is not ragged.
-        SignatureError: `fn` returns something else than one bool for each entry.
+        TraceError: If it is called outside a recursive function, or if `elems` is not ragged.
+        SignatureError: If `fn` returns anything but one bool for each entry.
     """
     tracer = tracer_for("kerasrec.filter_fn")
     source = current_source()
@@ -135,14 +135,14 @@ def entries_of(
     """Flat arguments of a call from outside, all entries of all rows as tokens.
 
     Args:
-        name: of the function.
-        tensors: flat arguments; those with a first axis are repeated for the entries of a row.
+        name: The function's name.
+        tensors: The flat arguments; those with a first axis are repeated for the entries of a row.
 
     Returns:
         The arguments, and one of the RaggedTensors among them, if there are any.
 
     Raises:
-        SignatureError: the RaggedTensors have different rows, or more than one ragged axis.
+        SignatureError: If the RaggedTensors have different rows, or more than one ragged axis.
     """
     ragged = [item for item in tensors if isinstance(item, tf.RaggedTensor)]
     if not ragged:

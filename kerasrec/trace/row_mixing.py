@@ -33,8 +33,8 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
     """What is known of an op's outputs as values of entries; None where nothing is.
 
     Args:
-        operation: any that does not make one value per token from rows.
-        inputs: what is known of its inputs.
+        operation: Any that does not make one value per token from rows.
+        inputs: What is known of its inputs.
     """
     outputs, given = operation.outputs, [item.entries for item in inputs]
     if operation.type == "RaggedGather":  # tf.gather(rows, node)

@@ -45,11 +45,11 @@ class Rows:
     """Rows of tokens.
 
     Args:
-        splits: `[tokens + 1]`, as of a RaggedTensor.
-        lengths: int32 `[tokens]`.
-        ids: placeholder `[entries]`: which token each entry belongs to.
-        count: int32 scalar, how many tokens there are.
-        scope: the branches and maps that were being traced when the rows were met.
+        splits: The row splits, `[tokens + 1]`, as in a RaggedTensor.
+        lengths: The lengths of the rows, int32 `[tokens]`.
+        ids: Placeholder `[entries]`: which token each entry belongs to.
+        count: The number of tokens, an int32 scalar.
+        scope: The branches and maps that were being traced when the rows were met.
     """
 
     splits: tf.Tensor
@@ -64,12 +64,12 @@ class _Reduction:
     """How TensorFlow reduces rows.
 
     Args:
-        operations: all of a graph, after the placeholder of the splits.
-        splits: the name of the row splits that they read.
-        ids: the name of the row numbers of all entries.
-        count: the name of the number of rows.
-        lengths: the name of the lengths of rows.
-        way: from the row numbers to the splits: of each op on it, which of its inputs comes next.
+        operations: All of a graph, after the placeholder of the splits.
+        splits: The name of the row splits that they read.
+        ids: The name of the row numbers of all entries.
+        count: The name of the number of rows.
+        lengths: The name of the lengths of rows.
+        way: The way from the row numbers to the splits: for each op on it, which input comes next.
     """
 
     operations: Sequence[tf.Operation]
@@ -127,7 +127,7 @@ def _joining(specs: tuple[tuple[tf.DType, tf.TensorShape], ...]) -> tuple[Any, .
     """How TensorFlow joins rows: ops, names of values and splits, the name of the new splits.
 
     Args:
-        specs: of the values and splits of each tensor, in turn.
+        specs: The specs of the values and splits of each tensor, in turn.
     """
     with tf.Graph().as_default() as graph:
         given = [tf.compat.v1.placeholder(*spec) for spec in specs]
@@ -143,7 +143,7 @@ class RowsFinder:
     """The rows that a function was seen to use.
 
     Args:
-        graph: the graph that is traced.
+        graph: The graph that is traced.
     """
 
     def __init__(self, graph: tf.Graph):
@@ -194,8 +194,8 @@ class RowsFinder:
         """Learns of the rows that an op reduces, pads or counts, if they are rows of tokens.
 
         Args:
-            operation: any op.
-            known: of all tensors before it, by name.
+            operation: Any op.
+            known: What is known of all tensors before it, by name.
         """
         splits = None
         if operation.type in SEGMENT_OPS:

@@ -23,8 +23,8 @@ class Passed:
     """A function at the time when it was passed.
 
     Args:
-        function: that was passed.
-        variables: what it read then of functions around it and of its module, and its defaults; of
+        function: The function that was passed.
+        variables: What it read then of functions around it and of its module, and its defaults; of
             functions among them the same. They may stand for something else later, as in a loop of
             Python.
     """

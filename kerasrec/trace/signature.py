@@ -45,10 +45,10 @@ class Signature:
     one token.
 
     Args:
-        structure: the nest of arguments, its leaves `TENSOR` or `FUNCTION`.
-        types: one TOKEN type for each tensor.
-        names: what to call each tensor in a print or an error.
-        passed: the functions among the arguments. Each has signatures of its own.
+        structure: The nest of arguments, its leaves `TENSOR` or `FUNCTION`.
+        types: One TOKEN type for each tensor.
+        names: What to call each tensor in a print or an error.
+        passed: The functions among the arguments. Each has signatures of its own.
     """
 
     structure: Any
@@ -157,9 +157,9 @@ def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Typ
     """The signature of arguments, named after the function's parameters.
 
     Args:
-        function: that takes them.
-        args: by position.
-        types: of the tensors among them, as `tensors_in` gives these.
+        function: The function that takes them.
+        args: The arguments by position.
+        types: The types of the tensors among them, in the order of `tensors_in`.
     """
     names = []
     parameters = list(function.python_signature.parameters)
@@ -188,9 +188,9 @@ def call_does_not_fit(name: str, known: Signature, passed: Signature) -> Signatu
     """The error for a call inside a recursion whose arguments differ from those before.
 
     Args:
-        name: of the function.
-        known: what it was called with before.
-        passed: what the call passes.
+        name: The function's name.
+        known: What it was called with before.
+        passed: What the call passes.
     """
     lines = [
         f"  {label} is {wanted}, the call passes {found}"

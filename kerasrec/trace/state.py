@@ -27,15 +27,15 @@ class State:
     time the other is traced.
 
     Args:
-        name: unique in the program.
-        function: that is traced.
-        signature: of its arguments.
-        return_structure: the nest that it returns.
-        return_types: of one token's values; None while they are not known.
-        is_running: whether it is being traced.
-        unknown: why its last trace left out a branch; None if it did not.
-        recorded: its trace, once no branch is left out.
-        closed_over: what its variables stood for then.
+        name: A name that is unique in the program.
+        function: The function that is traced.
+        signature: The signature of its arguments.
+        return_structure: The nest that it returns.
+        return_types: The types of one token's values; None while they are not known.
+        is_running: Whether it is being traced.
+        unknown: Why its last trace left out a branch; None if it did not.
+        recorded: Its trace, once no branch is left out.
+        closed_over: What its variables stood for then.
     """
 
     name: str

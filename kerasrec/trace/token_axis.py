@@ -70,9 +70,9 @@ def axes_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> S
     """The places of the token axis in the outputs of an op, where this can say them.
 
     Args:
-        operation: an op.
-        axes: of its inputs.
-        is_trial: whether types are tried, so that ranks may be wrong.
+        operation: An op.
+        axes: The places of the token axis in its inputs.
+        is_trial: Whether types are tried, so that ranks may be wrong.
 
     Returns:
         Of each output the place; `MIXED`; or None, where the token axis is the first, there is
@@ -244,8 +244,8 @@ def loses_tokens(operation: tf.Operation, output: tf.Tensor) -> bool:
     """Whether an output has no token axis, and is made of the values of all tokens.
 
     Args:
-        operation: an op with an input in which the token axis is the first.
-        output: of the op, with a first axis of known size, or without axes.
+        operation: An op with an input in which the token axis is the first.
+        output: An output of the op, with a first axis of known size, or without axes.
     """
     kind = operation.type
     is_value = output.dtype not in (tf.variant, tf.resource)  # Not what a loop fills, for instance.

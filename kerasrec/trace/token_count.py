@@ -29,8 +29,8 @@ def sizes_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[Si
     independent of it.
 
     Args:
-        operation: any.
-        inputs: what is known of its inputs.
+        operation: Any.
+        inputs: What is known of its inputs.
     """
     kind, outputs = operation.type, operation.outputs
     if kind in ("Shape", "ShapeN"):
@@ -58,9 +58,9 @@ def has_count_as_value(operation: tf.Operation, inputs: Sequence[Known], size: S
     """Whether an op makes the number of tokens part of what is computed for a token.
 
     Args:
-        operation: any with an output.
-        inputs: what is known of its inputs.
-        size: what its first output says of how many tokens there are.
+        operation: Any with an output.
+        inputs: What is known of its inputs.
+        size: What its first output says of how many tokens there are.
     """
     output = operation.outputs[0]
     # Plus or minus something, which is no size of a tensor that these tokens have.

@@ -57,7 +57,7 @@ class ReturnTypeUnknownError(Exception):
     """A call was met whose callee's return type is not known yet; its branch is tried later.
 
     Args:
-        name: of the callee.
+        name: The callee's name.
     """
 
     # Whether a row without entries can end the recursion.
@@ -102,12 +102,12 @@ class MapRecord:
     """A function applied to the entries of rows.
 
     Args:
-        rows: the rows of each ragged value.
-        values: all entries of each ragged value.
-        entries: placeholders for them, as the function sees them.
-        body: what the function did.
-        results: placeholders for all entries of what it returns.
-        source: the user's line.
+        rows: The rows of each ragged value.
+        values: All entries of each ragged value.
+        entries: Placeholders for them, as the function sees them.
+        body: What the function did.
+        results: Placeholders for all entries of what it returns.
+        source: The user's line.
     """
 
     rows: list[Rows]
@@ -138,9 +138,9 @@ class Outside:
     """What all functions of a program know of the outside.
 
     Args:
-        arguments: the structure of what the program is called with.
-        found: what one function has found out for all.
-        is_trial: whether types of what functions return are tried.
+        arguments: The structure of what the program is called with.
+        found: What one function has found out for all.
+        is_trial: Whether types of what functions return are tried.
     """
 
     arguments: Any
@@ -153,14 +153,14 @@ class Tracer:
     """What happens while one function is traced, and what it returns then.
 
     Args:
-        graph: the `FuncGraph` that TensorFlow records into.
-        parameters: the placeholders of the function's arguments.
-        are_numbers: which of them are the user's own, and not what values of data types are known
+        graph: The `FuncGraph` that TensorFlow records into.
+        parameters: The placeholders of the function's arguments.
+        are_numbers: Which of them are the user's own, and not what values of data types are known
           by.
-        resolve_call: called with (function, flat arguments, structure) at each call; returns the
+        resolve_call: Called with (function, flat arguments, structure) at each call; returns the
           callee's name, its argument tensors and the structure and types of what it returns.
-        kind_outside: the kind of a tensor that the function closes over.
-        outside: of the program.
+        kind_outside: The kind of a tensor that the function closes over.
+        outside: What the program knows of the outside.
     """
 
     graph: tf.Graph
@@ -284,10 +284,10 @@ class Tracer:
         """What a function of the user returns, flat, and the types of one token's values.
 
         Args:
-            result: a nest of values.
-            like: as for `tensors`.
-            what: the result, for errors.
-            wanted: says what it must be.
+            result: A nest of values.
+            like: The same as for `tensors`.
+            what: The result, for errors.
+            wanted: Says what it must be.
         """
         flat = tf.nest.flatten(result)
         if not flat or any(item is None for item in flat):
@@ -324,9 +324,9 @@ class Tracer:
         """Records a call of another function, or of this one again.
 
         Args:
-            function: the function.
-            arguments: by position.
-            source: the user's line; by default the one that is running now.
+            function: The function.
+            arguments: The arguments by position.
+            source: The user's line; by default the one that is running now.
         """
         source = source or current_source()
         callee, tensors, structure, types = self.resolve_call(self, function, arguments)

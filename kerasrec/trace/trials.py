@@ -50,8 +50,8 @@ def error_of_trials(state: State, failures: Sequence[Exception]) -> Exception:
     of a vector, fail alike, then no type would help.
 
     Args:
-        state: of the function.
-        failures: one for each of TRIED_TYPES.
+        state: The function's state.
+        failures: One failure for each of TRIED_TYPES.
     """
     named: defaultdict[str, float] = defaultdict(float)
     for tried, failure in zip(TRIED_TYPES, failures, strict=True):
@@ -80,9 +80,9 @@ def no_type_fits(
     """Says that the user must state what a function returns.
 
     Args:
-        state: of the function.
-        failure: of a trial.
-        dtype: for the example.
+        state: The function's state.
+        failure: The error of a trial.
+        dtype: The dtype in the example.
     """
     reason = "" if failure is None else f" A trial failed: {str(failure).strip()}"
     return NoBaseCaseError(
