@@ -33,18 +33,18 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
     In the graph this is the SWITCH and MERGE of `kerasrec.switch`.
 
     Args:
-        value: of a data type, an argument of a recursive function or a field of one.
-        branches: a function for each kind. A type stands for all its kinds that have no branch
-            before it; its function gets the value to match again. None is for an optional field
-            without a value; its function is called without arguments.
+        value: A value of a data type: an argument of a recursive function, or a field of one.
+        branches: A dict with a function for each kind. A type stands for all its kinds that have no
+            branch before it; its function gets the value, to match it again. None stands for an
+            optional field without a value; its function is called without arguments.
 
     Returns:
-        What the chosen branch returns, in the order of the tokens. Where others return values of a
-        data type, a branch may return None: the result is then a value that may be None.
+        The results of the chosen branches, in the order of the tokens. Where others return values
+        of a data type, a branch may return None: the result is then a value that may be None.
 
     Raises:
-        TraceError: `value` is none of a data type, or a kind has no branch.
-        SignatureError: the branches return different structures, dtypes or shapes.
+        TraceError: If `value` is not a value of a data type, or if a kind has no branch.
+        SignatureError: If the branches return different structures, dtypes or shapes.
     """
     tracer = tracer_for("kerasrec.match")
     if not isinstance(value, Value):

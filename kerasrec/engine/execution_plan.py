@@ -13,9 +13,9 @@ class ExecutionPlan:
     """How a recursive function runs for some signature; it prints.
 
     Args:
-        engine: "waves", "compiled" or "scalar".
-        reason: why this engine runs it.
-        schedule: what runs when, on which tokens, and what is kept for the gradient; of "scalar",
+        engine: The engine: "waves", "compiled" or "scalar".
+        reason: Why this engine runs the program.
+        schedule: What runs when, on which tokens, and what is kept for the gradient; for "scalar",
           how waves would run it.
     """
 

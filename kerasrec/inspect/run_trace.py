@@ -22,13 +22,13 @@ class RunTrace:
     """A run of a recursive function, forward; prints as a table.
 
     Args:
-        name: the function called from outside.
-        steps: in the order in which they happened.
-        calls: by function, how many tokens entered it in the whole run: its number of calls.
-        fired: by node, how many tokens it fired in the whole run; all forward nodes.
-        usual_way: how ordinary calls of the function run, if not by waves as in this trace.
-        num_shared: with `memo`, how many more calls there would have been: they were equal to one
-          of the same root token, and returned what that did.
+        name: The function that was called from outside.
+        steps: The steps in the order in which they happened.
+        calls: For each function, how many tokens entered it in the whole run: its number of calls.
+        fired: For each forward node, how many tokens it fired in the whole run.
+        usual_way: How ordinary calls of the function run, if not in waves as in this trace.
+        num_shared: With `memo`, the number of calls that were not made because an equal call of the
+          same root token had the same result.
     """
 
     name: str
