@@ -6,6 +6,7 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
+from kerasrec.training.node_rows import of_same_shape
 from kerasrec.training.tree_labels import checked_weights
 
 
@@ -153,4 +154,5 @@ def _counted_terms(
             f"token is to be predicted. Received: y_true of shape {labels.shape} and y_pred of "
             f"shape {terms.shape}."
         )
+    labels = of_same_shape(terms, labels, asked_by, "terms")
     return tf.cast(labels >= 0, tf.float32), tf.cast(terms, tf.float32)

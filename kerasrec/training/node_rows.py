@@ -67,8 +67,10 @@ def in_rows_of(
         nothing: what padding has; None for weights, where padding may have any, and gets 0.
         rows: what the logits are, for messages.
     """
+    if not is_ragged(logits) and is_ragged(labels):
+        return _padded_as(logits, labels, asked_by, nothing)
     if not is_ragged(logits):
-        return _padded_as(logits, labels, asked_by, nothing) if is_ragged(labels) else labels
+        return labels if nothing is None else of_same_shape(logits, labels, asked_by, rows)
     if not is_ragged(labels):
         return _ragged_as(logits, labels, asked_by, nothing, rows)
     splits, wanted = (tf.cast(of.row_splits, tf.int64) for of in (labels, logits))
@@ -88,6 +90,21 @@ def in_rows_of(
     )
     with checked:
         return logits.with_values(tf.identity(labels.values))
+
+
+def of_same_shape(
+    outputs: tf.Tensor, labels: tf.Tensor, asked_by: str, rows: str = "outputs"
+) -> tf.Tensor:
+    """Padded labels, once it is known that there is one for each output; arguments as above.
+
+    TensorFlow would take a single label of a tree for that of all its nodes.
+    """
+    if outputs.shape[:2].is_fully_defined() and labels.shape.is_fully_defined():
+        return labels
+    wanted, given = tf.shape(outputs)[:2], tf.shape(labels)
+    expected = f"{asked_by} expects as many labels as {rows}, for [trees, nodes]"
+    with asserted(tf.reduce_all(given == wanted), [expected, wanted, "Received: labels", given]):
+        return tf.reshape(labels, wanted)  # In XLA, too, which drops assertions.
 
 
 def _ragged_as(

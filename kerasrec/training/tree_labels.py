@@ -33,8 +33,8 @@ def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]
     Raises:
         ValueError: when the shapes can be seen not to fit.
         tf.errors.InvalidArgumentError: when the step runs, for a label that is neither -1 nor a
-            class, or for other numbers of ragged labels than of logits. XLA drops this check, as it
-            drops every assertion.
+            class, or for other numbers of labels than of logits. XLA drops the check of classes, as
+            it drops every assertion.
     """
     # A new tensor carries no Keras mask: the labels alone say which nodes count.
     logits = tf.cast(as_tensor(y_pred), tf.float32)
@@ -74,7 +74,7 @@ def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any
 
     Raises:
         ValueError: when the shapes can be seen not to fit, or labels are no floats.
-        tf.errors.InvalidArgumentError: when the step runs, for other numbers of ragged labels than
+        tf.errors.InvalidArgumentError: when the step runs, for other numbers of labels than
             of outputs.
     """
     # A new tensor carries no Keras mask: the labels alone say which nodes count.

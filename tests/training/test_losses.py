@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec import training
 from kerasrec.training import Model, NodeAccuracy, TreeCrossentropy, TreeNegativeLogLikelihood
 from tests.parameters import few_of
 
@@ -23,6 +24,19 @@ DIVISORS = [
     ({"reduction": "mean"}, 3),
     ({"reduction": "sum"}, 1),
     ({"normalize": "nodes", "reduction": "sum"}, 1),
+]
+OF_NUMBERS = [
+    training.TreeSquaredError,
+    training.TreeMeanAbsoluteError,
+    training.TreeRootMeanSquaredError,
+]
+OF_NODES = [
+    *OF_NUMBERS,
+    TreeCrossentropy,
+    NodeAccuracy,
+    training.RootAccuracy,
+    TreeNegativeLogLikelihood,
+    training.TreePerplexity,
 ]
 
 
@@ -174,6 +188,22 @@ def test_weights_that_could_be_of_classes_are_refused():
                 use(np.minimum(LABELS, 1), LOGITS[..., :2], sample_weight=weights)
     with pytest.raises(tf.errors.InvalidArgumentError):
         TreeCrossentropy()(LABELS[:, :1], LOGITS[:, :1], sample_weight=np.ones([3, 6]))
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("use", few_of(OF_NODES, OF_NODES[0]), ids=lambda use: use.__name__)
+def test_labels_of_roots_are_not_those_of_all_nodes(use, jit_compile):
+    """Where the numbers of trees and nodes are known only when the step runs."""
+    y_pred = np.ones([3, 4, 2], np.float32)[..., : 1 if use in OF_NUMBERS else 2]
+    dtype = np.float32 if use in OF_NUMBERS else np.int32
+    specs = [tf.TensorSpec([None, None], dtype), tf.TensorSpec([None, None, y_pred.shape[2]])]
+    run = tf.function(use(), input_signature=specs, jit_compile=jit_compile)
+    assert np.isfinite(run(np.ones([3, 4], dtype), y_pred))
+    # XLA drops the assertion, but cannot give each node a label.
+    message = None if jit_compile else "expects as many labels as"
+    for shape in ([3, 1], [1, 4], [1, 1]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            run(np.ones(shape, dtype), y_pred)
 
 
 @pytest.mark.parametrize("use", [TreeCrossentropy(), NodeAccuracy()], ids=["loss", "metric"])
