@@ -41,7 +41,15 @@ ORDER = [
     "training",
 ]
 # Any module may import these; they import nothing of kerasrec.
-SHARED = {"autograph", "errors", "int_range", "lower_case", "private", "row_ids"}
+SHARED = {
+    "autograph",
+    "errors",
+    "half_precision",
+    "int_range",
+    "lower_case",
+    "private",
+    "row_ids",
+}
 # These folders import no more than this: datasets and training stand alone, without compiler and
 # layers, and layers is written with the names that a user has, and with what schemas say of fields.
 ALONE = {

@@ -12,6 +12,7 @@ from kerasrec.errors import GraphError, scope_of_line
 from kerasrec.graph.nodes import Computed, Effect, Primitive, Shared
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Node
+from kerasrec.half_precision import adds_halves, in_float32
 from kerasrec.private import OF_GRADIENTS
 
 # Ops that fail if an index is outside of a tensor.
@@ -42,11 +43,19 @@ def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> 
             run = partial(_run_without_gradient, node, inputs)
             outputs = _run_if_any(node, inputs, run) if node.has_effect else run()
         elif isinstance(node, Primitive):
-            outputs = copy_of(node.operation, inputs).outputs
+            outputs = _run_primitive(node.operation, inputs)
     # The types of a node may say more than TensorFlow infers for the op.
     for tensor, item in zip(outputs, node.types, strict=True):
         tensor.set_shape(item.tensor_shape())
     return list(outputs)
+
+
+def _run_primitive(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Runs an op of TensorFlow, but for sums of many numbers of half precision in float32."""
+    if not adds_halves(operation):
+        return list(copy_of(operation, inputs).outputs)
+    (found,) = copy_of(operation, list(map(in_float32, inputs)), tf.float32).outputs
+    return [tf.cast(found, operation.outputs[0].dtype)]
 
 
 def _run_without_gradient(node: Computed, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -117,17 +126,25 @@ def _scope_of_line(node: Computed | Effect) -> contextlib.AbstractContextManager
     return tf.name_scope(scope_of_line(str(node.source)))
 
 
-def copy_of(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operation:
+def copy_of(
+    operation: tf.Operation, inputs: Sequence[tf.Tensor], dtype: tf.DType | None = None
+) -> tf.Operation:
     """The same op in the default graph, on other inputs.
 
     Attributes of the executor, such as colocation with other ops, are left out. So is the request
     for XLA, which would compile for each number of tokens.
+
+    Args:
+        operation: The op to copy.
+        inputs: The inputs of the copy.
+        dtype: The dtype of its outputs and inputs, if it is another one.
     """
-    dtypes = [item.dtype for item in operation.outputs]
+    dtypes = [dtype or item.dtype for item in operation.outputs]
+    attributes = attributes_of(operation.node_def)
+    if dtype is not None:
+        attributes["T"] = tf.compat.v1.AttrValue(type=dtype.as_datatype_enum)
     graph = tf.compat.v1.get_default_graph()
-    return graph.create_op(
-        operation.type, list(inputs), dtypes, attrs=attributes_of(operation.node_def)
-    )
+    return graph.create_op(operation.type, list(inputs), dtypes, attrs=attributes)
 
 
 def attributes_of(definition: tf.compat.v1.NodeDef) -> dict[str, tf.compat.v1.AttrValue]:

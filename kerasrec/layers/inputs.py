@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.graph.nodes import operations
+from kerasrec.half_precision import table_in_float32
 from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made, without_losses
 from kerasrec.private import in_xla
 from kerasrec.public import RecursiveFunction, recursive
@@ -22,14 +23,28 @@ class NodeInputs:
     Args:
         rows: `[rows, features]`.
         places: int32 `[size]`, which row each node reads; None where row i is of node i.
+        dtype: of what a node reads; by default that of the rows.
     """
 
     rows: tf.Tensor
     places: tf.Tensor | None = None
+    dtype: str | None = None
 
     def of(self, node: tf.Tensor) -> tf.Tensor:
         """What nodes read, `[nodes, features]`, by their numbers in the batch, int32 `[nodes]`."""
-        return tf.gather(self.rows, node if self.places is None else tf.gather(self.places, node))
+        places = node if self.places is None else tf.gather(self.places, node)
+        return self._cast(tf.gather(self.rows, places))
+
+    def of_all_nodes(self) -> tf.Tensor:
+        """What each node reads, `[size, features]`."""
+        return self._cast(self.rows if self.places is None else tf.gather(self.rows, self.places))
+
+    def different(self) -> tf.Tensor:
+        """All rows, each once, as nodes read them."""
+        return self._cast(self.rows)
+
+    def _cast(self, rows: tf.Tensor) -> tf.Tensor:
+        return tf.cast(rows, self.dtype or rows.dtype)
 
 
 def num_words_of(embedding: keras.layers.Layer) -> int | None:
@@ -67,12 +82,13 @@ def look_up(
     one = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
     words = tf.where(is_read, words, one)
     if in_xla():  # How many are different is not known when it compiles.
-        vectors = tf.cast(_embedded(embedding, words), dtype)
-        return NodeInputs(vectors, _first_places(words, embedding))
+        vectors, places = _embedded(embedding, words), _first_places(words, embedding)
+        return NodeInputs(table_in_float32(tf.cast(vectors, dtype)), places, dtype)
     different, places = tf.unique(words, name="places")
     if texts is not None:
         different = tf.gather(texts, different)
-    return NodeInputs(tf.cast(_embedded(embedding, different), dtype), places)
+    vectors = tf.cast(_embedded(embedding, different), dtype)
+    return NodeInputs(table_in_float32(vectors), places, dtype)
 
 
 def _embedded(embedding: keras.layers.Layer, words: tf.Tensor) -> tf.Tensor:
@@ -122,14 +138,18 @@ def leaf_of(
     of_rows: Callable[[tf.Tensor], list[tf.Tensor]] = leaf
     if not is_ready_made(cell):
         of_rows = recursive(leaf)
-        if _is_random(of_rows, inputs.rows):
+        if _is_random(of_rows, inputs.different()):
             return own_results_of
     with tf.name_scope("leaves_of_words"):
-        results = of_rows(inputs.rows)
+        results = of_rows(inputs.different())
+        tables = [table_in_float32(result) for result in results]
 
     def results_of(node: tf.Tensor) -> list[tf.Tensor]:
         place = tf.gather(inputs.places, node)
-        return [tf.gather(result, place) for result in results]
+        return [
+            tf.cast(tf.gather(table, place), result.dtype)
+            for table, result in zip(tables, results, strict=True)
+        ]
 
     return results_of
 

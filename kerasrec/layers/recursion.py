@@ -239,7 +239,7 @@ class Recursion:
         if input_drop is None:
             return inputs
         # Each node drops its own features, also if several nodes have the same word.
-        return NodeInputs(tf.gather(inputs.rows, inputs.places) * input_drop)
+        return NodeInputs(inputs.of_all_nodes() * input_drop)
 
 
 def visitor(

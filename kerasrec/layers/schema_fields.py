@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from kerasrec.datatypes.field import Choice, Content, Field
 from kerasrec.datatypes.kinds import Kind
+from kerasrec.half_precision import in_float32
 from kerasrec.public import map_fn
 from kerasrec.row_ids import row_ids
 
@@ -184,7 +185,7 @@ def pooled_values(rows: tf.RaggedTensor, way: str) -> tf.Tensor:
         found = tf.math.unsorted_segment_max(rows.values, ids, count)
         return tf.where(lengths[:, None] > 0, found, tf.zeros_like(found))
     segment = tf.math.unsorted_segment_sum if way == "sum" else tf.math.unsorted_segment_mean
-    return segment(rows.values, ids, count)
+    return tf.cast(segment(in_float32(rows.values), ids, count), rows.dtype)
 
 
 def attended_values(rows: tf.RaggedTensor, query: tf.Tensor) -> tf.Tensor:
@@ -192,9 +193,10 @@ def attended_values(rows: tf.RaggedTensor, query: tf.Tensor) -> tf.Tensor:
     ids, count = row_ids(rows.row_lengths()), rows.nrows()
     scores = tf.linalg.matvec(rows.values, query)
     largest = tf.stop_gradient(tf.math.unsorted_segment_max(scores, ids, count))
-    weights = tf.exp(scores - tf.gather(largest, ids))[:, None]
-    vectors = tf.math.unsorted_segment_sum(weights * rows.values, ids, count)
-    return tf.math.divide_no_nan(vectors, tf.math.unsorted_segment_sum(weights, ids, count))
+    weights = in_float32(tf.exp(scores - tf.gather(largest, ids)))[:, None]
+    vectors = tf.math.unsorted_segment_sum(weights * in_float32(rows.values), ids, count)
+    total = tf.math.unsorted_segment_sum(weights, ids, count)
+    return tf.cast(tf.math.divide_no_nan(vectors, total), rows.dtype)
 
 
 def pooled(rows: Any, way: str, lengths: tf.Tensor) -> tf.Tensor:

@@ -1,10 +1,12 @@
 """Half precision: of arithmetic on float32 weights, and of weights too."""
 
 import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import Recursive
+import kerasrec
+from kerasrec.layers import ChildSumTreeLSTM, Recursive, SchemaEncoder, TreeRNN
 from tests.layers.helpers import (
     any_layer,
     features,
@@ -66,3 +68,84 @@ def test_graph_before_the_first_call(layer_class, policy):
     assert "MatMul" in str(layer.tagged_graph())
     children = random_children(4, 5, 2)
     assert layer(features(children), children).dtype == layer.compute_dtype
+
+
+# Sums of many numbers, which TensorFlow adds in half precision until they stop growing.
+
+MANY = 4000
+each_half = pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+mostly_bfloat16 = pytest.mark.parametrize(
+    "dtype", [pytest.param("float16", marks=pytest.mark.slow), "bfloat16"]
+)
+
+
+@each_half
+@pytest.mark.parametrize("engine", ["waves", pytest.param("compiled", marks=pytest.mark.slow)])
+def test_gradients_of_many_leaves(dtype, engine):
+    """Trees of a leaf each, all alike: of the bias, and of a word that all of them have."""
+    children = tf.fill([MANY, 1, 2], -1)
+    embedding = keras.layers.Embedding(2, 3, "ones", dtype=f"mixed_{dtype}")
+    layers = [
+        TreeRNN(3, dtype=f"mixed_{dtype}", engine=engine, bias_initializer="ones"),
+        TreeRNN(3, dtype=f"mixed_{dtype}", engine=engine, embedding=embedding),
+    ]
+    for layer, x in zip(layers, [tf.ones([MANY, 1, 3]), tf.ones([MANY, 1], tf.int32)], strict=True):
+        with tf.GradientTape() as tape:
+            mean = tf.reduce_mean(tf.cast(layer(x, children, training=True), tf.float32))
+        found = tape.gradient(mean, layer.trainable_weights, unconnected_gradients="zero")
+        kernel, bias = (weight.numpy() for weight in (layer.cell.kernel, layer.cell.bias))
+        slope = (1 - np.tanh(kernel.sum(0) + bias) ** 2) / 3
+        expected = {"kernel": np.tile(slope, [3, 1]), "bias": slope}
+        expected["embeddings"] = np.stack([np.zeros(3), kernel @ slope])
+        assert len(found) == 3 + (layer is layers[1])
+        for weight, gradient in zip(layer.trainable_weights, found, strict=True):
+            if weight.name in expected:
+                given = expected[weight.name]
+                np.testing.assert_allclose(
+                    tf.convert_to_tensor(gradient), given, atol=0.02 * np.abs(given).max()
+                )
+
+
+@mostly_bfloat16
+def test_a_node_with_many_children(dtype):
+    """Their sums are not those of half precision: all children are alike."""
+    num_children = MANY if dtype == "float16" else MANY // 8
+    children = np.full([1, num_children + 1, num_children], -1)
+    children[0, 0] = 1 + np.arange(num_children)
+    layer = ChildSumTreeLSTM(2, dtype=f"mixed_{dtype}", return_state=True)
+    x = tf.ones([1, num_children + 1, 1])
+    found = layer(x, children)
+    exact = ChildSumTreeLSTM(2, return_state=True)
+    exact.build((None, None, 1), (None, None, None))
+    exact.set_weights(layer.get_weights())
+    for given, wanted in zip(found[1:], exact(x, children)[1:], strict=True):
+        wanted = wanted.numpy()
+        np.testing.assert_allclose(
+            tf.cast(given, tf.float32), wanted, atol=0.03 * np.abs(wanted).max()
+        )
+
+
+@mostly_bfloat16
+@pytest.mark.many
+def test_pooling_of_many_documents(dtype):
+    document = {"x": 1.0}
+    schema = kerasrec.Schema.infer([{"parts": [{"x": 1.5}, {"x": 2.5}]}])
+    for pooling in ("mean", "attention"):
+        layer = SchemaEncoder(schema, 3, dtype=f"mixed_{dtype}", pooling=pooling)
+        one, many = (layer(schema.encode([{"parts": [document] * n}])) for n in (1, MANY))
+        np.testing.assert_allclose(tf.cast(one, tf.float32), tf.cast(many, tf.float32), atol=0.02)
+
+
+@each_half
+def test_gradients_of_what_a_function_closes_over(dtype):
+    bias, kernel = (tf.Variable(tf.ones([2], dtype)) for _ in range(2))
+
+    @kerasrec.recursive
+    def f(x, n):
+        return kerasrec.cond(n < 1, lambda: tf.nn.bias_add(x * kernel, bias), lambda: f(x, n - 1))
+
+    x, n = tf.ones([MANY, 2], dtype), tf.zeros([MANY], tf.int32)
+    with tf.GradientTape() as tape:
+        y = f(x, n)
+    for gradient in tape.gradient(y, [bias, kernel]):
+        np.testing.assert_allclose(tf.cast(gradient, tf.float32), [MANY] * 2, rtol=0.01)

@@ -1,0 +1,37 @@
+"""Sums of many numbers of half precision, which are added in float32.
+
+TensorFlow adds them one after the other in half precision: a sum of bfloat16 stops growing once it
+is some 256 times as large as what is added to it, a sum of float16 at 2,048 times.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+_ADDING = {"BiasAddGrad", "ScatterNd", "SegmentSum", "UnsortedSegmentSum"}
+
+
+def adds_halves(operation: tf.Operation) -> bool:
+    """Whether an op adds numbers of half precision along its first axis, that of tokens or rows."""
+    if not operation.outputs or not _is_half(operation.outputs[0]):
+        return False
+    if operation.type == "Sum":
+        axes = tf.get_static_value(operation.inputs[1])
+        return axes is None or 0 in axes
+    return operation.type in _ADDING
+
+
+def in_float32(tensor: tf.Tensor) -> tf.Tensor:
+    """A tensor of half precision as float32; any other as it is."""
+    return tf.cast(tensor, tf.float32) if _is_half(tensor) else tensor
+
+
+def table_in_float32(table: tf.Tensor) -> tf.Tensor:
+    """The same for a table that rows are gathered from, whose gradients are added in float32."""
+    wide = in_float32(table)
+    # The gradient of a cast would narrow the rows before they are added; a reshape adds them.
+    return wide if wide is table else tf.reshape(wide, tf.shape(wide))
+
+
+def _is_half(tensor: tf.Tensor) -> bool:
+    return tensor.dtype in (tf.float16, tf.bfloat16)
