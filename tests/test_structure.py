@@ -104,7 +104,7 @@ def imported(source: str, package: str, modules: Collection[str]) -> set[str]:
     return {full if full in modules else module for full, module in found} & set(modules)
 
 
-def circle(graph: dict[str, set[str]]) -> list[str]:
+def cycle(graph: dict[str, set[str]]) -> list[str]:
     """Modules that import each other, the first one last again; empty if none do."""
     try:
         graphlib.TopologicalSorter(graph).prepare()
@@ -271,7 +271,7 @@ def test_no_modules_import_each_other():
         name: imported(path.read_text("utf-8"), packages[name], modules)
         for name, path in modules.items()
     }
-    assert circle(found) == []
+    assert cycle(found) == []
 
 
 @pytest.mark.parametrize(
@@ -289,9 +289,9 @@ def test_imports_are_found(line, expected):
     assert sorted(imported(line, "kerasrec.graph", modules)) == expected
 
 
-def test_circles_are_found():
-    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
-    assert sorted(circle({"a": {"b"}, "b": {"c"}, "c": {"b"}})) == ["b", "b", "c"]
+def test_cycles_are_found():
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert sorted(cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}})) == ["b", "b", "c"]
 
 
 @pytest.mark.many

@@ -7,13 +7,12 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from kerasrec.compiled.block import Block
-from kerasrec.compiled.program import Circle, Program
+from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Buffers, Rows, Sizes
 from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.results import Tensors
 from kerasrec.schedule.instructions import Return
-from kerasrec.schedule.sections import Direction, Queues, Segment
-from kerasrec.schedule.turns import Place
+from kerasrec.schedule.sections import Component, Direction, Place, Queues, Segment
 
 
 class Again:
@@ -43,9 +42,9 @@ class Again:
 
     def _run_from(self, buffers: Buffers) -> None:
         """Runs all blocks, from given buffers."""
-        circles = list(enumerate(self.program.circles))
-        for number, circle in reversed(circles) if self.is_back else circles:
-            buffers = self._run_circle(number, circle, buffers)
+        components = list(enumerate(self.program.components))
+        for number, component in reversed(components) if self.is_back else components:
+            buffers = self._run_component(number, component, buffers)
         self.program.done.update(buffers)
 
     def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
@@ -56,10 +55,10 @@ class Again:
             rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
         return rows.written
 
-    def _run_circle(self, number: int, circle: Circle, buffers: Buffers) -> Buffers:
+    def _run_component(self, number: int, component: Component, buffers: Buffers) -> Buffers:
         last, trace = self.program.steps[number] - 1, self.program.done["trace", number]
         first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
-        sizes = self.program.sizes_for(circle)
+        sizes = self.program.sizes_for(component)
 
         def is_left(at: tf.Tensor) -> tf.Tensor:
             return (at >= 0) & (at <= last)
@@ -71,7 +70,7 @@ class Again:
                 # Not `trace[at]`: a slice makes XLA compile anew for each number of blocks.
                 _, start, count = tf.unstack(tf.gather(trace, at), 3)
                 now: Buffers = dict(zip(buffers, tensors, strict=True))
-                now = self._run_block(circle[place], sizes, start, count, now)
+                now = self._run_block(component[place], sizes, start, count, now)
                 return at + step, list(now.values())
 
             def is_next(at: tf.Tensor, _: Tensors) -> tf.Tensor:
@@ -81,13 +80,13 @@ class Again:
             return _loop(is_next, run, at, tensors)
 
         def turns(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
-            places = range(len(circle))
+            places = range(len(component))
             for place in reversed(places) if self.is_back else places:
                 at, tensors = run_place(place, at, tensors)
             return at, tensors
 
         tensors = list(buffers.values())
-        if len(circle) == 1:
+        if len(component) == 1:
             _, tensors = turns(first, tensors)
         else:
             _, tensors = _loop(lambda at, _: is_left(at), turns, first, tensors)

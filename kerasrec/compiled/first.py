@@ -1,9 +1,9 @@
 """The first sweep of a compiled run: frames in queues, a block of them at a time.
 
 Frames are numbered as they are called, so those that wait for place 0 of a body are the last ones.
-Those that wait for a later place stand in a list; `walks.py` says when. A circle of places that
-feed each other is a loop, in which each place runs until its own queue is empty; one circle after
-the other runs.
+Those that wait for a later place stand in a list; `walks.py` says when. One component of places
+after the other runs. If it has several places, it is a loop, in which each place runs until its own
+queue is empty.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from kerasrec.compiled.frames import Column
-from kerasrec.compiled.program import Circle, Program
+from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Rows
 from kerasrec.compiled.step import Step
 from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.results import State, Tensors
-from kerasrec.schedule.turns import Place
+from kerasrec.schedule.sections import Component, Place
 
 
 class FirstSweep:
@@ -44,8 +44,8 @@ class FirstSweep:
             Bool scalars: whether there was no room, and whether an op failed or a limit was met.
         """
         state, program = self._begin(arguments, num_roots), self.program
-        for number, circle in enumerate(program.circles):
-            state = self._run_circle(state, number, circle)
+        for number, component in enumerate(program.components):
+            state = self._run_component(state, number, component)
         program.done.update(zip(self.rooms, state["buffers"], strict=True))
         program.done.update((("trace", at), trace) for at, trace in enumerate(state["traces"]))
         program.tables = dict(zip(program.rows_of_tables, state["tables"], strict=True))
@@ -56,7 +56,7 @@ class FirstSweep:
 
     def _begin(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
         """The state before the first block: the root tokens are frames of the entry."""
-        graph, circles = self.layout.graph, self.program.circles
+        graph, components = self.layout.graph, self.program.components
         entry, sizes = graph.entry, self.sizes
         # Not a constant: TensorFlow's bridge to XLA fails on those that several loops pass on.
         zero = num_roots - num_roots
@@ -74,31 +74,33 @@ class FirstSweep:
             "counts": [num_roots if one in of_roots else zero for one in self.layout.spaces],
             "heads": [zero for _ in self.layout.order],
             "tails": [zero for _ in self.layout.order],
-            "steps": [zero for _ in circles],
-            "traces": [tf.zeros([len(one) * sizes.capacity + 1, 3], tf.int32) for one in circles],
+            "steps": [zero for _ in components],
+            "traces": [
+                tf.zeros([len(one) * sizes.capacity + 1, 3], tf.int32) for one in components
+            ],
             "tables": list(self.program.empty_tables().values()),
             "fault": zero > 0,
         }
 
-    def _run_circle(self, state: State, number: int, circle: Circle) -> State:
+    def _run_component(self, state: State, number: int, component: Component) -> State:
         """Runs places until no frame is ready for any of them."""
 
         def turns(state: State) -> State:
-            for at in range(len(circle)):
+            for at in range(len(component)):
                 state = self._run_place(state, number, at)
             return state
 
-        if len(circle) == 1:
+        if len(component) == 1:
             return turns(state)
-        return self._loop(circle, turns, state)
+        return self._loop(component, turns, state)
 
     def _run_place(self, state: State, number: int, at: int) -> State:
         """Runs a place until no frame is ready for it.
 
         A loop that does not run costs nothing; a conditional would copy all buffers.
         """
-        circle = self.program.circles[number]
-        key, sizes = circle[at], self.program.sizes_for(circle)
+        component = self.program.components[number]
+        key, sizes = component[at], self.program.sizes_for(component)
 
         def run(state: State) -> State:
             step = Step(self.program, self.rooms, key, sizes, state)
@@ -106,9 +108,9 @@ class FirstSweep:
             step.note(number, at)
             return step.state()
 
-        return self._loop([key], run, state)
+        return self._loop((key,), run, state)
 
-    def _loop(self, places: Circle, run: Callable[[State], State], state: State) -> State:
+    def _loop(self, places: Component, run: Callable[[State], State], state: State) -> State:
         """Runs as long as frames are ready for some places, and there is room for more."""
 
         def goes_on(state: State) -> tf.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +17,8 @@ from kerasrec.graph.values import Value
 from kerasrec.queues.buffers import Room
 from kerasrec.queues.layout import Layout
 from kerasrec.schedule.instructions import Save
-from kerasrec.schedule.sections import Section
-from kerasrec.schedule.turns import Place, fed_by
-
-Circle = Sequence[Place]
-"""Places that feed each other."""
+from kerasrec.schedule.sections import Component, Place, Section
+from kerasrec.schedule.turns import fed_by
 
 
 @dataclass
@@ -40,7 +37,7 @@ class Program:
         done: by key, buffers that are complete.
         counts: int32 scalars, how many frames of a body there are, or rows of results.
         tails: by place, int32 scalars, how many frames have come there; not of place 0.
-        steps: by circle of places, int32 scalars, how many blocks there were.
+        steps: by component, int32 scalars, how many blocks there were.
         tables: by name, tables with an index.
     """
 
@@ -69,14 +66,14 @@ class Program:
         return Frames(self.layout, self.walks)
 
     @property
-    def circles(self) -> tuple[Circle, ...]:
-        """All places, in circles of those that feed each other, in the order in which they run."""
-        return self.layout.queues[0].circles
+    def components(self) -> tuple[Component, ...]:
+        """All places, by component, as they run; see `turns.py`."""
+        return self.layout.queues[0].components
 
-    def sizes_for(self, circle: Circle) -> Sizes:
-        """How large the blocks of a circle are: widest where all frames are there beforehand."""
+    def sizes_for(self, component: Component) -> Sizes:
+        """How large the blocks of a component are: widest where all frames are there before."""
         fed = fed_by(self.layout.queues[0].segments)
-        is_fed = any(not fed[key].isdisjoint(circle) for key in circle)
+        is_fed = any(not fed[key].isdisjoint(component) for key in component)
         return self.sizes if is_fed else self.sizes.wide
 
     def rooms(self, sweep: int) -> dict[Hashable, Room]:

@@ -14,7 +14,7 @@ from kerasrec.compiled.rows import Sizes
 from kerasrec.emit.results import State
 from kerasrec.queues.buffers import Room
 from kerasrec.schedule.instructions import Return, Send, Wait
-from kerasrec.schedule.turns import Place
+from kerasrec.schedule.sections import Place
 
 
 class Step:
@@ -67,13 +67,13 @@ class Step:
         if returns:
             self._return(returns)
 
-    def note(self, circle: int, at: int) -> None:
-        """Notes the block for later sweeps: which place of a circle, where it begins, its count."""
-        step = self.steps[circle]
+    def note(self, component: int, at: int) -> None:
+        """Notes the block for later sweeps: place of a component, beginning, count."""
+        step = self.steps[component]
         row = tf.stack([at, self.start, self.count])[tf.newaxis]
         place = step[tf.newaxis, tf.newaxis]
-        self.traces[circle] = tf.tensor_scatter_nd_update(self.traces[circle], place, row)
-        self.steps[circle] = step + 1
+        self.traces[component] = tf.tensor_scatter_nd_update(self.traces[component], place, row)
+        self.steps[component] = step + 1
 
     def state(self) -> State:
         """The state of the sweep after the step."""

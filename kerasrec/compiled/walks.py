@@ -9,7 +9,8 @@ the first frame that was listed after all those that may have called its last.
 from __future__ import annotations
 
 from kerasrec.queues.layout import Layout
-from kerasrec.schedule.turns import Place, fed_by
+from kerasrec.schedule.sections import Place
+from kerasrec.schedule.turns import fed_by
 
 
 class Walks:
@@ -21,8 +22,8 @@ class Walks:
 
     def __init__(self, layout: Layout):
         self._layout = layout
-        circles = layout.queues[0].circles
-        self._places = frozenset(one[0] for one in circles if len(one) == 1 and one[0][1])
+        components = layout.queues[0].components
+        self._places = frozenset(one[0] for one in components if len(one) == 1 and one[0][1])
         fed = fed_by(layout.queues[0].segments)
         # Other frames that a frame waits for are done, since places that feed this one run before.
         self._own = {key[0]: key for key in self._places if key in fed[key]}

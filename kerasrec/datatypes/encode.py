@@ -108,7 +108,7 @@ class _Columns:
             self._kinds.append(number)
             for item, column in zip(node.kind.fields, self._columns[number], strict=True):
                 _add_field(node, item, column, example)
-        example.refuse_circles()
+        example.refuse_cycles()
         self._num_nodes.append(len(example.nodes))
         for counts, count in zip(self._num_rows, num_rows, strict=True):
             counts.append(count)
@@ -163,7 +163,7 @@ class _Example:
         self._references.append((self._reading, number))
         return number
 
-    def refuse_circles(self) -> None:
+    def refuse_cycles(self) -> None:
         """Raises ValueError if a tree node refers to itself, directly or through others."""
         _, *references = self._references  # The first leads to the root.
         if len(references) < len(self.nodes):

@@ -28,7 +28,7 @@ def check_order(
         is_open = level < 0
         edges = tf.where(tf.gather(is_open, callers) & tf.gather(is_open, callees))[:, 0]
         one, other = tf.gather(callers, edges), tf.gather(callees, edges)
-        # Each call without a level calls another one. So the path comes to a circle.
+        # Each call without a level calls another one. So the path comes to a cycle.
         following = tf.tensor_scatter_nd_update(tf.zeros_like(level), tf.expand_dims(one, 1), other)
         start = tf.cast(tf.argmax(is_open), tf.int32)
         (start,) = tf.while_loop(

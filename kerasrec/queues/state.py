@@ -85,13 +85,13 @@ def waiting(state: State, layout: Layout) -> tf.Tensor:
 
 
 def next_place(state: State, layout: Layout) -> tf.Tensor:
-    """int32 scalar, the place to fire: the next in turn of the first circle with work."""
-    circles, num_places = layout.queues[0].circles, len(layout.order)
-    of_circle = [number for number, circle in enumerate(circles) for _ in circle]
+    """int32 scalar, the place to fire: the next in turn of the first component with work."""
+    components, num_places = layout.queues[0].components, len(layout.order)
+    of_component = [number for number, component in enumerate(components) for _ in component]
     turns = tf.math.floormod(tf.range(num_places) - state["last"] - 1, num_places)
-    ranks = tf.constant(of_circle) * num_places + turns
+    ranks = tf.constant(of_component) * num_places + turns
     is_waiting = waiting(state, layout) > 0
-    ranks = tf.where(is_waiting, ranks, len(circles) * num_places)
+    ranks = tf.where(is_waiting, ranks, len(components) * num_places)
     return tf.argmin(ranks, output_type=tf.int32)
 
 

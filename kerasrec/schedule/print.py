@@ -398,7 +398,8 @@ def _has_gradient(node: Node) -> bool:
 
 def _turns(section: Queues) -> str:
     return ", then ".join(
-        ", ".join(f"{name} {place}" for name, place in circle) for circle in section.circles
+        ", ".join(f"{name} {place}" for name, place in component)
+        for component in section.components
     )
 
 

@@ -18,6 +18,12 @@ from dataclasses import dataclass
 from kerasrec.graph.values import Region
 from kerasrec.schedule.instructions import Instruction, Load, Save
 
+Place = tuple[str, int]
+"""A body and the number of one of its places."""
+
+Component = tuple[Place, ...]
+"""Places of which each feeds all others, directly or through others; often a single one."""
+
 
 @dataclass(frozen=True)
 class Segment:
@@ -93,16 +99,16 @@ class Queues(Loop):
     """Segments of places, each of which runs on the frames that are ready for it.
 
     Args:
-        circles: bodies and places, in circles of those that feed each other and take turns; the
-          circles that feed others come first.
+        components: strongly connected components of the places, in topological order; see
+          `turns.py`.
     """
 
-    circles: tuple[tuple[tuple[str, int], ...], ...]
+    components: tuple[Component, ...]
 
     @property
-    def order(self) -> list[tuple[str, int]]:
-        """The places of all circles."""
-        return [place for circle in self.circles for place in circle]
+    def order(self) -> list[Place]:
+        """The places of all components, as they run."""
+        return [place for component in self.components for place in component]
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,15 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from kerasrec.schedule.instructions import HandOn, Instruction, Return, Send, Wait
-from kerasrec.schedule.sections import Segment
+from kerasrec.schedule.sections import Component, Place, Segment
 
 _Key = TypeVar("_Key", bound=Hashable)
-Place = tuple[str, int]
-Circles = tuple[tuple[Place, ...], ...]
 
 
-def turns(segments: Sequence[Segment]) -> Circles:
-    """Places in circles of those that feed each other, in the order in which they run.
+def turns(segments: Sequence[Segment]) -> tuple[Component, ...]:
+    """Strongly connected components of the places, by which feeds which, in topological order.
 
-    What cannot feed a place waits for it, so that more frames come together. In a circle places
+    What a component feeds waits for it, so that more frames come together. In a component places
     take turns: those of functions that call fewer others first, and of a body the later places
     first, the entrance last.
 
@@ -29,7 +27,8 @@ def turns(segments: Sequence[Segment]) -> Circles:
         if isinstance(one, Send):
             calls[segment.body].add(one.sites[0].callee)
     reaches = {key: _reached(key, feeds) for key in feeds}
-    circles = dict.fromkeys(  # In the order of `feeds`, since that of sets is not always the same.
+    # In the order of `feeds`, since that of sets is not always the same.
+    components = dict.fromkeys(
         tuple(
             other
             for other in feeds
@@ -38,9 +37,9 @@ def turns(segments: Sequence[Segment]) -> Circles:
         for key in feeds
     )
     return tuple(
-        tuple(sorted(circle, key=lambda key: (len(_reached(key[0], calls)), -key[1])))
-        # What feeds a circle reaches more.
-        for circle in sorted(circles, key=lambda circle: -_most(circle, reaches))
+        tuple(sorted(component, key=lambda key: (len(_reached(key[0], calls)), -key[1])))
+        # What feeds a component reaches more.
+        for component in sorted(components, key=lambda component: -_most(component, reaches))
     )
 
 
@@ -86,8 +85,8 @@ def _key(segment: Segment) -> Place:
     return segment.body, segment.place or 0
 
 
-def _most(circle: Iterable[Place], reaches: dict[Place, set[Place]]) -> int:
-    return max(len(reaches[key] | {key}) for key in circle)
+def _most(component: Iterable[Place], reaches: dict[Place, set[Place]]) -> int:
+    return max(len(reaches[key] | {key}) for key in component)
 
 
 def _reached(key: _Key, feeds: Mapping[_Key, set[_Key]]) -> set[_Key]:

@@ -79,7 +79,7 @@ def test_values_of_any_depth():
     assert depth == 20_000 and decoded.value == 1.0
 
 
-def circle():
+def cycle():
     inner = Apply("+", [])
     inner.arguments.append(Apply("*", [Number(1.0), inner]))
     return Apply("+", [Number(0.0), inner])
@@ -105,7 +105,7 @@ def circle():
         (Apply("+", [None]), "example 1: arguments[0] is None (type NoneType); expected a value"),
         (Let("x", None, None, None), "example 1: body is None; expected a value of Expr."),
         (Let(5, None, None, TREE), "example 1: name is 5 (type int); expected a text (str)."),
-        (circle(), "example 1: arguments[1] leads back to itself through its fields"),
+        (cycle(), "example 1: arguments[1] leads back to itself through its fields"),
     ],
 )
 def test_a_wrong_value_is_named_by_its_path(wrong, message):

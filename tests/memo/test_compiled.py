@@ -282,11 +282,11 @@ def test_an_index_outside_a_table():
 @pytest.mark.slow
 def test_a_call_that_needs_itself():
     @kerasrec.recursive(memo=True, engine="compiled")
-    def circle(n):
-        return kerasrec.cond(n < 0, lambda: n, lambda: circle((n + 1) % 3))
+    def cycle(n):
+        return kerasrec.cond(n < 0, lambda: n, lambda: cycle((n + 1) % 3))
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"circle\(n=\d\) needs circle"):
-        circle([1, 2])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"cycle\(n=\d\) needs cycle"):
+        cycle([1, 2])
 
 
 def test_rows_are_refused():

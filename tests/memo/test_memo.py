@@ -317,13 +317,13 @@ def test_export(tmp_path):
 @pytest.mark.many
 def test_a_call_that_needs_itself():
     @kerasrec.recursive(memo=True)
-    def circle(n, k):
-        return kerasrec.cond(n < 0, lambda: n, lambda: circle((n + 1) % 3, k) + circle(n - 1, k))
+    def cycle(n, k):
+        return kerasrec.cond(n < 0, lambda: n, lambda: cycle((n + 1) % 3, k) + cycle(n - 1, k))
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"circle\(n=\d, k=7\) needs circle"):
-        circle([1, 2], [7, 7])
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\(n=\d, k=7\) needs circle"):
-        interpret(circle.tagged_graph(1, 7), [np.int32([1]), np.int32([7])])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"cycle\(n=\d, k=7\) needs cycle"):
+        cycle([1, 2], [7, 7])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\(n=\d, k=7\) needs cycle"):
+        interpret(cycle.tagged_graph(1, 7), [np.int32([1]), np.int32([7])])
 
 
 @pytest.mark.slow

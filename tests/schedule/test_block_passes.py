@@ -102,8 +102,8 @@ def test_a_branch_that_feeds_its_origin_takes_turns_with_it():
     def walk(n, h):
         return kerasrec.cond(n == 0, lambda: h @ kernel, lambda: 0.5 * walk(n - 1, walk(n - 1, h)))
 
-    (circle,) = queues(schedule_of(walk, [2], np.float32([[1, 2]])))[0].circles
-    assert set(circle) == {("walk", place) for place in range(4)}
+    (component,) = queues(schedule_of(walk, [2], np.float32([[1, 2]])))[0].components
+    assert set(component) == {("walk", place) for place in range(4)}
 
 
 def test_what_is_hoisted_runs_for_the_frames_of_its_branch():

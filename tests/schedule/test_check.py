@@ -94,10 +94,10 @@ def waiting(section, ones):
     return [*ones, Wait((), then=1)] if isinstance(section, Loop) else ones
 
 
-def with_turns(schedule, circles):
+def with_turns(schedule, components):
     """The schedule with other turns in its queues."""
     first, *others = schedule.sections
-    return replace(schedule, sections=(replace(first, circles=circles), *others))
+    return replace(schedule, sections=(replace(first, components=components), *others))
 
 
 def is_value(_, one):

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.compiled.program import Circle, Program
+from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite
 from kerasrec.queues.buffers import Room
 from kerasrec.queues.layout import Layout
+from kerasrec.schedule.sections import Component
 
 ROOTS = ("roots",)
 COPIES = ("copies",)
@@ -47,14 +48,14 @@ class MemoProgram(Program):
         return waiting_of(self.layout)
 
     @functools.cached_property
-    def circles(self) -> list[Circle]:  # type: ignore[override]
-        """All places in two circles: what runs in any order, and level by level."""
-        bodies = self.layout.graph.bodies
-        return [[(name, 0) for name in bodies], [(name, 1) for name in self.waiting]]
+    def components(self) -> tuple[Component, ...]:
+        """In their stead two groups of places: what runs in any order, and level by level."""
+        entrances = tuple((name, 0) for name in self.layout.graph.bodies)
+        return entrances, tuple((name, 1) for name in self.waiting)
 
-    def sizes_for(self, circle: Circle) -> Sizes:
-        """How large the blocks of a circle are: narrow where levels wait for each other."""
-        return self.sizes if circle[0][1] else self.sizes.wide
+    def sizes_for(self, component: Component) -> Sizes:
+        """How large the blocks of a component are: narrow where levels wait for each other."""
+        return self.sizes if component[0][1] else self.sizes.wide
 
     def of_roots(self, tensor: tf.Tensor) -> tf.Tensor:
         """The rows of root tokens."""

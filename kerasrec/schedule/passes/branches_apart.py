@@ -80,8 +80,8 @@ def _divided(section: Queues, parts: list[_Part]) -> Queues:
                 found.append(apart)
         is_back = section.direction is Direction.BACK
         segments += [*found, rest] if is_back else [rest, *found]
-    circles = section.circles if section.sweep else turns(segments)
-    return replace(section, segments=tuple(segments), circles=circles)
+    components = section.components if section.sweep else turns(segments)
+    return replace(section, segments=tuple(segments), components=components)
 
 
 def _cut(segment: Segment, part: _Part, is_first: bool) -> tuple[Segment, Segment]:
