@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kerasrec.errors import GraphError
-from kerasrec.graph.graph import CallSite, FunctionGraphs, Sweep, TaggedGraph, Trip, present
+from kerasrec.graph.graph import CallSite, FunctionGraphs, Linkage, Sweep, TaggedGraph, present
 from kerasrec.graph.nodes import CallOf
 from kerasrec.graph.values import Node
 
@@ -40,21 +40,21 @@ def check_tagged_graph(graph: TaggedGraph) -> None:
                 raise GraphError(f"{node.op} reads {value.node.op}, which is not in the graph.")
     for label, site in graph.call_sites.items():
         body = graph.bodies[site.callee]
-        ends = [node for trip in site.trips for node in (*trip.calls, *trip.returns)]
+        ends = [node for linkage in site.linkages for node in (*linkage.calls, *linkage.returns)]
         labels = {node.label for node in ends if node}
         if labels != {label} or site.label != label:
             raise GraphError(f"The call site {label} of {body.name} has nodes with another label.")
-        for trip, sweep in zip(site.trips, body.sweeps, strict=True):
-            if trip.calls:
-                _check_trip(site, trip, sweep)
+        for linkage, sweep in zip(site.linkages, body.sweeps, strict=True):
+            if linkage.calls:
+                _check_linkage(site, linkage, sweep)
 
 
-def _check_trip(site: CallSite, trip: Trip, sweep: Sweep) -> None:
-    for call, parameter in zip(trip.calls, sweep.parameters, strict=True):
+def _check_linkage(site: CallSite, linkage: Linkage, sweep: Sweep) -> None:
+    for call, parameter in zip(linkage.calls, sweep.parameters, strict=True):
         if call and (parameter is None or call.output() not in parameter.inputs):
             raise GraphError(f"CALL_{site.label} does not reach its MERGE.")
-    calls = set(present(trip.calls) or site.calls)
-    for back, output in zip(trip.returns, sweep.outputs, strict=True):
+    calls = set(present(linkage.calls) or site.calls)
+    for back, output in zip(linkage.returns, sweep.outputs, strict=True):
         if back and (output is None or back.inputs != [output.output()]):
             raise GraphError(f"RETURN_{site.label} does not read an output of its function.")
         if back and not calls & set(back.control):

@@ -35,10 +35,10 @@ class EqualCalls:
         self._goals: dict[Node, tuple[int, Entrance, int]] = {}
         for site in graph.call_sites.values():
             sweeps = graph.bodies[site.callee].sweeps
-            for index, (trip, sweep) in enumerate(zip(site.trips, sweeps, strict=True)):
-                for node, entrance in zip(trip.calls, sweep.parameters, strict=False):
+            for index, (linkage, sweep) in enumerate(zip(site.linkages, sweeps, strict=True)):
+                for node, entrance in zip(linkage.calls, sweep.parameters, strict=False):
                     if node is not None and entrance is not None:
-                        self._goals[node] = (index, entrance, len(trip.calls))
+                        self._goals[node] = (index, entrance, len(linkage.calls))
         self._parameters = {name: body.parameters for name, body in graph.bodies.items()}
         self._arguments: dict[Tag, dict[Call, Any]] = defaultdict(dict)
         self._keys: dict[Tag, str] = {}

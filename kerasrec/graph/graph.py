@@ -105,8 +105,8 @@ class FunctionGraphs(Drawable):
 
 
 @dataclass(frozen=True)
-class Trip:
-    """The nodes of a call site in one sweep: into the callee and back.
+class Linkage:
+    """The linkage of a call site in one sweep: the nodes that lead into the callee and back.
 
     Args:
         calls: CALL nodes, in the order of the sweep's parameters (None where it has none).
@@ -128,7 +128,7 @@ class CallSite:
         region: in which the call stands.
         source: the user's line.
         is_loop: whether the callee is a loop.
-        trips: one for each sweep of the callee; an empty one if this call has no part in the sweep.
+        linkages: one for each sweep of the callee; empty if this call has no part in the sweep.
     """
 
     label: int
@@ -137,17 +137,17 @@ class CallSite:
     region: Region | None = None
     source: Source | None = None
     is_loop: bool = False
-    trips: tuple[Trip, ...] = ()
+    linkages: tuple[Linkage, ...] = ()
 
     @property
     def calls(self) -> list[Call]:
         """CALL nodes of sweep 0, in the order of the callee's parameters."""
-        return present(self.trips[0].calls)
+        return present(self.linkages[0].calls)
 
     @property
     def returns(self) -> list[Return]:
         """RETURN nodes of sweep 0, in the order of the callee's outputs."""
-        return present(self.trips[0].returns)
+        return present(self.linkages[0].returns)
 
 
 @dataclass
@@ -255,7 +255,7 @@ class TaggedGraph(Drawable):
     """One static graph for the whole program (Kostopoulou et al., section 3).
 
     It is an extended graph too once `transform.extend` has added the gradient (Vasilakopoulos
-    2024, chapter 4): bodies then have more sweeps, and call sites more trips.
+    2024, chapter 4): bodies then have more sweeps, and call sites more linkages.
 
     Args:
         bodies: by function name, the entry first.
@@ -292,8 +292,8 @@ class TaggedGraph(Drawable):
     @property
     def outside(self) -> list[Node]:
         """Nodes around the bodies: ARGUMENTs of the program, and the CALLs and RETURNs for them."""
-        calls = [call for trip in self.root.trips for call in present(trip.calls)]
-        returns = [back for trip in self.root.trips for back in present(trip.returns)]
+        calls = [call for linkage in self.root.linkages for call in present(linkage.calls)]
+        returns = [back for linkage in self.root.linkages for back in present(linkage.returns)]
         return [*(call.inputs[0].node for call in calls), *calls, *returns]
 
     @property

@@ -122,8 +122,8 @@ def interpret(
     run = _Run(graph, sums, rows)
     # What tokens carry has no gradient.
     cotangents = tuple(
-        [*arrays, *[None] * (len(trip.calls) - len(arrays))]
-        for arrays, trip in zip(cotangents, graph.root.trips[1:], strict=False)
+        [*arrays, *[None] * (len(linkage.calls) - len(arrays))]
+        for arrays, linkage in zip(cotangents, graph.root.linkages[1:], strict=False)
     )
     results = [
         run.token(
@@ -238,10 +238,10 @@ class _Run:
         self.root_token = root_token
         root = self.graph.root
         self.found: dict[Node, Any] = {}
-        self.sinks = {node for trip in root.trips for node in present(trip.returns)}
-        trips = root.trips[: len(given)]
-        for trip, values in zip(trips, given, strict=True):
-            for call, value in zip(trip.calls, values, strict=True):
+        self.sinks = {node for linkage in root.linkages for node in present(linkage.returns)}
+        linkages = root.linkages[: len(given)]
+        for linkage, values in zip(linkages, given, strict=True):
+            for call, value in zip(linkage.calls, values, strict=True):
                 if call is not None:
                     self._send(call.inputs[0], ROOT, tf.constant(value))
         self._run_all()
@@ -255,7 +255,10 @@ class _Run:
             self.equal.check_order()
         if missing:
             raise GraphError(f"{missing[0].title} received no token.")
-        return [[self.found.get(node) if node else None for node in trip.returns] for trip in trips]
+        return [
+            [self.found.get(node) if node else None for node in linkage.returns]
+            for linkage in linkages
+        ]
 
     def _run_all(self) -> None:
         while self.queue:

@@ -91,8 +91,8 @@ def gradient_routines(graph: TaggedGraph) -> dict[str, Routine]:
                     site.label,
                     site.callee,
                     site.region,
-                    tuple(call.inputs[0] for call in present(site.trips[1].calls)),
-                    tuple(_values(present(site.trips[1].returns))),
+                    tuple(call.inputs[0] for call in present(site.linkages[1].calls)),
+                    tuple(_values(present(site.linkages[1].returns))),
                 )
                 for site in reversed(_sites(graph, body))
             ],

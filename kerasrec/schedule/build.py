@@ -176,5 +176,7 @@ def _without_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
 def forward_part(graph: TaggedGraph) -> TaggedGraph:
     """An extended graph without its gradients."""
     bodies = {name: replace(body, sweeps=body.sweeps[:1]) for name, body in graph.bodies.items()}
-    sites = {label: replace(site, trips=site.trips[:1]) for label, site in graph.call_sites.items()}
+    sites = {
+        label: replace(site, linkages=site.linkages[:1]) for label, site in graph.call_sites.items()
+    }
     return TaggedGraph(bodies, graph.entry, sites, graph.shared, memo=graph.memo)

@@ -158,7 +158,7 @@ def _sending(schedule: Schedule, section: Loop) -> dict[str | None, Counter[int]
             sites[(site.caller, rounds[site.label]) if in_queues else None].append(site)
         for first, *others in chain.from_iterable(map(alternating, sites.values())):
             if in_queues:
-                is_sent = any(site.trips[section.sweep].calls for site in (first, *others))
+                is_sent = any(site.linkages[section.sweep].calls for site in (first, *others))
                 if not is_sent or (section.sweep % 2 and first.label in handed_on):
                     continue
             found[first.caller][first.label] += 1

@@ -1,4 +1,4 @@
-"""Call linkage: the instructions by which segments pass values to each other.
+"""Call linkage in schedules: the instructions by which segments pass values to each other.
 
 Call sites that call for the same tokens alternate: all that the first token calls, then all that
 the second does. So what a token's calls return lies side by side, as most cells read it: the states
@@ -102,9 +102,9 @@ def read_from_rows(graph: TaggedGraph, name: str, groups: Sequence[Together]) ->
 
 def sent_by_frame(graph: TaggedGraph, group: Together, sweep: int) -> list[Instruction]:
     """What the frames of call sites pass to those that they call; nothing if no call site does."""
-    return (
-        _sent(graph, group, sweep, True) if any(site.trips[sweep].calls for site in group) else []
-    )
+    if not any(site.linkages[sweep].calls for site in group):
+        return []
+    return _sent(graph, group, sweep, True)
 
 
 def _sent(graph: TaggedGraph, group: Together, sweep: int, by_frame: bool) -> list[Instruction]:
@@ -121,7 +121,7 @@ def _sent(graph: TaggedGraph, group: Together, sweep: int, by_frame: bool) -> li
 def _passed(group: Sequence[CallSite], sweep: int, place: int, found: Type) -> list[Any]:
     """Instructions that make what call sites send to one parameter, and then its value."""
     region = group[0].region
-    calls = [site.trips[sweep].calls for site in group]
+    calls = [site.linkages[sweep].calls for site in group]
     nodes = [item[place] if item else None for item in calls]
     instructions: list[Any] = []
     zeros = NoValue([], [found], region).output()
@@ -139,7 +139,7 @@ def _taken_of(
     graph: TaggedGraph, group: Together, sweep: int
 ) -> Iterator[tuple[list[Instruction], Value | None]]:
     """For each output of a callee: what takes apart what calls return, and what they return."""
-    returns = [site.trips[sweep].returns for site in group]
+    returns = [site.linkages[sweep].returns for site in group]
     for place, output in enumerate(graph.bodies[group[0].callee].sweeps[sweep].outputs):
         if output:
             yield _taken([item[place] if item else None for item in returns])

@@ -132,7 +132,10 @@ class _BodyPlaces:
         passing = [node for part in self.tail.parts for node in part.passing]
         calls = [leaf.call for leaf in self.tail.leaves if leaf.call]
         passing += [
-            node for call in calls for trip in call.trips[1::2] for node in present(trip.calls)
+            node
+            for call in calls
+            for linkage in call.linkages[1::2]
+            for node in present(linkage.calls)
         ]
         self.passed_on = {*passing, *(node for found in results_of(self.body) for node in found)}
         self.stages = {}

@@ -96,8 +96,8 @@ def linkage_stages(
     for place, sites in groups.items():
         called = first + (rounds - place if index % 2 else place - 1)
         for site in sites:
-            found.update(dict.fromkeys(present(site.trips[index].calls), called))
-            found.update(dict.fromkeys(present(site.trips[index].returns), called + 1))
+            found.update(dict.fromkeys(present(site.linkages[index].calls), called))
+            found.update(dict.fromkeys(present(site.linkages[index].returns), called + 1))
     found.update(dict.fromkeys(present(sweep.parameters), first))
     found.update(dict.fromkeys(present(sweep.outputs), first + rounds))
     return found

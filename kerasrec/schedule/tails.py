@@ -155,7 +155,7 @@ def tail_calls(body: Body, sites: Iterable[CallSite]) -> set[int]:
         sites: all call sites of the program.
     """
     alone = replace(body, sweeps=body.sweeps[:1])
-    own = [replace(one, trips=one.trips[:1]) for one in sites if one.caller == body.name]
+    own = [replace(one, linkages=one.linkages[:1]) for one in sites if one.caller == body.name]
     readers = readers_of(alone)
     tail = _tail_of_values(alone, readers)
     return {one.label for leaf in tail.leaves for one in own if _is_returned(one, leaf, readers)}
@@ -185,16 +185,18 @@ def _is_tail_call(
         and _is_returned(site, leaf, readers)
         and all(
             (_switched(call, readers) if call else None) == (parameter and parameter.output())
-            for trip, sweep in zip(site.trips[1::2], body.sweeps[1::2], strict=True)
-            if trip.calls
-            for call, parameter in zip(trip.calls, sweep.parameters, strict=True)
+            for linkage, sweep in zip(site.linkages[1::2], body.sweeps[1::2], strict=True)
+            if linkage.calls
+            for call, parameter in zip(linkage.calls, sweep.parameters, strict=True)
         )
     )
 
 
 def _is_returned(site: CallSite, leaf: Tail, readers: dict[Value, list[Node]]) -> bool:
     """Whether tokens of a part return just what a call returns, and nothing else reads that."""
-    returned = [[node.output() for node in present(trip.returns)] for trip in site.trips[::2]]
+    returned = [
+        [node.output() for node in present(linkage.returns)] for linkage in site.linkages[::2]
+    ]
     values = [value for found in returned for value in found]
     return (
         site.region == leaf.region

@@ -22,16 +22,25 @@ import tensorflow as tf
 
 from kerasrec.graph import nodes
 from kerasrec.graph.check import check_tagged_graph
-from kerasrec.graph.graph import Body, CallSite, Sweep, TaggedGraph, Trip, needed, order_of, present
+from kerasrec.graph.graph import (
+    Body,
+    CallSite,
+    Linkage,
+    Sweep,
+    TaggedGraph,
+    needed,
+    order_of,
+    present,
+)
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Branch, Node, Region, Value, branches
 from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.connected import connected_results
 from kerasrec.transform.fixpoint import grown
+from kerasrec.transform.linkage import call_from_outside, new_linkage, set_linkage
 from kerasrec.transform.primitives import Cotangent, PrimitiveWriter
 from kerasrec.transform.reads import Reads, only_adds_or_moves, with_reads
 from kerasrec.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
-from kerasrec.transform.trips import call_from_outside, set_trip, trip
 from kerasrec.transform.wanted import wanted_values
 
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
@@ -60,7 +69,7 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
         gradients = [_gradient_of(sweep, wanted, read) for sweep in reversed(body.sweeps)]
         bodies[name] = replace(body, sweeps=[*body.sweeps, *gradients])
     sites = {
-        label: replace(site, trips=site.trips + (Trip(),) * graph.num_sweeps)
+        label: replace(site, linkages=site.linkages + (Linkage(),) * graph.num_sweeps)
         for label, site in graph.call_sites.items()
     }
     extended = TaggedGraph(
@@ -160,17 +169,17 @@ class _BodyGradient:
         self.writer.reuse(body.nodes)
         self.primitives = PrimitiveWriter(body.traced, self.writer, graph.shared, self.simplifies)
         self.cotangents: dict[Value, list[Value]] = {}
-        # Each trip under its last CALL. The body is walked backwards, and at this node everything
-        # that reads the trip's returns has been visited, and nothing that its arguments depend on.
-        # What tokens carry for `reads.py` is passed before the arguments.
+        # The label of each linkage under its last CALL. The body is walked backwards, and at this
+        # node everything that reads the returns has been visited, and nothing that the arguments
+        # depend on. What tokens carry for `reads.py` is passed before the arguments.
         place = {node: index for index, node in enumerate(body.nodes)}
-        self.trips: dict[Node, int] = {
-            max(present(trip.calls), key=place.__getitem__, default=None)
-            or present(trip.returns)[0]: site.label
+        self.linkages: dict[Node, int] = {
+            max(present(linkage.calls), key=place.__getitem__, default=None)
+            or present(linkage.returns)[0]: site.label
             for site in graph.call_sites.values()
             if site.caller == body.name
-            for trip in site.trips
-            if any(trip.calls) or any(trip.returns)
+            for linkage in site.linkages
+            if any(linkage.calls) or any(linkage.returns)
         }
 
     def run(self) -> None:
@@ -208,8 +217,8 @@ class _BodyGradient:
         return body.sweeps[-1 - self.index]
 
     def _node(self, node: Node) -> None:
-        if node in self.trips:
-            self._call(self.graph.call_sites[self.trips[node]])
+        if node in self.linkages:
+            self._call(self.graph.call_sites[self.linkages[node]])
         elif type(node) in RULES:
             RULES[type(node)](self, node)
 
@@ -462,7 +471,7 @@ class _BodyGradient:
         return node.output()
 
     def _call(self, site: CallSite) -> None:
-        before = site.trips[self.index]
+        before = site.linkages[self.index]
         callee = self._gradient_in(self.graph.bodies[site.callee])
         totals = [self._total(node.output()) if node else None for node in before.returns]
         if not self._is_visited(site, totals):
@@ -473,17 +482,17 @@ class _BodyGradient:
                 totals, before.returns, callee.parameters, strict=True
             )
         ]
-        found = trip(site, values, callee)
+        found = new_linkage(site, values, callee)
         self.gradient.nodes += [*present(found.calls), *present(found.returns)]
         for call, back in zip(before.calls, found.returns, strict=True):
             if call is not None and back is not None:
                 self._add(call.inputs[0], back.output())
-        set_trip(self.graph, site.label, len(site.trips) - 1 - self.index, found)
+        set_linkage(self.graph, site.label, len(site.linkages) - 1 - self.index, found)
 
     def _is_visited(self, site: CallSite, totals: list[Value | None]) -> bool:
         """Whether a gradient goes into a call: from its results, or from sums made inside."""
         if self.order > 1:  # The second derivative visits what the first gradient visited.
-            return any(totals) or bool(site.trips[1].calls)
+            return any(totals) or bool(site.linkages[1].calls)
         callee = self.graph.bodies[site.callee]
         has_entrance = any(self._gradient_in(callee).parameters)
         return has_entrance and (any(totals) or site.callee in self.collecting)

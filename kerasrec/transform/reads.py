@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
-from kerasrec.graph.graph import Body, CallSite, TaggedGraph, Trip
+from kerasrec.graph.graph import Body, CallSite, Linkage, TaggedGraph
 from kerasrec.graph.nodes import Argument, Computed, Entrance
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Branch, Node, Region, Value
@@ -243,13 +243,13 @@ class _Carrying:
     def _pass(self, site: CallSite, values: Iterable[Value]) -> None:
         """Adds CALLs that pass values to the entrances of the callee."""
         first = site.calls[0]
-        calls = list(site.trips[0].calls)
+        calls = list(site.linkages[0].calls)
         for value, entrance in zip(values, self._entrances(site.callee).values(), strict=True):
             call = replace(first, inputs=[value], types=[_BOOL])
             entrance.inputs.append(call.output())
             calls.append(call)
-        trip = Trip(tuple(calls), site.trips[0].returns)
-        self.sites[site.label] = replace(site, trips=(trip,))
+        linkage = Linkage(tuple(calls), site.linkages[0].returns)
+        self.sites[site.label] = replace(site, linkages=(linkage,))
 
 
 @dataclass(eq=False)

@@ -39,9 +39,9 @@ from kerasrec.graph.nodes import (
 )
 from kerasrec.graph.values import Node, Region, Value
 from kerasrec.graph.writer import GraphWriter
+from kerasrec.transform.linkage import new_linkage
 from kerasrec.transform.per_root import PerRoot, Rows, differs_by_root, per_root_of, table_type
 from kerasrec.transform.primitives import PrimitiveWriter
-from kerasrec.transform.trips import trip
 
 
 def tag(graphs: FunctionGraphs, memo: bool = False, across_roots: bool = False) -> TaggedGraph:
@@ -236,9 +236,9 @@ class _Tagging:
             self._moved[old] = new.output()
 
     def _site(self, site: CallSite, arguments: list[Value]) -> CallSite:
-        """Adds a call site with its first trip."""
-        first = trip(site, arguments, self.bodies[site.callee].sweeps[0])
-        found = self.call_sites[site.label] = replace(site, trips=(first,))
+        """Adds a call site with its first linkage."""
+        first = new_linkage(site, arguments, self.bodies[site.callee].sweeps[0])
+        found = self.call_sites[site.label] = replace(site, linkages=(first,))
         return found
 
     def _region(self, region: Region | None) -> Region | None:

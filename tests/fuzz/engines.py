@@ -251,7 +251,7 @@ class Run:
         else:
             sweep = graph.bodies[graph.entry].sweeps[1]
             # Where no argument has a gradient but zero, the sweep is not called from outside.
-            is_called = bool(graph.root.trips[1].calls)
+            is_called = bool(graph.root.linkages[1].calls)
             given = [
                 item if node is not None else None
                 for item, node in zip(given, sweep.parameters, strict=True)

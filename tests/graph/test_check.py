@@ -169,7 +169,7 @@ def test_gradient_call_that_does_not_reach_its_function(tagged):
 
 def test_gradient_return_without_control_edge(tagged):
     extended = extend(tagged)
-    extended.call_sites[0].trips[1].returns[0].control.clear()
+    extended.call_sites[0].linkages[1].returns[0].control.clear()
     with pytest.raises(GraphError, match="RETURN_0 has no control edge from CALL"):
         check_tagged_graph(extended)
 

@@ -103,7 +103,7 @@ def test_blocks_are_the_tokens_of_the_interpreter(program):
         return done[name, token]
 
     for name, place, site in sends:
-        for token in found.tokens[present(site.trips[0].calls)[0]]:
+        for token in found.tokens[present(site.linkages[0].calls)[0]]:
             root, tag = token
             callee = (site.callee, (root, (site.label, *tag)))
             assert at[name, place, token] < at[callee[0], 0, callee[1]]

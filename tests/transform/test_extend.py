@@ -40,7 +40,7 @@ def test_power_has_two_call_sites_whose_gradients_share_their_labels(exp):
         assert site.label == label
         assert labels(site.calls) == [label, label]
         assert labels(site.returns) == [label]
-        gradient = site.trips[1]
+        gradient = site.linkages[1]
         assert labels(gradient.calls) == [label]
         assert labels(gradient.returns) == [label]
         assert gradient.returns[1] is None
@@ -66,7 +66,7 @@ def test_power_drops_x_and_n_of_the_gradient_call(exp):
     """Section 4.2: the gradient call hands in dy alone, and reads forward values by their tag."""
     body = exp.bodies["exp"]
     site = exp.call_sites[0]
-    (dy_call,) = site.trips[1].calls
+    (dy_call,) = site.linkages[1].calls
     assert dy_call.output() in body.sweeps[1].parameters[0].inputs
     (product,) = [node for node in body.sweeps[0].nodes if node.op == "Mul"]
     x, y = product.inputs
@@ -89,7 +89,7 @@ def test_an_integer_program_has_no_gradient():
 
 @each(few=FEW, many=MORE)
 def test_forward_part_is_the_tagged_graph(program):
-    """`extend` adds sweeps and trips, and changes nothing that was there.
+    """`extend` adds sweeps and linkages, and changes nothing that was there.
 
     Where calls of a function read different results, tokens carry which, in addition.
     """
@@ -107,11 +107,11 @@ def test_forward_part_is_the_tagged_graph(program):
         carried = forward.parameters[len(sweep.parameters) :]
         assert {node.types[0] for node in carried} <= {Type(tf.bool, ())}
     for label, site in extended.call_sites.items():
-        calls, returns = tagged.call_sites[label].trips[0].calls, site.trips[0].returns
-        assert site.trips[0].calls[: len(calls)] == calls
-        assert returns == tagged.call_sites[label].trips[0].returns
-        assert len(site.trips[1].calls) in (0, len(site.returns))
-        assert len(site.trips[1].returns) in (0, len(site.calls))
+        calls, returns = tagged.call_sites[label].linkages[0].calls, site.linkages[0].returns
+        assert site.linkages[0].calls[: len(calls)] == calls
+        assert returns == tagged.call_sites[label].linkages[0].returns
+        assert len(site.linkages[1].calls) in (0, len(site.returns))
+        assert len(site.linkages[1].returns) in (0, len(site.calls))
 
 
 @each(lambda program: program.has_gradient, few=FEW, many=MORE)
@@ -155,8 +155,8 @@ def test_extended_again_each_sweep_has_its_gradient_the_last_one_first():
         (["d_output"], ["d_x"]),
     ]
     for site in twice.call_sites.values():
-        for trip in site.trips:
-            assert set(labels([*trip.calls, *trip.returns])) == {site.label}
+        for linkage in site.linkages:
+            assert set(labels([*linkage.calls, *linkage.returns])) == {site.label}
     assert body.sweeps[:2] == extended.bodies["exp"].sweeps
     read = {value.node for node in body.sweeps[3].nodes for value in node.inputs}
     assert read & set(body.sweeps[2].nodes)

@@ -1,4 +1,4 @@
-"""Trips: the CALL and RETURN nodes of a call site, into a sweep of its callee and back."""
+"""Call linkage in graphs: CALL and RETURN nodes, into a sweep of a callee and back."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kerasrec.graph.graph import CallSite, Sweep, TaggedGraph, Trip, present
+from kerasrec.graph.graph import CallSite, Linkage, Sweep, TaggedGraph, present
 from kerasrec.graph.nodes import Argument, Call, LoopEnter, LoopExit, LoopNext, Return
 from kerasrec.graph.values import Value
 
 
-def trip(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Trip:
+def new_linkage(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Linkage:
     """A CALL for each value, which its MERGE now gathers, and a RETURN for each output.
 
     They are ENTER, NEXT and EXIT if the callee is a loop.
 
-    Without anything to pass, the RETURNs follow the CALLs of the first trip.
+    Without anything to pass, the RETURNs follow the CALLs of the first linkage.
 
     Args:
-        site: the call site; its other trips stay as they are.
+        site: the call site; its other linkages stay as they are.
         values: one for each parameter of the sweep; None for those that nothing is passed to.
         callee: the sweep.
     """
@@ -41,7 +41,7 @@ def trip(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Trip:
         else leaves([out.output()], out.types, *where, control=[*before], **name)
         for out in callee.outputs
     ]
-    return Trip(tuple(calls), tuple(returns))
+    return Linkage(tuple(calls), tuple(returns))
 
 
 def _kinds(site: CallSite) -> tuple[type[Call], type[Return]]:
@@ -51,11 +51,11 @@ def _kinds(site: CallSite) -> tuple[type[Call], type[Return]]:
     return (LoopNext if site.caller == site.callee else LoopEnter), LoopExit
 
 
-def set_trip(graph: TaggedGraph, label: int, index: int, found: Trip) -> None:
-    """Puts a trip into its place at a call site."""
+def set_linkage(graph: TaggedGraph, label: int, index: int, found: Linkage) -> None:
+    """Puts a linkage into its place at a call site."""
     site = graph.call_sites[label]
-    trips = (*site.trips[:index], found, *site.trips[index + 1 :])
-    graph.call_sites[label] = replace(site, trips=trips)
+    linkages = (*site.linkages[:index], found, *site.linkages[index + 1 :])
+    graph.call_sites[label] = replace(site, linkages=linkages)
 
 
 def call_from_outside(graph: TaggedGraph, index: int) -> None:
@@ -65,4 +65,4 @@ def call_from_outside(graph: TaggedGraph, index: int) -> None:
         None if parameter is None else Argument([], parameter.types, name=parameter.name).output()
         for parameter in sweep.parameters
     ]
-    set_trip(graph, graph.root.label, index, trip(graph.root, values, sweep))
+    set_linkage(graph, graph.root.label, index, new_linkage(graph.root, values, sweep))
