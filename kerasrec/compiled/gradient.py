@@ -95,7 +95,7 @@ class Gradient:
         self._sums, found = [], []
         for section in values.schedule.sections:
             if section.sweep and isinstance(section, Queues):
-                values.again(program, section).run(roots, is_root, given[section.sweep - 1])
+                values.later_sweep(program, section).run(roots, is_root, given[section.sweep - 1])
             elif section.sweep and isinstance(section, AllTokens):
                 # What can fail here was computed with the values, too, and has failed there.
                 sums, tensors, _ = run_hoisted(program, section)

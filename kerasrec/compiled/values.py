@@ -7,13 +7,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec.compiled.again import Again
 from kerasrec.compiled.block import block_of
 from kerasrec.compiled.by_xla import by_xla
 from kerasrec.compiled.entries import tables_of_rows
 from kerasrec.compiled.first import FirstSweep
 from kerasrec.compiled.hoisted import Sum, run_hoisted
 from kerasrec.compiled.known_sizes import KnownSizes
+from kerasrec.compiled.later import LaterSweep
 from kerasrec.compiled.padding import bucket, num_rows, padded, sizes_for, sizes_for_entries
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
@@ -42,7 +42,7 @@ class Values:
     """
 
     program_type = Program
-    again = Again
+    later_sweep = LaterSweep
     block_of = staticmethod(block_of)
 
     def __init__(

@@ -27,8 +27,8 @@ from kerasrec.emit.sums import Sums
 from kerasrec.emit.tags import Scalars, walk_up
 from kerasrec.graph.graph import present
 from kerasrec.graph.values import Region
-from kerasrec.queues.again import Again
 from kerasrec.queues.block import AllFrames
+from kerasrec.queues.later import LaterSweep
 from kerasrec.queues.layout import FRAME, Layout
 from kerasrec.queues.state import count, first_state, next_place, waiting
 from kerasrec.queues.step import Step
@@ -70,7 +70,7 @@ class QueueRun(ScheduleRun):
             raise TypeError(type(loop).__name__)
         if not loop.sweep:
             return self._first_sweep(given, sums)
-        Again(loop, self.store, self.shared).run(tf.range(self.num_roots), given)
+        LaterSweep(loop, self.store, self.shared).run(tf.range(self.num_roots), given)
         return self._outputs(loop.sweep)
 
     def registers(self, body: str) -> AllFrames:

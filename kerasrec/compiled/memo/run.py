@@ -9,7 +9,7 @@ import tensorflow as tf
 from kerasrec.compiled.memo.block import memo_block_of
 from kerasrec.compiled.memo.order import Order, order_of
 from kerasrec.compiled.memo.program import COPIES, ROOTS, MemoProgram, called_key, waiting_of
-from kerasrec.compiled.memo.sweep import FirstMemoSweep, MemoAgain
+from kerasrec.compiled.memo.sweep import FirstMemoSweep, LaterMemoSweep
 from kerasrec.compiled.padding import num_rows
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
@@ -31,7 +31,7 @@ class MemoValues(Values):
     """Runs the values of a program on calls that are known; arguments as for `Values`."""
 
     program_type = MemoProgram
-    again = MemoAgain
+    later_sweep = LaterMemoSweep
     block_of = staticmethod(memo_block_of)
 
     def run_in(self, order: Order, sizes: Tensors, num_roots: tf.Tensor, most: int) -> State:

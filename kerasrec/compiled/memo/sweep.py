@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec.compiled.again import Again
 from kerasrec.compiled.block import Block
+from kerasrec.compiled.block_sweep import BlockSweep
+from kerasrec.compiled.later import LaterSweep
 from kerasrec.compiled.memo.block import MemoBlock
 from kerasrec.compiled.memo.program import MemoProgram
 from kerasrec.compiled.memo.rows import RowsOfCalls
@@ -17,8 +18,8 @@ from kerasrec.schedule.sections import Segment
 _FAULT = ("fault",)
 
 
-class FirstMemoSweep(Again):
-    """The first sweep, from calls that call nobody up; arguments as for `Again`."""
+class FirstMemoSweep(BlockSweep):
+    """The first sweep, from calls that call nobody up; arguments as for `BlockSweep`."""
 
     program: MemoProgram
 
@@ -48,8 +49,8 @@ class FirstMemoSweep(Again):
         written[_FAULT] |= block.has_fault
 
 
-class MemoAgain(Again):
-    """A later sweep, from callers down; arguments as for `Again`."""
+class LaterMemoSweep(LaterSweep):
+    """A later sweep, from callers down; arguments as for `LaterSweep`."""
 
     program: MemoProgram
 

@@ -1,4 +1,4 @@
-"""Later sweeps of a compiled run: the blocks of the first, once more."""
+"""Sweeps of a compiled run whose blocks are known before they begin."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import tensorflow as tf
 
 from kerasrec.compiled.block import Block
 from kerasrec.compiled.program import Program
-from kerasrec.compiled.rows import Buffers, Rows, Sizes
+from kerasrec.compiled.rows import Buffers, Sizes
 from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.results import Tensors
 from kerasrec.schedule.instructions import Return
 from kerasrec.schedule.sections import Component, Direction, Place, Queues, Segment
 
 
-class Again:
-    """A later sweep.
+class BlockSweep:
+    """A sweep over blocks that the program has under `("trace", number)`, by component.
 
     Args:
-        program: has what the first sweep has kept, and takes what this one keeps.
+        program: has what was kept before, and takes what this sweep keeps.
         section: of the schedule.
     """
 
@@ -30,30 +30,12 @@ class Again:
         self.is_back = section.direction is Direction.BACK
         self.rooms = program.rooms(section.sweep)
 
-    def run(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> None:
-        """Runs the sweep.
-
-        Args:
-            roots: int32, the frames that the outside passes something to.
-            is_root: bool, which of them there are.
-            given: what it passes, `[tokens, ...]` each.
-        """
-        self._run_from(self._begin(roots, is_root, given))
-
     def _run_from(self, buffers: Buffers) -> None:
         """Runs all blocks, from given buffers."""
         components = list(enumerate(self.program.components))
         for number, component in reversed(components) if self.is_back else components:
             buffers = self._run_component(number, component, buffers)
         self.program.done.update(buffers)
-
-    def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
-        """The buffers before the first block."""
-        program, entry = self.program, self.layout.graph.entry
-        rows = Rows(program.sizes, program.empty(self.rooms), program.done)
-        for number, tensor in enumerate(given):
-            rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
-        return rows.written
 
     def _run_component(self, number: int, component: Component, buffers: Buffers) -> Buffers:
         last, trace = self.program.steps[number] - 1, self.program.done["trace", number]
@@ -106,13 +88,8 @@ class Again:
         return block.rows.written
 
     def _pass_on(self, block: Block, segment: Segment) -> None:
-        """Passes values to frames that were called, and gradients to those that returned."""
-        for one in block.sent:
-            mask, called = block.mask(one.region), block.called(one.sites, self.is_back)
-            for number, tensors in enumerate(block.passed(one)):
-                key = self.layout.input(one.sites[0].callee, self.sweep, number)
-                for rows, tensor in zip(called, tensors, strict=True):
-                    block.rows.pass_on(key, rows, tensor, mask)
+        """What a block passes on besides what it returns."""
+        raise NotImplementedError
 
 
 def _loop(

@@ -23,8 +23,8 @@ from kerasrec.schedule.instructions import Return
 from kerasrec.schedule.sections import Direction, Queues
 
 
-class Again:
-    """One later sweep.
+class LaterSweep:
+    """A later sweep.
 
     Args:
         section: of the schedule.

@@ -1,0 +1,42 @@
+"""Later sweeps of a compiled run: the blocks of the first, once more."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from kerasrec.compiled.block import Block
+from kerasrec.compiled.block_sweep import BlockSweep
+from kerasrec.compiled.rows import Buffers, Rows
+from kerasrec.emit.results import Tensors
+from kerasrec.schedule.sections import Segment
+
+
+class LaterSweep(BlockSweep):
+    """A later sweep, over the blocks that the first has noted; arguments as for `BlockSweep`."""
+
+    def run(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> None:
+        """Runs the sweep.
+
+        Args:
+            roots: int32, the frames that the outside passes something to.
+            is_root: bool, which of them there are.
+            given: what it passes, `[tokens, ...]` each.
+        """
+        self._run_from(self._begin(roots, is_root, given))
+
+    def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
+        """The buffers before the first block."""
+        program, entry = self.program, self.layout.graph.entry
+        rows = Rows(program.sizes, program.empty(self.rooms), program.done)
+        for number, tensor in enumerate(given):
+            rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
+        return rows.written
+
+    def _pass_on(self, block: Block, segment: Segment) -> None:
+        """Passes values to frames that were called, and gradients to those that returned."""
+        for one in block.sent:
+            mask, called = block.mask(one.region), block.called(one.sites, self.is_back)
+            for number, tensors in enumerate(block.passed(one)):
+                key = self.layout.input(one.sites[0].callee, self.sweep, number)
+                for rows, tensor in zip(called, tensors, strict=True):
+                    block.rows.pass_on(key, rows, tensor, mask)
