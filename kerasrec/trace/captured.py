@@ -17,12 +17,12 @@ import tensorflow as tf
 
 from kerasrec.errors import TraceError
 from kerasrec.graph.types import Kind
+from kerasrec.trace.cells import NO_VALUE, enclosed
 from kerasrec.trace.source import here
 from kerasrec.trace.tracer import active_tracer, is_traced
 
 _Kind = TypeVar("_Kind")
 
-_EMPTY = object()  # What is in a cell whose variable has no value yet.
 _VALUES = (bool, int, float, complex, str, bytes)  # Compared by value.
 
 
@@ -142,9 +142,8 @@ class _Copies:
         copy.__qualname__ = function.__qualname__
         copy.__dict__.update(function.__dict__)
         self.made[id(function)] = copy  # It may be in its own cells.
-        for cell, old in zip(cells, function.__closure__ or (), strict=True):
-            content = _content(old)
-            if content is not _EMPTY:
+        for cell, content in zip(cells, enclosed(function), strict=True):
+            if content is not NO_VALUE:
                 cell.cell_contents = self.of(content)
         copy.__defaults__ = self.of(function.__defaults__)
         copy.__kwdefaults__ = self.of(function.__kwdefaults__)
@@ -189,12 +188,8 @@ def _is_of_a_call(item: Any) -> bool:
 def _parts(item: Any) -> tuple[tuple[Any, ...], Sequence[Any]] | None:
     """What something is made of: what it is besides its parts, and the parts; None for others."""
     if isinstance(item, FunctionType):
-        cells = map(_content, item.__closure__ or ())
-        return (item.__code__, id(item.__globals__)), [
-            *cells,
-            item.__defaults__,
-            item.__kwdefaults__,
-        ]
+        inner = [*enclosed(item), item.__defaults__, item.__kwdefaults__]
+        return (item.__code__, id(item.__globals__)), inner
     if isinstance(item, MethodType):
         return (), [item.__func__, item.__self__]
     if isinstance(item, functools.partial):
@@ -208,13 +203,6 @@ def _parts(item: Any) -> tuple[tuple[Any, ...], Sequence[Any]] | None:
     if not isinstance(item, type) and isinstance(item, Decorated):
         return item.settings, [item.python_function]
     return None
-
-
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _EMPTY
 
 
 def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:

@@ -8,7 +8,6 @@ through which calls reach it from the one that owns them.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.graph.types import Kind, Type
+from kerasrec.trace.cells import enclosed
 from kerasrec.trace.tracer import Tracer, is_traced
 
 
@@ -75,12 +75,11 @@ def free_tensors(
 def closed_over(function: Callable[..., Any]) -> dict[str, Any]:
     """References to the tensors of traced functions that a function closes over, by variable."""
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
-    found = {}
-    for name, cell in zip(names, getattr(function, "__closure__", None) or (), strict=True):
-        with contextlib.suppress(ValueError):  # A variable without a value yet.
-            if tf.is_symbolic_tensor(cell.cell_contents) and is_traced(cell.cell_contents):
-                found[name] = cell.cell_contents.ref()
-    return found
+    return {
+        name: item.ref()
+        for name, item in zip(names, enclosed(function), strict=True)
+        if tf.is_symbolic_tensor(item) and is_traced(item)
+    }
 
 
 def variable_name(functions: Sequence[Callable[..., Any]], tensor: tf.Tensor) -> str:

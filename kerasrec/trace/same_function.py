@@ -10,12 +10,12 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.trace.cells import NO_VALUE, enclosed
 from kerasrec.trace.demand import Lazy
 
 # What does not change while it is the same object.
 _CONSTANTS: tuple[type, ...] = (bool, int, float, complex, str, bytes, type(None), ModuleType)
 _CONSTANTS += (tf.Tensor, tf.Variable, tf.DType)
-_NOTHING = object()  # What a variable stands for that has no value yet.
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Passed:
             (known or _has_same_lines(self.function, other.function))
             and len(self.variables) == len(other.variables)
             and all(
-                one is two and (known or one is _NOTHING or isinstance(one, _CONSTANTS))
+                one is two and (known or one is NO_VALUE or isinstance(one, _CONSTANTS))
                 for one, two in zip(self.variables, other.variables, strict=True)
             )
         )
@@ -89,14 +89,7 @@ def _read_by(item: Any) -> list[Any]:
     if not isinstance(item, FunctionType):
         return []
     named = [item.__globals__[name] for name in _names(item.__code__) if name in item.__globals__]
-    return [*map(_content, item.__closure__ or ()), item.__defaults__, item.__kwdefaults__, *named]
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _NOTHING
+    return [*enclosed(item), item.__defaults__, item.__kwdefaults__, *named]
 
 
 def _names(code: CodeType) -> list[str]:

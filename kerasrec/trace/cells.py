@@ -1,0 +1,22 @@
+"""What a Python function reads of the functions around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import CellType
+from typing import Any
+
+NO_VALUE = object()
+"""Stands for a variable that has no value yet."""
+
+
+def enclosed(function: Callable[..., Any]) -> list[Any]:
+    """What the variables of functions around it stand for now, in the order of their names."""
+    return list(map(_content, getattr(function, "__closure__", None) or ()))
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return NO_VALUE
