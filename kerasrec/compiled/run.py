@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import tensorflow as tf
 
@@ -148,10 +149,12 @@ def unless_failed(
 
     def of_compiled() -> list[tf.Tensor]:
         found.append(compiled())
-        return _flat(found[0], found[0])
+        return found[0].flat()
 
     def of_waves() -> list[tf.Tensor]:
-        return _flat(waves(), found[0])
+        outcome = waves()
+        in_order = {key: outcome.sums[key] for key in found[0].sums}
+        return replace(outcome, sums=in_order).flat()
 
     of_waves_later = not_inlined(of_waves)
     # The branch that is traced first says what there is.
@@ -159,19 +162,12 @@ def unless_failed(
     return _like(found[0], tensors)
 
 
-def _flat(outcome: Outcome, like: Outcome) -> list[tf.Tensor]:
-    """All tensors, sparse gradients in parts; sums in the order of another outcome."""
-    results = [item for sweep in outcome.sweeps.values() for item in sweep if item is not None]
-    sums = [outcome.sums[key] for key in like.sums]
-    return [*results, *tf.nest.flatten(sums, expand_composites=True)]
-
-
 def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
-    """The same with other tensors, in the order of `_flat`."""
+    """The same with other tensors, in the order of `flat`."""
     left = iter(tensors)
-    sweeps = {
-        index: [None if item is None else next(left) for item in sweep]
-        for index, sweep in outcome.sweeps.items()
-    }
-    sums = tf.nest.pack_sequence_as(list(outcome.sums.values()), list(left), expand_composites=True)
-    return Outcome(sweeps, dict(zip(outcome.sums, sums, strict=True)))
+
+    def next_like(found: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
+        parts = [next(left) for _ in tf.nest.flatten(found, expand_composites=True)]
+        return tf.nest.pack_sequence_as(found, parts, expand_composites=True)
+
+    return outcome.map(next_like)

@@ -71,13 +71,10 @@ class RunWithinXla:
 def unless(has_failed: tf.Tensor, outcome: Outcome) -> Outcome:
     """The outcome; if a run has failed, what cannot be taken for one."""
 
-    def of(tensor: tf.Tensor | tf.IndexedSlices | None) -> tf.Tensor | tf.IndexedSlices | None:
-        if tensor is None:
-            return None
+    def of(tensor: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
         if isinstance(tensor, tf.IndexedSlices):
             values = or_nothing(has_failed, tensor.values)
             return tf.IndexedSlices(values, tensor.indices, tensor.dense_shape)
         return or_nothing(has_failed, tensor)
 
-    sweeps = {index: list(map(of, sweep)) for index, sweep in outcome.sweeps.items()}
-    return Outcome(sweeps, {key: of(tensor) for key, tensor in outcome.sums.items()})
+    return outcome.map(of)

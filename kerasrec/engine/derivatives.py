@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -101,7 +101,7 @@ def differentiable(
             here = inputs.replaced(tensors).copied()
             return here.gradients(gradient(here, _like(outcome, cotangents)))
 
-        return tuple(_flat(outcome)), back
+        return tuple(outcome.flat()), back
 
     results = call(*inputs.flat)
     return _like(outcome, results)
@@ -154,28 +154,14 @@ def _map(
     return [[None if item is None else function(item) for item in sweep] for sweep in sweeps]
 
 
-def _flat(outcome: Outcome) -> list[tf.Tensor]:
-    """All tensors; a sparse gradient in its parts, because TensorFlow would make it dense."""
-    tensors = [tensor for sweep in outcome.sweeps.values() for tensor in sweep]
-    found = [tensor for tensor in (*tensors, *outcome.sums.values()) if tensor is not None]
-    return tf.nest.flatten(found, expand_composites=True)
-
-
 def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
-    """The same with other tensors, in the order of `_flat`."""
+    """The same with other tensors, or cotangents, in the order of `flat`; with the same rows."""
     left = iter(tensors)
-    sweeps = _map(lambda _: next(left), outcome.sweeps.values())
-    return Outcome(
-        dict(zip(outcome.sweeps, sweeps, strict=True)),
-        {key: _sum_like(found, left) for key, found in outcome.sums.items()},
-    )
 
+    def next_like(found: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
+        if not isinstance(found, tf.IndexedSlices):
+            return next(left)
+        values, *_ = (next(left) for _ in tf.nest.flatten(found, expand_composites=True))
+        return tf.IndexedSlices(values, found.indices, found.dense_shape)
 
-def _sum_like(
-    found: tf.Tensor | tf.IndexedSlices, left: Iterator[tf.Tensor]
-) -> tf.Tensor | tf.IndexedSlices:
-    """A sum over all tokens, or its cotangent, which has the same rows."""
-    if not isinstance(found, tf.IndexedSlices):
-        return next(left)
-    values, *_ = (next(left) for _ in tf.nest.flatten(found, expand_composites=True))
-    return tf.IndexedSlices(values, found.indices, found.dense_shape)
+    return outcome.map(next_like)
