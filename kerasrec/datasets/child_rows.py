@@ -69,6 +69,24 @@ class ChildRows(Sequence[np.ndarray]):
         lengths = [len(row) for row in arrays]
         return cls(np.concatenate(arrays), np.cumsum([0, *lengths]))
 
+    @classmethod
+    def from_parents(cls, parents: Sequence[int] | np.ndarray) -> ChildRows:
+        """Rows of the tree nodes below each one, in ascending order.
+
+        Args:
+            parents: Integers `[nodes]`, the tree node above each one; -1 = none.
+
+        Example:
+
+        >>> ChildRows.from_parents([-1, 0, 0, 1])
+        [[1, 2], [3], [], []]
+        """
+        above = np.asarray(parents, np.int64)
+        below = np.flatnonzero(above >= 0)
+        order = np.argsort(above[below], kind="stable")
+        lengths = np.bincount(above[below], minlength=len(above))
+        return cls(below[order].astype(np.int32), np.concatenate([[0], np.cumsum(lengths)]))
+
     @property
     def lengths(self) -> np.ndarray:
         """The length of each row, int64 `[nodes]`."""
@@ -84,8 +102,14 @@ class ChildRows(Sequence[np.ndarray]):
         """The tree node of each entry of `values`, int64 `[edges]`."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
-    def table(self, arity: int) -> np.ndarray:
-        """The rows as int32 `[nodes, arity]`, filled up with -1; `arity` must be enough."""
+    def table(self, arity: int | None = None) -> np.ndarray:
+        """The rows as int32 `[nodes, arity]`, filled up with -1.
+
+        Args:
+            arity: The length of each row, which must be enough; by default that of the longest one,
+                and at least 1.
+        """
+        arity = max(1, self.most) if arity is None else arity
         table = np.full((len(self), arity), -1, np.int32)
         slots = np.arange(len(self.values)) - self.splits[self.parents]
         table[self.parents, slots] = self.values

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.classes import class_of
 from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.encoding import EncodedTree
@@ -38,12 +39,11 @@ def encode_dependencies(
     """
     expect_vocabulary(vocabulary)
     nodes = nodes_of_words(tree)
-    below = [nodes[tree.dependents[word]] for word in tree.order]
-    children = np.full((len(below), max(1, *map(len, below))), -1, np.int32)
-    for row, dependents in zip(children, below, strict=True):
-        row[: len(dependents)] = dependents
+    heads = np.array(tree.heads)[tree.order]
+    # In preorder, the dependents of a word ascend in the order of the sentence.
+    children = ChildRows.from_parents(np.where(heads < 0, -1, nodes[heads]))
     return EncodedTree(
-        vocabulary.encode(tree.words)[tree.order], children, labels_of_nodes(tree, labels)
+        vocabulary.encode(tree.words)[tree.order], children.table(), labels_of_nodes(tree, labels)
     )
 
 

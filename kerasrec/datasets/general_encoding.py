@@ -112,16 +112,11 @@ def encode(
 
 
 def _children(walk: Walk, arity: int | None) -> Any:
-    parents = np.array(walk.parents[1:], np.int64)
-    below = np.arange(1, len(walk.nodes), dtype=np.int32)
-    if arity is not None:
-        table = np.full((len(walk.nodes), arity), -1, np.int32)
-        table[parents, walk.slots[1:]] = below
-        return table
-    # In preorder, the children of a node ascend.
-    order = np.argsort(parents, kind="stable")
-    lengths = np.bincount(parents, minlength=len(walk.nodes))
-    return ChildRows(below[order], np.concatenate([[0], np.cumsum(lengths)]))
+    if arity is None:
+        return ChildRows.from_parents(walk.parents)  # In preorder, the children of a node ascend.
+    table = np.full((len(walk.nodes), arity), -1, np.int32)
+    table[walk.parents[1:], walk.slots[1:]] = np.arange(1, len(walk.nodes))
+    return table
 
 
 class _Column:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.problems import add_problem, text_of
 from kerasrec.datasets.reading import Format, NumberedLines, read_files
 
@@ -53,14 +54,7 @@ class NewickTree(NamedTuple):
 
         The arity is the largest number of children of a tree node, and at least 1.
         """
-        below: list[list[int]] = [[] for _ in self.names]
-        for node, parent in enumerate(self.parents.tolist()):
-            if parent >= 0:
-                below[parent].append(node)
-        children = np.full((len(below), max(1, *map(len, below))), -1, np.int32)
-        for row, nodes in zip(children, below, strict=True):
-            row[: len(nodes)] = nodes
-        return children
+        return ChildRows.from_parents(self.parents).table()
 
     @property
     def leaves(self) -> np.ndarray:
