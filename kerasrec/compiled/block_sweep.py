@@ -28,7 +28,7 @@ class BlockSweep:
         self.layout = program.layout
         self.sweep = section.sweep
         self.is_back = section.direction is Direction.BACK
-        self.rooms = program.rooms(section.sweep)
+        self.specs = program.buffer_specs(section.sweep)
 
     def _run_from(self, buffers: Buffers) -> None:
         """Runs all blocks, from given buffers."""

@@ -31,7 +31,7 @@ class FirstSweep:
     def __init__(self, program: Program):
         self.program = program
         self.layout, self.sizes = program.layout, program.sizes
-        self.rooms = program.rooms(0)
+        self.specs = program.buffer_specs(0)
 
     def run(self, arguments: Tensors, num_roots: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs all frames, or as many as there is room for.
@@ -46,7 +46,7 @@ class FirstSweep:
         state, program = self._begin(arguments, num_roots), self.program
         for number, component in enumerate(program.components):
             state = self._run_component(state, number, component)
-        program.done.update(zip(self.rooms, state["buffers"], strict=True))
+        program.done.update(zip(self.specs, state["buffers"], strict=True))
         program.done.update((("trace", at), trace) for at, trace in enumerate(state["traces"]))
         program.tables = dict(zip(program.rows_of_tables, state["tables"], strict=True))
         program.counts = dict(zip(self.layout.spaces, state["counts"], strict=True))
@@ -60,7 +60,7 @@ class FirstSweep:
         entry, sizes = graph.entry, self.sizes
         # Not a constant: TensorFlow's bridge to XLA fails on those that several loops pass on.
         zero = num_roots - num_roots
-        rows = Rows(sizes, self.program.empty(self.rooms), self.program.done)
+        rows = Rows(sizes, self.program.empty(self.specs), self.program.done)
         roots = tf.range(tf.shape(arguments[0])[0])
         is_root = roots < num_roots
         label = tf.constant(graph.root.label)
@@ -103,7 +103,7 @@ class FirstSweep:
         key, sizes = component[at], self.program.sizes_for(component)
 
         def run(state: State) -> State:
-            step = Step(self.program, self.rooms, key, sizes, state)
+            step = Step(self.program, self.specs, key, sizes, state)
             step.run()
             step.note(number, at)
             return step.state()

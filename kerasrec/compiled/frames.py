@@ -12,7 +12,7 @@ import tensorflow as tf
 from kerasrec.compiled.rows import Rows
 from kerasrec.compiled.walks import Walks
 from kerasrec.graph.types import Type
-from kerasrec.queues.buffers import Room
+from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
 
 # The frame that made a call, and by which call site.
@@ -55,13 +55,15 @@ class Frames:
         columns += (at for at, kind in enumerate(self._parameters(body)) if _is_integer(kind))
         return columns
 
-    def rooms(self, body: str) -> dict[Hashable, Room]:
+    def buffer_specs(self, body: str) -> dict[Hashable, BufferSpec]:
         """The buffers of a body."""
         columns = self.columns(body)
-        found: dict[Hashable, Room] = {("frame", body): Room(body, tf.int32, (len(columns),))}
+        found: dict[Hashable, BufferSpec] = {
+            ("frame", body): BufferSpec(body, tf.int32, (len(columns),))
+        }
         for number, kind in enumerate(self._parameters(body)):
             if number not in columns:
-                found["input", body, 0, number] = Room(body, kind.dtype, kind.shape or ())
+                found["input", body, 0, number] = BufferSpec(body, kind.dtype, kind.shape or ())
         return found
 
     def write(

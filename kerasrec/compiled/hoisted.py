@@ -15,7 +15,7 @@ from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect
 from kerasrec.private import in_xla
-from kerasrec.queues.buffers import Room
+from kerasrec.queues.buffers import BufferSpec
 from kerasrec.schedule.instructions import Reduce, Save
 from kerasrec.schedule.sections import AllTokens, Segment
 
@@ -86,11 +86,11 @@ def run_hoisted(program: Program, section: AllTokens) -> tuple[list[Sum], list[T
         The sums, what each has found, and bool, whether an op failed.
     """
     sums, found, has_fault = [], [], tf.constant(False)
-    rooms = program.rooms_of_saves(section)
-    program.done.update(program.empty(rooms))
+    specs = program.specs_of_saves(section)
+    program.done.update(program.empty(specs))
     for segment in section.segments:
         if segment.instructions:
-            more, tensors, fails = _run_segment(program, segment, rooms)
+            more, tensors, fails = _run_segment(program, segment, specs)
             sums += more
             found += tensors
             has_fault |= fails
@@ -98,13 +98,13 @@ def run_hoisted(program: Program, section: AllTokens) -> tuple[list[Sum], list[T
 
 
 def _run_segment(
-    program: Program, segment: Segment, rooms: Mapping[Hashable, Room]
+    program: Program, segment: Segment, specs: Mapping[Hashable, BufferSpec]
 ) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
     """Runs a segment on all frames of its body, or on those of its place."""
     body, place = segment.body, segment.place
     sums = [Sum(one.node, program) for one in segment.instructions if isinstance(one, Reduce)]
     saved = {("value", one.item) for one in segment.instructions if isinstance(one, Save)}
-    buffers: Buffers = {key: program.done[key] for key in rooms if key in saved}
+    buffers: Buffers = {key: program.done[key] for key in specs if key in saved}
     sizes = program.sizes.wide
     count = program.tails[body, place] if place else program.counts[body]
 

@@ -27,7 +27,7 @@ class LaterSweep(BlockSweep):
     def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
         """The buffers before the first block."""
         program, entry = self.program, self.layout.graph.entry
-        rows = Rows(program.sizes, program.empty(self.rooms), program.done)
+        rows = Rows(program.sizes, program.empty(self.specs), program.done)
         for number, tensor in enumerate(given):
             rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
         return rows.written

@@ -14,7 +14,7 @@ from kerasrec.compiled.rows import Buffers, Sizes
 from kerasrec.compiled.walks import Walks
 from kerasrec.graph.graph import present
 from kerasrec.graph.values import Value
-from kerasrec.queues.buffers import Room
+from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
 from kerasrec.schedule.instructions import Save
 from kerasrec.schedule.sections import Component, Place, Section
@@ -76,38 +76,38 @@ class Program:
         is_fed = any(not fed[key].isdisjoint(component) for key in component)
         return self.sizes if is_fed else self.sizes.wide
 
-    def rooms(self, sweep: int) -> dict[Hashable, Room]:
+    def buffer_specs(self, sweep: int) -> dict[Hashable, BufferSpec]:
         """The buffers that the queues of a sweep fill."""
         layout = self.layout
-        found: dict[Hashable, Room] = {}
-        found.update((key, room) for key, room in layout.rooms(sweep).items())
+        found: dict[Hashable, BufferSpec] = {}
+        found.update((key, spec) for key, spec in layout.buffer_specs(sweep).items())
         for value in layout.kept_by_block(sweep):
-            found["value", value] = Room(None, value.type.dtype, value.type.shape or ())
+            found["value", value] = BufferSpec(None, value.type.dtype, value.type.shape or ())
         if sweep:
             return found
         for name in layout.graph.bodies:
-            found |= self.frames.rooms(name)
+            found |= self.frames.buffer_specs(name)
             found.pop(("pending", name), None)
             waiting = [key for key in layout.order if key[0] == name and not self.walks.has(key)]
             if any(layout.counts_calls(*key) for key in waiting):
-                found["pending", name] = found["owner", name] = Room(name, tf.int32, ())
+                found["pending", name] = found["owner", name] = BufferSpec(name, tf.int32, ())
         for name, place in layout.order:
             if place:
-                found["list", name, place] = Room(name, tf.int32, ())
+                found["list", name, place] = BufferSpec(name, tf.int32, ())
         return found
 
-    def rooms_of_saves(self, section: Section) -> dict[Hashable, Room]:
+    def specs_of_saves(self, section: Section) -> dict[Hashable, BufferSpec]:
         """The buffers that a section for all tokens fills."""
         return {
-            ("value", one.item): self.layout.room(one.item, segment.body)
+            ("value", one.item): self.layout.buffer_spec(one.item, segment.body)
             for segment in section.segments
             for one in segment.instructions
             if isinstance(one, Save) and isinstance(one.item, Value)
         }
 
-    def empty(self, rooms: Mapping[Hashable, Room]) -> Buffers:
+    def empty(self, specs: Mapping[Hashable, BufferSpec]) -> Buffers:
         """Buffers of zeros."""
-        return {key: self.sizes.empty(room.dtype, room.shape) for key, room in rooms.items()}
+        return {key: self.sizes.empty(spec.dtype, spec.shape) for key, spec in specs.items()}
 
     def empty_tables(self) -> dict[str, tf.Tensor]:
         """Tables of zeros by name; their last row is for the dead."""

@@ -12,7 +12,7 @@ from kerasrec.compiled.frames import CALLS, RETURNS, Column
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
 from kerasrec.emit.results import State
-from kerasrec.queues.buffers import Room
+from kerasrec.queues.buffers import BufferSpec
 from kerasrec.schedule.instructions import Return, Send, Wait
 from kerasrec.schedule.sections import Place
 
@@ -22,7 +22,7 @@ class Step:
 
     Args:
         program: in this run.
-        rooms: the buffers of the sweep.
+        specs: of the buffers of the sweep.
         key: the place.
         sizes: of its blocks.
         state: of the sweep, before.
@@ -31,7 +31,7 @@ class Step:
     def __init__(
         self,
         program: Program,
-        rooms: Mapping[Hashable, Room],
+        specs: Mapping[Hashable, BufferSpec],
         key: Place,
         sizes: Sizes,
         state: State,
@@ -46,7 +46,7 @@ class Step:
         self.tables = dict(zip(program.rows_of_tables, state["tables"], strict=True))
         self.steps, self.traces = list(state["steps"]), list(state["traces"])
         self.fault = state["fault"]
-        self._buffers = dict(zip(rooms, state["buffers"], strict=True))
+        self._buffers = dict(zip(specs, state["buffers"], strict=True))
         self.start, self.count = self._taken()
         self.block: Block
 

@@ -172,7 +172,7 @@ class AllFrames(Block):
         value, key = save.item, ("value", save.item)
         if not isinstance(value, Value):
             raise GraphError(f"{self.body} keeps {value} by frame.")
-        room = self.layout.room(value, self.body)
-        buffers = Buffers({key: room}, [empty(room, self.store.counts[room.space])])
+        spec = self.layout.buffer_spec(value, self.body)
+        buffers = Buffers({key: spec}, [empty(spec, self.store.counts[spec.space])])
         buffers.write(key, self.numbers(value.region), self.get(value))
         (self.store.done[key],) = buffers.tensors

@@ -29,8 +29,8 @@ Key = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True)
-class Room:
-    """What a buffer is for.
+class BufferSpec:
+    """What a buffer is for, and what its rows are.
 
     Args:
         space: what its rows stand for; all buffers of a space have as many.
@@ -48,30 +48,30 @@ class Buffers:
     """Buffers in one step of a run.
 
     Args:
-        rooms: by key.
-        tensors: in the order of `rooms`.
+        specs: by key.
+        tensors: in the order of `specs`.
     """
 
-    def __init__(self, rooms: Mapping[Any, Room], tensors: Sequence[tf.Tensor]):
-        self.rooms = rooms
-        self._tensors = dict(zip(rooms, tensors, strict=True))
-        self._readers: dict[Hashable, list[tf.Operation]] = {key: [] for key in rooms}
+    def __init__(self, specs: Mapping[Any, BufferSpec], tensors: Sequence[tf.Tensor]):
+        self.specs = specs
+        self._tensors = dict(zip(specs, tensors, strict=True))
+        self._readers: dict[Hashable, list[tf.Operation]] = {key: [] for key in specs}
 
     @property
     def tensors(self) -> list[tf.Tensor]:
-        """In the order of the rooms; writes do not wait for those who read these."""
+        """In the order of the specs; writes do not wait for those who read these."""
         return list(self._tensors.values())
 
     def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
         """Rows of a buffer; int32 `[n]` gives `[n, ...]`."""
         found = tf.raw_ops.Gather(params=self._tensors[key], indices=rows)
         self._readers[key].append(found.op)
-        return without_rows(found) if None in self.rooms[key].shape else found
+        return without_rows(found) if None in self.specs[key].shape else found
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
         """Replaces rows of a buffer: `rows` int32 `[n]`, `values` `[n, ...]`."""
-        if None in self.rooms[key].shape:
-            self._tensors[key], values = _fitted(values, self._tensors[key], self.rooms[key])
+        if None in self.specs[key].shape:
+            self._tensors[key], values = _fitted(values, self._tensors[key], self.specs[key])
         self._change(tf.raw_ops.InplaceUpdate, key, rows, values)
 
     def subtract(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
@@ -80,7 +80,7 @@ class Buffers:
 
     def reserve(self, space: Hashable, size: tf.Tensor) -> None:
         """Makes room for `size` rows in all buffers of a space."""
-        keys = [key for key, room in self.rooms.items() if room.space == space]
+        keys = [key for key, spec in self.specs.items() if spec.space == space]
         if not keys:
             return
         tensors = [self._tensors[key] for key in keys]
@@ -90,7 +90,7 @@ class Buffers:
             more = tf.maximum(size, 2 * capacity) - capacity
             axis = tf.constant(0)
             return [
-                tf.concat([tensor, empty(self.rooms[key], more, tensor)], axis)
+                tf.concat([tensor, empty(self.specs[key], more, tensor)], axis)
                 for key, tensor in zip(keys, tensors, strict=True)
             ]
 
@@ -101,29 +101,29 @@ class Buffers:
     def _change(self, op: object, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
         with tf.control_dependencies(self._readers[key]):
             tensor = op(x=self._tensors[key], i=rows, v=values)  # type: ignore[operator]
-        tensor.set_shape([None, *self.rooms[key].shape])
+        tensor.set_shape([None, *self.specs[key].shape])
         self._tensors[key] = tensor
         self._readers[key] = []
 
 
-def empty(room: Room, size: tf.Tensor, like: tf.Tensor | None = None) -> tf.Tensor:
+def empty(spec: BufferSpec, size: tf.Tensor, like: tf.Tensor | None = None) -> tf.Tensor:
     """A buffer of `size` rows of zeros; a new one each time it runs, since it is written to.
 
     Args:
-        room: what it is for.
+        spec: what it is for.
         size: int32 scalar.
-        like: a tensor with rows of a shape that the room leaves open; without it, open sizes are 0.
+        like: a tensor with rows of a shape that the spec leaves open; without it, open sizes are 0.
     """
-    if None in room.shape and like is not None:
+    if None in spec.shape and like is not None:
         shape = tf.concat([[size], tf.shape(like)[1:]], 0)
     else:
-        shape = tf.stack([size, *(hidden(0) if dim is None else dim for dim in room.shape)])
-    tensor = tf.raw_ops.Empty(shape=shape, dtype=room.dtype, init=True)
-    tensor.set_shape([None, *room.shape])
+        shape = tf.stack([size, *(hidden(0) if dim is None else dim for dim in spec.shape)])
+    tensor = tf.raw_ops.Empty(shape=shape, dtype=spec.dtype, init=True)
+    tensor.set_shape([None, *spec.shape])
     return tensor
 
 
-def _fitted(values: tf.Tensor, buffer: tf.Tensor, room: Room) -> tuple[tf.Tensor, tf.Tensor]:
+def _fitted(values: tf.Tensor, buffer: tf.Tensor, spec: BufferSpec) -> tuple[tf.Tensor, tf.Tensor]:
     """A buffer and rows that fit it; the first rows that are written say what an open size is."""
     rows, sizes = tf.shape(values)[0], tf.shape(values)[1:]
     is_none = tf.equal(rows, 0)
@@ -138,7 +138,7 @@ def _fitted(values: tf.Tensor, buffer: tf.Tensor, room: Room) -> tuple[tf.Tensor
         buffer = tf.cond(
             is_none | is_same,
             lambda: buffer,
-            lambda: empty(room, tf.shape(buffer)[0], values),
+            lambda: empty(spec, tf.shape(buffer)[0], values),
         )
     wanted = tf.where(is_none, tf.shape(buffer)[1:], sizes)
     return buffer, tf.reshape(values, tf.concat([[rows], wanted], 0))

@@ -41,7 +41,7 @@ class LaterSweep:
         self.trace: Trace = store.trace
         self.layout = store.layout
         self.shared = shared
-        self.rooms = self.layout.rooms(self.sweep)
+        self.specs = self.layout.buffer_specs(self.sweep)
         self.kept = self.layout.kept_by_block(self.sweep)
 
     def run(self, roots: tf.Tensor, given: Tensors) -> None:
@@ -52,8 +52,8 @@ class LaterSweep:
             given: what it passes, `[tokens, ...]` each.
         """
         counts = self.store.counts
-        tensors = [empty(room, counts[room.space]) for room in self.rooms.values()]
-        buffers = Buffers(self.rooms, tensors)
+        tensors = [empty(spec, counts[spec.space]) for spec in self.specs.values()]
+        buffers = Buffers(self.specs, tensors)
         for number, tensor in enumerate(given):
             key = self.layout.input(self.layout.graph.entry, self.sweep, number)
             buffers.write(key, roots, tensor)
@@ -76,12 +76,12 @@ class LaterSweep:
             shape_invariants=(tf.TensorShape([]), tf.nest.map_structure(open_rows, state)),
             parallel_iterations=1,
         )
-        self.store.done.update(zip(self.rooms, end["buffers"], strict=True))
+        self.store.done.update(zip(self.specs, end["buffers"], strict=True))
         self.store.arrays.update(zip(self.kept, end["kept"], strict=True))
 
     def _turn(self, name: str, place: int, at: tf.Tensor, state: State) -> State:
         """A place of a body, on the frames of one block."""
-        graph, buffers = self.layout.graph, Buffers(self.rooms, state["buffers"])
+        graph, buffers = self.layout.graph, Buffers(self.specs, state["buffers"])
         arrays = {**self.store.arrays, **dict(zip(self.kept, state["kept"], strict=True))}
         numbers = self.trace.numbers.read(at)
         block = Block(graph, name, self.shared, self.store, numbers, buffers, arrays, at)

@@ -18,7 +18,7 @@ from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite, present
 from kerasrec.graph.types import Type
 from kerasrec.graph.values import Each, Node, Region, Value, each_of
-from kerasrec.queues.buffers import Key, Room
+from kerasrec.queues.buffers import BufferSpec, Key
 from kerasrec.schedule.instructions import HandOn, Item, Save, Select, Send, Wait, region_of
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Queues, Segment
@@ -133,38 +133,38 @@ class Layout:
         results = (self.results(name) for name in self.graph.bodies)
         return list(dict.fromkeys([*self.graph.bodies, *results, *entries]))
 
-    def rooms(self, sweep: int) -> dict[Key, Room]:
+    def buffer_specs(self, sweep: int) -> dict[Key, BufferSpec]:
         """The buffers that the queues of a sweep fill."""
-        rooms: dict[Key, Room] = {}
+        specs: dict[Key, BufferSpec] = {}
         for name, body in self.graph.bodies.items():
             for number, node in enumerate(present(body.sweeps[sweep].parameters) if sweep else ()):
                 key = self.input(name, sweep, number)
-                rooms[key] = _room(key[1], node.types[0])
+                specs[key] = _spec(key[1], node.types[0])
             for number, output in enumerate(present(body.sweeps[sweep].outputs)):
                 key = self.output(name, sweep, number)
-                rooms[key] = _room(key[1], output.types[0])
+                specs[key] = _spec(key[1], output.types[0])
         for segment, one in self._all(Save, sweep):
             if one.by_frame and isinstance(one.item, Value):
-                rooms[("value", one.item)] = self.room(one.item, segment.body)
-        return rooms if sweep else {**rooms, **self._rooms_of_calls()}
+                specs[("value", one.item)] = self.buffer_spec(one.item, segment.body)
+        return specs if sweep else {**specs, **self._specs_of_calls()}
 
-    def room(self, value: Value, body: str) -> Room:
+    def buffer_spec(self, value: Value, body: str) -> BufferSpec:
         """The buffer of a value."""
-        return _room(self.space(value.region, body), value.type)
+        return _spec(self.space(value.region, body), value.type)
 
-    def _rooms_of_calls(self) -> dict[Key, Room]:
-        rooms: dict[Key, Room] = {}
+    def _specs_of_calls(self) -> dict[Key, BufferSpec]:
+        specs: dict[Key, BufferSpec] = {}
         for name in self.graph.bodies:
             columns = len(TAIL_FRAME if self.has_tail_calls(name) else FRAME)
-            rooms["frame", name] = Room(name, tf.int32, (columns,))
+            specs["frame", name] = BufferSpec(name, tf.int32, (columns,))
             if any(self.counts_calls(name, place) for body, place in self.order if body == name):
-                rooms["pending", name] = Room(name, tf.int32, ())
+                specs["pending", name] = BufferSpec(name, tf.int32, ())
             for each in self.entries[name]:
-                rooms["entries", each] = Room(self.space(each.parent, name), tf.int32, ())
+                specs["entries", each] = BufferSpec(self.space(each.parent, name), tf.int32, ())
         for segment, one in self._all(Send):
             for key in dict.fromkeys([self.link(one.sites), self.link(one.sites, True)]):
-                rooms[key] = Room(self.space(one.region, segment.body), tf.int32, ())
-        return rooms
+                specs[key] = BufferSpec(self.space(one.region, segment.body), tf.int32, ())
+        return specs
 
     def _return_together(self) -> dict[str, tuple[str, ...]]:
         """For each body, all whose frames return for each other, because they hand that on."""
@@ -211,7 +211,7 @@ class Layout:
         ]
 
 
-def _room(space: Hashable, found: Type) -> Room:
+def _spec(space: Hashable, found: Type) -> BufferSpec:
     if found.shape is None:
         raise GraphError(f"A value of type {found} is kept for other calls, without a known rank.")
-    return Room(space, found.dtype, found.shape)
+    return BufferSpec(space, found.dtype, found.shape)

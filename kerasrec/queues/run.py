@@ -112,7 +112,7 @@ class QueueRun(ScheduleRun):
     def _take_over(self, end: State, sums: Sums) -> None:
         """Takes over what the first sweep has kept; with a bound, also what it has collected."""
         self.store.counts = dict(zip(self.layout.spaces, end["counts"], strict=True))
-        self.store.done = dict(zip(self.layout.rooms(0), end["buffers"], strict=True))
+        self.store.done = dict(zip(self.layout.buffer_specs(0), end["buffers"], strict=True))
         self.store.arrays = dict(zip(self.layout.kept_by_block(0), end["kept"], strict=True))
         if self.bound is None:
             self.store.trace = Trace(end["step"], end["trace"], end["numbers"])

@@ -35,13 +35,13 @@ def first_state(
         recorded: bodies and regions whose numbers of tokens are noted.
         roots: arguments of the program.
     """
-    graph, rooms = layout.graph, layout.rooms(0)
+    graph, specs = layout.graph, layout.buffer_specs(0)
     names, num_roots, zero = list(graph.bodies), num_rows(roots[0]), tf.constant(0)
     sizes: dict[Hashable, Any] = dict.fromkeys(layout.spaces, tf.constant(_FRAMES))
     of_roots = (graph.entry, layout.results(graph.entry))
     sizes.update(dict.fromkeys(of_roots, tf.maximum(_FRAMES, _FRAMES_OF_ROOT * num_roots)))
-    tensors = [empty(room, sizes[room.space]) for room in rooms.values()]
-    buffers = Buffers(rooms, tensors)
+    tensors = [empty(spec, sizes[spec.space]) for spec in specs.values()]
+    buffers = Buffers(specs, tensors)
     buffers.write(("frame", graph.entry), tf.range(num_roots), _frames_of(num_roots, layout))
     counts = [num_roots if space in of_roots else zero for space in layout.spaces]
     state: State = {

@@ -104,7 +104,7 @@ class Step:
         queues = [key for key in self.layout.order if key[1]]
         self.ready = dict(zip(queues, apart(state["ready"]), strict=True))
         self.new = {name: list(tensors) for name, tensors in state["new"].items()}
-        self.buffers = Buffers(self.layout.rooms(0), state["buffers"])
+        self.buffers = Buffers(self.layout.buffer_specs(0), state["buffers"])
         self.arrays = dict(zip(self.layout.kept_by_block(0), state["kept"], strict=True))
         frames, at = self._taken(), self.at
         self.block = Block(

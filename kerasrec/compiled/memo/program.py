@@ -12,7 +12,7 @@ from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite
-from kerasrec.queues.buffers import Room
+from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
 from kerasrec.schedule.sections import Component
 
@@ -61,17 +61,17 @@ class MemoProgram(Program):
         """The rows of root tokens."""
         return tf.gather_nd(tensor, self.roots)
 
-    def rooms(self, sweep: int) -> dict[Hashable, Room]:
+    def buffer_specs(self, sweep: int) -> dict[Hashable, BufferSpec]:
         """The buffers that a sweep fills."""
         layout = self.layout
         kinds = ("input", "output", "value")
-        found: dict[Hashable, Room] = {
-            key: room for key, room in layout.rooms(sweep).items() if key[0] in kinds
+        found: dict[Hashable, BufferSpec] = {
+            key: spec for key, spec in layout.buffer_specs(sweep).items() if key[0] in kinds
         }
         for value in layout.kept_by_block(sweep):
-            found["value", value] = Room(None, value.type.dtype, value.type.shape or ())
+            found["value", value] = BufferSpec(None, value.type.dtype, value.type.shape or ())
         if not sweep:
-            found |= {("waits", name): Room(name, tf.bool, ()) for name in self.waiting}
+            found |= {("waits", name): BufferSpec(name, tf.bool, ()) for name in self.waiting}
         return found
 
     @property

@@ -29,7 +29,7 @@ class FirstMemoSweep(BlockSweep):
         tables: Buffers = {("table", name): table for name, table in empty.items()}
         # Not a constant: TensorFlow's bridge to XLA fails on those that several loops pass on.
         no_fault = self.program.num_roots < 0
-        self._run_from({**self.program.empty(self.rooms), **tables, _FAULT: no_fault})
+        self._run_from({**self.program.empty(self.specs), **tables, _FAULT: no_fault})
         done = self.program.done
         self.program.tables = {
             name: done.pop(("table", name)) for name in self.program.rows_of_tables
@@ -57,7 +57,7 @@ class LaterMemoSweep(LaterSweep):
     def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
         """Adds what the outside passes to calls; several root tokens may have made the same."""
         program, entry = self.program, self.layout.graph.entry
-        rows = RowsOfCalls(program.sizes, program.empty(self.rooms), program.done)
+        rows = RowsOfCalls(program.sizes, program.empty(self.specs), program.done)
         for number, tensor in enumerate(given):
             key = self.layout.input(entry, self.sweep, number)
             rows.add_tokens(key, program.roots, tensor, is_root)
