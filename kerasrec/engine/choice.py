@@ -45,7 +45,7 @@ class EngineOptions:
 
 
 @dataclass(frozen=True)
-class Choice:
+class EngineChoice:
     """An engine, and why it was chosen.
 
     Args:
@@ -63,7 +63,7 @@ class Choice:
     known: KnownSizes | None = None
 
 
-def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Choice:
+def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> EngineChoice:
     """The engine for a program.
 
     Args:
@@ -79,7 +79,7 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> C
         return _memo(program, in_blocks, options)
     if options.instances:
         reason = f"each divided among instances on {', '.join(options.instances)}"
-        return Choice("waves", program.run, reason, program.schedule)
+        return EngineChoice("waves", program.run, reason, program.schedule)
     if engine == "compiled":
         return _compiled(program, in_blocks, options)
     found = obstacles(program.graph)
@@ -92,18 +92,18 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> C
         found += gradient_obstacles(program.graph)
     if engine == "scalar" or (engine == "auto" and not found):
         reason = "one token at a time, compiled by XLA"
-        return Choice("scalar", partial(_scalar, program), reason, program.schedule)
+        return EngineChoice("scalar", partial(_scalar, program), reason, program.schedule)
     if parallel_tokens is not None:
         bounded = partial(BoundedRun, program, parallel_tokens)
         reason = f"at most {parallel_tokens:,} tokens at once"
-        return Choice("waves", bounded, reason, program.schedule)
+        return EngineChoice("waves", bounded, reason, program.schedule)
     reason = "as the decorator says" if engine == "waves" else f"because {found[0]}"
-    return Choice("waves", program.run, reason, program.schedule)
+    return EngineChoice("waves", program.run, reason, program.schedule)
 
 
 def choose_again(
-    program: Scheduled, in_blocks: InBlocks, options: EngineOptions, first: Choice
-) -> Choice:
+    program: Scheduled, in_blocks: InBlocks, options: EngineOptions, first: EngineChoice
+) -> EngineChoice:
     """The engine for a second or higher derivative: "compiled" if it can, or else waves.
 
     Args:
@@ -114,12 +114,12 @@ def choose_again(
     """
     if first.name == "compiled" and not _obstacles_of_compiled(program.graph, options):
         return _compiled(program, in_blocks, options)
-    return Choice("waves", program.run, "as any second derivative", program.schedule)
+    return EngineChoice("waves", program.run, "as any second derivative", program.schedule)
 
 
 def choose_within_xla(
     program: Scheduled, in_blocks: InBlocks, options: EngineOptions, order: int = 1
-) -> Choice:
+) -> EngineChoice:
     """The engine inside of what XLA compiles as a whole.
 
     Args:
@@ -153,10 +153,10 @@ def choose_within_xla(
         )
     schedule, forward_only = in_blocks(graph)
     run = partial(RunWithinXla, schedule, forward_only, options.xla_calls)
-    return Choice("compiled", run, "in blocks, compiled by XLA with all around it", schedule)
+    return EngineChoice("compiled", run, "in blocks, compiled by XLA with all around it", schedule)
 
 
-def _memo(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Choice:
+def _memo(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> EngineChoice:
     """Equal calls are one call: they run level by level, in waves or in blocks."""
     if options.engine == "compiled":
         return _compiled(program, in_blocks, options)
@@ -169,7 +169,7 @@ def _memo(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Ch
     if options.parallel_tokens is not None:
         run = partial(program.run, parallel_tokens=options.parallel_tokens)
         reason += f"; at most {options.parallel_tokens:,} tokens at once"
-    return Choice("waves", run, reason, program.schedule)
+    return EngineChoice("waves", run, reason, program.schedule)
 
 
 def _obstacles_of_compiled(graph: TaggedGraph, options: EngineOptions) -> list[str]:
@@ -184,7 +184,7 @@ def _obstacles_of_compiled(graph: TaggedGraph, options: EngineOptions) -> list[s
     return found
 
 
-def _compiled(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> Choice:
+def _compiled(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> EngineChoice:
     found = _obstacles_of_compiled(program.graph, options)
     if found:
         raise TraceError(
@@ -199,7 +199,7 @@ def _compiled(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -
     if program.graph.memo and program.graph.inner_sites:
         run = partial(MemoCompiledRun, program.schedule, *given)
         reason = f"level by level, {reason}"
-    return Choice("compiled", run, reason, schedule, known)
+    return EngineChoice("compiled", run, reason, schedule, known)
 
 
 def _scalar(program: Scheduled, shared: dict[Value, tf.Tensor], limits: Limits) -> ScalarRun:

@@ -15,7 +15,7 @@ import tensorflow as tf
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Outcome
 from kerasrec.engine.choice import (
-    Choice,
+    EngineChoice,
     EngineOptions,
     InBlocks,
     choose,
@@ -86,7 +86,7 @@ class Program:
         return Program(self.first, *given, within_xla=True)
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> EngineChoice:
         """The engine that runs it, with its gradient."""
         return self._choices[1]
 
@@ -262,7 +262,7 @@ class Program:
         """In which derivatives are built."""
         return as_in_xla() if self._is_within_xla else nullcontext()
 
-    def _choice(self, order: int) -> Choice:
+    def _choice(self, order: int) -> EngineChoice:
         """The engine for all derivatives up to some order; any thread may ask for it."""
         program, given = self._extended(order), (self._in_blocks, self.options)
         with self._lock:
