@@ -154,6 +154,52 @@ def _check_sizes(
     return _assert_none(wrong, records, tf.range(tf.size(sizes, tf.int64)), None)
 
 
+class _Trees(NamedTuple):
+    """The tree nodes of all records, and their children.
+
+    Attributes:
+        splits: int64 `[records + 1]`; the tree nodes of record `i` are those from `splits[i]` on,
+            before `splits[i + 1]`.
+        nodes: int64 `[nodes]`; the numbers of all tree nodes.
+        record_of: int64 `[nodes]`; the record of each.
+        root_of: int64 `[nodes]`; the root of its tree.
+        above: int64 `[slots]`; for each slot of a child, the tree node above.
+        links: int64 `[slots]`; the child in it, -1 = none.
+        is_outside: bool `[slots]`; whether a child is named that is no tree node of the tree.
+        has_child: bool `[nodes]`; whether any child is named.
+    """
+
+    splits: tf.Tensor
+    nodes: tf.Tensor
+    record_of: tf.Tensor
+    root_of: tf.Tensor
+    above: tf.Tensor
+    links: tf.Tensor
+    is_outside: tf.Tensor
+    has_child: tf.Tensor
+
+    @property
+    def is_root(self) -> tf.Tensor:
+        return self.nodes == self.root_of
+
+
+def _trees(children: tf.Tensor, lengths: tf.Tensor, splits: tf.Tensor) -> _Trees:
+    nodes = tf.range(splits[-1])
+    record_of = tf.searchsorted(splits[1:], nodes, side="right", out_type=tf.int64)
+    root_of, end_of = tf.gather(splits, record_of), tf.gather(splits, record_of + 1)
+    above = row_ids(lengths)
+    is_child = (children >= 0) & (children < tf.gather(end_of - root_of, above))
+    links = tf.where(is_child, children + tf.gather(root_of, above), -1)
+    is_named = children != -1
+    has_child = _any_below(is_named, above, nodes)
+    return _Trees(splits, nodes, record_of, root_of, above, links, ~is_child & is_named, has_child)
+
+
+def _any_below(where: tf.Tensor, above: tf.Tensor, nodes: tf.Tensor) -> tf.Tensor:
+    """Whether it is so in any slot of each tree node, bool `[nodes]`."""
+    return tf.math.unsorted_segment_sum(tf.cast(where, tf.int32), above, tf.size(nodes)) > 0
+
+
 def _check_nodes(
     columns: Mapping[str, tf.Tensor],
     labels: tf.Tensor,
@@ -163,73 +209,88 @@ def _check_nodes(
     records: Records,
     index: TreeIndex,
 ) -> tf.Tensor:
-    num_nodes = splits[-1]
-    everyone = tf.range(num_nodes)
-    record_of = tf.searchsorted(splits[1:], everyone, side="right", out_type=tf.int64)
-    root_of, end_of = tf.gather(splits, record_of), tf.gather(splits, record_of + 1)
-    is_root = everyone == root_of
-
-    def any_of(where: tf.Tensor) -> tf.Tensor:
-        """Whether it is so for any child of each tree node."""
-        return tf.math.unsorted_segment_sum(tf.cast(where, tf.int32), above, num_nodes) > 0
-
-    above = row_ids(lengths)
-    is_child = (children >= 0) & (children < tf.gather(end_of - root_of, above))
-    has_no_child = ~any_of(children != -1)
-    # There is no segment -1, so slots without a child are not counted.
-    links = tf.where(is_child, children + tf.gather(root_of, above), -1)
-    num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, num_nodes)
-    has_parent = num_parents > 0
-    is_zero = tf.ones_like(is_root)
-    for column in columns.values():
-        is_zero &= column == 0 if column.shape.rank == 1 else tf.reduce_all(column == 0, axis=1)
-    is_blank = is_zero & has_no_child
-    has_label = tf.zeros_like(is_root)
+    trees = _trees(children, lengths, splits)
+    is_blank = _are_zero(columns) & ~trees.has_child
+    has_label = tf.zeros_like(is_blank)
     if not index.labels_trees:
         has_label = ~tf.math.is_nan(labels) if index.has_float_labels else labels != -1
-
-    def lost() -> tf.Tensor:
-        """Follows parents twice as far each time; from a cycle, no path leads to the root."""
-        parents = tf.math.unsorted_segment_max(above, links, num_nodes)
-        largest = tf.reduce_max(splits[1:] - splits[:-1])
-        _, ancestors = tf.while_loop(
-            lambda reach, _: reach < largest,
-            lambda reach, found: (2 * reach, tf.gather(found, found)),
-            (tf.constant(1, tf.int64), tf.where(has_parent, parents, everyone)),
-        )
-        is_reached = ancestors == root_of
-        last_reached = tf.math.unsorted_segment_max(
-            tf.where(is_reached, everyone, -1), record_of, tf.size(splits) - 1
-        )
-        is_behind = everyone > tf.gather(last_reached, record_of)
-        return ~is_reached & ~(is_blank & ~has_label & is_behind)
-
-    # If all children come after their parents, as is usual, all paths of parents lead to the root.
-    is_in_order = tf.reduce_all(is_root | has_parent) & tf.reduce_all((links > above) | ~is_child)
     wrong = {
+        **_wrong_labels(labels, trees, index),
         **_wrong_inputs(columns),
-        "it has a child that is not a tree node of its tree": any_of(~is_child & (children != -1)),
-        "it is the root, and a child": is_root & has_parent,
-        "it is a child of two tree nodes": num_parents > 1,
-        "it cannot be reached from the root": tf.cond(
-            is_in_order, lambda: tf.zeros_like(is_root), lost
-        ),
+        **_wrong_children(trees, is_blank & ~has_label),
     }
     if index.has_pairs:
-        wrong["it keeps its tree from being a pair of trees"] = are_no_pairs(links, above, splits)
+        are_none = are_no_pairs(trees.links, trees.above, splits)
+        wrong["it keeps its tree from being a pair of trees"] = are_none
     if not index.features and index.ids == 0:
-        wrong["it is the root, without a token and without children"] = is_root & is_blank
+        wrong["it is the root, without a token and without children"] = trees.is_root & is_blank
+    return _assert_none(wrong, records, trees.record_of, trees.nodes - trees.root_of)
+
+
+def _are_zero(columns: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    """Which tree nodes have neither tokens nor features, bool `[nodes]`."""
+    are_zero = [
+        column == 0 if column.shape.rank == 1 else tf.reduce_all(column == 0, axis=1)
+        for column in columns.values()
+    ]
+    return tf.reduce_all(are_zero, axis=0)
+
+
+def _wrong_labels(labels: tf.Tensor, trees: _Trees, index: TreeIndex) -> dict[str, tf.Tensor]:
+    """Where labels are wrong, bool `[nodes]`; the label of a tree counts as that of its root."""
     if index.has_float_labels:
         reason, is_wrong = "its label is infinite", tf.math.is_inf(labels)
     else:
         reason = "its label is outside int32, or less than -1"
         is_wrong = (labels < -1) | (labels > LARGEST)
-    # The label of a tree counts as that of its root.
     if index.labels_trees:
-        trees = tf.boolean_mask(everyone, is_root)
-        bad = tf.boolean_mask(trees, is_wrong)
-        is_wrong = tf.reduce_any(everyone[:, None] == bad[None, :], axis=1)
-    return _assert_none({reason: is_wrong, **wrong}, records, record_of, everyone - root_of)
+        roots = tf.boolean_mask(trees.nodes, trees.is_root)
+        bad = tf.boolean_mask(roots, is_wrong)
+        is_wrong = tf.reduce_any(trees.nodes[:, None] == bad[None, :], axis=1)
+    return {reason: is_wrong}
+
+
+def _wrong_children(trees: _Trees, may_be_padding: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Where tree nodes do not form a tree, bool `[nodes]`, by what is wrong with them."""
+    above, links, is_root = trees.above, trees.links, trees.is_root
+    # There is no segment -1, so slots without a child are not counted.
+    num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, tf.size(trees.nodes))
+    has_parent = num_parents > 0
+    # If all children come after their parents, as is usual, all paths of parents lead to the root.
+    is_in_order = tf.reduce_all(is_root | has_parent) & tf.reduce_all((links > above) | (links < 0))
+    return {
+        "it has a child that is not a tree node of its tree": _any_below(
+            trees.is_outside, above, trees.nodes
+        ),
+        "it is the root, and a child": is_root & has_parent,
+        "it is a child of two tree nodes": num_parents > 1,
+        "it cannot be reached from the root": tf.cond(
+            is_in_order,
+            lambda: tf.zeros_like(is_root),
+            lambda: _lost(trees, has_parent, may_be_padding),
+        ),
+    }
+
+
+def _lost(trees: _Trees, has_parent: tf.Tensor, may_be_padding: tf.Tensor) -> tf.Tensor:
+    """Which tree nodes no path from the root leads to, padding at the end aside; bool `[nodes]`.
+
+    Follows parents twice as far each time; from a cycle, no path leads to the root.
+    """
+    splits, nodes = trees.splits, trees.nodes
+    parents = tf.math.unsorted_segment_max(trees.above, trees.links, tf.size(nodes))
+    largest = tf.reduce_max(splits[1:] - splits[:-1])
+    _, ancestors = tf.while_loop(
+        lambda reach, _: reach < largest,
+        lambda reach, found: (2 * reach, tf.gather(found, found)),
+        (tf.constant(1, tf.int64), tf.where(has_parent, parents, nodes)),
+    )
+    is_reached = ancestors == trees.root_of
+    last_reached = tf.math.unsorted_segment_max(
+        tf.where(is_reached, nodes, -1), trees.record_of, tf.size(splits) - 1
+    )
+    is_behind = nodes > tf.gather(last_reached, trees.record_of)
+    return ~is_reached & ~(may_be_padding & is_behind)
 
 
 def _wrong_inputs(columns: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
