@@ -7,7 +7,7 @@ other op with a state, a resource or no outputs is refused.
 
 Two kinds of allowed ops may change something. A random draw changes the state of its generator;
 which token gets which numbers is not defined. What a Python function does cannot be known; it is
-treated as an op that shows something. `build.py` allows one more op: the assignment of the next
+treated as an op that shows something. `op_nodes.py` allows one more op: the assignment of the next
 state of a Keras seed.
 """
 

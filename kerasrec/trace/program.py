@@ -22,7 +22,8 @@ from kerasrec.graph.carried import FOR_ERRORS, FOR_VALUES
 from kerasrec.graph.check import check_function_graphs
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec.graph.types import Kind, Type
-from kerasrec.trace.build import Builder, Carried, Closures
+from kerasrec.trace.build import Builder, Closures
+from kerasrec.trace.carrying import Carried
 from kerasrec.trace.closures import free_tensors, variable_name
 from kerasrec.trace.effects import asserts_something
 from kerasrec.trace.loop import Loop

@@ -1,0 +1,114 @@
+"""How a function takes what tokens carry, and passes it to its calls; see `graph/carried.py`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import tensorflow as tf
+
+from kerasrec.graph.carried import FOR_ERRORS, carried_inside, key_of_entry, key_of_made
+from kerasrec.graph.types import Type
+from kerasrec.graph.values import Region, Value
+from kerasrec.trace.op_nodes import OpNodes
+from kerasrec.trace.rows import Rows
+from kerasrec.trace.tracer import MapRecord
+
+
+@dataclass
+class Carried:
+    """What tokens carry.
+
+    Args:
+        types: by name.
+        first_label: the first label of the function's call sites.
+        first_key: the number of the first place where the function makes a value.
+    """
+
+    types: Mapping[str, Type]
+    first_label: int
+    first_key: int
+
+
+class Carrying:
+    """What the tokens of one function carry; it takes it after all its other arguments.
+
+    Args:
+        ops: of the function.
+        carried: what tokens carry.
+    """
+
+    def __init__(self, ops: OpNodes, carried: Carried):
+        self._ops = ops
+        self._labels = itertools.count(carried.first_label)
+        self._tensors: dict[str, tf.Tensor] = {}
+        for name, found in carried.types.items():
+            self._tensors[name] = self._placeholder(found)
+            parameter = ops.parameter(name, found, is_carried=True)
+            ops.values[self._tensors[name].name] = parameter
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether tokens carry keys, because a function makes values of data types."""
+        return "key" in self._tensors
+
+    @property
+    def for_errors(self) -> list[tf.Tensor]:
+        """What errors say of a token."""
+        return [self._tensors[name] for name in FOR_ERRORS]
+
+    def inside(self, operation: tf.Operation, region: Region | None) -> list[Value]:
+        """What the tokens carry that the next call makes, which stands where an op does."""
+        label = next(self._labels)
+        found = []
+        for name, tensor in self._tensors.items():
+            here = self._key(operation) if name == "key" else tensor
+            inside = self._ops.made(operation, partial(carried_inside, name, label, here))
+            found.append(self._ops.into(inside, region))
+        return found
+
+    def make_key(self, key: tf.Tensor, number: int) -> None:
+        """Computes the keys of what tokens make, for the placeholder that stands for them.
+
+        Args:
+            key: the placeholder.
+            number: of the place in the program where it is made.
+        """
+        made = self._ops.made(key.op, partial(key_of_made, number, self._key(key.op)))
+        self._ops.values[key.name] = self._ops.value(made)
+
+    def _key(self, operation: tf.Operation) -> tf.Tensor:
+        """The keys of the tokens that reach an op; each entry of a row has its own."""
+        key = self._tensors["key"]
+        for record in self._ops.regions.maps_around(operation):
+            key = self._ops.made(operation, partial(key_of_entry, self._place(record), key))
+        return key
+
+    def _place(self, record: MapRecord) -> tf.Tensor:
+        """The place of each entry in its row, int32 `[entries]`."""
+        ops, rows = self._ops, record.rows[0]
+        place = self._placeholder(Type(tf.int32, ()))
+        places = ops.made(rows.ids.op, partial(_places, rows))
+        region = ops.regions.of_entries(record)
+        ops.values[place.name] = ops.writer.enter(
+            ops.into(places, region.parent),
+            [region.selector],
+            region,
+            ops.tracer.type(place),
+            record.source,
+        )
+        return place
+
+    def _placeholder(self, found: Type) -> tf.Tensor:
+        with self._ops.tracer.graph.as_default():
+            (placeholder,) = self._ops.tracer.placeholders([found])
+        return placeholder
+
+
+def _places(rows: Rows) -> tf.Tensor:
+    """The place of each entry in its row."""
+    before = tf.cumsum(rows.lengths, exclusive=True)
+    ids = tf.cast(rows.ids, tf.int32)
+    return tf.range(tf.size(ids)) - tf.gather(before, ids)
